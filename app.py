@@ -20,7 +20,7 @@ from aws_cdk import App  # noqa: E402
 
 from embedding_kit.environment_file import load_environment  # noqa: E402
 from stacks.environment_stacks import EnvironmentStacks  # noqa: E402
-from stacks.promoted_images import CONTEXT, parse_images  # noqa: E402
+from stacks.promoted import CONTEXT, parse_images  # noqa: E402
 
 _ROOT = Path(__file__).parent
 #: Context keys that the CLI adds by itself, and warns of if it finds them in cdk.json.
@@ -39,9 +39,6 @@ def main() -> int:
     except ValueError as error:
         print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
         return 1
-    if app.node.try_get_context("break-glass") in {True, "true"}:
-        release = environment.release.model_copy(update={"break_glass": True})
-        environment = environment.model_copy(update={"release": release})
     EnvironmentStacks(app, environment, images=images)
     app.synth()
     return 0

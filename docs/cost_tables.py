@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import load_environment
 from embedding_kit.prices import hosted_models, load_prices
 from operations.cost.command import resources_of
@@ -48,7 +48,7 @@ _IDLE = Speed(
 )
 
 
-def _run(environment: Environment, choices: Choices) -> Forecast:
+def _run(environment: EnvironmentSettings, choices: Choices) -> Forecast:
     return forecast(environment, resources_of, load_prices(), hosted_models(), choices)
 
 
@@ -56,7 +56,7 @@ def _run(environment: Environment, choices: Choices) -> Forecast:
 def example_table() -> str:
     """Return the output of the command for an environment with the defaults of all settings."""
     model = {"name": "google/embeddinggemma-300m", "accept_license": "gemma"}
-    environment = Environment.model_validate({"name": "example", "model": model})
+    environment = EnvironmentSettings.model_validate({"name": "example", "model": model})
     return f"```\n{as_table(_run(environment, Choices(requests=3e6)))}```"
 
 
@@ -140,7 +140,7 @@ def standing_table() -> str:
 
 def _standing(tables: dict[str, Any]) -> list[str]:
     model = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
-    environment = Environment.model_validate({"name": "example", "model": model, **tables})
+    environment = EnvironmentSettings.model_validate({"name": "example", "model": model, **tables})
     result = _run(environment, Choices())
     cost, free = (
         {item.name: item.usd for item in items if item.name in _STANDING}

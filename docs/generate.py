@@ -12,7 +12,7 @@ from pathlib import Path
 import embedding_kit
 from embedder.http.router import ROUTES
 from embedding_client import errors
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings.descriptions import export_schema
 from model_compiler.source.catalog import CATALOG, measurements
 
@@ -68,7 +68,7 @@ def with_block(text: str, name: str, content: str) -> str:
 
 def environment_schema() -> str:
     """Return the JSON Schema of an environment's file."""
-    return json.dumps(export_schema(Environment), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(export_schema(EnvironmentSettings), indent=2, ensure_ascii=False) + "\n"
 
 
 def model_dimensions() -> str:
@@ -147,7 +147,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/reference/constructs.md": classes_page,
     "docs/server.md": _block("docs/server.md", "server-cost", server_table),
     "docs/server.svg": benchmark.draw_server,
-    "docs/settings.md": lambda: settings_page(export_schema(Environment)),
+    "docs/settings.md": lambda: settings_page(export_schema(EnvironmentSettings)),
     "environments/environment.schema.json": environment_schema,
 }
 

@@ -1,59 +1,55 @@
 """Render the settings page from the JSON Schema of an environment's file."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
+from embedding_kit.settings.base import DURATION_ALLOWED
 from embedding_kit.settings.descriptions import describe, is_list, kinds
 
 __all__ = ["settings_page"]
 
 _HEAD = """# Settings
 
-The settings of `environments/NAME.toml`. The repository has `dev`, `staging` and `production`; a
-new file is a new environment. All settings are validated when the stacks are synthesized. Errors
-name the file, the key, the value found and the values allowed.
+The settings of `environments/NAME.toml`; a new file is a new environment. Synth validates all of
+them: an error names the file, the key, the value found and the values allowed. Each file names
+`environment.schema.json` in its first line, so that editors with a TOML language server complete
+the settings and explain them in more words.
 
-Each file names `environment.schema.json` in its first line, so that editors with a TOML language
-server (such as Taplo) complete and check the settings.
+| type | values |
+|---|---|
+| duration | a whole number and a unit of ms, s, m, h or d, such as `"30s"` |
+| ARN | of the resource that the description names, in text |
+| text | an error names what is allowed |
+| number, or a range | a number, without quotes |
 
-`python docs/generate.py` writes this page and the schema from the types in
-`constructs/embedding_kit/settings/`.
+`python docs/generate.py` writes this page from the types in `constructs/embedding_kit/settings/`.
 """
 
+#: Longer lists of values are in the schema and in the error.
+_LONGEST = 70
+_SECTION = 2
 _TOP = "At the top of the file"
 
 
 def settings_page(schema: dict[str, Any]) -> str:
     """Return the page in Markdown."""
-    return "\n".join([_HEAD, *_contents(schema), *_section("", schema, _TOP, level=2)]) + "\n"
-
-
-def _contents(schema: dict[str, Any]) -> Iterator[str]:
-    """Yield a table with a row for each table of the file."""
-    yield "| table | description | settings |\n|---|---|---|"
-    tables = {name: kinds(field) for name, field in schema["properties"].items()}
-    plain = ", ".join(f"`{name}`" for name, found in tables.items() if not found)
-    yield f"| [at the top](#{_TOP.lower().replace(' ', '-')}) | Where it is deployed. | {plain} |"
-    for name, found in tables.items():
-        keys = dict.fromkeys(key for group in found.values() for key in group["properties"])
-        settings = ", ".join(f"`{key}`" for key in keys)
-        if found:
-            description = schema["properties"][name]["description"]
-            yield f"| `[{name}]` | {description} | {settings} |"
-    yield ""
+    return "\n".join([_HEAD, *_section("", schema, _TOP, level=2)]) + "\n"
 
 
 def _section(path: str, table: dict[str, Any], title: str, *, level: int) -> Iterator[str]:
     yield f"{'#' * level} {title}\n"
-    yield f"{table['description'].splitlines()[0]}\n"
+    if level == _SECTION and path:
+        yield f"{table['description'].splitlines()[0]}\n"
     tables = {name: _tables(setting) for name, setting in table["properties"].items()}
-    plain = [name for name in tables if not tables[name]]
+    # The heading has the kind.
+    plain = [name for name, setting in table["properties"].items() if _is_shown(setting)]
     if plain:
-        yield "| setting | allowed | default | description |\n|---|---|---|---|"
+        yield "| setting | type | default | description |\n|---|---|---|---|"
         for name in plain:
             setting = table["properties"][name]
-            cells = (f"`{name}`", describe(setting), _default(setting), setting["description"])
+            cells = (f"`{name}`", _type(setting), _default(setting), _first_sentence(setting))
             yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
         yield ""
     for name, found in tables.items():
@@ -69,8 +65,34 @@ def _tables(setting: dict[str, Any]) -> dict[str, Any]:
     return kinds(setting["items"] if is_list(setting) else setting)
 
 
+def _is_shown(setting: dict[str, Any]) -> bool:
+    return not _tables(setting) and "const" not in setting
+
+
+def _type(setting: dict[str, Any]) -> str:
+    """Return a setting's type in a word or two."""
+    words = describe(setting)
+    each = "list of " if words.startswith("a list, each ") else ""
+    words = words.removeprefix("a list, each ")
+    if words == DURATION_ALLOWED:
+        return f"{each}duration"
+    if words.startswith("one of "):
+        return "number" if len(words) > _LONGEST else words.removeprefix("one of ")
+    for number in ("a whole number", "a number"):
+        if words.startswith(number):
+            bounds = words.removeprefix(number).strip()
+            return each + (bounds.removeprefix("from ").replace(" to ", "–") or "number")
+    if words in {"true or false", "a path", "a table of text"}:
+        return words.removeprefix("a ")
+    return f"{each}{'ARN' if 'arn:' in words else 'text'}"
+
+
+def _first_sentence(setting: dict[str, Any]) -> str:
+    return re.split(r"[.;:] |\.$", str(setting["description"]))[0]
+
+
 def _default(setting: dict[str, Any]) -> str:
     if "default" not in setting:
         return "required"
     default = setting["default"]
-    return "unset" if default in (None, [], {}) else f"`{json.dumps(default)}`"
+    return "–" if default in (None, [], {}) else f"`{json.dumps(default)}`"

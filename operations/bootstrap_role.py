@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 from botocore.loaders import Loader
 from botocore.session import Session
 
-from stacks.bootstrap_qualifier import bootstrap_qualifier
+from stacks.names import bootstrap_qualifier
 
 __all__ = ["bootstrap_client", "bootstrap_role", "partition_domain"]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.image_identity import compare_labels, model_labels
 from operations.built_zip import built_zip
@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def built_images(session: Session, environment: Environment, assembly: Path) -> list[str]:
+def built_images(session: Session, environment: EnvironmentSettings, assembly: Path) -> list[str]:
     """Look the digests of an assembly's images up in the environment's repository.
 
     Args:
@@ -97,7 +97,7 @@ def built_images(session: Session, environment: Environment, assembly: Path) -> 
     return images
 
 
-def check_accepts(environment: Environment, built: Environment) -> None:
+def check_accepts(environment: EnvironmentSettings, built: EnvironmentSettings) -> None:
     """Check that an environment would accept what another one builds.
 
     Args:

@@ -6,17 +6,17 @@ from pathlib import Path
 
 from botocore.session import Session
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import LABEL, model_labels
 from operations.package_bucket import PackageBucket, file_digest
 from operations.package_places import bucket_of, needed_targets, place_of
+from operations.zip_labels import write_labeled
 from stacks.names import artifact_key, zip_key
-from stacks.zip_labels import write_labeled
 
 __all__ = ["built_zip"]
 
 
-def built_zip(session: Session, environment: Environment) -> str:
+def built_zip(session: Session, environment: EnvironmentSettings) -> str:
     """Build the zip with its labels, and upload it with its artifact, if that comes from S3.
 
     The same sources give the same bytes and the same key, as far as zlib compresses them equally.

@@ -15,7 +15,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import load_environment
 from embedding_kit.settings import Provisioned, artifact_in_s3
 from operations.deployed import Deployed, find_deployed
@@ -23,8 +23,13 @@ from operations.environment_session import confirmed, session_for
 from operations.stack_list import DeployedStack, DeployedStacks, read_stacks
 from operations.vector_store import delete_store, find_deleted_store
 from operations.weights import find_stuck_weights
-from stacks.existing import has_bucket_stack, has_repository_stack
-from stacks.names import artifact_bucket_name, endpoint_stack_name, repository_name
+from stacks.names import (
+    artifact_bucket_name,
+    endpoint_stack_name,
+    has_bucket_stack,
+    has_repository_stack,
+    repository_name,
+)
 
 __all__ = ["end_provisioned_concurrency", "main", "resume_scaling"]
 
@@ -66,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
-def _act(session: Session, environment: Environment, options: argparse.Namespace) -> int:
+def _act(session: Session, environment: EnvironmentSettings, options: argparse.Namespace) -> int:
     if options.before == "deploy":
         return _before_deploy(session, environment)
     if options.before == "destroy":
@@ -78,7 +83,9 @@ def _act(session: Session, environment: Environment, options: argparse.Namespace
     return _after_deploy(session, environment)
 
 
-def end_provisioned_concurrency(session: Session, environment: Environment) -> Iterator[str]:
+def end_provisioned_concurrency(
+    session: Session, environment: EnvironmentSettings
+) -> Iterator[str]:
     """End all provisioned concurrency of an environment's function, and suspend its scaling.
 
     Args:
@@ -107,7 +114,7 @@ def end_provisioned_concurrency(session: Session, environment: Environment) -> I
             yield arn
 
 
-def resume_scaling(session: Session, environment: Environment) -> Iterator[str]:
+def resume_scaling(session: Session, environment: EnvironmentSettings) -> Iterator[str]:
     """Resume scaling that an unfinished destroy has suspended, and allocate its minimum again.
 
     The minimum comes first: after an interruption the scaling is still suspended, and the next run
@@ -136,7 +143,7 @@ def resume_scaling(session: Session, environment: Environment) -> Iterator[str]:
         yield target["ResourceId"]
 
 
-def _before_deploy(session: Session, environment: Environment) -> int:
+def _before_deploy(session: Session, environment: EnvironmentSettings) -> int:
     if _refuse_stuck_weights(session, environment):
         return 1
     if isinstance(environment.cold_start, Provisioned):
@@ -145,7 +152,7 @@ def _before_deploy(session: Session, environment: Environment) -> int:
     return 0
 
 
-def _refuse_stuck_weights(session: Session, environment: Environment) -> int:
+def _refuse_stuck_weights(session: Session, environment: EnvironmentSettings) -> int:
     weights = find_stuck_weights(session, environment)
     if weights is None:
         return 0
@@ -157,7 +164,7 @@ def _refuse_stuck_weights(session: Session, environment: Environment) -> int:
     return 1
 
 
-def _after_failure(session: Session, environment: Environment) -> int:
+def _after_failure(session: Session, environment: EnvironmentSettings) -> int:
     """Say what AWS continues after a deploy that failed or was interrupted, and what to do."""
     client = session.create_client("cloudformation", region_name=environment.region)
     reasons = [
@@ -180,7 +187,7 @@ def _after_failure(session: Session, environment: Environment) -> int:
 
 
 def _before_destroy(
-    session: Session, environment: Environment, *, force: bool, only_removed: bool
+    session: Session, environment: EnvironmentSettings, *, force: bool, only_removed: bool
 ) -> int:
     stacks = DeployedStacks(session, environment)
     asked = stacks.removed if only_removed else stacks.all
@@ -207,7 +214,7 @@ def _before_destroy(
     return 0
 
 
-def _unprotect(environment: Environment, protected: Sequence[DeployedStack]) -> str:
+def _unprotect(environment: EnvironmentSettings, protected: Sequence[DeployedStack]) -> str:
     """Describe how to turn off the termination protection of stacks."""
     name = environment.name
     ways = [
@@ -217,7 +224,11 @@ def _unprotect(environment: Environment, protected: Sequence[DeployedStack]) -> 
         if stack.is_removed
     ]
     if len(ways) < len(protected):
-        ways.insert(0, f"set protect = false in environments/{name}.toml, scripts/deploy {name}")
+        ways.insert(
+            0,
+            f"set termination_protection = false in environments/{name}.toml, "
+            f"scripts/deploy {name}",
+        )
     return (
         "no stack with termination protection can be deleted; found: "
         f"{', '.join(stack.name for stack in protected)}; nothing was changed. To turn it off: "
@@ -225,7 +236,7 @@ def _unprotect(environment: Environment, protected: Sequence[DeployedStack]) -> 
     )
 
 
-def _after_deploy(session: Session, environment: Environment) -> int:
+def _after_deploy(session: Session, environment: EnvironmentSettings) -> int:
     if not isinstance(environment.cold_start, Provisioned):
         _end(session, environment)
     for stack in DeployedStacks(session, environment).removed:
@@ -238,16 +249,16 @@ def _after_deploy(session: Session, environment: Environment) -> int:
     return 0
 
 
-def _end(session: Session, environment: Environment) -> None:
+def _end(session: Session, environment: EnvironmentSettings) -> None:
     for ended in end_provisioned_concurrency(session, environment):
         print(f"ended provisioned concurrency of {ended}")
 
 
-def _deletes_vectors(environment: Environment) -> bool:
-    return environment.index is not None and environment.index.on_destroy == "delete"
+def _deletes_vectors(environment: EnvironmentSettings) -> bool:
+    return environment.index is not None and environment.removal_policy == "destroy"
 
 
-def _delete_vectors(session: Session, environment: Environment) -> None:
+def _delete_vectors(session: Session, environment: EnvironmentSettings) -> None:
     """Delete the vectors that CloudFormation has left, now that no version can search them."""
     store = find_deleted_store(session, environment)
     for line in delete_store(session, store) if store else ():
@@ -281,9 +292,9 @@ def _allocated(client: Any, function: str, qualifier: str) -> bool:
     return True
 
 
-def _print_what_stays(environment: Environment) -> None:
+def _print_what_stays(environment: EnvironmentSettings) -> None:
     has_images = environment.function.package == "image"
-    if has_repository_stack(environment) and environment.repository.on_destroy == "retain":
+    if has_repository_stack(environment) and environment.removal_policy == "retain":
         name = repository_name(environment.name)
         print(
             f"the images stay in the repository {name}, as the environment says; to remove them:\n"
@@ -315,7 +326,7 @@ def _print_what_stays(environment: Environment) -> None:
             "  aws s3vectors delete-index --index-arn INDEX\n"
             "  aws s3vectors delete-vector-bucket --vector-bucket-name BUCKET"
         )
-    if environment.function.logs_on_destroy == "retain":
+    if environment.removal_policy == "retain":
         print(
             "the function's log group stays, as the environment says, and a new deploy makes a new "
             "one; to find it:\n"

@@ -7,7 +7,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from stacks.names import endpoint_stack_name
 
 __all__ = [
@@ -59,7 +59,9 @@ class DeploymentGroup:
         return last
 
 
-def find_deployment_group(session: Session, environment: Environment) -> DeploymentGroup | None:
+def find_deployment_group(
+    session: Session, environment: EnvironmentSettings
+) -> DeploymentGroup | None:
     """Return the group of a deployed endpoint; None if fixed weights split its traffic."""
     client = session.create_client("cloudformation", region_name=environment.region)
     pages = client.get_paginator("list_stack_resources")
@@ -77,7 +79,7 @@ def find_deployment_group(session: Session, environment: Environment) -> Deploym
     )
 
 
-def find_deployed(session: Session, environment: Environment) -> Deployed | None:
+def find_deployed(session: Session, environment: EnvironmentSettings) -> Deployed | None:
     """Return the deployed endpoint of an environment; None without a stack or an alias."""
     client = session.create_client("cloudformation", region_name=environment.region)
     try:
@@ -93,7 +95,9 @@ def find_deployed(session: Session, environment: Environment) -> Deployed | None
     return Deployed(function=function, alias=alias, status=stack["StackStatus"])
 
 
-def find_alias(session: Session, environment: Environment, deployed: Deployed) -> dict[str, Any]:
+def find_alias(
+    session: Session, environment: EnvironmentSettings, deployed: Deployed
+) -> dict[str, Any]:
     """Return the alias that callers reach.
 
     Raises:
@@ -118,7 +122,7 @@ def find_alias(session: Session, environment: Environment, deployed: Deployed) -
     return alias
 
 
-def versions_of_stack(session: Session, environment: Environment) -> Iterator[str]:
+def versions_of_stack(session: Session, environment: EnvironmentSettings) -> Iterator[str]:
     """Yield the versions that are resources of the stack, which a rollback of it needs."""
     client = session.create_client("cloudformation", region_name=environment.region)
     pages = client.get_paginator("list_stack_resources")
@@ -128,7 +132,9 @@ def versions_of_stack(session: Session, environment: Environment) -> Iterator[st
                 yield resource["PhysicalResourceId"].rpartition(":")[2]
 
 
-def _version_of_alias(session: Session, environment: Environment, deployed: Deployed) -> str:
+def _version_of_alias(
+    session: Session, environment: EnvironmentSettings, deployed: Deployed
+) -> str:
     """Return the version that the stack's template gives to the alias."""
     client = session.create_client("cloudformation", region_name=environment.region)
     body = client.get_template(StackName=endpoint_stack_name(environment.name))["TemplateBody"]

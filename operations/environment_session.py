@@ -7,13 +7,15 @@ import sys
 
 from botocore.session import Session, get_session
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError
 
 __all__ = ["confirmed", "place_of_caller", "session_for"]
 
 
-def session_for(environment: Environment, *, changes: bool = False, ask: bool = True) -> Session:
+def session_for(
+    environment: EnvironmentSettings, *, changes: bool = False, ask: bool = True
+) -> Session:
     """Return a session with the caller's credentials, if they are of the environment's account.
 
     Args:
@@ -45,7 +47,7 @@ def session_for(environment: Environment, *, changes: bool = False, ask: bool = 
     return session
 
 
-def place_of_caller(session: Session, environment: Environment) -> tuple[str, str]:
+def place_of_caller(session: Session, environment: EnvironmentSettings) -> tuple[str, str]:
     """Return the account of the credentials, as STS names it, and the region.
 
     Raises:

@@ -2,27 +2,25 @@
 
 from botocore.session import Session
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import artifact_in_s3, load_source
 from operations.environment_session import place_of_caller
 from operations.image_registry import Place
-from stacks.bootstrap_qualifier import bootstrap_qualifier
-from stacks.existing import (
+from stacks.names import (
     artifact_bucket,
+    artifact_bucket_name,
+    artifact_stack_name,
+    bootstrap_qualifier,
     has_bucket_stack,
     has_repository_stack,
     image_repository,
-)
-from stacks.names import (
-    artifact_bucket_name,
-    artifact_stack_name,
     repository_stack_name,
 )
 
 __all__ = ["bucket_of", "needed_targets", "place_of", "store_stack"]
 
 
-def needed_targets(environment: Environment) -> list[str]:
+def needed_targets(environment: EnvironmentSettings) -> list[str]:
     """Return what an environment runs: targets of the Dockerfile, or a zip and its artifact."""
     loads = environment.index is not None and load_source(environment.index, environment.batch)
     needed = {
@@ -35,7 +33,7 @@ def needed_targets(environment: Environment) -> list[str]:
     return [target for target, need in needed.items() if need]
 
 
-def store_stack(environment: Environment) -> str | None:
+def store_stack(environment: EnvironmentSettings) -> str | None:
     """Return the stack that has to be there before a package is; None if there is no such stack."""
     if has_repository_stack(environment):
         return repository_stack_name(environment.name)
@@ -44,7 +42,7 @@ def store_stack(environment: Environment) -> str | None:
     return None
 
 
-def place_of(session: Session, environment: Environment) -> Place:
+def place_of(session: Session, environment: EnvironmentSettings) -> Place:
     """Return the address of an environment's repository.
 
     Raises:
@@ -54,7 +52,7 @@ def place_of(session: Session, environment: Environment) -> Place:
     return Place(account=account, region=region, name=image_repository(environment))
 
 
-def bucket_of(environment: Environment, place: Place, *, name: str | None = None) -> str:
+def bucket_of(environment: EnvironmentSettings, place: Place, *, name: str | None = None) -> str:
     """Return the bucket to which the endpoint's stack of an environment publishes its zips.
 
     Args:

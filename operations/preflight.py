@@ -13,7 +13,7 @@ from pathlib import Path
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.quotas import needed_concurrency
 from embedding_kit.settings import ApiGatewayFront
@@ -26,13 +26,14 @@ from operations.package_places import needed_targets
 from operations.preflight_existing import check_existing, check_role_change
 from operations.preflight_key import check_key
 from operations.stack_list import DeployedStack, read_stacks
-from stacks.existing import has_bucket_stack, has_repository_stack
 from stacks.names import (
     artifact_bucket_name,
     artifact_stack_name,
     endpoint_stack_name,
     front_stack_name,
     generated_prefix,
+    has_bucket_stack,
+    has_repository_stack,
     repository_name,
     repository_stack_name,
 )
@@ -75,7 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def before_deploy(
-    session: Session, environment: Environment, *, imports: bool, builds: bool = False
+    session: Session, environment: EnvironmentSettings, *, imports: bool, builds: bool = False
 ) -> Iterator[Finding]:
     """Yield the reasons why a deploy would fail, as far as they can be read.
 
@@ -109,7 +110,7 @@ def before_deploy(
 
 def _stacks(
     session: Session,
-    environment: Environment,
+    environment: EnvironmentSettings,
     stacks: Mapping[str, DeployedStack],
     *,
     imports: bool,
@@ -140,7 +141,7 @@ def _stacks(
             yield Finding(f"the image repository could not be looked up: {error}")
 
 
-def _docker(environment: Environment, has_repository: bool) -> Iterator[Finding]:
+def _docker(environment: EnvironmentSettings, has_repository: bool) -> Iterator[Finding]:
     """Look for the program that builds the images, before synth takes its time."""
     if not {"endpoint", "batch", "server"} & {*needed_targets(environment)}:
         return
@@ -160,7 +161,7 @@ def _docker(environment: Environment, has_repository: bool) -> Iterator[Finding]
         )
 
 
-def _prescribed(session: Session, environment: Environment) -> Iterator[Finding]:
+def _prescribed(session: Session, environment: EnvironmentSettings) -> Iterator[Finding]:
     """Check the account's own key, roles and existing resources."""
     if environment.encryption is not None:
         try:
@@ -181,7 +182,7 @@ def _prescribed(session: Session, environment: Environment) -> Iterator[Finding]
             yield Finding(f"the deployed role could not be looked up: {error}")
 
 
-def _quotas(session: Session, environment: Environment) -> Iterator[Finding]:
+def _quotas(session: Session, environment: EnvironmentSettings) -> Iterator[Finding]:
     function = environment.function
     client = session.create_client("lambda", region_name=environment.region)
     granted = client.get_account_settings()["AccountLimit"]["ConcurrentExecutions"]
@@ -210,27 +211,27 @@ def _quotas(session: Session, environment: Environment) -> Iterator[Finding]:
 
 
 def _log_role(
-    session: Session, environment: Environment, front: ApiGatewayFront
+    session: Session, environment: EnvironmentSettings, front: ApiGatewayFront
 ) -> Iterator[Finding]:
     """Look up the account's role for API Gateway's logs, without which no stage can have a log."""
     client = session.create_client("apigateway", region_name=environment.region)
     found = client.get_account().get("cloudwatchRoleArn")
     stack = front_stack_name(environment.name)
-    if not front.set_log_role and not found:
+    if not front.manage_log_role and not found:
         yield Finding(
             "API Gateway has no role for logs in this account and region, so the API's stage "
-            "cannot be created; found: none; allowed: set_log_role = true under [front] in one "
+            "cannot be created; found: none; allowed: manage_log_role = true under [front] in one "
             "environment of the account and region, or a role in API Gateway's settings",
             stops=True,
         )
-    elif front.set_log_role and found and generated_prefix(stack) not in found:
+    elif front.manage_log_role and found and generated_prefix(stack) not in found:
         yield Finding(
-            f"set_log_role replaces the role for API Gateway's logs that this account and region "
-            f"have, {found}: remove set_log_role to keep it"
+            "manage_log_role replaces the role for API Gateway's logs that this account and "
+            f"region have, {found}: remove manage_log_role to keep it"
         )
 
 
-def _package(session: Session, environment: Environment) -> Iterator[Finding]:
+def _package(session: Session, environment: EnvironmentSettings) -> Iterator[Finding]:
     """Find a change of the package, which CloudFormation would make a function with another URL."""
     if find_deployed(session, environment) is None:
         return
@@ -254,7 +255,7 @@ def _package(session: Session, environment: Environment) -> Iterator[Finding]:
         )
 
 
-def _artifact_bucket(session: Session, environment: Environment) -> Iterator[Finding]:
+def _artifact_bucket(session: Session, environment: EnvironmentSettings) -> Iterator[Finding]:
     region = environment.region
     account = environment.account
     if account is None:
@@ -284,10 +285,14 @@ def _artifact_bucket(session: Session, environment: Environment) -> Iterator[Fin
 
 
 def _repository(
-    session: Session, environment: Environment, stack: DeployedStack | None, *, imports: bool
+    session: Session,
+    environment: EnvironmentSettings,
+    stack: DeployedStack | None,
+    *,
+    imports: bool,
 ) -> Iterator[Finding]:
     """Find a repository without its stack, or a stack without its repository."""
-    if stack is None and (imports or environment.repository.on_destroy == "delete"):
+    if stack is None and (imports or environment.removal_policy == "destroy"):
         return
     name = repository_name(environment.name)
     client = session.create_client("ecr", region_name=environment.region)
@@ -307,7 +312,7 @@ def _repository(
             )
 
 
-def _missing_repository(environment: Environment, stack: DeployedStack) -> Finding:
+def _missing_repository(environment: EnvironmentSettings, stack: DeployedStack) -> Finding:
     of_stack = f"--stack-name {stack.name}"
     unprotect = (
         "aws cloudformation update-termination-protection --no-enable-termination-protection "

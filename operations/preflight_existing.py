@@ -7,13 +7,13 @@ from typing import Any
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.publishing import bucket_statements, repository_statements
-from embedding_kit.settings import AllAtOnce, Existing, Provisioned, WeightedExperiment
+from embedding_kit.settings import Existing, Provisioned
 from operations.deployed import find_deployed
 from operations.finding import Finding
 from operations.preflight_key import unnamed
-from stacks.bootstrap_qualifier import bootstrap_qualifier
+from stacks.names import bootstrap_qualifier
 
 __all__ = ["check_existing", "check_role_change"]
 
@@ -24,7 +24,7 @@ _LOGS = ("logs:CreateLogStream", "logs:PutLogEvents")
 
 
 def check_existing(
-    session: Session, environment: Environment, existing: Existing
+    session: Session, environment: EnvironmentSettings, existing: Existing
 ) -> Iterator[Finding]:
     """Yield which existing resources are not there, or refuse what the kit does with them."""
     region = environment.region
@@ -51,12 +51,12 @@ def check_existing(
         yield from _role(client, existing.role, existing.log_group, place, traced=traced)
 
 
-def check_role_change(session: Session, environment: Environment) -> Iterator[Finding]:
+def check_role_change(session: Session, environment: EnvironmentSettings) -> Iterator[Finding]:
     """Yield whether the deploy changes the function's role while two versions share the alias."""
     shares = (
-        not isinstance(environment.release, AllAtOnce)
+        environment.release.in_steps
         or isinstance(environment.cold_start, Provisioned)
-        or isinstance(environment.experiment, WeightedExperiment)
+        or (environment.experiment is not None and environment.experiment.percent is not None)
     )
     deployed = find_deployed(session, environment) if shares else None
     if deployed is None:

@@ -10,12 +10,11 @@ from typing import Any
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.key_policy import needed_statements
 from embedding_kit.settings import Encryption
 from operations.finding import Finding
-from stacks.existing import has_repository_stack
-from stacks.names import repository_name
+from stacks.names import has_repository_stack, repository_name
 
 __all__ = ["check_key", "unnamed"]
 
@@ -23,7 +22,7 @@ _PAGE = "docs/security.md"
 
 
 def check_key(
-    session: Session, environment: Environment, encryption: Encryption
+    session: Session, environment: EnvironmentSettings, encryption: Encryption
 ) -> Iterator[Finding]:
     """Yield what is wrong with the key, its policy, or the repository that would get it."""
     client = session.create_client("kms", region_name=environment.region)
@@ -65,7 +64,7 @@ def _usable(metadata: Mapping[str, Any], key: str) -> Iterator[Finding]:
         )
 
 
-def _repository(session: Session, environment: Environment, key: str) -> Iterator[Finding]:
+def _repository(session: Session, environment: EnvironmentSettings, key: str) -> Iterator[Finding]:
     if not has_repository_stack(environment):
         return
     client = session.create_client("ecr", region_name=environment.region)
@@ -87,7 +86,9 @@ def _repository(session: Session, environment: Environment, key: str) -> Iterato
         )
 
 
-def _policy(client: Any, session: Session, environment: Environment, key: str) -> Iterator[Finding]:
+def _policy(
+    client: Any, session: Session, environment: EnvironmentSettings, key: str
+) -> Iterator[Finding]:
     _, partition, _, region, owner, _ = key.split(":", 5)
     account = environment.account
     if account is None:

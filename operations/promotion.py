@@ -18,7 +18,7 @@ from pathlib import Path
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.image_identity import LABEL, compare_labels
 from operations.environment_session import session_for
@@ -105,7 +105,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def promote(
     session: Session,
-    environment: Environment,
+    environment: EnvironmentSettings,
     references: Sequence[Reference],
     *,
     others: Sequence[str],
@@ -160,7 +160,7 @@ def promote(
     return {target: accepted[target][0].digest for target in needed_targets(environment)}
 
 
-def _accept(image: Image, environment: Environment, accepted: Mapping[str, object]) -> str:
+def _accept(image: Image, environment: EnvironmentSettings, accepted: Mapping[str, object]) -> str:
     """Return the image's target, if the environment's settings allow the image."""
     target = image.labels.get(f"{LABEL}target")
     if target is None:
@@ -200,7 +200,7 @@ def _copy(image: Image, source: Repository, own: Repository) -> None:
         print(f"{image.digest} copied to {own.place.uri}: {size / 1e6:.0f} MB", file=sys.stderr)
 
 
-def _others(environment: Environment) -> list[str]:
+def _others(environment: EnvironmentSettings) -> list[str]:
     return sorted(
         file.stem for file in _ENVIRONMENTS.glob("*.toml") if file.stem != environment.name
     )

@@ -3,7 +3,7 @@
 Kept are the newest ones and everything in use: versions of an alias, with a share of its traffic,
 of the deployed stack, of an experiment, or to which `scripts/rollback` would go back; and images
 and indexes of any function's version or any server's task in the account and region. Indexes are
-only deleted with `on_destroy = "delete"` under `[index]`. Without `--yes` it only prints what it
+only deleted with `removal_policy = "destroy"`. Without `--yes` it only prints what it
 would delete.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import load_environment
 from operations.deployed import (
     Deployed,
@@ -96,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def make_plan(session: Session, environment: Environment, *, keep: int) -> Plan:
+def make_plan(session: Session, environment: EnvironmentSettings, *, keep: int) -> Plan:
     """Find what nothing uses. It only reads.
 
     Args:
@@ -119,7 +119,7 @@ def make_plan(session: Session, environment: Environment, *, keep: int) -> Plan:
     is_shared = existing is not None and existing.repository is not None
     images = [] if is_shared else _unused_images(session, place, gone=gone, keep=keep)
     indexes = []
-    if environment.index and environment.index.on_destroy == "delete":
+    if environment.index and environment.removal_policy == "destroy":
         store = find_store(session, environment)
         indexes = unused_indexes(session, store, gone=gone) if store else []
     return Plan(
@@ -127,7 +127,7 @@ def make_plan(session: Session, environment: Environment, *, keep: int) -> Plan:
     )
 
 
-def prune(session: Session, environment: Environment, plan: Plan) -> None:
+def prune(session: Session, environment: EnvironmentSettings, plan: Plan) -> None:
     """Delete the versions, then the images and indexes that they were the last to use.
 
     After an interruption the same command deletes what is left.
@@ -153,7 +153,7 @@ def prune(session: Session, environment: Environment, plan: Plan) -> None:
     delete_indexes(session, plan.indexes, region=environment.region)
 
 
-def _require_rest(session: Session, environment: Environment, deployed: Deployed) -> None:
+def _require_rest(session: Session, environment: EnvironmentSettings, deployed: Deployed) -> None:
     group = find_deployment_group(session, environment)
     client = session.create_client("codedeploy", region_name=environment.region)
     if deployed.status.endswith("_IN_PROGRESS") or (group and group.running(client)):
@@ -164,7 +164,7 @@ def _require_rest(session: Session, environment: Environment, deployed: Deployed
 
 
 def _unused_versions(
-    session: Session, environment: Environment, deployed: Deployed, *, keep: int
+    session: Session, environment: EnvironmentSettings, deployed: Deployed, *, keep: int
 ) -> list[str]:
     client = session.create_client("lambda", region_name=environment.region)
     served = find_alias(session, environment, deployed)["FunctionVersion"]

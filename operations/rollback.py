@@ -22,7 +22,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from operations.bootstrap_role import bootstrap_client, partition_domain
 from operations.deployed import Deployed, find_alias, find_deployed, find_deployment_group
 from operations.image_registry import Place
@@ -66,7 +66,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
 
 
-def roll_back(session: Session, environment: Environment, *, version: str | None = None) -> str:
+def roll_back(
+    session: Session, environment: EnvironmentSettings, *, version: str | None = None
+) -> str:
     """Stop the running release, or move the alias back to the version before it.
 
     Args:
@@ -122,7 +124,7 @@ def _require_complete(stack: str, status: str) -> None:
     raise ValueError(f"{stack} is {status}; allowed: a stack whose update is complete, or {advice}")
 
 
-def _stop(session: Session, environment: Environment, client: Any) -> str:
+def _stop(session: Session, environment: EnvironmentSettings, client: Any) -> str:
     """Stop the running release, or the update of the stack before it."""
     stack = endpoint_stack_name(environment.name)
     group = find_deployment_group(session, environment)
@@ -151,7 +153,7 @@ def _alias(template: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def version_before(session: Session, environment: Environment, served: str) -> str | None:
+def version_before(session: Session, environment: EnvironmentSettings, served: str) -> str | None:
     """Return the version that the last release replaced by the one that the alias serves.
 
     None if that release was rolled back.
@@ -184,7 +186,9 @@ def version_before(session: Session, environment: Environment, served: str) -> s
     return str(moved["currentVersion"])
 
 
-def _warm(session: Session, environment: Environment, deployed: Deployed, version: str) -> None:
+def _warm(
+    session: Session, environment: EnvironmentSettings, deployed: Deployed, version: str
+) -> None:
     """Start a version before it serves.
 
     Lambda makes a version Inactive that was not invoked for weeks, and rejects its first invocation
@@ -238,7 +242,7 @@ def _status(client: Any, which: dict[str, str]) -> int:
     return 502 if "FunctionError" in answer else int(body["statusCode"])
 
 
-def _update(session: Session, environment: Environment, template: dict[str, Any]) -> None:
+def _update(session: Session, environment: EnvironmentSettings, template: dict[str, Any]) -> None:
     """Update the stack with a template: by its text, or by the address of an upload."""
     text = json.dumps(template, separators=(",", ":"))
     client = session.create_client("cloudformation", region_name=environment.region)
@@ -261,7 +265,9 @@ def _update(session: Session, environment: Environment, template: dict[str, Any]
     )
 
 
-def _upload(session: Session, environment: Environment, place: Place, content: bytes) -> str:
+def _upload(
+    session: Session, environment: EnvironmentSettings, place: Place, content: bytes
+) -> str:
     """Write a template to the bucket of the stack's own files; return its address."""
     bucket = bucket_of(environment, place)
     key = f"{hashlib.sha256(content).hexdigest()}.json"

@@ -10,10 +10,10 @@ from typing import Any
 from botocore.exceptions import WaiterError
 from botocore.session import Session
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from operations.bootstrap_role import bootstrap_client
 from operations.environment_session import place_of_caller
-from stacks.existing import possible_stacks
+from stacks.names import possible_stacks
 
 __all__ = ["DeployedStack", "DeployedStacks", "read_stacks"]
 
@@ -70,7 +70,7 @@ class DeployedStacks:
     permission to assume it, the caller's own.
     """
 
-    def __init__(self, session: Session, environment: Environment) -> None:
+    def __init__(self, session: Session, environment: EnvironmentSettings) -> None:
         """Read them, each with those that use it before it."""
         account, region = place_of_caller(session, environment)
         self.place = f"{account}, {region}"
@@ -103,7 +103,7 @@ class DeployedStacks:
             ) from error
 
 
-def read_stacks(client: Any, environment: Environment) -> list[DeployedStack]:
+def read_stacks(client: Any, environment: EnvironmentSettings) -> list[DeployedStack]:
     """Read the stacks of an environment, each with those that use it before it.
 
     Args:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from operations.users import function_versions, task_definitions
 from stacks.names import index_stack_name
 
@@ -33,7 +33,7 @@ class VectorStore:
     region: str | None
 
 
-def find_store(session: Session, environment: Environment) -> VectorStore | None:
+def find_store(session: Session, environment: EnvironmentSettings) -> VectorStore | None:
     """Return the vector bucket of the deployed environment; None without an index."""
     client = session.create_client("cloudformation", region_name=environment.region)
     try:
@@ -49,7 +49,7 @@ def find_store(session: Session, environment: Environment) -> VectorStore | None
     return None
 
 
-def find_deleted_store(session: Session, environment: Environment) -> VectorStore | None:
+def find_deleted_store(session: Session, environment: EnvironmentSettings) -> VectorStore | None:
     """Return the vector bucket that the last destroy of the environment has left.
 
     CloudFormation shows a deleted stack for 90 days. So a destroy that was interrupted after its

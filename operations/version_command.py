@@ -8,7 +8,7 @@ from typing import Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import load_environment
 from operations.environment_session import session_for
 
@@ -19,7 +19,7 @@ _ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 
 class _Action(Protocol):
     def __call__(
-        self, session: Session, environment: Environment, *, version: str | None
+        self, session: Session, environment: EnvironmentSettings, *, version: str | None
     ) -> str: ...
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from botocore.session import Session
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from operations.deployed import Deployed, find_alias, find_deployed, find_deployment_group
 from operations.version_command import run_version_command
 from stacks.names import endpoint_stack_name
@@ -51,7 +51,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
 
 
-def clear_weights(session: Session, environment: Environment, *, version: str | None) -> str:
+def clear_weights(
+    session: Session, environment: EnvironmentSettings, *, version: str | None
+) -> str:
     """Route all requests to one version, in one call; return a description of the change.
 
     Without a version, the one that gets most requests gets them all: clearing only the weights
@@ -87,7 +89,7 @@ def clear_weights(session: Session, environment: Environment, *, version: str | 
     return f"{weights}; now version {kept} gets all of it"
 
 
-def find_stuck_weights(session: Session, environment: Environment) -> Weights | None:
+def find_stuck_weights(session: Session, environment: EnvironmentSettings) -> Weights | None:
     """Return weights that neither a running release nor an experiment explains."""
     deployed = find_deployed(session, environment)
     if deployed is None:
@@ -98,7 +100,7 @@ def find_stuck_weights(session: Session, environment: Environment) -> Weights | 
     return None if _running(session, environment, deployed) else weights
 
 
-def _read(session: Session, environment: Environment, deployed: Deployed) -> Weights | None:
+def _read(session: Session, environment: EnvironmentSettings, deployed: Deployed) -> Weights | None:
     alias = find_alias(session, environment, deployed)
     others = alias.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
     if not others:
@@ -107,7 +109,7 @@ def _read(session: Session, environment: Environment, deployed: Deployed) -> Wei
     return Weights(alias=deployed.alias, shares=shares, revision=alias["RevisionId"])
 
 
-def _are_deployed(session: Session, environment: Environment) -> bool:
+def _are_deployed(session: Session, environment: EnvironmentSettings) -> bool:
     """Return whether the weights are in the deployed template, as an experiment's are."""
     client = session.create_client("cloudformation", region_name=environment.region)
     body = client.get_template(StackName=endpoint_stack_name(environment.name))["TemplateBody"]
@@ -117,7 +119,7 @@ def _are_deployed(session: Session, environment: Environment) -> bool:
     )
 
 
-def _running(session: Session, environment: Environment, deployed: Deployed) -> str | None:
+def _running(session: Session, environment: EnvironmentSettings, deployed: Deployed) -> str | None:
     """Return a description of the process that is changing the alias now, or None."""
     stack = endpoint_stack_name(environment.name)
     if deployed.status.endswith("_IN_PROGRESS"):

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from botocore.session import Session
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import LABEL, compare_labels
 from operations.package_bucket import PackageBucket, file_digest
 from operations.package_places import bucket_of, needed_targets, place_of
+from operations.zip_labels import read_labels
 from stacks.names import artifact_key, zip_key
-from stacks.zip_labels import read_labels
 
 __all__ = ["ZipReference", "promote_zip"]
 
@@ -57,7 +57,7 @@ class ZipReference:
 
 def promote_zip(
     session: Session,
-    environment: Environment,
+    environment: EnvironmentSettings,
     given: Sequence[str],
     *,
     others: Sequence[str],
@@ -157,7 +157,7 @@ def _buckets(
         yield from (PackageBucket(session, name) for name in near)
 
 
-def _accept(digest: str, labels: Mapping[str, str], environment: Environment) -> str | None:
+def _accept(digest: str, labels: Mapping[str, str], environment: EnvironmentSettings) -> str | None:
     """Return the digest of the zip's artifact in S3, if the settings allow the zip."""
     if f"{LABEL}target" not in labels:
         raise ValueError(

@@ -1,36 +1,21 @@
 """The stack of the bucket of artifacts, deployed before anything is published into it."""
 
-from aws_cdk import CfnOutput, Stack
-from aws_cdk import Environment as Where
-from aws_cdk import aws_kms as kms
-from constructs import Construct
+import aws_cdk as cdk
 
 from embedding_kit.artifact_bucket import ArtifactBucket
-from embedding_kit.environment import Environment
-from stacks.names import artifact_bucket_name
+from embedding_kit.environment import EnvironmentSettings
+from stacks.environment_stack import EnvironmentStack
+from stacks.names import artifact_bucket_name, artifact_stack_name
 
 __all__ = ["ArtifactStack"]
 
 
-class ArtifactStack(Stack):
+class ArtifactStack(EnvironmentStack):
     """The bucket of one environment's artifacts."""
 
-    def __init__(self, scope: Construct, id: str, *, environment: Environment, env: Where) -> None:
+    def __init__(self, app: cdk.App, settings: EnvironmentSettings) -> None:
         """Create the stack."""
-        super().__init__(
-            scope,
-            id,
-            env=env,
-            description=f"Embedding Kit, {environment.name}: artifacts",
-            termination_protection=environment.protect,
-        )
-        key = environment.function.artifact_key
-        made = ArtifactBucket(
-            self,
-            "Bucket",
-            name=artifact_bucket_name(
-                environment.name, account=environment.account, region=environment.region
-            ),
-            key=kms.Key.from_key_arn(self, "Key", key) if key else None,
-        )
-        CfnOutput(self, "BucketName", value=made.bucket.bucket_name)
+        super().__init__(app, artifact_stack_name(settings.name), settings, title="artifacts")
+        name = artifact_bucket_name(settings.name, account=settings.account, region=settings.region)
+        made = ArtifactBucket(self, "Bucket", name=name, key=self.key)
+        cdk.CfnOutput(self, "BucketName", value=made.bucket.bucket_name)

@@ -2,21 +2,19 @@
 
 from collections.abc import Mapping
 
-from aws_cdk import CfnOutput, Stack
-from aws_cdk import Environment as Where
-from constructs import Construct
+import aws_cdk as cdk
 
 from embedding_kit.batch import EmbeddingBatch
-from embedding_kit.environment import Environment
-from embedding_kit.network import network_properties
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import BatchSettings
-from stacks.owned import own_key, tracing
-from stacks.promoted_images import image_synthesizer
+from stacks.environment_stack import EnvironmentStack
+from stacks.names import batch_stack_name
+from stacks.promoted import image_synthesizer
 
 __all__ = ["BatchStack"]
 
 
-class BatchStack(Stack):
+class BatchStack(EnvironmentStack):
     """The batch jobs of one environment.
 
     Attributes:
@@ -25,32 +23,26 @@ class BatchStack(Stack):
 
     def __init__(
         self,
-        scope: Construct,
-        id: str,
+        app: cdk.App,
+        settings: EnvironmentSettings,
+        batch: BatchSettings,
         *,
-        environment: Environment,
-        settings: BatchSettings,
-        repository_name: str,
-        images: Mapping[str, str] | None = None,
-        env: Where,
+        images: Mapping[str, str],
     ) -> None:
         """Create the stack."""
         super().__init__(
-            scope,
-            id,
-            env=env,
-            description=f"Embedding Kit, {environment.name}: batch",
-            termination_protection=environment.protect,
-            synthesizer=image_synthesizer(repository_name, images),
+            app,
+            batch_stack_name(settings.name),
+            settings,
+            title="batch",
+            synthesizer=image_synthesizer(settings, images),
         )
         self.batch = EmbeddingBatch(
             self,
             "Batch",
-            model=environment.model,
-            settings=settings,
-            name=environment.name,
-            **network_properties(self, environment.network),
-            environment_encryption=own_key(self, environment),
-            tracing=tracing(environment),
+            model=settings.model,
+            settings=batch,
+            name=settings.name,
+            hosting=self.hosting(),
         )
-        CfnOutput(self, "StateMachineArn", value=self.batch.state_machine.state_machine_arn)
+        cdk.CfnOutput(self, "StateMachineArn", value=self.batch.state_machine.state_machine_arn)

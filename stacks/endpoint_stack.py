@@ -5,26 +5,22 @@ An artifact in S3 is published into the environment's own bucket, with all files
 
 from collections.abc import Mapping
 
-from aws_cdk import CfnOutput, DefaultStackSynthesizer, Stack
-from aws_cdk import Environment as Where
+import aws_cdk as cdk
 from aws_cdk import aws_logs as logs
-from constructs import Construct
 
 from embedding_kit.bootstrap import bootstrap_value
 from embedding_kit.endpoint import EmbeddingEndpoint
-from embedding_kit.environment import Environment
-from embedding_kit.network import network_properties
-from embedding_kit.settings import artifact_in_s3
+from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.settings import Existing, artifact_in_s3
 from embedding_kit.vector_index import IVectorIndex
-from stacks.existing import artifact_bucket
-from stacks.owned import own_key, tracing
-from stacks.promoted_images import image_synthesizer
-from stacks.promoted_zip import PromotedZip
+from stacks.environment_stack import EnvironmentStack
+from stacks.names import artifact_bucket, endpoint_stack_name
+from stacks.promoted import PromotedZip, image_synthesizer
 
 __all__ = ["EndpointStack"]
 
 
-class EndpointStack(Stack):
+class EndpointStack(EnvironmentStack):
     """The endpoint of one environment.
 
     Attributes:
@@ -33,73 +29,73 @@ class EndpointStack(Stack):
 
     def __init__(
         self,
-        scope: Construct,
-        id: str,
+        app: cdk.App,
+        settings: EnvironmentSettings,
         *,
-        environment: Environment,
-        repository_name: str,
         vector_index: IVectorIndex | None,
-        images: Mapping[str, str] | None = None,
-        env: Where,
+        images: Mapping[str, str],
     ) -> None:
         """Create the stack."""
-        synthesizer = _synthesizer(scope, environment, repository_name, images)
+        synthesizer = _synthesizer(app, settings, images)
         super().__init__(
-            scope,
-            id,
-            env=env,
-            description=f"Embedding Kit, {environment.name}: endpoint",
-            termination_protection=environment.protect,
+            app,
+            endpoint_stack_name(settings.name),
+            settings,
+            title="endpoint",
             synthesizer=synthesizer,
         )
         if isinstance(synthesizer, PromotedZip):
             synthesizer.use_in(self)
-        existing = environment.existing
+        existing = settings.existing or Existing.model_construct()
         self.endpoint = EmbeddingEndpoint(
             self,
             "Endpoint",
-            model=environment.model,
-            function=environment.function,
-            cold_start=environment.cold_start,
-            release=environment.release,
-            experiment=environment.experiment,
-            callers=environment.callers,
-            cors=environment.cors,
-            alarms=environment.alarms,
-            name=environment.name,
-            vector_index=vector_index,
-            environment_encryption=own_key(self, environment),
-            tracing=tracing(environment),
-            role=existing.role if existing else None,
+            model=settings.model,
+            function=settings.function,
+            cold_start=settings.cold_start,
+            release=settings.release,
+            experiment=settings.experiment,
+            alarms=settings.alarms,
+            name=settings.name,
+            hosting=self.hosting(),
+            role=existing.role,
             log_group=logs.LogGroup.from_log_group_name(self, "LogGroup", existing.log_group)
-            if existing and existing.log_group
+            if existing.log_group
             else None,
-            **network_properties(self, environment.network),
         )
-        CfnOutput(self, "Url", value=self.endpoint.url)
-        CfnOutput(self, "AliasArn", value=self.endpoint.alias_arn)
-        if self.endpoint.caller_role:
-            CfnOutput(self, "CallerRoleArn", value=self.endpoint.caller_role.role_arn)
-        if self.endpoint.candidate and self.endpoint.candidate_url:
-            CfnOutput(self, "CandidateUrl", value=self.endpoint.candidate_url)
-            CfnOutput(self, "CandidateAliasArn", value=self.endpoint.candidate.function_arn)
+        self.endpoint.add_callers(settings.callers)
+        if settings.cors:
+            self.endpoint.add_cors(settings.cors)
+        if vector_index:
+            self.endpoint.add_vector_index(vector_index)
+        if settings.removal_policy == "retain" and not existing.log_group:
+            # Deleted if its creation is rolled back, because it has no logs yet.
+            self.endpoint.log_group.apply_removal_policy(
+                cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+            )
+        self._make_outputs()
+
+    def _make_outputs(self) -> None:
+        endpoint = self.endpoint
+        cdk.CfnOutput(self, "Url", value=endpoint.url)
+        cdk.CfnOutput(self, "AliasArn", value=endpoint.alias_arn)
+        if endpoint.caller_role:
+            cdk.CfnOutput(self, "CallerRoleArn", value=endpoint.caller_role.role_arn)
+        if endpoint.candidate and endpoint.candidate_url:
+            cdk.CfnOutput(self, "CandidateUrl", value=endpoint.candidate_url)
+            cdk.CfnOutput(self, "CandidateAliasArn", value=endpoint.candidate.function_arn)
 
 
 def _synthesizer(
-    scope: Construct,
-    environment: Environment,
-    repository_name: str,
-    images: Mapping[str, str] | None,
-) -> DefaultStackSynthesizer | None:
-    if environment.function.package == "image":
-        return image_synthesizer(repository_name, images)
+    app: cdk.App, settings: EnvironmentSettings, images: Mapping[str, str]
+) -> cdk.DefaultStackSynthesizer | None:
+    if settings.function.package == "image":
+        return image_synthesizer(settings, images)
     bucket = None
-    if artifact_in_s3(environment.model, environment.function):
-        bucket = artifact_bucket(
-            environment, account=environment.account, region=environment.region
-        )
+    if artifact_in_s3(settings.model, settings.function):
+        bucket = artifact_bucket(settings, account=settings.account, region=settings.region)
     if images:
-        default = DefaultStackSynthesizer.DEFAULT_FILE_ASSETS_BUCKET_NAME
-        address = bootstrap_value(scope, bucket or default)
+        default = cdk.DefaultStackSynthesizer.DEFAULT_FILE_ASSETS_BUCKET_NAME
+        address = bootstrap_value(app, bucket or default)
         return PromotedZip(address, images, file_assets_bucket_name=bucket)
-    return DefaultStackSynthesizer(file_assets_bucket_name=bucket) if bucket else None
+    return cdk.DefaultStackSynthesizer(file_assets_bucket_name=bucket) if bucket else None

@@ -1,19 +1,18 @@
 """The stack of the REST API that callers reach instead of the function's URL."""
 
-from aws_cdk import CfnOutput, Stack
-from aws_cdk import Environment as Where
-from constructs import Construct
+import aws_cdk as cdk
 
 from embedding_kit.endpoint_interface import IEmbeddingEndpoint
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.front.rest_api import EmbeddingRestApi
 from embedding_kit.settings import ApiGatewayFront
-from stacks.owned import tracing
+from stacks.environment_stack import EnvironmentStack
+from stacks.names import front_stack_name
 
 __all__ = ["FrontStack"]
 
 
-class FrontStack(Stack):
+class FrontStack(EnvironmentStack):
     """The REST API of one environment.
 
     Attributes:
@@ -22,28 +21,21 @@ class FrontStack(Stack):
 
     def __init__(
         self,
-        scope: Construct,
-        id: str,
+        app: cdk.App,
+        settings: EnvironmentSettings,
+        front: ApiGatewayFront,
         *,
-        environment: Environment,
-        settings: ApiGatewayFront,
         endpoint: IEmbeddingEndpoint,
-        env: Where,
     ) -> None:
         """Create the stack."""
         super().__init__(
-            scope,
-            id,
-            env=env,
-            description=f"Embedding Kit, {environment.name}: API in front of the endpoint",
-            termination_protection=environment.protect,
+            app, front_stack_name(settings.name), settings, title="API in front of the endpoint"
         )
         self.front = EmbeddingRestApi(
-            self, "Front", endpoint=endpoint, settings=settings, tracing=tracing(environment)
+            self, "Front", endpoint=endpoint, settings=front, tracing=self.tracing
         )
-        CfnOutput(self, "Url", value=self.front.url)
-        if self.front.domain:
-            CfnOutput(self, "DomainTarget", value=self.front.domain.domain_name_alias_domain_name)
-            CfnOutput(
-                self, "DomainHostedZone", value=self.front.domain.domain_name_alias_hosted_zone_id
-            )
+        cdk.CfnOutput(self, "Url", value=self.front.url)
+        domain = self.front.domain
+        if domain:
+            cdk.CfnOutput(self, "DomainTarget", value=domain.domain_name_alias_domain_name)
+            cdk.CfnOutput(self, "DomainHostedZone", value=domain.domain_name_alias_hosted_zone_id)

@@ -2,22 +2,20 @@
 
 from collections.abc import Mapping
 
-from aws_cdk import CfnOutput, Stack
-from aws_cdk import Environment as Where
-from constructs import Construct
+import aws_cdk as cdk
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.index_loading import IndexLoading
-from embedding_kit.network import network_properties
 from embedding_kit.settings import VectorIndexSettings, load_source
 from embedding_kit.vector_index import VectorIndex
-from stacks.owned import own_key, tracing
-from stacks.promoted_images import image_synthesizer
+from stacks.environment_stack import EnvironmentStack
+from stacks.names import index_stack_name
+from stacks.promoted import image_synthesizer
 
 __all__ = ["IndexStack"]
 
 
-class IndexStack(Stack):
+class IndexStack(EnvironmentStack):
     """The vector index of one environment.
 
     Attributes:
@@ -27,40 +25,34 @@ class IndexStack(Stack):
 
     def __init__(
         self,
-        scope: Construct,
-        id: str,
+        app: cdk.App,
+        settings: EnvironmentSettings,
+        index: VectorIndexSettings,
         *,
-        environment: Environment,
-        settings: VectorIndexSettings,
-        repository_name: str,
-        images: Mapping[str, str] | None = None,
-        env: Where,
+        images: Mapping[str, str],
     ) -> None:
         """Create the stack."""
         super().__init__(
-            scope,
-            id,
-            env=env,
-            description=f"Embedding Kit, {environment.name}: index",
-            termination_protection=environment.protect,
-            synthesizer=image_synthesizer(repository_name, images),
+            app,
+            index_stack_name(settings.name),
+            settings,
+            title="index",
+            synthesizer=image_synthesizer(settings, images),
         )
-        self.index = VectorIndex(self, "Index", model=environment.model, settings=settings)
-        CfnOutput(self, "IndexArn", value=self.index.index_arn)
+        self.index = VectorIndex(self, "Index", model=settings.model, settings=index, key=self.key)
+        cdk.CfnOutput(self, "IndexArn", value=self.index.index_arn)
         self.loading: IndexLoading | None = None
-        source = load_source(settings, environment.batch)
+        source = load_source(index, settings.batch)
         if source:
             self.loading = IndexLoading(
                 self,
                 "Loading",
-                model=environment.model,
+                model=settings.model,
                 index=self.index,
                 source=source,
-                settings=settings,
-                name=environment.name,
-                **network_properties(self, environment.network),
-                environment_encryption=own_key(self, environment),
-                tracing=tracing(environment),
+                settings=index,
+                name=settings.name,
+                hosting=self.hosting(),
             )
             machine = self.loading.state_machine
-            CfnOutput(self, "LoadStateMachineArn", value=machine.state_machine_arn)
+            cdk.CfnOutput(self, "LoadStateMachineArn", value=machine.state_machine_arn)

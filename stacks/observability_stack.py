@@ -1,13 +1,12 @@
 """The stack with the endpoint's alarms, dashboard and budget."""
 
-from aws_cdk import CfnOutput, Stack
-from aws_cdk import Environment as Where
+import aws_cdk as cdk
 from aws_cdk import aws_sns as sns
-from constructs import Construct
 
 from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.endpoint import EmbeddingEndpoint
-from embedding_kit.environment import Environment
+from embedding_kit.environment import COST_TAG, EnvironmentSettings
+from embedding_kit.fargate_service import EmbeddingService
 from embedding_kit.front.rest_api import EmbeddingRestApi
 from embedding_kit.index_loading import IndexLoading
 from embedding_kit.monitoring.alarms import EndpointAlarms
@@ -20,45 +19,37 @@ from embedding_kit.monitoring.server import ServerAlarms, server_widgets
 from embedding_kit.monitoring.topic import AlarmTopic
 from embedding_kit.prices import DEFAULT_REGION, load_prices
 from embedding_kit.release_notices import ReleaseNotices
-from embedding_kit.service import EmbeddingService
 from embedding_kit.standing_cost import default_budget
-from stacks.existing import stacks_of_file
-from stacks.owned import own_key
+from stacks.environment_stack import EnvironmentStack
+from stacks.names import observability_stack_name, stacks_of_file
 
 __all__ = ["ObservabilityStack"]
 
 
-class ObservabilityStack(Stack):
+class ObservabilityStack(EnvironmentStack):
     """Alarms, dashboard and budget of one environment."""
 
     def __init__(
         self,
-        scope: Construct,
-        id: str,
+        app: cdk.App,
+        settings: EnvironmentSettings,
         *,
-        environment: Environment,
         endpoint: EmbeddingEndpoint,
         batch: EmbeddingBatch | None,
         loading: IndexLoading | None,
         service: EmbeddingService | None,
         front: EmbeddingRestApi | None,
-        cost_tag: tuple[str, str],
-        env: Where,
     ) -> None:
         """Create the stack."""
         super().__init__(
-            scope,
-            id,
-            env=env,
-            description=f"Embedding Kit, {environment.name}: observability",
-            termination_protection=environment.protect,
+            app, observability_stack_name(settings.name), settings, title="observability"
         )
-        emails, watch = environment.alarms.emails, environment.observability.watch
+        emails, watch = settings.alarms.emails, settings.observability.watch
+        runbook = settings.alarms.runbook_url
         topic: sns.ITopic | None = None
         if emails:
-            key = own_key(self, environment)
-            topic = AlarmTopic(self, "Notices", emails=emails, key=key).topic
-            CfnOutput(self, "AlarmTopicArn", value=topic.topic_arn)
+            topic = AlarmTopic(self, "Notices", emails=emails, key=self.key).topic
+            cdk.CfnOutput(self, "AlarmTopicArn", value=topic.topic_arn)
         alarms = EndpointAlarms(self, "Alarms", endpoint=endpoint, topic=topic, watch=watch)
         if endpoint.deployment_group and topic:
             ReleaseNotices(
@@ -66,7 +57,7 @@ class ObservabilityStack(Stack):
                 "Releases",
                 deployment_group=endpoint.deployment_group,
                 topic=topic,
-                runbook_url=environment.alarms.runbook_url,
+                runbook_url=runbook,
             )
         dashboard = EndpointDashboard(self, "Dashboard", endpoint=endpoint, alarms=alarms)
         if batch:
@@ -75,7 +66,7 @@ class ObservabilityStack(Stack):
                 "BatchAlarms",
                 batch=batch,
                 topic=topic,
-                runbook_url=environment.alarms.runbook_url,
+                runbook_url=runbook,
                 watch=watch,
             )
             dashboard.dashboard.add_widgets(*batch_widgets(batch, of_batch))
@@ -85,7 +76,7 @@ class ObservabilityStack(Stack):
                 "LoadAlarm",
                 loading=loading,
                 topic=topic,
-                runbook_url=environment.alarms.runbook_url,
+                runbook_url=runbook,
             )
             dashboard.dashboard.add_widgets(*load_widgets(loading))
         if service:
@@ -93,7 +84,7 @@ class ObservabilityStack(Stack):
                 self,
                 "ServerAlarms",
                 service=service,
-                settings=environment.alarms,
+                settings=settings.alarms,
                 topic=topic,
                 watch=watch,
             )
@@ -103,21 +94,21 @@ class ObservabilityStack(Stack):
                 self,
                 "FrontAlarms",
                 front=front,
-                settings=environment.alarms,
+                settings=settings.alarms,
                 topic=topic,
                 watch=watch,
             )
             dashboard.dashboard.add_widgets(*front_widgets(front, of_front))
-        if environment.budget:
+        if settings.budget:
             CostBudget(
                 self,
                 "Budget",
-                settings=environment.budget,
-                tag=cost_tag,
+                settings=settings.budget,
+                tag=(COST_TAG, settings.name),
                 topic=topic,
                 default_usd=default_budget(
-                    environment, load_prices(environment.region or DEFAULT_REGION)
+                    settings, load_prices(settings.region or DEFAULT_REGION)
                 ),
             )
         # The doctor does not have the environment's file.
-        CfnOutput(self, "Stacks", value=",".join(stacks_of_file(environment)))
+        cdk.CfnOutput(self, "Stacks", value=",".join(stacks_of_file(settings)))

@@ -2,20 +2,20 @@
 
 from collections.abc import Mapping
 
-from aws_cdk import CfnOutput, Stack
-from aws_cdk import Environment as Where
-from constructs import Construct
+import aws_cdk as cdk
 
-from embedding_kit.environment import Environment
-from embedding_kit.service import EmbeddingService
+from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.fargate_service import EmbeddingService
 from embedding_kit.settings import ServerSettings
 from embedding_kit.vector_index import IVectorIndex
-from stacks.promoted_images import image_synthesizer
+from stacks.environment_stack import EnvironmentStack
+from stacks.names import server_stack_name
+from stacks.promoted import image_synthesizer
 
 __all__ = ["ServerStack"]
 
 
-class ServerStack(Stack):
+class ServerStack(EnvironmentStack):
     """The server of one environment.
 
     Attributes:
@@ -24,34 +24,31 @@ class ServerStack(Stack):
 
     def __init__(
         self,
-        scope: Construct,
-        id: str,
+        app: cdk.App,
+        settings: EnvironmentSettings,
+        server: ServerSettings,
         *,
-        environment: Environment,
-        settings: ServerSettings,
-        repository_name: str,
         vector_index: IVectorIndex | None,
-        images: Mapping[str, str] | None = None,
-        env: Where,
+        images: Mapping[str, str],
     ) -> None:
         """Create the stack."""
         super().__init__(
-            scope,
-            id,
-            env=env,
-            description=f"Embedding Kit, {environment.name}: server",
-            termination_protection=environment.protect,
-            synthesizer=image_synthesizer(repository_name, images),
+            app,
+            server_stack_name(settings.name),
+            settings,
+            title="server",
+            synthesizer=image_synthesizer(settings, images),
         )
         self.service = EmbeddingService(
             self,
             "Server",
-            model=environment.model,
-            settings=settings,
-            name=environment.name,
-            function=environment.function,
+            model=settings.model,
+            settings=server,
+            name=settings.name,
+            function=settings.function,
             vector_index=vector_index,
-            protect=environment.protect,
+            deletion_protection=settings.termination_protection,
         )
-        CfnOutput(self, "Url", value=self.service.url)
-        CfnOutput(self, "LoadBalancerName", value=self.service.load_balancer.load_balancer_dns_name)
+        balancer = self.service.load_balancer
+        cdk.CfnOutput(self, "Url", value=self.service.url)
+        cdk.CfnOutput(self, "LoadBalancerName", value=balancer.load_balancer_dns_name)

@@ -17,11 +17,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from embedding_kit.account_rules import apply_role_rules, encrypt_logs
     from embedding_kit.artifact_bucket import ArtifactBucket
     from embedding_kit.batch import EmbeddingBatch
     from embedding_kit.endpoint import EmbeddingEndpoint
     from embedding_kit.endpoint_interface import IEmbeddingEndpoint
+    from embedding_kit.fargate_service import EmbeddingService
     from embedding_kit.front.rest_api import EmbeddingRestApi
+    from embedding_kit.hosting import Hosting
     from embedding_kit.index_loading import IndexLoading
     from embedding_kit.monitoring.alarms import EndpointAlarms
     from embedding_kit.monitoring.batch import BatchAlarms
@@ -31,53 +34,43 @@ if TYPE_CHECKING:
     from embedding_kit.monitoring.loads import LoadAlarm
     from embedding_kit.monitoring.server import ServerAlarms
     from embedding_kit.monitoring.topic import AlarmTopic
-    from embedding_kit.owned_key import encrypt_logs
-    from embedding_kit.owned_roles import apply_role_rules
     from embedding_kit.release_notices import ReleaseNotices
     from embedding_kit.repository import EmbeddingRepository
-    from embedding_kit.service import EmbeddingService
     from embedding_kit.settings import (
         AlarmSettings,
-        AliasExperiment,
-        AllAtOnce,
         ApiGatewayFront,
         BatchSettings,
         Budget,
         Callers,
-        Canary,
         Cors,
         Domain,
+        Experiment,
         Firewall,
         FrontCaller,
         FunctionSettings,
-        Linear,
         LoadSource,
         Model,
         NetworkSettings,
-        OnDemand,
         Provisioned,
+        Release,
         RepositorySettings,
         RoleRules,
         ScheduledCapacity,
         ServerSettings,
         SnapStart,
         VectorIndexSettings,
-        WeightedExperiment,
     )
     from embedding_kit.vector_index import IVectorIndex, VectorIndex
 
 __all__ = [
     "AlarmSettings",
     "AlarmTopic",
-    "AliasExperiment",
-    "AllAtOnce",
     "ApiGatewayFront",
     "ArtifactBucket",
     "BatchAlarms",
     "BatchSettings",
     "Budget",
     "Callers",
-    "Canary",
     "Cors",
     "CostBudget",
     "Domain",
@@ -88,20 +81,21 @@ __all__ = [
     "EmbeddingService",
     "EndpointAlarms",
     "EndpointDashboard",
+    "Experiment",
     "Firewall",
     "FrontAlarms",
     "FrontCaller",
     "FunctionSettings",
+    "Hosting",
     "IEmbeddingEndpoint",
     "IVectorIndex",
     "IndexLoading",
-    "Linear",
     "LoadAlarm",
     "LoadSource",
     "Model",
     "NetworkSettings",
-    "OnDemand",
     "Provisioned",
+    "Release",
     "ReleaseNotices",
     "RepositorySettings",
     "RoleRules",
@@ -111,7 +105,6 @@ __all__ = [
     "SnapStart",
     "VectorIndex",
     "VectorIndexSettings",
-    "WeightedExperiment",
     "apply_role_rules",
     "encrypt_logs",
 ]
@@ -126,10 +119,11 @@ _MODULES = {
     "EmbeddingEndpoint": "endpoint",
     "EmbeddingRepository": "repository",
     "EmbeddingRestApi": "front.rest_api",
-    "EmbeddingService": "service",
+    "EmbeddingService": "fargate_service",
     "EndpointAlarms": "monitoring.alarms",
     "EndpointDashboard": "monitoring.dashboard",
     "FrontAlarms": "monitoring.front",
+    "Hosting": "hosting",
     "IEmbeddingEndpoint": "endpoint_interface",
     "IVectorIndex": "vector_index",
     "IndexLoading": "index_loading",
@@ -137,8 +131,8 @@ _MODULES = {
     "ReleaseNotices": "release_notices",
     "ServerAlarms": "monitoring.server",
     "VectorIndex": "vector_index",
-    "apply_role_rules": "owned_roles",
-    "encrypt_logs": "owned_key",
+    "apply_role_rules": "account_rules",
+    "encrypt_logs": "account_rules",
 }
 
 

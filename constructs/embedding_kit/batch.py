@@ -1,11 +1,7 @@
 """Batch jobs: a function of their own, and the state machine that runs it over all shards."""
 
-from collections.abc import Sequence
-
 from aws_cdk import Aws, Names
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
@@ -17,15 +13,14 @@ from embedding_kit.batch_definition import (
     batch_definition,
 )
 from embedding_kit.function import function_role
+from embedding_kit.hosting import Hosting, make_log_group
 from embedding_kit.map_function import make_function
 from embedding_kit.map_machine import (
     MapFiles,
     acknowledge_wildcards,
-    make_log_group,
     make_machine,
     map_findings,
 )
-from embedding_kit.network import Network
 from embedding_kit.s3_permissions import (
     READ_KEY,
     WRITE_KEY,
@@ -65,11 +60,7 @@ class EmbeddingBatch(Construct):
         model: Model,
         settings: BatchSettings,
         name: str | None = None,
-        vpc: ec2.IVpc | None = None,
-        vpc_subnets: ec2.SubnetSelection | None = None,
-        security_groups: Sequence[ec2.ISecurityGroup] | None = None,
-        environment_encryption: kms.IKey | None = None,
-        tracing: lambda_.Tracing = lambda_.Tracing.DISABLED,
+        hosting: Hosting | None = None,
     ) -> None:
         """Create the function and the state machine.
 
@@ -80,15 +71,11 @@ class EmbeddingBatch(Construct):
             settings: The folders in S3, memory and concurrency.
             name: The name in logs and in the metrics' namespace; by default derived from the
                 construct's path.
-            vpc: A VPC for the function; none by default. Its subnets need a gateway endpoint
-                for S3.
-            vpc_subnets: The subnets; the CDK's default for `vpc` if unset.
-            security_groups: The security groups; a new one if unset.
-            environment_encryption: A key for the environment variables; by default Lambda's own.
-            tracing: Whether X-Ray traces the function and the state machine.
+            hosting: VPC, key and tracing of the function; the state machine is traced too.
+                Default: no VPC, no key, no traces.
 
         Raises:
-            ValueError: The model needs more memory, or the network has no VPC.
+            ValueError: The model needs more memory.
         """
         super().__init__(scope, id)
         check_memory(model, settings, table="batch")
@@ -96,10 +83,10 @@ class EmbeddingBatch(Construct):
         self.name = name or Names.unique_resource_name(self, separator="-", max_length=100)
         self.namespace = f"EmbeddingKit/{self.name}"
         self.log_group = make_log_group(self, "Logs")
-        network = Network(vpc=vpc, subnets=vpc_subnets, security_groups=security_groups)
-        self.function = self._make_function(model, network, environment_encryption, tracing)
+        hosting = hosting or Hosting()
+        self.function = self._make_function(model, hosting)
         files = MapFiles(settings.destination, SHARDS_FILE, RESULTS_FOLDER, settings.output_key)
-        self.state_machine = self._make_machine(files, tracing)
+        self.state_machine = self._make_machine(files, hosting)
         acknowledge_wildcards(
             self,
             {
@@ -110,9 +97,7 @@ class EmbeddingBatch(Construct):
             },
         )
 
-    def _make_function(
-        self, model: Model, network: Network, key: kms.IKey | None, tracing: lambda_.Tracing
-    ) -> lambda_.DockerImageFunction:
+    def _make_function(self, model: Model, hosting: Hosting) -> lambda_.DockerImageFunction:
         settings = self.settings
         role = function_role(self, self.log_group)
         _grant_files(role, settings)
@@ -128,15 +113,11 @@ class EmbeddingBatch(Construct):
             },
             role=role,
             log_group=self.log_group,
-            key=key,
-            tracing=tracing,
-            network=network,
+            hosting=hosting,
             reserved_concurrency=settings.reserved_concurrency,
         )
 
-    def _make_machine(
-        self, files: MapFiles, tracing: lambda_.Tracing
-    ) -> stepfunctions.StateMachine:
+    def _make_machine(self, files: MapFiles, hosting: Hosting) -> stepfunctions.StateMachine:
         settings = self.settings
         definition = batch_definition(
             function_arn=self.function.function_arn,
@@ -155,7 +136,7 @@ class EmbeddingBatch(Construct):
             function=self.function,
             files=files,
             label=MAP_LABEL,
-            tracing=tracing,
+            hosting=hosting,
         )
 
 

@@ -10,9 +10,7 @@ __all__ = ["principals", "role_of_units"]
 
 def principals(callers: Callers) -> list[iam.IPrincipal]:
     """Return the principals that a permission names: roles, users, accounts, the organization."""
-    found: list[iam.IPrincipal] = [
-        iam.ArnPrincipal(arn) for arn in (*callers.roles, *callers.users)
-    ]
+    found: list[iam.IPrincipal] = [iam.ArnPrincipal(arn) for arn in callers.roles]
     found += [iam.AccountPrincipal(account) for account in callers.accounts]
     if callers.organization:
         found.append(iam.OrganizationPrincipal(callers.organization))

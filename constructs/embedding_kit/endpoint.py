@@ -1,12 +1,8 @@
 """The endpoint: function, version, alias `live`, and the alias's function URL with IAM auth."""
 
-from collections.abc import Sequence
-
-from aws_cdk import Annotations, Duration, Names
+from aws_cdk import Annotations, Names
 from aws_cdk import aws_codedeploy as codedeploy
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -15,28 +11,24 @@ from embedding_kit.callers import principals, role_of_units
 from embedding_kit.endpoint_interface import IEmbeddingEndpoint
 from embedding_kit.endpoint_name import claim_name
 from embedding_kit.function import EmbeddingFunction
+from embedding_kit.hosting import Hosting
 from embedding_kit.imported_endpoint import ImportedEndpoint
 from embedding_kit.metrics import EndpointMetrics, MetricFilters
-from embedding_kit.network import Network
 from embedding_kit.quotas import quota_notes
 from embedding_kit.release import GuardedRelease
 from embedding_kit.release_check import ReleaseCheck
 from embedding_kit.scaling import ProvisionedScaling
 from embedding_kit.settings import (
     AlarmSettings,
-    AliasExperiment,
-    AllAtOnce,
     Callers,
     ColdStart,
     Cors,
     Experiment,
     FunctionSettings,
     Model,
-    OnDemand,
     Provisioned,
     Release,
     SnapStart,
-    WeightedExperiment,
     artifact_in_s3,
     check_alarms,
     check_compatible,
@@ -51,8 +43,12 @@ __all__ = ["LIVE", "EmbeddingEndpoint"]
 
 #: The alias that callers reach. Its name is part of its ARN, which their policies may name.
 LIVE = "live"
+#: The alias of an experiment with a URL of its own.
+_CANDIDATE = "candidate"
 #: The response headers that a web page may read.
 _EXPOSED_HEADERS = ["x-request-id", "x-vector-space"]
+#: How long a browser may keep the answer to a preflight.
+_PREFLIGHT_SECONDS = 3600
 
 
 class EmbeddingEndpoint(IEmbeddingEndpoint):
@@ -75,7 +71,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         name: The name in logs and in the metrics' namespace.
         metrics: All metrics of the endpoint.
         settings: The function's settings.
-        cold_start: The strategy against cold starts.
+        cold_start: The strategy against cold starts; None for none.
         alarm_settings: The alarms' thresholds, for releases and for `EndpointAlarms`.
         release: How a new version gets the traffic.
         caller_role: The role that principals of organizational units assume to call; None without
@@ -93,18 +89,11 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         cold_start: ColdStart | None = None,
         release: Release | None = None,
         experiment: Experiment | None = None,
-        callers: Callers | None = None,
-        cors: Cors | None = None,
         alarms: AlarmSettings | None = None,
         name: str | None = None,
-        vpc: ec2.IVpc | None = None,
-        vpc_subnets: ec2.SubnetSelection | None = None,
-        security_groups: Sequence[ec2.ISecurityGroup] | None = None,
+        hosting: Hosting | None = None,
         role: iam.IRole | str | None = None,
-        environment_encryption: kms.IKey | None = None,
         log_group: logs.ILogGroup | None = None,
-        tracing: lambda_.Tracing = lambda_.Tracing.DISABLED,
-        vector_index: IVectorIndex | None = None,
     ) -> None:
         """Create the endpoint.
 
@@ -112,34 +101,23 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             scope: The parent.
             id: The construct's id.
             model: The model that is served.
-            function: Package, memory, time, disk, logs and concurrency.
-            cold_start: The strategy against cold starts; none by default.
-            release: How traffic shifts to a new version; all at once after its check by default.
-            experiment: Another published version to compare with.
-            callers: The principals that may call; none by default. `grant_invoke_url` and
-                `grant_invoke` add others.
-            cors: The web pages that may call from a browser; none by default.
-            alarms: The thresholds for `EndpointAlarms` and for the rollback of a release.
-            name: The name in logs and in the metrics' namespace, unique in account and region; by
-                default derived from the construct's path.
-            vpc: A VPC for the function; none by default. The function calls no other service than
-                that of `vector_index`, so subnets without a route to the internet are enough; with
-                an index they need an endpoint for S3 Vectors, and with an artifact in S3 a gateway
-                endpoint for S3.
-            vpc_subnets: The subnets; the CDK's default for `vpc` if unset.
-            security_groups: The security groups; if unset, a new one that lets out what the
-                function calls: TCP 443 with an index or an artifact in S3, otherwise nothing.
-            role: An execution role; by default a new one. It is granted the function's permissions,
-                except with `role.without_policy_updates()`. An existing role's name, after its
-                path, leaves the role unchanged, and synth writes the permissions that it needs into
-                `iam-policy-report.txt` in the cloud assembly.
-            environment_encryption: A key for the environment variables of all functions; by
-                default Lambda's own.
-            log_group: A log group that only this function writes to; by default a new one with the
+            function: Package, memory, time, disk, logs and concurrency. Default: an image with
+                2,048 MB and a timeout of 30 s.
+            cold_start: The strategy against cold starts. Default: none, so that execution
+                environments are initialized when a request needs one.
+            release: How traffic shifts to a new version. Default: all at once after its check.
+            experiment: Another published version to compare with. Default: none.
+            alarms: The thresholds for `EndpointAlarms` and for the rollback of a release. Default:
+                derived from the function's limits.
+            name: The name in logs and in the metrics' namespace, unique in account and region.
+                Default: derived from the construct's path.
+            hosting: VPC, key and tracing. Default: no VPC, no key, no traces.
+            role: An execution role. It is granted the function's permissions, except with
+                `role.without_policy_updates()`. An existing role's name, after its path, leaves the
+                role unchanged, and synth writes the permissions that it needs into
+                `iam-policy-report.txt` in the cloud assembly. Default: a new role.
+            log_group: A log group that only this function writes to. Default: a new one with the
                 retention in `function`.
-            tracing: Whether X-Ray traces requests, and bills for it; not by default.
-            vector_index: An index in S3 Vectors for `POST /similar`, which the function may then
-                query; none by default.
 
         Raises:
             ValueError: The settings or these properties are incompatible, or another endpoint of
@@ -148,8 +126,8 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         super().__init__(scope, id)
         self.settings = function or FunctionSettings()
         self.alarm_settings = alarms or AlarmSettings()
-        self.cold_start = cold_start or OnDemand()
-        self.release = release or AllAtOnce()
+        self.cold_start = cold_start
+        self.release = release or Release()
         check_compatible(
             function=self.settings,
             cold_start=self.cold_start,
@@ -166,7 +144,8 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         self.name = name = name or Names.unique_resource_name(self, separator="-", max_length=100)
         claim_name(self, name)
         namespace = f"EmbeddingKit/{name}"
-        made = EmbeddingFunction(
+        hosting = hosting or Hosting()
+        self._embedder = made = EmbeddingFunction(
             self,
             "Embedder",
             model=model,
@@ -174,12 +153,9 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             metrics_namespace=namespace,
             name=name,
             snap_start=isinstance(self.cold_start, SnapStart),
-            network=Network(vpc=vpc, subnets=vpc_subnets, security_groups=security_groups),
+            hosting=hosting,
             role=role,
-            environment_encryption=environment_encryption,
             log_group=log_group,
-            tracing=tracing,
-            vector_index=vector_index,
         )
         self.function = made.function
         self.log_group = made.log_group
@@ -190,9 +166,8 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             version=self.function.current_version,
             additional_versions=self._weights(experiment),
         )
-        self._cors = None if cors is None else _cors_options(cors)
         self.alias_arn = self.alias.function_arn
-        self.function_url = _url(self.alias, self._cors)
+        self.function_url = _url(self.alias)
         self.url = self.function_url.url
         self.metrics = EndpointMetrics(self.function, alias_name=LIVE, namespace=namespace)
         MetricFilters(self, "Metrics", log_group=made.log_group, namespace=namespace)
@@ -209,11 +184,10 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             reserved_concurrency=self.settings.reserved_concurrency,
             cold_start=self.cold_start,
             experiment=experiment,
-            environment_encryption=environment_encryption,
-            tracing=tracing,
+            hosting=hosting,
         )
         self.deployment_group: codedeploy.LambdaDeploymentGroup | None = None
-        if not isinstance(experiment, WeightedExperiment):
+        if not (experiment and experiment.percent):
             # CodeDeploy cannot move an alias that has fixed weights.
             self.deployment_group = GuardedRelease(
                 self,
@@ -228,9 +202,20 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         self.candidate = self._candidate(experiment)
         self.candidate_url: str | None = None
         if self.candidate:
-            self._urls.append(_url(self.candidate, self._cors))
+            self._urls.append(_url(self.candidate))
             self.candidate_url = self._urls[1].url
-        callers = callers or Callers()
+        self.is_invoked = False
+        self.caller_role: iam.Role | None = None
+        self.node.add_validation(AliasResources(self.function, self.alias))
+
+    def add_callers(self, callers: Callers) -> None:
+        """Let principals call, besides those of `grant_invoke_url` and `grant_invoke`.
+
+        Call it once, and before the alarms are created: they count what callers may use.
+
+        Args:
+            callers: The principals. Default without this method: none.
+        """
         self.is_invoked = callers.invoke
         self.caller_role = role_of_units(self, callers)
         grantees: list[iam.IGrantable] = [*principals(callers)]
@@ -238,7 +223,25 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             self.grant_invoke_url(grantee)
             if callers.invoke:
                 self.grant_invoke(grantee)
-        self.node.add_validation(AliasResources(self.function, self.alias))
+
+    def add_cors(self, cors: Cors) -> None:
+        """Let web pages call each URL from a browser; the requests must still be signed.
+
+        Args:
+            cors: The origins of the pages. Default without this method: none.
+        """
+        for url in self._urls:
+            if isinstance(url.node.default_child, lambda_.CfnUrl):
+                url.node.default_child.cors = _cors_property(cors)
+
+    def add_vector_index(self, index: IVectorIndex) -> None:
+        """Let `POST /similar` search an index in S3 Vectors.
+
+        Args:
+            index: The index, which the function may then query. Default without this method: only
+                an index in the image.
+        """
+        self._embedder.add_vector_index(index)
 
     @staticmethod
     def from_embedding_endpoint_attributes(
@@ -272,18 +275,18 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         return granted.combine(self.candidate.grant_invoke(grantee)) if self.candidate else granted
 
     def _weights(self, experiment: Experiment | None) -> list[lambda_.VersionWeight] | None:
-        if not isinstance(experiment, WeightedExperiment):
+        if not (experiment and experiment.percent):
             return None
         version = self._published("Other", experiment.version)
         return [lambda_.VersionWeight(version=version, weight=experiment.percent / 100)]
 
     def _candidate(self, experiment: Experiment | None) -> lambda_.Alias | None:
-        if not isinstance(experiment, AliasExperiment):
+        if experiment is None or experiment.percent:
             return None
         return lambda_.Alias(
             self,
             "Candidate",
-            alias_name=experiment.alias,
+            alias_name=_CANDIDATE,
             version=self._published("Other", experiment.version),
         )
 
@@ -293,21 +296,19 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         )
 
 
-def _url(alias: lambda_.Alias, cors: lambda_.FunctionUrlCorsOptions | None) -> lambda_.FunctionUrl:
+def _url(alias: lambda_.Alias) -> lambda_.FunctionUrl:
     return alias.add_function_url(
-        auth_type=lambda_.FunctionUrlAuthType.AWS_IAM,
-        invoke_mode=lambda_.InvokeMode.BUFFERED,
-        cors=cors,
+        auth_type=lambda_.FunctionUrlAuthType.AWS_IAM, invoke_mode=lambda_.InvokeMode.BUFFERED
     )
 
 
-def _cors_options(cors: Cors) -> lambda_.FunctionUrlCorsOptions:
+def _cors_property(cors: Cors) -> lambda_.CfnUrl.CorsProperty:
     # Lambda answers preflight requests and adds the CORS headers to all responses, so the embedder
     # must not. OPTIONS is not a method here: the API accepts names of up to six letters.
-    return lambda_.FunctionUrlCorsOptions(
-        allowed_origins=list(cors.origins),
-        allowed_methods=[lambda_.HttpMethod.GET, lambda_.HttpMethod.POST],
-        allowed_headers=list(SIGNING_HEADERS),
-        exposed_headers=_EXPOSED_HEADERS,
-        max_age=Duration.hours(1),
+    return lambda_.CfnUrl.CorsProperty(
+        allow_origins=list(cors.origins),
+        allow_methods=["GET", "POST"],
+        allow_headers=list(SIGNING_HEADERS),
+        expose_headers=_EXPOSED_HEADERS,
+        max_age=_PREFLIGHT_SECONDS,
     )

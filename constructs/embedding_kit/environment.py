@@ -1,7 +1,7 @@
 """The settings of one environment, as one frozen, validated value."""
 
 import re
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -20,7 +20,6 @@ from embedding_kit.settings import (
     Model,
     NetworkSettings,
     Observability,
-    OnDemand,
     Release,
     RepositorySettings,
     RoleRules,
@@ -38,9 +37,8 @@ from embedding_kit.settings import (
     load_source,
 )
 from embedding_kit.settings.base import Settings, allowed, rule_error
-from embedding_kit.settings.release import AllAtOnce
 
-__all__ = ["COST_TAG", "Environment"]
+__all__ = ["COST_TAG", "EnvironmentSettings"]
 
 #: The tag that costs are allocated by; its value is the environment's name. It must be activated
 #: once in the account's billing console.
@@ -51,7 +49,7 @@ _TAG_TEXT = re.compile(r"[\w\s.:/=+@-]*")
 _TAGS = 48
 
 
-class Environment(Settings):
+class EnvironmentSettings(Settings):
     """The settings of one environment."""
 
     name: str = Field(exclude=True, description="The file's name.")
@@ -76,7 +74,12 @@ class Environment(Settings):
     tags: dict[str, str] = Field(
         default={}, description="Tags of all resources, in addition to the cost allocation tags."
     )
-    protect: bool = Field(
+    removal_policy: Literal["retain", "destroy"] = Field(
+        default="retain",
+        description="Whether images, logs and vectors stay when the stacks are destroyed. With "
+        "`destroy`, `scripts/prune` also deletes replaced indexes that no version uses.",
+    )
+    termination_protection: bool = Field(
         default=False,
         description="Whether the stacks have termination protection: `scripts/destroy` refuses "
         "until this is `false` and deployed.",
@@ -85,12 +88,12 @@ class Environment(Settings):
     function: FunctionSettings = Field(
         default=FunctionSettings(), description="The function's size and limits."
     )
-    cold_start: ColdStart = Field(
-        default=OnDemand(), description="The strategy against cold starts."
+    cold_start: ColdStart | None = Field(
+        default=None,
+        description="The strategy against cold starts. If unset, environments are initialized when "
+        "a request needs one.",
     )
-    release: Release = Field(
-        default=AllAtOnce(), description="How traffic shifts to a new version."
-    )
+    release: Release = Field(default=Release(), description="How traffic shifts to a new version.")
     experiment: Experiment | None = Field(
         default=None, description="A comparison with another published version."
     )
@@ -140,22 +143,6 @@ class Environment(Settings):
         default=None,
         description="Resources of your own that are used by name; by default the kit creates all.",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _default_kinds(cls, value: Any) -> Any:
-        """Add the default `kind` to a table without one, if all its settings are of that kind."""
-        if not isinstance(value, dict):
-            return value
-        completed = {}
-        for name, table in value.items():
-            field = cls.model_fields.get(name)
-            default = field.default if field else None
-            if not isinstance(default, OnDemand | AllAtOnce) or not isinstance(table, dict):
-                continue
-            if table.keys() <= type(default).model_fields.keys():
-                completed[name] = {"kind": default.kind, **table}
-        return value | completed
 
     @model_validator(mode="before")
     @classmethod

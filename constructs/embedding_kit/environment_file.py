@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings.descriptions import describe, export_schema, find
 
 __all__ = ["EnvironmentFileError", "load_environment"]
@@ -33,7 +33,7 @@ class EnvironmentFileError(ValueError):
     """An environment file is missing or unreadable, or has values that are not allowed."""
 
 
-def load_environment(name: str, *, folder: Path, licensed: bool = True) -> Environment:
+def load_environment(name: str, *, folder: Path, licensed: bool = True) -> EnvironmentSettings:
     """Load the environment of that name.
 
     Args:
@@ -62,7 +62,7 @@ def load_environment(name: str, *, folder: Path, licensed: bool = True) -> Envir
             "allowed: no such key, for the file's name is the environment's"
         )
     try:
-        environment = Environment.model_validate(
+        environment = EnvironmentSettings.model_validate(
             {"name": name, **written}, context={"licensed": licensed}
         )
     except ValidationError as error:
@@ -111,7 +111,7 @@ def _explain(error: ErrorDetails) -> str:
 
 @cache
 def _schema() -> dict[str, Any]:
-    return export_schema(Environment)
+    return export_schema(EnvironmentSettings)
 
 
 def _quote(value: object) -> str:
@@ -131,7 +131,9 @@ def _show(value: object) -> str:
     return text if whole else f"{text[:_SHOWN]}..."
 
 
-def _with_paths_from(folder: Path, environment: Environment, shown: str) -> Environment:
+def _with_paths_from(
+    folder: Path, environment: EnvironmentSettings, shown: str
+) -> EnvironmentSettings:
     """Make the file's relative paths absolute, and refuse a path that does not exist."""
     model = environment.model
     absolute = {}

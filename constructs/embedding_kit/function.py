@@ -1,6 +1,9 @@
 """The function: an image or a zip on ARM64, with its own log group and a minimal role."""
 
+from typing import cast
+
 from aws_cdk import Annotations, Duration, RemovalPolicy, Size
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
@@ -8,7 +11,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from embedding_kit.findings import acknowledge
-from embedding_kit.network import Network, vpc_properties
+from embedding_kit.hosting import Hosting, let_call_aws, vpc_properties
 from embedding_kit.packaged_function import packaged_function
 from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
 from embedding_kit.settings.base import rule_error
@@ -46,12 +49,9 @@ class EmbeddingFunction(Construct):
         metrics_namespace: str,
         name: str,
         snap_start: bool,
-        network: Network,
+        hosting: Hosting,
         role: iam.IRole | str | None,
-        environment_encryption: kms.IKey | None,
         log_group: logs.ILogGroup | None,
-        tracing: lambda_.Tracing,
-        vector_index: IVectorIndex | None = None,
     ) -> None:
         """Create the function.
 
@@ -63,12 +63,9 @@ class EmbeddingFunction(Construct):
             metrics_namespace: The namespace of the embedder's own metrics.
             name: The environment's name in the embedder's logs.
             snap_start: Whether published versions start from a snapshot.
-            network: The function's VPC, if it has one.
+            hosting: The function's VPC, key and tracing.
             role: Another execution role, or the name of an existing one, which is not changed.
-            environment_encryption: A key for the environment variables.
             log_group: Another log group.
-            tracing: Whether X-Ray traces requests.
-            vector_index: The index in S3 Vectors that the function searches.
 
         Raises:
             ValueError: The settings also configure the log group.
@@ -77,7 +74,7 @@ class EmbeddingFunction(Construct):
         self.log_group = self._log_group(settings) if log_group is None else log_group
         if log_group is not None:
             _check_log_group(settings)
-        artifact = _artifact_in_s3(self, model, settings)
+        artifact = _artifact_in_s3(self, model, settings, hosting.environment_encryption)
         execution_role = self._role(role)
         self.function = packaged_function(
             self,
@@ -93,24 +90,23 @@ class EmbeddingFunction(Construct):
             environment=environment_variables(
                 settings, metrics_namespace=metrics_namespace, name=name
             )
-            | ({"EMBEDDING_VECTOR_INDEX": vector_index.index_arn} if vector_index else {})
             | ({"EMBEDDING_ARTIFACT_LOCATION": artifact.location} if artifact else {}),
             role=execution_role,
             **vpc_properties(
                 self,
-                network,
+                hosting,
                 execution_role,
                 description=f"Embedder of {name}",
-                calls_aws=vector_index is not None or artifact is not None,
+                calls_aws=artifact is not None,
             ),
-            environment_encryption=environment_encryption,
+            environment_encryption=hosting.environment_encryption,
             log_group=self.log_group,
             # The platform's own records, from which cold starts are measured, come as JSON only,
             # and only at INFO: a system level of WARN drops those of successful requests.
             logging_format=lambda_.LoggingFormat.JSON,
             system_log_level_v2=lambda_.SystemLogLevel.INFO,
             application_log_level_v2=lambda_.ApplicationLogLevel.INFO,
-            tracing=tracing,
+            tracing=hosting.tracing,
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
             current_version_options=lambda_.VersionOptions(
                 # An old version costs nothing, and rollbacks and comparisons need it. With
@@ -123,8 +119,6 @@ class EmbeddingFunction(Construct):
                 else RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
             ),
         )
-        if vector_index:
-            vector_index.grant_query(self.function)
         if artifact:
             artifact.grant_read(self.function)
         acknowledge(
@@ -143,15 +137,20 @@ class EmbeddingFunction(Construct):
                 },
             )
 
+    def add_vector_index(self, index: IVectorIndex) -> None:
+        """Let the function search an index, which it reaches from its VPC too."""
+        self.function.add_environment("EMBEDDING_VECTOR_INDEX", index.index_arn)
+        index.grant_query(self.function)
+        group = self.node.try_find_child("SecurityGroup")
+        if group is not None:
+            let_call_aws(cast("ec2.ISecurityGroup", group))
+
     def _log_group(self, settings: FunctionSettings) -> logs.LogGroup:
         return logs.LogGroup(
             self,
             "Logs",
             retention=_retention(settings.log_retention_days),
-            # Deleted if its creation is rolled back, because it has no logs yet.
-            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
-            if settings.logs_on_destroy == "retain"
-            else RemovalPolicy.DESTROY,
+            removal_policy=RemovalPolicy.DESTROY,
         )
 
     def _role(self, given: iam.IRole | str | None) -> iam.IRole:
@@ -169,11 +168,11 @@ class EmbeddingFunction(Construct):
 
 
 def _artifact_in_s3(
-    scope: Construct, model: Model, settings: FunctionSettings
+    scope: Construct, model: Model, settings: FunctionSettings, key: kms.IKey | None
 ) -> ArtifactInS3 | None:
     if not artifact_in_s3(model, settings):
         return None
-    return ArtifactInS3(scope, "Artifact", model=model, key_arn=settings.artifact_key)
+    return ArtifactInS3(scope, "Artifact", model=model, key_arn=key.key_arn if key else None)
 
 
 def environment_variables(

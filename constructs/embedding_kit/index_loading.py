@@ -1,15 +1,11 @@
 """Loads of batch output into a vector index: a function, and the state machine that runs it."""
 
-from collections.abc import Sequence
-
 from aws_cdk import Aws, Names
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
-from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from embedding_kit.function import function_role
+from embedding_kit.hosting import Hosting, make_log_group
 from embedding_kit.load_definition import (
     MAP_LABEL,
     PARTS_FILE,
@@ -20,11 +16,9 @@ from embedding_kit.map_function import make_function
 from embedding_kit.map_machine import (
     MapFiles,
     acknowledge_wildcards,
-    make_log_group,
     make_machine,
     map_findings,
 )
-from embedding_kit.network import Network
 from embedding_kit.s3_permissions import WRITE_KEY, allow, allow_listing, objects, shown
 from embedding_kit.settings import LoadSource, Model, VectorIndexSettings
 from embedding_kit.vector_index import IVectorIndex
@@ -63,11 +57,7 @@ class IndexLoading(Construct):
         source: LoadSource,
         settings: VectorIndexSettings | None = None,
         name: str | None = None,
-        vpc: ec2.IVpc | None = None,
-        vpc_subnets: ec2.SubnetSelection | None = None,
-        security_groups: Sequence[ec2.ISecurityGroup] | None = None,
-        environment_encryption: kms.IKey | None = None,
-        tracing: lambda_.Tracing = lambda_.Tracing.DISABLED,
+        hosting: Hosting | None = None,
     ) -> None:
         """Create the function and the state machine.
 
@@ -81,18 +71,12 @@ class IndexLoading(Construct):
             settings: The columns and the rate; by default all columns at AWS's highest rate.
             name: The name in logs and in the metrics' namespace; by default derived from the
                 construct's path.
-            vpc: A VPC for the function; none by default. Its subnets need a gateway endpoint
-                for S3, and an interface endpoint for S3 Vectors.
-            vpc_subnets: The subnets; the CDK's default for `vpc` if unset.
-            security_groups: The security groups; a new one if unset.
-            environment_encryption: A key for the environment variables; by default Lambda's own.
-            tracing: Whether X-Ray traces the function and the state machine.
-
-        Raises:
-            ValueError: The network has no VPC.
+            hosting: VPC, key and tracing of the function; the state machine is traced too.
+                Default: no VPC, no key, no traces.
         """
         super().__init__(scope, id)
         settings = settings or VectorIndexSettings()
+        hosting = hosting or Hosting()
         self.name = name or Names.unique_resource_name(self, separator="-", max_length=100)
         self.namespace = f"EmbeddingKit/{self.name}"
         self.log_group = make_log_group(self, "Logs")
@@ -111,9 +95,7 @@ class IndexLoading(Construct):
             },
             role=role,
             log_group=self.log_group,
-            key=environment_encryption,
-            tracing=tracing,
-            network=Network(vpc=vpc, subnets=vpc_subnets, security_groups=security_groups),
+            hosting=hosting,
         )
         files = MapFiles(source.location, PARTS_FILE, RESULTS_FOLDER, source.key)
         self.state_machine = make_machine(
@@ -133,7 +115,7 @@ class IndexLoading(Construct):
             function=self.function,
             files=files,
             label=MAP_LABEL,
-            tracing=tracing,
+            hosting=hosting,
         )
         acknowledge_wildcards(
             self,

@@ -10,7 +10,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-data-encryption
 
 from typing import Any
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 
 __all__ = ["logs_statement", "needed_statements", "notices_statement"]
 
@@ -18,7 +18,7 @@ Statement = dict[str, Any]
 
 
 def needed_statements(
-    environment: Environment, *, partition: str, region: str, account: str
+    environment: EnvironmentSettings, *, partition: str, region: str, account: str
 ) -> list[Statement]:
     """Return the statements that the key's policy must have for an environment.
 
@@ -39,7 +39,7 @@ def needed_statements(
         logs_statement(**place),
         *(notices_statement(service, account=account) for service in publishers),
     ]
-    if environment.index is not None and environment.index.key is None:
+    if environment.index is not None:
         statements.append(_vectors_statement(**place))
     return statements
 

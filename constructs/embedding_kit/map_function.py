@@ -2,15 +2,14 @@
 
 from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from embedding_kit.findings import acknowledge, acknowledge_untraced
+from embedding_kit.hosting import Hosting, vpc_properties
 from embedding_kit.image import image_code
 from embedding_kit.map_definition import TIMEOUT_SECONDS
-from embedding_kit.network import Network, vpc_properties
 from embedding_kit.settings import Model
 
 __all__ = ["make_function"]
@@ -26,9 +25,7 @@ def make_function(
     environment: dict[str, str],
     role: iam.IRole,
     log_group: logs.ILogGroup,
-    key: kms.IKey | None,
-    tracing: lambda_.Tracing,
-    network: Network,
+    hosting: Hosting,
     reserved_concurrency: int | None = None,
 ) -> lambda_.DockerImageFunction:
     """Create a function from the image's target `batch`.
@@ -42,9 +39,7 @@ def make_function(
         environment: The environment variables.
         role: The execution role.
         log_group: The log group.
-        key: A key for the environment variables; None takes Lambda's own.
-        tracing: Whether X-Ray traces the function.
-        network: The VPC, if the function has one.
+        hosting: The VPC, the key and the tracing.
         reserved_concurrency: The reserved concurrency; None reserves none.
     """
     function = lambda_.DockerImageFunction(
@@ -57,16 +52,16 @@ def make_function(
         timeout=Duration.seconds(TIMEOUT_SECONDS),
         reserved_concurrent_executions=reserved_concurrency,
         environment=environment,
-        environment_encryption=key,
+        environment_encryption=hosting.environment_encryption,
         role=role,
         log_group=log_group,
         logging_format=lambda_.LoggingFormat.JSON,
-        tracing=tracing,
-        **vpc_properties(scope, network, role, description=description, calls_aws=True),
+        tracing=hosting.tracing,
+        **vpc_properties(scope, hosting, role, description=description, calls_aws=True),
     )
     acknowledge(
         function,
         {"Serverless-LambdaDLQ": "Step Functions waits for the answer and tries again."},
     )
-    acknowledge_untraced(function, tracing, "Serverless-LambdaTracing")
+    acknowledge_untraced(function, hosting.tracing, "Serverless-LambdaTracing")
     return function

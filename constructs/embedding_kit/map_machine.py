@@ -5,18 +5,18 @@ https://docs.aws.amazon.com/step-functions/latest/dg/iam-policies-eg-dist-map.ht
 
 from typing import Any, NamedTuple
 
-from aws_cdk import Aws, Names, RemovalPolicy, Stack
+from aws_cdk import Aws, Names, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
 from embedding_kit.findings import acknowledge, acknowledge_untraced
+from embedding_kit.hosting import Hosting, make_log_group
 from embedding_kit.s3_permissions import WRITE_KEY, allow, objects, shown
 from embedding_kit.settings.locations import Location
 
-__all__ = ["MapFiles", "acknowledge_wildcards", "make_log_group", "make_machine", "map_findings"]
+__all__ = ["MapFiles", "acknowledge_wildcards", "make_machine", "map_findings"]
 
 
 class MapFiles(NamedTuple):
@@ -40,7 +40,7 @@ def make_machine(
     function: lambda_.IFunction,
     files: MapFiles,
     label: str,
-    tracing: lambda_.Tracing,
+    hosting: Hosting,
 ) -> stepfunctions.StateMachine:
     """Create a state machine that runs a function over the items of a plan.
 
@@ -51,7 +51,7 @@ def make_machine(
         function: The function that runs all steps.
         files: The files that the state machine reads and writes itself.
         label: The map's label.
-        tracing: Whether X-Ray traces executions.
+        hosting: Whether X-Ray traces executions.
     """
     machine = stepfunctions.StateMachine(
         scope,
@@ -66,12 +66,13 @@ def make_machine(
             destination=make_log_group(
                 scope,
                 "StateMachineLogs",
-                name=Names.unique_resource_name(scope, separator="-", max_length=200),
+                name="/aws/vendedlogs/states/"
+                + Names.unique_resource_name(scope, separator="-", max_length=200),
             ),
             level=stepfunctions.LogLevel.ALL,
             include_execution_data=False,
         ),
-        tracing_enabled=tracing is not lambda_.Tracing.DISABLED,
+        tracing_enabled=hosting.is_traced,
     )
     machine.add_to_role_policy(
         iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[function.function_arn])
@@ -79,26 +80,9 @@ def make_machine(
     _grant_files(machine.role, files)
     _grant_map_runs(scope, machine, label)
     acknowledge_untraced(
-        machine, tracing, "AwsSolutions-SF2", "Serverless-StepFunctionStateMachineXray"
+        machine, hosting.tracing, "AwsSolutions-SF2", "Serverless-StepFunctionStateMachineXray"
     )
     return machine
-
-
-def make_log_group(scope: Construct, id: str, *, name: str | None = None) -> logs.LogGroup:
-    """Create a log group that is deleted with its stack.
-
-    Args:
-        scope: The parent.
-        id: The construct's id.
-        name: A name for the log of a state machine; by default CloudFormation's.
-    """
-    return logs.LogGroup(
-        scope,
-        id,
-        log_group_name=None if name is None else f"/aws/vendedlogs/states/{name}",
-        retention=logs.RetentionDays.THREE_MONTHS,
-        removal_policy=RemovalPolicy.DESTROY,
-    )
 
 
 def map_findings(

@@ -9,7 +9,7 @@ __all__ = ["needed_concurrency", "quota_notes"]
 
 
 def needed_concurrency(
-    function: FunctionSettings, cold_start: ColdStart, batch: BatchSettings | None = None
+    function: FunctionSettings, cold_start: ColdStart | None, batch: BatchSettings | None = None
 ) -> int:
     """Return the quota of concurrent executions that the account needs for a deploy.
 
@@ -24,7 +24,7 @@ def needed_concurrency(
     return taken + UNRESERVED_MINIMUM if taken else 0
 
 
-def quota_notes(function: FunctionSettings, cold_start: ColdStart) -> Iterator[str]:
+def quota_notes(function: FunctionSettings, cold_start: ColdStart | None) -> Iterator[str]:
     """Yield a note for each setting above a new account's quotas, unless the file has the quota.
 
     New accounts have reduced quotas of concurrency and memory, which AWS raises with use or on

@@ -11,14 +11,19 @@ from constructs import Construct
 
 from embedding_kit.findings import acknowledge
 from embedding_kit.metrics import PERIOD, EndpointMetrics, milliseconds
-from embedding_kit.settings import AlarmSettings, AllAtOnce, Canary, Release
+from embedding_kit.settings import AlarmSettings, Release
 
-__all__ = ["GuardedRelease"]
+__all__ = ["GuardedRelease", "breaks_glass"]
 
 _BREAK_GLASS = (
     "BREAK GLASS: this release does not ask the version that serves now, and CodeDeploy does not "
-    "roll it back on an alarm. Take break_glass out again after this deploy."
+    "roll it back on an alarm. Deploy without -c break-glass=true afterwards."
 )
+
+
+def breaks_glass(scope: Construct) -> bool:
+    """Return whether the app's context has `break-glass=true`, for one deploy in an outage."""
+    return scope.node.try_get_context("break-glass") in {True, "true"}
 
 
 class GuardedRelease(Construct):
@@ -47,14 +52,14 @@ class GuardedRelease(Construct):
             scope: The parent.
             id: The construct's id.
             alias: The alias whose traffic shifts.
-            release: How traffic shifts, and whether alarms are ignored.
+            release: How traffic shifts.
             metrics: The alias's metrics.
             alarms: The thresholds of a new version's errors and duration.
             timeout: The function's timeout, from which the default thresholds are derived.
         """
         super().__init__(scope, id)
         self.alarms: list[cloudwatch.Alarm] = []
-        if not isinstance(release, AllAtOnce):
+        if release.in_steps:
             self.alarms = self._make_alarms(alias.version.version, metrics, alarms, timeout)
         role = self._make_role(alias)
         self.deployment_group = codedeploy.LambdaDeploymentGroup(
@@ -65,7 +70,7 @@ class GuardedRelease(Construct):
             role=role.without_policy_updates(),
             deployment_config=self._config(release),
             alarms=self.alarms,
-            ignore_alarm_configuration=release.break_glass,
+            ignore_alarm_configuration=breaks_glass(self),
             auto_rollback=codedeploy.AutoRollbackConfig(
                 failed_deployment=True,
                 stopped_deployment=True,
@@ -76,7 +81,7 @@ class GuardedRelease(Construct):
         # must have its permissions before the alias changes.
         if alias.node.default_child:
             alias.node.default_child.node.add_dependency(role)
-        if release.break_glass:
+        if breaks_glass(self):
             Annotations.of(self).add_warning_v2("embedding-kit:breakGlass", _BREAK_GLASS)
 
     def _make_alarms(
@@ -176,12 +181,12 @@ class GuardedRelease(Construct):
         return role
 
     def _config(self, release: Release) -> codedeploy.ILambdaDeploymentConfig:
-        if isinstance(release, AllAtOnce):
+        if not release.in_steps:
             return codedeploy.LambdaDeploymentConfig.ALL_AT_ONCE
         interval = Duration.minutes(int(release.interval.total_seconds() // 60))
         routing = (
             codedeploy.TimeBasedCanaryTrafficRouting
-            if isinstance(release, Canary)
+            if release.kind == "canary"
             else codedeploy.TimeBasedLinearTrafficRouting
         )
         return codedeploy.LambdaDeploymentConfig(

@@ -2,25 +2,23 @@
 
 from typing import Literal
 
-from aws_cdk import CfnOutput, CustomResource, Duration, RemovalPolicy, Stack
+from aws_cdk import CfnOutput, CustomResource, Duration, Stack
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from aws_cdk import custom_resources as custom
 from constructs import Construct
 
 from embedding_kit.findings import acknowledge
 from embedding_kit.function import function_role
+from embedding_kit.hosting import Hosting, make_log_group
 from embedding_kit.packaged_function import packaged_function
+from embedding_kit.release import breaks_glass
 from embedding_kit.settings import (
-    AllAtOnce,
     ColdStart,
     Experiment,
     Model,
     Provisioned,
     Release,
-    WeightedExperiment,
 )
 
 __all__ = ["ReleaseCheck"]
@@ -59,10 +57,9 @@ class ReleaseCheck(Construct):
         with_artifact: bool,
         release: Release,
         reserved_concurrency: int | None,
-        cold_start: ColdStart,
+        cold_start: ColdStart | None,
         experiment: Experiment | None,
-        environment_encryption: kms.IKey | None,
-        tracing: lambda_.Tracing,
+        hosting: Hosting,
     ) -> None:
         """Check every version before the alias serves it.
 
@@ -73,21 +70,18 @@ class ReleaseCheck(Construct):
             model: The model in the code; the check runs from the same code.
             package: How the code is deployed.
             with_artifact: Whether a zip has the artifact, of which the check reads the manifest.
-            release: Whether vectors may change, and whether the check calls the serving version.
+            release: Whether vectors may change.
             reserved_concurrency: The function's, a part of which the check needs.
             cold_start: With provisioned concurrency, Lambda itself uses weights for a moment, and
                 a version that is invoked by its number has the rest of the reservation.
             experiment: With weights, another version that must have the same vector space.
-            environment_encryption: A key for the environment variables of its functions.
-            tracing: Whether X-Ray traces the check.
+            hosting: The key and the tracing of its functions, which run outside of the VPC.
         """
         super().__init__(scope, id)
-        self._key = environment_encryption
-        self.function = self._make_function(
-            alias, model, package, with_artifact=with_artifact, tracing=tracing
-        )
+        self._hosting = hosting
+        self.function = self._make_function(alias, model, package, with_artifact=with_artifact)
         provider = self._make_provider()
-        other = str(experiment.version) if isinstance(experiment, WeightedExperiment) else ""
+        other = str(experiment.version) if experiment and experiment.percent else ""
         # The output is created below; its name is needed here.
         record = CfnOutput(self, "VectorSpace", value="unknown")
         self.resource = CustomResource(
@@ -103,10 +97,10 @@ class ReleaseCheck(Construct):
                 "Alias": alias.alias_name,
                 "OtherVersion": other,
                 "ShiftsTraffic": str(
-                    not isinstance(release, AllAtOnce) or isinstance(cold_start, Provisioned)
+                    release.in_steps or isinstance(cold_start, Provisioned)
                 ).lower(),
                 "AllowVectorSpaceChange": str(release.allow_vector_space_change).lower(),
-                "BreakGlass": str(release.break_glass).lower(),
+                "BreakGlass": str(breaks_glass(self)).lower(),
                 "RecordedAs": record.logical_id,
             },
         )
@@ -121,10 +115,9 @@ class ReleaseCheck(Construct):
         model: Model,
         package: Literal["image", "zip"],
         with_artifact: bool,
-        tracing: lambda_.Tracing,
     ) -> lambda_.Function:
         embedder = alias.version.lambda_
-        log_group = _logs(self, "Logs")
+        log_group = make_log_group(self, "Logs")
         role = function_role(self, log_group)
         # Any version, but not the unqualified function. A policy that named the newest version
         # would change seconds before the check runs, too late for IAM to propagate it.
@@ -166,8 +159,8 @@ class ReleaseCheck(Construct):
             role=role,
             log_group=log_group,
             logging_format=lambda_.LoggingFormat.JSON,
-            tracing=tracing,
-            environment_encryption=self._key,
+            tracing=self._hosting.tracing,
+            environment_encryption=self._hosting.environment_encryption,
         )
         acknowledge(
             function,
@@ -180,7 +173,7 @@ class ReleaseCheck(Construct):
 
     def _make_provider(self) -> custom.Provider:
         scope = Construct(self, "Framework")
-        log_group = _logs(scope, "Logs")
+        log_group = make_log_group(scope, "Logs")
         role = function_role(scope, log_group)
         provider = custom.Provider(
             self,
@@ -188,7 +181,7 @@ class ReleaseCheck(Construct):
             on_event_handler=self.function,
             log_group=log_group,
             framework_on_event_role=role,
-            provider_function_env_encryption=self._key,
+            provider_function_env_encryption=self._hosting.environment_encryption,
         )
         name = Stack.of(self).resolve(self.function.node.default_child.logical_id)  # type: ignore[union-attr]
         acknowledge(
@@ -209,14 +202,8 @@ class ReleaseCheck(Construct):
         return provider
 
 
-def _warm_starts(reserved: int | None, cold_start: ColdStart) -> int:
+def _warm_starts(reserved: int | None, cold_start: ColdStart | None) -> int:
     if reserved is None:
         return _WARM_STARTS
     provisioned = cold_start.ceiling if isinstance(cold_start, Provisioned) else 0
     return min(_WARM_STARTS, reserved - provisioned)
-
-
-def _logs(scope: Construct, id: str) -> logs.LogGroup:
-    return logs.LogGroup(
-        scope, id, retention=logs.RetentionDays.THREE_MONTHS, removal_policy=RemovalPolicy.DESTROY
-    )

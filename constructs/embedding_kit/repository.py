@@ -36,6 +36,7 @@ class EmbeddingRepository(Construct):
         *,
         name: str,
         settings: RepositorySettings | None = None,
+        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
         key: kms.IKey | None = None,
     ) -> None:
         """Create the repository.
@@ -45,15 +46,16 @@ class EmbeddingRepository(Construct):
             id: The construct's id.
             name: The repository's name. A stack publishes its image here with
                 `DefaultStackSynthesizer(image_assets_repository_name=name)`, so it is plain text.
-            settings: Which roles of other accounts pull, and whether the images are deleted with
-                the stack.
+            settings: Which roles of other accounts pull; none by default.
+            removal_policy: With `DESTROY` the images are deleted with the stack; they stay by
+                default.
             key: The KMS key that encrypts the images; ECR's own if None. ECR cannot change it
                 later, and a repository that is replaced would meet its own name. ECR uses it by
                 grants, which the role that deploys must be allowed to create.
         """
         super().__init__(scope, id)
         settings = settings or RepositorySettings()
-        delete = settings.on_destroy == "delete"
+        delete = removal_policy is RemovalPolicy.DESTROY
         self.repository = ecr.Repository(
             self,
             "Images",
@@ -62,7 +64,7 @@ class EmbeddingRepository(Construct):
             image_scan_on_push=True,
             encryption=ecr.RepositoryEncryption.KMS if key else None,
             encryption_key=key,
-            removal_policy=RemovalPolicy.DESTROY if delete else RemovalPolicy.RETAIN,
+            removal_policy=removal_policy,
             empty_on_delete=delete,
             lifecycle_rules=[
                 ecr.LifecycleRule(

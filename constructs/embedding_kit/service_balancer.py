@@ -8,7 +8,7 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
 from embedding_kit.findings import acknowledge
-from embedding_kit.network import subnets_of
+from embedding_kit.hosting import subnets_of
 from embedding_kit.service_task import PORT
 from embedding_kit.settings import ServerSettings
 
@@ -19,7 +19,12 @@ _DEREGISTRATION = Duration.seconds(30)
 
 
 def make_load_balancer(
-    scope: Construct, vpc: ec2.IVpc, settings: ServerSettings, *, name: str, protect: bool
+    scope: Construct,
+    vpc: ec2.IVpc,
+    settings: ServerSettings,
+    *,
+    name: str,
+    deletion_protection: bool,
 ) -> elbv2.ApplicationLoadBalancer:
     """Create the load balancer, which takes requests from the settings' clients only."""
     group = ec2.SecurityGroup(
@@ -41,7 +46,7 @@ def make_load_balancer(
         ),
         internet_facing=settings.public,
         security_group=group,
-        deletion_protection=protect,
+        deletion_protection=deletion_protection,
         drop_invalid_header_fields=True,
     )
     acknowledge(

@@ -122,13 +122,7 @@ def _traces(settings: ServerSettings, name: str) -> dict[str, str]:
     """
     if settings.otlp_endpoint is None:
         return {}
-    variables = {
+    return {
         "OTEL_EXPORTER_OTLP_ENDPOINT": settings.otlp_endpoint,
         "OTEL_RESOURCE_ATTRIBUTES": f"deployment.environment.name={name}",
     }
-    if settings.trace_percent is not None:
-        variables |= {
-            "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
-            "OTEL_TRACES_SAMPLER_ARG": str(settings.trace_percent / 100),
-        }
-    return variables

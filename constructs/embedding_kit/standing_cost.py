@@ -2,7 +2,7 @@
 
 import math
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.prices import HOURS, LineItem, Prices, priced
 from embedding_kit.settings import (
     Provisioned,
@@ -22,7 +22,7 @@ _FOR_REQUESTS, _TIMES = 20, 1.5
 _ROUNDED_TO = 5
 
 
-def capacity_items(environment: Environment, prices: Prices) -> tuple[LineItem, ...]:
+def capacity_items(environment: EnvironmentSettings, prices: Prices) -> tuple[LineItem, ...]:
     """Return what the strategy against cold starts bills without a request.
 
     Args:
@@ -39,7 +39,7 @@ def capacity_items(environment: Environment, prices: Prices) -> tuple[LineItem, 
     return ()
 
 
-def server_items(environment: Environment, prices: Prices) -> tuple[LineItem, ...]:
+def server_items(environment: EnvironmentSettings, prices: Prices) -> tuple[LineItem, ...]:
     """Return the fewest tasks of the server beside the function, and its load balancer.
 
     Not included: the NAT gateway or the VPC endpoints of its subnets, which it shares with others.
@@ -62,7 +62,7 @@ def server_items(environment: Environment, prices: Prices) -> tuple[LineItem, ..
     )
 
 
-def default_budget(environment: Environment, prices: Prices) -> float:
+def default_budget(environment: EnvironmentSettings, prices: Prices) -> float:
     """Return the dollars a month of a budget without an amount.
 
     It is $20 for monitoring and requests and 1.5 times what runs without a request, rounded up to

@@ -6,6 +6,7 @@ import re
 
 from aws_cdk import RemovalPolicy, Token
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3vectors as s3vectors
 from constructs import Construct
 
@@ -92,8 +93,7 @@ class VectorIndex(IVectorIndex):
     CloudFormation names both, so that an index that is replaced never meets its own name. A change
     of the model, the dimension, the non-filterable keys or the KMS key makes another index, which
     must be loaded. The earlier one stays beside it: CloudFormation deletes neither index nor
-    bucket, except for those that it creates in an update that fails. Nothing here reads
-    `on_destroy`, which is for the scripts of an environment.
+    bucket, except for those that it creates in an update that fails.
 
     Attributes:
         index_arn: The index's ARN.
@@ -111,6 +111,7 @@ class VectorIndex(IVectorIndex):
         *,
         model: Model,
         settings: VectorIndexSettings | None = None,
+        key: kms.IKey | None = None,
     ) -> None:
         """Create the vector bucket and the index.
 
@@ -118,7 +119,9 @@ class VectorIndex(IVectorIndex):
             scope: The parent.
             id: The construct's id.
             model: The model whose vectors are loaded.
-            settings: Dimension, metadata keys and encryption.
+            settings: Dimension and metadata keys; the model's full dimension by default.
+            key: The KMS key that encrypts the vectors; S3's own by default. Its policy must let
+                `indexing.s3vectors.amazonaws.com` decrypt.
 
         Raises:
             ValueError: The model has no vectors of that dimension, or its dimension is unknown.
@@ -126,7 +129,7 @@ class VectorIndex(IVectorIndex):
         super().__init__(scope, id)
         self.settings = settings or VectorIndexSettings()
         self.dimension = index_dimension(self.settings, model)
-        self.key_arn = self.settings.key
+        self.key_arn = key.key_arn if key else None
         keys = [TEXT_KEY, *self.settings.non_filterable]
         encryption = None
         if self.key_arn:

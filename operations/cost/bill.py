@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.prices import HOURS, LineItem, Prices, priced
 from embedding_kit.settings import Provisioned, SnapStart, artifact_in_s3
 from embedding_kit.settings.model_sizes import artifact_bytes
@@ -58,7 +58,7 @@ _GB = 1e9
 
 
 def added_items(
-    environment: Environment,
+    environment: EnvironmentSettings,
     resources: Sequence[Resource],
     prices: Prices,
     scenario: Scenario,
@@ -113,7 +113,7 @@ def free_items(items: Iterable[LineItem], resources: Sequence[Resource]) -> Bill
 class _Items:
     """Each method prices one part of the bill. A new thing that costs something adds one."""
 
-    environment: Environment
+    environment: EnvironmentSettings
     resources: Sequence[Resource]
     prices: Prices
     scenario: Scenario

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.prices import DEFAULT_REGION, hosted_models, load_prices, read_file
 from operations.cost import CostError
@@ -30,7 +30,7 @@ def main(
     arguments: list[str] | None = None,
     *,
     environments: Path = _ENVIRONMENTS,
-    synthesize: Callable[[Environment], Sequence[Resource]] | None = None,
+    synthesize: Callable[[EnvironmentSettings], Sequence[Resource]] | None = None,
 ) -> int:
     """Run the command; return its exit status.
 
@@ -54,7 +54,7 @@ def main(
 def _forecast(
     options: argparse.Namespace,
     environments: Path,
-    synthesize: Callable[[Environment], Sequence[Resource]],
+    synthesize: Callable[[EnvironmentSettings], Sequence[Resource]],
 ) -> None:
     if options.environment is None:
         raise CostError(
@@ -95,7 +95,7 @@ def _refresh(options: argparse.Namespace, environments: Path) -> None:
         print(line)
 
 
-def resources_of(environment: Environment) -> list[Resource]:
+def resources_of(environment: EnvironmentSettings) -> list[Resource]:
     """Synthesize an environment; return the resources of all its templates."""
     # The CDK takes seconds to import, and mistakes are told before.
     from aws_cdk import App  # noqa: PLC0415

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.prices import HostedModel, Prices
 from embedding_kit.settings import Provisioned, SnapStart
 from operations.cost.bill import Resource, added_items, free_items
@@ -49,7 +49,7 @@ class Forecast:
         notes: Warnings.
     """
 
-    environment: Environment
+    environment: EnvironmentSettings
     prices: Prices
     scenario: Scenario
     speed: str
@@ -73,8 +73,8 @@ class Forecast:
 
 
 def forecast(
-    environment: Environment,
-    synthesize: Callable[[Environment], Sequence[Resource]],
+    environment: EnvironmentSettings,
+    synthesize: Callable[[EnvironmentSettings], Sequence[Resource]],
     prices: Prices,
     models: Sequence[HostedModel],
     choices: Choices,
@@ -121,14 +121,14 @@ def forecast(
     )
 
 
-def _speed(environment: Environment, choices: Choices) -> Speed:
+def _speed(environment: EnvironmentSettings, choices: Choices) -> Speed:
     if choices.milliseconds is None:
         return catalog_speed(environment.model, slower=choices.slower)
     points = ((choices.tokens, choices.milliseconds),)
     return Speed(points=points, source="--milliseconds", slower=choices.slower)
 
 
-def _scenario(environment: Environment, speed: Speed, choices: Choices) -> Scenario:
+def _scenario(environment: EnvironmentSettings, speed: Speed, choices: Choices) -> Scenario:
     scenario = Scenario(
         traffic=choices.traffic,
         core_seconds=core_seconds(speed, choices.tokens),
@@ -145,13 +145,13 @@ def _scenario(environment: Environment, speed: Speed, choices: Choices) -> Scena
     return scenario
 
 
-def _chosen(environment: Environment) -> str:
+def _chosen(environment: EnvironmentSettings) -> str:
     if isinstance(environment.cold_start, Provisioned):
         return PROVISIONED
     return SNAPSTART if isinstance(environment.cold_start, SnapStart) else ON_DEMAND
 
 
-def _notes(environment: Environment, speed: Speed, tokens: int) -> list[str]:
+def _notes(environment: EnvironmentSettings, speed: Speed, tokens: int) -> list[str]:
     notes = []
     longest, _ = speed.points[-1]
     if tokens > longest:

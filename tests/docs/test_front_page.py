@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.front.gateway_responses import GATEWAY_RESPONSES
 
 from .pages import BLOCK, ROOT
@@ -29,7 +29,7 @@ def tables(page):
 @pytest.mark.parametrize("table", tables(PAGE), ids=lambda table: ",".join(table["front"]))
 def test_the_settings_on_the_page_are_valid(table):
     """Each example is accepted, alone or added to the first."""
-    made = Environment.model_validate({"name": "test", "model": MODEL, **table})
+    made = EnvironmentSettings.model_validate({"name": "test", "model": MODEL, **table})
     assert made.front is not None
 
 

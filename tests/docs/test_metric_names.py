@@ -15,10 +15,10 @@ from embedder.core.settings import Settings
 from embedder.http.telemetry import Telemetry
 from embedder.server.exchange import Exchange
 from embedder.server.metrics import Metrics
+from embedding_kit.fargate_service import REJECTED_METRIC
 from embedding_kit.front.access_log import THROTTLED_METRIC
 from embedding_kit.metrics import PLATFORM_METRICS
 from embedding_kit.monitoring import dashboard
-from embedding_kit.service import REJECTED_METRIC
 from tests.docs.pages import PAGES
 from tests.embedder.calls import post
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, router_of

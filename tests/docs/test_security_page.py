@@ -14,7 +14,7 @@ from aws_cdk import App, Stack
 from aws_cdk.assertions import Template
 
 from embedding_kit import EmbeddingRepository
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.key_policy import needed_statements
 from embedding_kit.publishing import repository_statements
 from stacks.environment_stacks import EnvironmentStacks
@@ -53,7 +53,7 @@ VARIED = {
 def environment():
     """Return an environment with every part that has roles."""
     model = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
-    return Environment.model_validate({"name": "test", "model": model, **VARIED})
+    return EnvironmentSettings.model_validate({"name": "test", "model": model, **VARIED})
 
 
 def test_the_keys_policy_is_what_the_kit_asks_for(environment):

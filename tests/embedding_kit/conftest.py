@@ -17,7 +17,8 @@ os.environ.setdefault("JSII_NODE", str(Path(sys.prefix) / "bin" / "node"))
 from aws_cdk import App, Stack
 from aws_cdk.assertions import Template
 
-from embedding_kit import EmbeddingEndpoint, Model
+from embedding_kit import Model
+from tests.embedding_kit.endpoints import make_endpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -91,9 +92,7 @@ def endpoint_template(model: Model) -> Callable[..., Template]:
     def make(**properties: Any) -> Template:
         key = repr(properties)
         if key not in made:
-            made[key] = _synthesize(
-                lambda stack: EmbeddingEndpoint(stack, "Endpoint", model=model, **properties)
-            )
+            made[key] = _synthesize(lambda stack: make_endpoint(stack, model=model, **properties))
         return made[key]
 
     return make

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 from aws_cdk import App, DefaultStackSynthesizer, Environment, Stack
+from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Match, Template
 
-from embedding_kit import EmbeddingEndpoint, FunctionSettings, Model, Provisioned, SnapStart
+from embedding_kit import FunctionSettings, Model, Provisioned, SnapStart
+from tests.embedding_kit.endpoints import make_endpoint
 from tests.embedding_kit.roles import HOME, KEY_POLICY, resolved
 
 KEY = f"arn:aws:kms:us-east-1:{HOME}:key/1111aaaa-22bb-33cc-44dd-555566667777"
@@ -24,6 +26,7 @@ def synthesize_s3(tmp_path_factory):
         model: Model,
         *,
         bucket: str | None = BUCKET,
+        key: str | None = None,
         env: Environment | None = None,
         **settings: Any,
     ) -> tuple[Template, dict]:
@@ -31,7 +34,13 @@ def synthesize_s3(tmp_path_factory):
         synthesizer = DefaultStackSynthesizer(file_assets_bucket_name=bucket)
         stack = Stack(App(outdir=str(out)), "Stack", synthesizer=synthesizer, env=env)
         function = FunctionSettings(package="zip", artifact="s3", **settings)
-        EmbeddingEndpoint(stack, "Endpoint", model=model, function=function, cold_start=SnapStart())
+        make_endpoint(
+            stack,
+            model=model,
+            function=function,
+            cold_start=SnapStart(),
+            environment_encryption=kms.Key.from_key_arn(stack, "Key", key) if key else None,
+        )
         template = Template.from_stack(stack)
         return template, json.loads((out / "Stack.assets.json").read_text())
 
@@ -40,7 +49,7 @@ def synthesize_s3(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def made(synthesize_s3, model):
-    return synthesize_s3(model, artifact_key=KEY)
+    return synthesize_s3(model, key=KEY)
 
 
 def _artifact(assets: dict) -> tuple[str, list[str]]:

@@ -6,7 +6,6 @@ from embedding_kit.environment_file import EnvironmentFileError, load_environmen
 from embedding_kit.settings import (
     BatchSettings,
     FunctionSettings,
-    OnDemand,
     Provisioned,
     check_batch,
 )
@@ -91,11 +90,11 @@ def test_the_map_never_exceeds_the_reservation():
 @pytest.mark.parametrize(
     ("batch", "function", "cold_start", "most"),
     [
-        ("max_concurrency", FunctionSettings(), OnDemand(), 500),
-        ("max_concurrency", FunctionSettings(reserved_concurrency=100), OnDemand(), 900),
-        ("max_concurrency", FunctionSettings(account_concurrency=10), OnDemand(), 5),
-        ("reserved_concurrency", FunctionSettings(), OnDemand(), 900),
-        ("reserved_concurrency", FunctionSettings(reserved_concurrency=100), OnDemand(), 800),
+        ("max_concurrency", FunctionSettings(), None, 500),
+        ("max_concurrency", FunctionSettings(reserved_concurrency=100), None, 900),
+        ("max_concurrency", FunctionSettings(account_concurrency=10), None, 5),
+        ("reserved_concurrency", FunctionSettings(), None, 900),
+        ("reserved_concurrency", FunctionSettings(reserved_concurrency=100), None, 800),
         ("reserved_concurrency", FunctionSettings(), Provisioned(maximum=50), 850),
     ],
 )
@@ -114,7 +113,7 @@ def test_a_small_account_can_reserve_nothing():
     """Lambda keeps 100 unreserved, which is all that a new account may have."""
     small = FunctionSettings(account_concurrency=100)
     with pytest.raises(ValueError, match="none; ask AWS for a higher quota first"):
-        check_batch(settings(max_concurrency=1, reserved_concurrency=1), small, OnDemand())
+        check_batch(settings(max_concurrency=1, reserved_concurrency=1), small, None)
 
 
 @pytest.mark.parametrize("key", ["alias/mine", "1234abcd", "arn:aws:kms:us-east-1:1:key/a"])

@@ -86,7 +86,6 @@ def _statement(permission: dict[str, Any]) -> dict[str, Any]:
     [
         (Callers(roles=(ROLE,)), ROLE),
         (Callers(roles=(ROLE_AT_HOME,)), ROLE_AT_HOME),
-        (Callers(users=(USER,)), USER),
         (Callers(accounts=("111122223333",)), ROLE),
         (Callers(accounts=("111122223333",)), OTHER_ROLE_THERE),
         (Callers(accounts=("111122223333",)), USER),
@@ -94,7 +93,6 @@ def _statement(permission: dict[str, Any]) -> dict[str, Any]:
     ids=[
         "a role",
         "a role of this account",
-        "a user",
         "a role of an account",
         "another of that account",
         "a user of an account",
@@ -117,14 +115,12 @@ def test_a_role_of_the_organization_may(may_call):
         (Callers(roles=(ROLE,)), OTHER_ROLE_THERE),
         (Callers(roles=(ROLE,)), ELSEWHERE),
         (Callers(roles=(ROLE,)), ROLE_AT_HOME),
-        (Callers(users=(USER,)), ROLE),
         (Callers(accounts=("111122223333",)), ELSEWHERE),
     ],
     ids=[
         "another role",
         "another account",
         "the same name at home",
-        "a role with the user's name",
         "an account not listed",
     ],
 )

@@ -4,7 +4,7 @@ import pytest
 from aws_cdk.assertions import Match
 from pydantic import ValidationError
 
-from embedding_kit import AliasExperiment, Cors
+from embedding_kit import Cors, Experiment
 
 PAGE = "https://example.com"
 #: The headers that a browser lists in the preflight of a signed request.
@@ -41,9 +41,7 @@ def test_a_listed_page_may_call_with_a_signature(endpoint_template):
 
 def test_the_candidates_url_has_the_same(endpoint_template):
     """A page that compares two versions calls both URLs."""
-    template = endpoint_template(
-        cors=Cors(origins=(PAGE,)), experiment=AliasExperiment(alias="next", version=7)
-    )
+    template = endpoint_template(cors=Cors(origins=(PAGE,)), experiment=Experiment(version=7))
     urls = template.find_resources("AWS::Lambda::Url").values()
     assert [url["Properties"]["Cors"]["AllowOrigins"] for url in urls] == [[PAGE], [PAGE]]
 

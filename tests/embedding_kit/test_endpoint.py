@@ -14,16 +14,15 @@ from aws_cdk.assertions import Match, Template
 import embedding_kit
 from embedder.core.settings import Settings
 from embedding_kit import (
-    AliasExperiment,
     Callers,
-    Canary,
     EmbeddingEndpoint,
     EndpointAlarms,
     EndpointDashboard,
+    Experiment,
     FunctionSettings,
     Provisioned,
+    Release,
     SnapStart,
-    WeightedExperiment,
 )
 
 ROLE = "arn:aws:iam::111122223333:role/search"
@@ -146,7 +145,7 @@ def test_what_is_not_set_is_left_to_the_embedder(template):
 
 def test_old_snapshots_are_not_kept(endpoint_template):
     """With SnapStart, every version is billed as long as it exists."""
-    template = endpoint_template(cold_start=SnapStart(), release=Canary())
+    template = endpoint_template(cold_start=SnapStart(), release=Release(kind="canary"))
     template.has_resource("AWS::Lambda::Version", {"DeletionPolicy": "Delete"})
     template.has_resource_properties(
         "AWS::Lambda::Function", {"SnapStart": {"ApplyOn": "PublishedVersions"}}
@@ -163,7 +162,7 @@ def test_reserved_concurrency_is_the_backpressure(endpoint_template):
 
 def test_weights_divide_the_traffic_of_one_url(endpoint_template):
     """Two versions with the same vector space may share an alias."""
-    template = endpoint_template(experiment=WeightedExperiment(version=12, percent=10.0))
+    template = endpoint_template(experiment=Experiment(version=12, percent=10.0))
     template.has_resource_properties(
         "AWS::Lambda::Alias",
         {
@@ -180,7 +179,7 @@ def test_two_aliases_have_a_url_each_and_the_same_callers(endpoint_template):
     """Where weights are impossible, the callers divide the traffic themselves."""
     template = endpoint_template(
         cold_start=Provisioned(),
-        experiment=AliasExperiment(version=12),
+        experiment=Experiment(version=12),
         callers=Callers(roles=(ROLE,)),
     )
     template.has_resource_properties(
@@ -225,7 +224,7 @@ def test_settings_that_do_not_go_together_are_refused_by_the_construct(synthesiz
                 "Endpoint",
                 model=model,
                 cold_start=Provisioned(),
-                experiment=WeightedExperiment(version=12, percent=10.0),
+                experiment=Experiment(version=12, percent=10.0),
             )
         )
 
@@ -317,18 +316,3 @@ def test_a_name_that_no_dashboard_can_have_is_refused(model, name):
     """A name that CloudWatch would refuse for a dashboard is refused before the deploy."""
     with pytest.raises(ValueError, match="1 to 100 letters, digits, hyphens and underscores"):
         EmbeddingEndpoint(Stack(App(), "One"), "Endpoint", model=model, name=name)
-
-
-@pytest.mark.parametrize(
-    ("settings", "policy"),
-    [({}, "Delete"), ({"logs_on_destroy": "retain"}, "RetainExceptOnCreate")],
-)
-def test_the_log_group_outlives_its_stack_where_that_is_set(endpoint_template, settings, policy):
-    """The endpoint's log group can outlive its stack; the check's log groups do not."""
-    template = endpoint_template(function=FunctionSettings(**settings))
-    groups = template.find_resources("AWS::Logs::LogGroup")
-    policies = {name: group.get("DeletionPolicy") for name, group in groups.items()}
-    assert {p for name, p in policies.items() if name.startswith("EndpointEmbedder")} == {policy}
-    assert "RetainExceptOnCreate" not in [
-        p for name, p in policies.items() if not name.startswith("EndpointEmbedder")
-    ]

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from embedding_kit import AllAtOnce, Canary, OnDemand
-from embedding_kit.environment import Environment
+from embedding_kit import Release
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,7 +19,7 @@ def load(tmp_path: Path):
     folder = tmp_path / "environments"
     folder.mkdir()
 
-    def read(text: str) -> Environment:
+    def read(text: str) -> EnvironmentSettings:
         (folder / "test.toml").write_text(text if "[model]" in text else text + "\n" + MINILM)
         return load_environment("test", folder=folder)
 
@@ -43,7 +43,7 @@ def test_a_model_is_all_that_must_be_said(load):
     environment = load(MINILM)
     assert environment.name == "test"
     assert environment.function.memory_mb == 2048
-    assert environment.cold_start.kind == "none"
+    assert environment.cold_start is None
     assert environment.release.kind == "all-at-once"
     assert environment.callers.roles == ()
     assert environment.budget is None
@@ -84,7 +84,7 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             "[function]\nmemory = 2048",
             (
                 "environments/test.toml: function.memory: unknown key; found: 2048; allowed here: "
-                "package, artifact, artifact_key, memory_mb, timeout, ephemeral_storage_mb, log_retention_days, logs_on_destroy, "
+                "package, artifact, memory_mb, timeout, ephemeral_storage_mb, log_retention_days, "
                 "reserved_concurrency, account_concurrency, truncate, cache_entries"
             ),
         ),
@@ -92,7 +92,7 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             "[functions]\nmemory_mb = 2048",
             (
                 "environments/test.toml: functions: unknown key; found: {'memory_mb': 2048}; "
-                "allowed here: account, region, tags, protect, model, function, cold_start, release, "
+                "allowed here: account, region, tags, removal_policy, termination_protection, model, function, cold_start, release, "
                 "experiment, callers, cors, front, network, observability, alarms, budget, repository, batch, index, server, encryption, roles, existing"
             ),
         ),
@@ -152,18 +152,18 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             '[cold_start]\nkind = "warm"',
             (
                 'environments/test.toml: cold_start.kind: found: "warm"; '
-                'allowed: one of "none", "snapstart", "provisioned"'
+                'allowed: one of "snapstart", "provisioned"'
             ),
         ),
         (
             "[cold_start]\nminimum = 1",
             (
                 "environments/test.toml: cold_start.kind: found: nothing; "
-                'allowed: one of "none", "snapstart", "provisioned"'
+                'allowed: one of "snapstart", "provisioned"'
             ),
         ),
         (
-            '[cold_start]\nkind = "none"\nminimum = 1',
+            '[cold_start]\nkind = "snapstart"\nminimum = 1',
             "environments/test.toml: cold_start.minimum: unknown key; found: 1; allowed here: kind",
         ),
         (
@@ -193,9 +193,9 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             'environments/test.toml: alarms.emails[0]: found: "ops"; allowed: an e-mail address',
         ),
         (
-            '[alarms]\ntraffic_every = "2d"',
+            '[alarms]\nexpected_traffic_interval = "2d"',
             (
-                "environments/test.toml: alarms.traffic_every: the alarm counts requests in periods of 5 minutes, over a day at most; "
+                "environments/test.toml: alarms.expected_traffic_interval: the alarm counts requests in periods of 5 minutes, over a day at most; "
                 "found: 2d; allowed: 5m to 1d, in steps of 5m"
             ),
         ),
@@ -335,10 +335,10 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             ),
         ),
         (
-            '[repository]\non_destroy = "keep"',
+            'removal_policy = "keep"',
             (
-                'environments/test.toml: repository.on_destroy: found: "keep"; '
-                'allowed: one of "retain", "delete"'
+                'environments/test.toml: removal_policy: found: "keep"; '
+                'allowed: one of "retain", "destroy"'
             ),
         ),
         (
@@ -483,26 +483,17 @@ def test_a_long_value_is_cut(refusal):
     [
         (
             "[release]\nallow_vector_space_change = true",
-            AllAtOnce(allow_vector_space_change=True),
-            OnDemand(),
+            Release(allow_vector_space_change=True),
+            None,
         ),
-        ("[release]\nbreak_glass = true", AllAtOnce(break_glass=True), OnDemand()),
-        ("[release]\n[cold_start]", AllAtOnce(), OnDemand()),
-        ('[release]\nkind = "canary"', Canary(), OnDemand()),
+        ("[release]", Release(), None),
+        ('[release]\nkind = "canary"', Release(kind="canary"), None),
     ],
 )
 def test_a_table_without_a_kind_has_the_defaults(load, text, release, cold_start):
     """The runbook's settings are accepted in a file that does not have the table yet."""
     environment = load(text)
     assert (environment.release, environment.cold_start) == (release, cold_start)
-
-
-def test_a_setting_of_another_kind_asks_for_the_kind(refusal):
-    """With settings of another kind, the file must name the kind."""
-    assert refusal("[release]\npercent = 10") == (
-        "environments/test.toml: release.kind: found: nothing; "
-        'allowed: one of "all-at-once", "canary", "linear"'
-    )
 
 
 @pytest.mark.parametrize("name", ["nowhere", "../dev", "", "DEV", "a/b"])

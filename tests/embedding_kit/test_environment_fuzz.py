@@ -9,7 +9,7 @@ import tomlkit
 from hypothesis import given
 from hypothesis import strategies as some
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.settings.descriptions import export_schema, kinds
 
@@ -22,7 +22,7 @@ def _keys(table: dict[str, Any]) -> set[str]:
     return found
 
 
-KEYS = some.sampled_from(sorted(_keys(export_schema(Environment)))) | some.text(max_size=5)
+KEYS = some.sampled_from(sorted(_keys(export_schema(EnvironmentSettings)))) | some.text(max_size=5)
 PLAIN = (
     some.booleans()
     | some.integers(-(2**40), 2**40)

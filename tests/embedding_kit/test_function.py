@@ -9,7 +9,8 @@ from aws_cdk import aws_logs as logs
 from aws_cdk.assertions import Template
 from pydantic import ValidationError
 
-from embedding_kit import EmbeddingEndpoint, FunctionSettings
+from embedding_kit import FunctionSettings
+from tests.embedding_kit.endpoints import make_endpoint
 
 LAMBDA = iam.ServicePrincipal("lambda.amazonaws.com")
 
@@ -19,9 +20,7 @@ def build(synthesize, model):
     """Return the template of an endpoint with the properties that a function of the stack gives."""
 
     def make(properties) -> Template:
-        return synthesize(
-            lambda stack: EmbeddingEndpoint(stack, "Endpoint", model=model, **properties(stack))
-        )
+        return synthesize(lambda stack: make_endpoint(stack, model=model, **properties(stack)))
 
     return make
 
@@ -134,17 +133,6 @@ def test_nothing_is_traced_by_default(build):
             ),
         ),
         (
-            {
-                "log_group": True,
-                "function": FunctionSettings(log_retention_days=30, logs_on_destroy="delete"),
-            },
-            (
-                "a log group of your own has its own retention and removal policy; found: "
-                "log_group with function.log_retention_days and function.logs_on_destroy; "
-                "allowed: log_group, or these settings for the endpoint's own log group"
-            ),
-        ),
-        (
             {"vpc_subnets": ec2.SubnetSelection(), "security_groups": []},
             (
                 "subnets and security groups belong to a VPC; found: vpc_subnets and "
@@ -152,7 +140,7 @@ def test_nothing_is_traced_by_default(build):
             ),
         ),
     ],
-    ids=["retention", "both, though they are the defaults", "no VPC"],
+    ids=["retention", "no VPC"],
 )
 def test_properties_that_exclude_each_other_are_refused(model, properties, message):
     """A setting without effect is an error, also if it has its default."""
@@ -161,7 +149,7 @@ def test_properties_that_exclude_each_other_are_refused(model, properties, messa
         group = logs.LogGroup.from_log_group_name(stack, "Logs", "/mine")
         properties = {**properties, "log_group": group}
     with pytest.raises(ValueError) as refused:  # noqa: PT011 - the whole message is compared
-        EmbeddingEndpoint(stack, "Endpoint", model=model, **properties)
+        make_endpoint(stack, model=model, **properties)
     assert str(refused.value) == message
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from aws_cdk import Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Match, Template
 
 from embedding_kit import (
@@ -37,14 +38,13 @@ def template(synthesize, model) -> Template:
     """Return the template of an index with loads, their alarm and a dashboard."""
 
     def build(stack: Stack) -> None:
-        settings = VectorIndexSettings(
-            filterable=("lang",), non_filterable=("url",), key=f"{KEY}3333cccc"
-        )
+        settings = VectorIndexSettings(filterable=("lang",), non_filterable=("url",))
+        key = kms.Key.from_key_arn(stack, "Key", f"{KEY}3333cccc")
         loading = IndexLoading(
             stack,
             "Loading",
             model=model,
-            index=VectorIndex(stack, "Index", model=model, settings=settings),
+            index=VectorIndex(stack, "Index", model=model, settings=settings, key=key),
             source=LoadSource("s3://vectors/search/", f"{KEY}2222bbbb"),
             settings=settings,
             name="test",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 
 KEY = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab"
 MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
@@ -15,9 +15,9 @@ IN_S3 = {
 }
 
 
-def environment(**tables: Any) -> Environment:
+def environment(**tables: Any) -> EnvironmentSettings:
     """Validate an environment like a file."""
-    return Environment.model_validate({"name": "test", "model": MODEL, **tables})
+    return EnvironmentSettings.model_validate({"name": "test", "model": MODEL, **tables})
 
 
 def test_all_of_it_is_off_by_default():
@@ -100,10 +100,13 @@ def test_this_is_accepted(tables):
             ),
         ),
         (
-            {"existing": {"repository": "images"}, "repository": {"on_destroy": "delete"}},
+            {
+                "existing": {"repository": "images"},
+                "repository": {"pull_roles": ["arn:aws:iam::111122223333:role/x"]},
+            },
             (
-                "an existing repository has its own policy and its own end; found: "
-                "existing.repository with repository.on_destroy; allowed: one of the two"
+                "an existing repository keeps its own policy; found: "
+                "existing.repository with repository.pull_roles; allowed: one of the two"
             ),
         ),
         (

@@ -8,7 +8,6 @@ from embedding_kit import (
     BatchSettings,
     EmbeddingEndpoint,
     FunctionSettings,
-    OnDemand,
     Provisioned,
 )
 from embedding_kit.quotas import needed_concurrency, quota_notes
@@ -17,8 +16,8 @@ from embedding_kit.quotas import needed_concurrency, quota_notes
 @pytest.mark.parametrize(
     ("settings", "cold_start", "needed"),
     [
-        ({}, OnDemand(), 0),
-        ({"reserved_concurrency": 20}, OnDemand(), 120),
+        ({}, None, 0),
+        ({"reserved_concurrency": 20}, None, 120),
         ({"reserved_concurrency": 20}, Provisioned(maximum=10), 120),
         ({}, Provisioned(maximum=10), 110),
     ],
@@ -44,7 +43,7 @@ def test_what_is_taken_comes_on_top_of_what_lambda_keeps(settings, cold_start, n
 )
 def test_a_note_says_what_the_file_does_not_know(settings, notes):
     """The note disappears once the quota that AWS granted is set."""
-    found = list(quota_notes(FunctionSettings(**settings), OnDemand()))
+    found = list(quota_notes(FunctionSettings(**settings), None))
     assert [text.startswith(note) for text, note in zip(found, notes, strict=True)] == [
         True for _ in notes
     ]

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from aws_cdk import RemovalPolicy
 from aws_cdk.assertions import Template
 
 from embedding_kit import EmbeddingRepository, RepositorySettings
@@ -41,19 +42,19 @@ BOOTSTRAP = {
 
 @pytest.fixture(scope="session")
 def repository(synthesize):
-    made: dict[str, Template] = {}
+    made: dict[RemovalPolicy, Template] = {}
 
-    def make(on_destroy: str = "retain") -> Template:
-        if on_destroy not in made:
-            made[on_destroy] = synthesize(
+    def make(policy: RemovalPolicy = RemovalPolicy.RETAIN) -> Template:
+        if policy not in made:
+            made[policy] = synthesize(
                 lambda stack: EmbeddingRepository(
                     stack,
                     "Repository",
                     name="images",
-                    settings=RepositorySettings(on_destroy=on_destroy),
+                    removal_policy=policy,
                 )
             )
-        return made[on_destroy]
+        return made[policy]
 
     return make
 
@@ -105,11 +106,12 @@ def test_the_lifecycle_drops_only_what_has_no_tag(repository):
 
 
 @pytest.mark.parametrize(
-    ("on_destroy", "policy", "emptied"), [("retain", "Retain", False), ("delete", "Delete", True)]
+    ("removal", "policy", "emptied"),
+    [(RemovalPolicy.RETAIN, "Retain", False), (RemovalPolicy.DESTROY, "Delete", True)],
 )
-def test_images_outlive_the_stack_or_not(repository, on_destroy, policy, emptied):
+def test_images_outlive_the_stack_or_not(repository, removal, policy, emptied):
     """The setting decides whether the images are deleted together with the stack."""
-    template = repository(on_destroy)
+    template = repository(removal)
     template.has_resource("AWS::ECR::Repository", {"DeletionPolicy": policy})
     (found,) = template.find_resources("AWS::ECR::Repository").values()
     assert found["Properties"].get("EmptyOnDelete", False) is emptied

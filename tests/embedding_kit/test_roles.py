@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from embedding_kit import Canary
+from embedding_kit import Release
 
 HOME = "123456789012"
 REGION = "us-east-1"
@@ -24,7 +24,7 @@ LOGS = f"arn:aws:logs:{REGION}:{HOME}:log-group"
 @pytest.fixture(scope="session")
 def role_may(endpoint_template, question, may):
     """Return whether a role of the endpoint may do an action on a resource."""
-    template = endpoint_template(release=Canary())
+    template = endpoint_template(release=Release(kind="canary"))
     policies = template.find_resources("AWS::IAM::Policy").values()
 
     def ask(role: str, action: str, resource: str) -> bool:

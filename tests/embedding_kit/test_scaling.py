@@ -4,7 +4,7 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk.assertions import Annotations, Match, Template
 
-from embedding_kit import Canary, EmbeddingEndpoint, Linear, Provisioned, ScheduledCapacity
+from embedding_kit import EmbeddingEndpoint, Provisioned, Release, ScheduledCapacity
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_target_out_of_reach_is_a_warning_of_synth(model, duration, warnings):
     assert len(found) == warnings
 
 
-@pytest.mark.parametrize("release", [Canary(), Linear()])
+@pytest.mark.parametrize("release", [Release(kind="canary"), Release(kind="linear")])
 def test_a_gradual_release_goes_with_provisioned_concurrency(endpoint_template, release):
     """AWS supports both on one alias as long as CodeDeploy sets the weights."""
     template = endpoint_template(cold_start=Provisioned(request_duration="100ms"), release=release)

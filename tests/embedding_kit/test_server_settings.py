@@ -51,7 +51,6 @@ def test_keys_and_a_certificate_belong_together():
         (with_keys, {"domain_name": None}, "found: certificate without domain_name"),
         (settings, {"domain_name": NAME}, "found: domain_name without certificate"),
         (settings, {"keys_secret_key": KEY}, "found: keys_secret_key without keys_secret"),
-        (settings, {"trace_percent": 5}, "found: trace_percent without otlp_endpoint"),
         (settings, {"otlp_endpoint": "collector:4318"}, "String should match pattern"),
         (settings, {"otlp_endpoint": "http://c:4318/v1/traces"}, "String should match pattern"),
         (settings, {"otlp_endpoint": "http://c:99999"}, "a port has a number up to 65535"),

@@ -9,17 +9,13 @@ from pydantic import ValidationError
 
 from embedding_kit.settings import (
     AlarmSettings,
-    AliasExperiment,
-    AllAtOnce,
-    Canary,
+    Experiment,
     FunctionSettings,
-    Linear,
     Model,
-    OnDemand,
     Provisioned,
+    Release,
     ScheduledCapacity,
     SnapStart,
-    WeightedExperiment,
     check_compatible,
 )
 from embedding_kit.settings.base import format_duration
@@ -35,7 +31,7 @@ WORKDAY = {"name": "workday", "at": "cron(0 8 ? * MON-FRI *)"}
         (
             FunctionSettings(ephemeral_storage_mb=1024),
             SnapStart(),
-            AllAtOnce(),
+            Release(),
             None,
             (
                 "SnapStart takes no /tmp over 512 MB; found: function.ephemeral_storage_mb = 1024; "
@@ -45,41 +41,41 @@ WORKDAY = {"name": "workday", "at": "cron(0 8 ? * MON-FRI *)"}
         (
             FunctionSettings(),
             SnapStart(),
-            AllAtOnce(),
-            AliasExperiment(version=3),
+            Release(),
+            Experiment(version=3),
             (
                 "with SnapStart every kept version is billed, so old ones are not kept to compare "
-                'with; found: experiment.kind = "alias" with cold_start.kind = "snapstart"; '
+                'with; found: experiment with cold_start.kind = "snapstart"; '
                 "allowed: no experiment, or another cold_start.kind"
             ),
         ),
         (
             FunctionSettings(),
             Provisioned(),
-            AllAtOnce(),
-            WeightedExperiment(version=3, percent=10.0),
+            Release(),
+            Experiment(version=3, percent=10.0),
             (
                 "AWS refuses to change the provisioned concurrency of an alias that has weights, "
                 "so it could not be allocated or scaled for as long as the experiment runs; "
-                'found: experiment.kind = "weights" with cold_start.kind = "provisioned"; '
-                'allowed: experiment.kind = "alias", or another cold_start.kind'
+                'found: experiment.percent with cold_start.kind = "provisioned"; '
+                "allowed: no experiment.percent, or another cold_start.kind"
             ),
         ),
         (
             FunctionSettings(),
-            OnDemand(),
-            Canary(),
-            WeightedExperiment(version=3, percent=10.0),
+            None,
+            Release(kind="canary"),
+            Experiment(version=3, percent=10.0),
             (
                 "CodeDeploy owns the alias's weights while it shifts traffic; "
-                'found: release.kind = "canary" with experiment.kind = "weights"; '
-                'allowed: release.kind = "all-at-once", or experiment.kind = "alias"'
+                'found: release.kind = "canary" with experiment.percent; '
+                'allowed: release.kind = "all-at-once", or no experiment.percent'
             ),
         ),
         (
             FunctionSettings(reserved_concurrency=5),
             Provisioned(maximum=5),
-            AllAtOnce(),
+            Release(),
             None,
             (
                 "provisioned concurrency is part of the concurrency that the function may use, and "
@@ -94,7 +90,7 @@ WORKDAY = {"name": "workday", "at": "cron(0 8 ? * MON-FRI *)"}
                 maximum=2,
                 schedule=(ScheduledCapacity(**WORKDAY, minimum=2, maximum=11),),
             ),
-            AllAtOnce(),
+            Release(),
             None,
             (
                 "provisioned concurrency is part of the concurrency that the function may use, and "
@@ -172,12 +168,15 @@ def test_what_does_not_go_together_is_refused(function, cold_start, release, exp
             ),
         ),
         (
-            lambda: Canary(interval=timedelta(seconds=90)),
+            lambda: Release(kind="canary", interval=timedelta(seconds=90)),
             "CodeDeploy shifts traffic by the minute; found: 90s; allowed: whole minutes, 1m to 2d",
         ),
         (
-            lambda: AliasExperiment(version=3, alias="live"),
-            "the first alias has that name; found: live; allowed: any other name",
+            lambda: Release(percent=10),
+            (
+                'a release all at once has no steps; found: percent with kind = "all-at-once"; '
+                'allowed: kind = "canary" or "linear", or neither percent nor interval'
+            ),
         ),
     ],
 )
@@ -226,16 +225,16 @@ def test_a_setting_that_aws_would_refuse_says_its_rule(make, message):
 def test_a_linear_release_ends_within_codedeploys_limit(percent, interval, message):
     """The limit applies to the whole shift; the error shows both durations."""
     if message is None:
-        assert Linear(percent=percent, interval=interval).percent == percent
+        assert Release(kind="linear", percent=percent, interval=interval).percent == percent
         return
     with pytest.raises(ValidationError) as refused:
-        Linear(percent=percent, interval=interval)
+        Release(kind="linear", percent=percent, interval=interval)
     assert [error["msg"] for error in refused.value.errors()] == [message]
 
 
 def test_a_canary_release_has_one_interval_of_up_to_48_hours():
     """The rest shifts after one interval, however small the first part was."""
-    assert Canary(percent=1, interval="2d").interval == timedelta(days=2)
+    assert Release(kind="canary", percent=1, interval="2d").interval == timedelta(days=2)
 
 
 def test_every_scheduled_maximum_counts_for_the_ceiling():
@@ -259,7 +258,7 @@ def test_provisioned_concurrency_leaves_one_of_the_reservation():
         check_compatible(
             function=function,
             cold_start=Provisioned(maximum=6),
-            release=AllAtOnce(),
+            release=Release(),
             experiment=None,
         )
 
@@ -301,7 +300,7 @@ def test_a_revision_is_a_commit_of_a_hubs_repository(tmp_path):
         Model(name="acme/model", folder=tmp_path, revision="a" * 40)
 
 
-@pytest.mark.parametrize("kind", [Canary, Linear])
+@pytest.mark.parametrize("kind", ["canary", "linear"])
 @pytest.mark.parametrize(
     ("interval", "accepted"),
     [("1m", True), ("2d", True), ("2881m", False), ("3d", False), ("59s", False), ("61s", False)],
@@ -309,19 +308,21 @@ def test_a_revision_is_a_commit_of_a_hubs_repository(tmp_path):
 def test_an_interval_is_whole_minutes_from_one_minute_to_two_days(kind, interval, accepted):
     """CodeDeploy counts in minutes and limits a shift to 48 hours."""
     if accepted:
-        assert format_duration(kind(percent=50, interval=interval).interval) == interval
+        assert (
+            format_duration(Release(kind=kind, percent=50, interval=interval).interval) == interval
+        )
         return
     with pytest.raises(ValidationError, match=f"found: {interval}; allowed: whole minutes, 1m"):
-        kind(percent=50, interval=interval)
+        Release(kind=kind, percent=50, interval=interval)
 
 
 @pytest.mark.parametrize(
     ("make", "first", "last"),
     [
-        (lambda value: Canary(percent=value), 1, 99),
-        (lambda value: Linear(percent=value, interval="1m"), 1, 99),
-        (lambda value: AliasExperiment(version=value), 1, None),
-        (lambda value: WeightedExperiment(version=value, percent=10.0), 1, None),
+        (lambda value: Release(kind="canary", percent=value), 1, 99),
+        (lambda value: Release(kind="linear", percent=value, interval="1m"), 1, 99),
+        (lambda value: Experiment(version=value), 1, None),
+        (lambda value: Experiment(version=value, percent=10.0), 1, None),
     ],
     ids=["canary", "linear", "alias", "weights"],
 )
@@ -342,7 +343,7 @@ def test_the_numbers_of_releases_and_experiments_have_bounds(make, first, last):
         (FunctionSettings, "timeout", {}),
         (Provisioned, "request_duration", {}),
         (AlarmSettings, "duration_p99", {}),
-        (Canary, "interval", {}),
+        (Release, "interval", {"kind": "canary"}),
     ],
 )
 def test_a_duration_of_the_cdk_is_that_duration(settings, field, rest):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.prices import load_prices
 from embedding_kit.standing_cost import (
     capacity_items,
@@ -15,7 +15,7 @@ PRICES = load_prices()
 
 
 def environment(**tables):
-    return Environment.model_validate({"name": "test", "model": MODEL, **tables})
+    return EnvironmentSettings.model_validate({"name": "test", "model": MODEL, **tables})
 
 
 def usd(items):

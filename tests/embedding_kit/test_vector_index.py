@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 from aws_cdk import CfnParameter, Stack
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Match, Template
 from constructs import Construct
 
 from embedder.core.settings import Settings
 from embedding_kit import EmbeddingEndpoint, Model, VectorIndex, VectorIndexSettings
+from tests.embedding_kit.endpoints import make_endpoint
 from tests.embedding_kit.roles import HOME, KEY_POLICY
 from tests.embedding_kit.roles import KEY as ANY_KEY
 
@@ -50,10 +52,9 @@ def test_the_index_has_the_models_vectors(index):
     )
 
 
-@pytest.mark.parametrize("on_destroy", ["retain", "delete"])
-def test_cloudformation_deletes_no_vectors(index, on_destroy):
+def test_cloudformation_deletes_no_vectors(index):
     """An index is replaced before the release check, and a refused release goes back to it."""
-    template = index(VectorIndexSettings(on_destroy=on_destroy))
+    template = index(VectorIndexSettings())
     kept = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
     for kind in ("AWS::S3Vectors::Index", "AWS::S3Vectors::VectorBucket"):
         template.has_resource(kind, kept)
@@ -66,16 +67,17 @@ def test_what_aws_cannot_change_makes_another_index(model, tmp_path):
     folder = Model(name="my/model", folder=tmp_path)
     stack = Stack()
 
-    def id_of(of: Model = model, **settings: Any) -> str:
+    def id_of(of: Model = model, key: kms.IKey | None = None, **settings: Any) -> str:
         scope = Construct(stack, f"Scope{len(stack.node.children)}")
-        made = VectorIndex(scope, "Vectors", model=of, settings=VectorIndexSettings(**settings))
+        given = VectorIndexSettings(**settings)
+        made = VectorIndex(scope, "Vectors", model=of, settings=given, key=key)
         name: str = made.index.node.id
         return name
 
     ids = [
         id_of(),
         id_of(non_filterable=("url",)),
-        id_of(key=KEY),
+        id_of(key=kms.Key.from_key_arn(stack, "Key", KEY)),
         id_of(Model(name="BAAI/bge-small-en-v1.5")),
         id_of(Model(name="all-MiniLM-L6-v2", revision="0" * 40)),
         id_of(Model(name="all-MiniLM-L6-v2", precision="fp32")),
@@ -84,12 +86,15 @@ def test_what_aws_cannot_change_makes_another_index(model, tmp_path):
     weights.write_bytes(b"two")
     ids.append(id_of(folder, dimension=10))
     assert len(set(ids)) == len(ids)
-    assert id_of(on_destroy="delete") == ids[0]
 
 
-def test_a_key_encrypts_the_index(index):
+def test_a_key_encrypts_the_index(synthesize, model):
     """The bucket has none, because it could never get another one."""
-    template = index(VectorIndexSettings(key=KEY))
+    template = synthesize(
+        lambda stack: VectorIndex(
+            stack, "Vectors", model=model, key=kms.Key.from_key_arn(stack, "Key", KEY)
+        )
+    )
     template.has_resource_properties(
         "AWS::S3Vectors::Index",
         {"EncryptionConfiguration": {"SseType": "aws:kms", "KmsKeyArn": KEY}},
@@ -214,7 +219,7 @@ def test_the_endpoint_gets_the_index_and_may_query_it(synthesize, model):
 
     def build(stack: Stack) -> None:
         imported = VectorIndex.from_index_arn(stack, "Vectors", INDEX)
-        EmbeddingEndpoint(stack, "Endpoint", model=model, name="search", vector_index=imported)
+        make_endpoint(stack, model=model, name="search", vector_index=imported)
 
     template = synthesize(build)
     (variables,) = (

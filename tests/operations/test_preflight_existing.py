@@ -7,7 +7,7 @@ from botocore.session import get_session
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.publishing import bucket_statements, repository_statements
 from operations.preflight_existing import check_existing, check_role_change
 
@@ -55,7 +55,7 @@ def check(aws):
     """Return the findings about existing resources."""
 
     def check(existing: dict, **tables: object) -> list:
-        of = Environment.model_validate(
+        of = EnvironmentSettings.model_validate(
             {"name": "dev", "model": MODEL, "existing": existing, **tables}
         )
         return list(check_existing(aws, of, of.existing))
@@ -261,7 +261,7 @@ def change(aws):
             {"Role": f"arn:aws:iam::{HOME}:role/{deployed}"},
             {"FunctionName": "embedder", "Qualifier": "live"},
         )
-        of = Environment.model_validate({"name": "dev", "model": MODEL, **tables})
+        of = EnvironmentSettings.model_validate({"name": "dev", "model": MODEL, **tables})
         return list(check_role_change(aws, of))
 
     return change
@@ -303,5 +303,7 @@ def test_the_same_role_is_fine(change, deployed, tables):
 
 def test_a_release_all_at_once_may_change_the_role(aws):
     """It needs no weights, so nothing is looked up."""
-    of = Environment.model_validate({"name": "dev", "model": MODEL, "roles": {"path": "/team/"}})
+    of = EnvironmentSettings.model_validate(
+        {"name": "dev", "model": MODEL, "roles": {"path": "/team/"}}
+    )
     assert list(check_role_change(aws, of)) == []

@@ -7,7 +7,7 @@ import pytest
 from botocore.session import get_session
 from moto import mock_aws
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.key_policy import needed_statements
 from operations.preflight_key import check_key
 
@@ -36,8 +36,8 @@ def key(kms):
     return kms.create_key()["KeyMetadata"]["Arn"]
 
 
-def environment(key: str, **tables: object) -> Environment:
-    return Environment.model_validate(
+def environment(key: str, **tables: object) -> EnvironmentSettings:
+    return EnvironmentSettings.model_validate(
         {
             "name": "dev",
             "model": MODEL,
@@ -52,13 +52,13 @@ def environment(key: str, **tables: object) -> Environment:
 def check(aws):
     """Return the findings about an environment."""
 
-    def check(of: Environment) -> list:
+    def check(of: EnvironmentSettings) -> list:
         return list(check_key(aws, of, of.encryption))
 
     return check
 
 
-def allow(kms, key: str, of: Environment, *, without: str = "", **changed: object) -> None:
+def allow(kms, key: str, of: EnvironmentSettings, *, without: str = "", **changed: object) -> None:
     """Give the key the statements of the environment, as the page says."""
     statements = needed_statements(of, partition="aws", region=REGION, account=HOME)
     kept = [copy.deepcopy(one) for one in statements if one["Sid"] != without]

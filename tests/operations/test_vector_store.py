@@ -200,7 +200,7 @@ def left(account, environments):
 
 
 def test_a_destroy_deletes_all_indexes_and_the_bucket(account, left):
-    """Also those that were retained before `on_destroy` was changed, and twice is once."""
+    """Also those that were retained before `removal_policy` was changed, and twice is once."""
     assert [line.split()[0] for line in delete_store(account, left)] == ["deleted"] * 4
     assert account.vectors.list_vector_buckets()["vectorBuckets"] == []
     assert list(delete_store(account, left)) == []
@@ -213,26 +213,25 @@ def test_a_destroy_that_broke_off_continues(account, left):
     assert [line.split()[0] for line in delete_store(account, left)] == ["deleted"] * 3
 
 
-@pytest.mark.parametrize("on_destroy", ["retain", "delete"])
-def test_after_a_destroy_the_settings_decide(
-    account, environments, monkeypatch, capsys, on_destroy
-):
+@pytest.mark.parametrize("removal", ["retain", "destroy"])
+def test_after_a_destroy_the_settings_decide(account, environments, monkeypatch, capsys, removal):
     """CloudFormation has left the vectors: they are deleted, or the commands are shown."""
     account.functions.delete_function(FunctionName="embedder")
-    index = VectorIndexSettings(on_destroy=on_destroy)
-    dev = environments["dev"].model_copy(update={"index": index})
+    dev = environments["dev"].model_copy(
+        update={"index": VectorIndexSettings(), "removal_policy": removal}
+    )
     monkeypatch.setattr(cleanup, "load_environment", lambda *_, **__: dev)
     monkeypatch.setattr(cleanup, "session_for", lambda _: account)
-    if on_destroy == "delete":
+    if removal == "destroy":
         account.deleted((STACK, 7, BUCKET))
         account.deployed()
         account.resources(7, BUCKET)
     assert cleanup.main(["dev", "--after", "destroy"]) == 0
     shown = capsys.readouterr().out
-    assert (f"deleted the vector bucket {BUCKET}" in shown) is (on_destroy == "delete")
-    assert ("aws s3vectors delete-index --index-arn" in shown) is (on_destroy == "retain")
+    assert (f"deleted the vector bucket {BUCKET}" in shown) is (removal == "destroy")
+    assert ("aws s3vectors delete-index --index-arn" in shown) is (removal == "retain")
     buckets = account.vectors.list_vector_buckets()["vectorBuckets"]
-    assert bool(buckets) is (on_destroy == "retain")
+    assert bool(buckets) is (removal == "retain")
 
 
 def test_what_another_function_uses_stays_with_its_bucket(account, left):

@@ -18,30 +18,28 @@ os.environ.setdefault("JSII_NODE", str(Path(sys.prefix) / "bin" / "node"))
 
 from aws_cdk import App
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import load_environment
 from embedding_kit.settings import (
     AlarmTable,
-    AliasExperiment,
     ApiGatewayFront,
     BatchSettings,
     Budget,
     Callers,
-    Canary,
     Encryption,
     Existing,
+    Experiment,
     FunctionSettings,
-    Linear,
     NetworkSettings,
     Observability,
     Provisioned,
+    Release,
     RepositorySettings,
     RoleRules,
     ScheduledCapacity,
     ServerSettings,
     SnapStart,
     VectorIndexSettings,
-    WeightedExperiment,
 )
 from stacks.environment_stacks import EnvironmentStacks
 
@@ -69,18 +67,20 @@ VARIANTS: dict[str, dict[str, Any]] = {
             ),
         )
     },
-    "canary": {"release": Canary()},
-    "linear": {"release": Linear()},
-    "vector-space-change": {"release": Canary(allow_vector_space_change=True)},
-    "weights": {"experiment": WeightedExperiment(version=12, percent=10.0)},
-    "alias": {"experiment": AliasExperiment(version=12)},
+    "canary": {"release": Release(kind="canary")},
+    "linear": {"release": Release(kind="linear")},
+    "vector-space-change": {"release": Release(kind="canary", allow_vector_space_change=True)},
+    "weights": {"experiment": Experiment(version=12, percent=10.0)},
+    "alias": {"experiment": Experiment(version=12)},
     "zip": {"function": FunctionSettings(package="zip", memory_mb=1769, log_retention_days=7)},
     "zip-s3": {
         "cold_start": SnapStart(),
+        "encryption": Encryption(
+            key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb-33cc-44dd-555566667777"
+        ),
         "function": FunctionSettings(
             package="zip",
             artifact="s3",
-            artifact_key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb-33cc-44dd-555566667777",
             memory_mb=1769,
             log_retention_days=7,
         ),
@@ -109,7 +109,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
             non_filterable=("url",),
             source="s3://example-vectors/",
             source_key="arn:aws:kms:us-east-1:123456789012:key/3333cccc-44dd",
-            key="arn:aws:kms:us-east-1:123456789012:key/5555eeee-66ff",
         )
     },
     "server": {
@@ -137,14 +136,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
                 },
                 "firewall": {"requests_per_five_minutes": 2000},
                 "authorizer": "arn:aws:lambda:us-east-1:123456789012:function:authorize:live",
-                "set_log_role": True,
+                "manage_log_role": True,
             }
         ),
     },
     "network": {
         "network": NETWORK,
         "callers": Callers(roles=("arn:aws:iam::111122223333:role/search",), invoke=True),
-        "alarms": AlarmTable(traffic_every=timedelta(hours=1)),
+        "alarms": AlarmTable(expected_traffic_interval=timedelta(hours=1)),
     },
     "private-front": {
         "front": ApiGatewayFront.model_validate(
@@ -157,7 +156,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
         )
     },
     "told": {
-        "alarms": AlarmTable(emails=("ops@example.com",), traffic_every=timedelta(hours=1)),
+        "alarms": AlarmTable(
+            emails=("ops@example.com",), expected_traffic_interval=timedelta(hours=1)
+        ),
         "budget": Budget(monthly_usd=50.0),
     },
     "watched": {"observability": Observability(tracing=True)},
@@ -166,8 +167,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
             request_duration=timedelta(milliseconds=100),
             schedule=(ScheduledCapacity(name="night", at="rate(1 day)", maximum=1),),
         ),
-        "release": Canary(allow_vector_space_change=True),
-        "experiment": AliasExperiment(version=12),
+        "release": Release(kind="canary", allow_vector_space_change=True),
+        "experiment": Experiment(version=12),
         "function": FunctionSettings(reserved_concurrency=20, cache_entries=10),
         "callers": Callers(
             roles=("arn:aws:iam::111122223333:role/search",),
@@ -181,7 +182,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
         ),
         "index": VectorIndexSettings(),
         "observability": Observability(tracing=True),
-        "alarms": AlarmTable(emails=("ops@example.com",), traffic_every=timedelta(hours=1)),
+        "alarms": AlarmTable(
+            emails=("ops@example.com",), expected_traffic_interval=timedelta(hours=1)
+        ),
         "budget": Budget(monthly_usd=50.0),
         "account": "123456789012",
         "region": "eu-central-1",
@@ -280,7 +283,7 @@ class Synthesized:
 
 
 @pytest.fixture(scope="session")
-def environments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Environment]:
+def environments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EnvironmentSettings]:
     """Return the three shipped environments with the models' terms accepted, and the variants."""
     folder = tmp_path_factory.mktemp("accepted") / "environments"
     folder.mkdir()
@@ -290,7 +293,7 @@ def environments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Environm
     shipped = {file.stem: load_environment(file.stem, folder=folder) for file in folder.iterdir()}
     # Validated like a file: AWS must accept each variant.
     variants = {
-        name: Environment(**{**dict(shipped["dev"]), **changes})
+        name: EnvironmentSettings(**{**dict(shipped["dev"]), **changes})
         for name, changes in VARIANTS.items()
     }
     return shipped | variants

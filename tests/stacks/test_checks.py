@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, Environment
+from aws_cdk import App
 from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
@@ -182,7 +182,7 @@ def test_a_bucket_in_a_known_account_has_a_plain_name(environments):
     """CloudFormation imports a retained bucket only by a name without functions."""
     place = {"account": "111122223333", "region": "eu-west-1"}
     environment = environments["zip-s3"].model_copy(update=place)
-    stack = ArtifactStack(App(), "Artifact", environment=environment, env=Environment(**place))
+    stack = ArtifactStack(App(), environment)
     name = artifact_bucket_name("dev", **place)
     assert name == "kit-dev-111122223333-eu-west-1"
     Template.from_stack(stack).has_resource_properties("AWS::S3::Bucket", {"BucketName": name})
@@ -291,11 +291,11 @@ def test_the_candidates_address_is_an_output(synthesized):
 
 def test_your_own_project_tag_wins_and_the_cost_tag_does_not(environments):
     """IAM would refuse `project` beside `Project`; the budget needs the environment's name."""
-    from embedding_kit.environment import Environment
+    from embedding_kit.environment import EnvironmentSettings
 
     given = {**dict(environments["dev"]), "tags": {"project": "search"}}
     app = App(analytics_reporting=False)
-    EnvironmentStacks(app, Environment(**given))
+    EnvironmentStacks(app, EnvironmentSettings(**given))
     (repository,) = (
         resource
         for resource in app.synth()
@@ -350,3 +350,22 @@ def test_only_a_recipient_has_a_topic_and_a_key(synthesized, environments, name)
     for kind in ("SNS::Topic", "KMS::Key", "CloudWatch::CompositeAlarm"):
         assert kinds.count(f"AWS::{kind}") == told
     assert kinds.count("AWS::CloudWatch::Dashboard") == 1
+
+
+def test_the_permissions_of_an_existing_role_are_reported(synthesized):
+    """The trust policy and the statements that its owner adds; the stack changes nothing of it."""
+    made = synthesized("existing")
+    (role,) = json.loads((made.folder / "iam-policy-report.json").read_text())["roles"]
+    assert role["roleName"] == "team/embedder"
+    assert role["assumeRolePolicy"][0]["Principal"] == {"Service": "lambda.amazonaws.com"}
+    assert {action for one in role["identityPolicyStatements"] for action in one["Action"]} == {
+        "logs:CreateLogStream",
+        "logs:PutLogEvents",
+    }
+    assert "team/embedder" not in json.dumps(
+        [
+            resource
+            for resource in made.templates["endpoint"]["Resources"].values()
+            if resource["Type"].startswith("AWS::IAM::")
+        ]
+    )

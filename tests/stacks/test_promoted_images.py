@@ -7,7 +7,7 @@ import pytest
 from aws_cdk import App
 
 from stacks.environment_stacks import EnvironmentStacks
-from stacks.promoted_images import parse_images
+from stacks.promoted import parse_images
 
 from .conftest import ROOT
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-from stacks.existing import stacks_of_file
+from stacks.names import stacks_of_file
 
 STACKS = ("repository", "endpoint", "observability")
 ENVIRONMENTS = ("staging", "production")

@@ -2,9 +2,10 @@
 
 import json
 
-from aws_cdk import RemovalPolicy
 from aws_cdk import aws_logs as logs
 from constructs import Construct
+
+from embedding_kit.hosting import make_log_group
 
 __all__ = ["FORMAT", "THROTTLED_METRIC", "AccessLog"]
 
@@ -52,12 +53,7 @@ class AccessLog(Construct):
         """
         super().__init__(scope, id)
         self.namespace = f"EmbeddingKit/{name}/Front"
-        self.log_group = logs.LogGroup(
-            self,
-            "Group",
-            retention=logs.RetentionDays.THREE_MONTHS,
-            removal_policy=RemovalPolicy.DESTROY,
-        )
+        self.log_group = make_log_group(self, "Group")
         logs.MetricFilter(
             self,
             "Throttled",

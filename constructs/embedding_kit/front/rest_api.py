@@ -77,7 +77,7 @@ class EmbeddingRestApi(Construct):
                 response_headers={key: f"'{value}'" for key, value in answer.headers.items()},
                 templates={"application/json": answer.body},
             )
-        if settings.set_log_role:
+        if settings.manage_log_role:
             self.stage.node.add_dependency(ApiLogRole(self, "LogRole").account)
         plans = Construct(self, "Callers")
         self.callers = {

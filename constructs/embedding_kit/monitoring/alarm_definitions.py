@@ -283,7 +283,7 @@ def _other_version_traffic(endpoint: EmbeddingEndpoint) -> AlarmDefinition:
 
 
 def _missing(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
-    metrics, every = endpoint.metrics, endpoint.alarm_settings.traffic_every
+    metrics, every = endpoint.metrics, endpoint.alarm_settings.expected_traffic_interval
     yield AlarmDefinition(
         name="MissingPlatformLogs",
         metric=cloudwatch.MathExpression(

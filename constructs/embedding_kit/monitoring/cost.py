@@ -23,7 +23,7 @@ def cost_rate(
     metrics: EndpointMetrics,
     *,
     memory_mb: int,
-    cold_start: ColdStart,
+    cold_start: ColdStart | None,
     prices: Prices | None = None,
 ) -> cloudwatch.MathExpression:
     """Return US dollars per hour for duration, requests and provisioned concurrency.
@@ -45,7 +45,7 @@ def cost_per_thousand(
     metrics: EndpointMetrics,
     *,
     memory_mb: int,
-    cold_start: ColdStart,
+    cold_start: ColdStart | None,
     prices: Prices | None = None,
 ) -> cloudwatch.MathExpression:
     """Return US dollars per 1,000 embeddings at the current traffic."""
@@ -88,7 +88,7 @@ def cost_per_million_rows(
 
 
 def _dollars(
-    metrics: EndpointMetrics, memory_mb: int, cold_start: ColdStart, prices: Prices
+    metrics: EndpointMetrics, memory_mb: int, cold_start: ColdStart | None, prices: Prices
 ) -> tuple[str, dict[str, cloudwatch.IMetric]]:
     """Return the expression of one period's cost in US dollars, and its metrics."""
     gigabytes = memory_mb / 1024

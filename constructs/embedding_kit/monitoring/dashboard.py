@@ -254,7 +254,7 @@ class EndpointDashboard(Construct):
         ]
 
 
-def _price_list(prices: Prices, kind: ColdStart) -> str:
+def _price_list(prices: Prices, kind: ColdStart | None) -> str:
     second = f"${prices[_DURATION].usd:.10f} per GB-second"
     more = ""
     if isinstance(kind, Provisioned):

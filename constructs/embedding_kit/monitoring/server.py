@@ -8,11 +8,11 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from embedding_kit.fargate_service import REJECTED_METRIC, EmbeddingService
 from embedding_kit.metrics import PERIOD, percent
 from embedding_kit.monitoring.alarm_definitions import MEMORY_PERCENT, AlarmDefinition
 from embedding_kit.monitoring.alarms import NotifyingAlarms
 from embedding_kit.monitoring.graphs import two_axis_graph
-from embedding_kit.service import REJECTED_METRIC, EmbeddingService
 from embedding_kit.settings import AlarmSettings, Watch
 
 __all__ = ["ServerAlarms", "server_widgets"]

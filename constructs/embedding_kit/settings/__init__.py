@@ -10,7 +10,6 @@ from embedding_kit.settings.batch import BatchSettings
 from embedding_kit.settings.callers import Callers
 from embedding_kit.settings.cold_start import (
     ColdStart,
-    OnDemand,
     Provisioned,
     ScheduledCapacity,
     SnapStart,
@@ -42,13 +41,8 @@ from embedding_kit.settings.observability import (
 from embedding_kit.settings.ownership import Encryption, Existing, RoleRules, check_ownership
 from embedding_kit.settings.package import artifact_in_s3, check_package, check_without_images
 from embedding_kit.settings.release import (
-    AliasExperiment,
-    AllAtOnce,
-    Canary,
     Experiment,
-    Linear,
     Release,
-    WeightedExperiment,
 )
 from embedding_kit.settings.repository import RepositorySettings
 from embedding_kit.settings.server import ServerSettings
@@ -56,13 +50,10 @@ from embedding_kit.settings.server import ServerSettings
 __all__ = [
     "AlarmSettings",
     "AlarmTable",
-    "AliasExperiment",
-    "AllAtOnce",
     "ApiGatewayFront",
     "BatchSettings",
     "Budget",
     "Callers",
-    "Canary",
     "ColdStart",
     "Cors",
     "Domain",
@@ -73,12 +64,10 @@ __all__ = [
     "Firewall",
     "FrontCaller",
     "FunctionSettings",
-    "Linear",
     "LoadSource",
     "Model",
     "NetworkSettings",
     "Observability",
-    "OnDemand",
     "Provisioned",
     "Release",
     "RepositorySettings",
@@ -89,7 +78,6 @@ __all__ = [
     "SnapStart",
     "VectorIndexSettings",
     "Watch",
-    "WeightedExperiment",
     "artifact_in_s3",
     "check_alarms",
     "check_batch",

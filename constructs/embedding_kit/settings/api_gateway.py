@@ -128,7 +128,7 @@ class ApiGatewayFront(Settings):
         description="The longest time of a request, in whole seconds from 1s to 5m. More than 29s "
         "needs a higher quota (Service Quotas, API Gateway, Maximum integration timeout).",
     )
-    set_log_role: bool = Field(
+    manage_log_role: bool = Field(
         default=False,
         description="Whether this environment sets the role with which API Gateway writes logs. "
         "Each account has one such role in a region; it stays when the stack is deleted.",

@@ -13,11 +13,6 @@ _Role = Annotated[
     Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]+$"),
     allowed("a role's ARN such as arn:aws:iam::111122223333:role/search"),
 ]
-_User = Annotated[
-    str,
-    Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:user/[\w+=,.@/-]+$"),
-    allowed("a user's ARN such as arn:aws:iam::111122223333:user/search"),
-]
 _Account = Annotated[
     str, Field(pattern=r"^[0-9]{12}$"), allowed("an account number of 12 digits, as text")
 ]
@@ -52,13 +47,10 @@ class Callers(Settings):
     roles: Annotated[tuple[_Role, ...], EachOnce] = Field(
         default=(), strict=False, description="ARNs of roles that may call."
     )
-    users: Annotated[tuple[_User, ...], EachOnce] = Field(
-        default=(), strict=False, description="ARNs of IAM users that may call."
-    )
     accounts: Annotated[tuple[_Account, ...], EachOnce] = Field(
         default=(),
         strict=False,
-        description="Accounts that may call. Each account must also allow its own roles to call.",
+        description="Accounts that may call. Each must also allow its own roles and users to call.",
     )
     organization: _Organization | None = Field(
         default=None, description="An organization; all of its accounts may call."
@@ -81,7 +73,6 @@ class Callers(Settings):
         """The principals that the policy of an alias names."""
         return (
             *self.roles,
-            *self.users,
             *self.accounts,
             *([self.organization] if self.organization else []),
         )
@@ -92,8 +83,7 @@ class Callers(Settings):
             raise rule_error(
                 "no caller is listed who could invoke",
                 found="invoke = true without any caller",
-                allowed="roles, users, accounts, organization or organizational_units; "
-                "or no invoke",
+                allowed="roles, accounts, organization or organizational_units; or no invoke",
             )
         return self
 

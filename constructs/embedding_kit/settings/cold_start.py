@@ -1,4 +1,4 @@
-"""The strategy against cold starts: none, SnapStart, or provisioned concurrency.
+"""The strategy against cold starts: SnapStart or provisioned concurrency.
 
 Sources: https://docs.aws.amazon.com/lambda/latest/dg/provisioned-concurrency.html,
 https://docs.aws.amazon.com/lambda/latest/dg/snapstart.html,
@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 
 from embedding_kit.settings.base import Duration, Settings, allowed, format_duration, rule_error
 
-__all__ = ["ColdStart", "OnDemand", "Provisioned", "ScheduledCapacity", "SnapStart"]
+__all__ = ["ColdStart", "Provisioned", "ScheduledCapacity", "SnapStart"]
 
 #: "10 x allocated provisioned concurrency" requests a second for a version or an alias:
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
@@ -32,12 +32,6 @@ _FLOOR = (
     "AWS refuses the next deploy if the minimum is 0, because scaling then removes the "
     "provisioned concurrency"
 )
-
-
-class OnDemand(Settings):
-    """Execution environments are initialized on demand, when a request needs one."""
-
-    kind: Literal["none"] = Field(default="none", description="Initialization on demand.")
 
 
 class SnapStart(Settings):
@@ -195,7 +189,7 @@ class Provisioned(Settings):
         return max([self.maximum, *(e.maximum for e in self.schedule if e.maximum is not None)])
 
 
-ColdStart = Annotated[OnDemand | SnapStart | Provisioned, Field(discriminator="kind")]
+ColdStart = Annotated[SnapStart | Provisioned, Field(discriminator="kind")]
 
 
 def _check_entries(*entries: tuple[str, Provisioned | ScheduledCapacity]) -> None:

@@ -14,7 +14,7 @@ from embedding_kit.settings.cold_start import ColdStart, Provisioned, SnapStart
 from embedding_kit.settings.function import UNRESERVED_MINIMUM, FunctionSettings
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.observability import AlarmSettings
-from embedding_kit.settings.release import AllAtOnce, Experiment, Release, WeightedExperiment
+from embedding_kit.settings.release import Experiment, Release
 
 __all__ = [
     "SNAPSTART_STORAGE_MB",
@@ -31,7 +31,7 @@ SNAPSTART_STORAGE_MB = 512
 def check_compatible(
     *,
     function: FunctionSettings,
-    cold_start: ColdStart,
+    cold_start: ColdStart | None,
     release: Release,
     experiment: Experiment | None,
 ) -> None:
@@ -44,11 +44,11 @@ def check_compatible(
         _check_snapstart(function, experiment)
     if isinstance(cold_start, Provisioned):
         _check_provisioned(function, cold_start, experiment)
-    if isinstance(experiment, WeightedExperiment) and not isinstance(release, AllAtOnce):
+    if experiment and experiment.percent and release.in_steps:
         raise rule_error(
             "CodeDeploy owns the alias's weights while it shifts traffic",
-            found=f'release.kind = "{release.kind}" with experiment.kind = "weights"',
-            allowed='release.kind = "all-at-once", or experiment.kind = "alias"',
+            found=f'release.kind = "{release.kind}" with experiment.percent',
+            allowed='release.kind = "all-at-once", or no experiment.percent',
         )
 
 
@@ -90,7 +90,9 @@ def check_memory(
         )
 
 
-def check_batch(batch: BatchSettings, function: FunctionSettings, cold_start: ColdStart) -> None:
+def check_batch(
+    batch: BatchSettings, function: FunctionSettings, cold_start: ColdStart | None
+) -> None:
     """Refuse a batch that could take the concurrency that callers need, or more than there is.
 
     Raises:
@@ -131,7 +133,7 @@ def _check_snapstart(function: FunctionSettings, experiment: Experiment | None) 
     if experiment is not None:
         raise rule_error(
             "with SnapStart every kept version is billed, so old ones are not kept to compare with",
-            found=f'experiment.kind = "{experiment.kind}" with cold_start.kind = "snapstart"',
+            found='experiment with cold_start.kind = "snapstart"',
             allowed="no experiment, or another cold_start.kind",
         )
 
@@ -139,12 +141,12 @@ def _check_snapstart(function: FunctionSettings, experiment: Experiment | None) 
 def _check_provisioned(
     function: FunctionSettings, cold_start: Provisioned, experiment: Experiment | None
 ) -> None:
-    if isinstance(experiment, WeightedExperiment):
+    if experiment and experiment.percent:
         raise rule_error(
             "AWS refuses to change the provisioned concurrency of an alias that has weights, so it "
             "could not be allocated or scaled for as long as the experiment runs",
-            found='experiment.kind = "weights" with cold_start.kind = "provisioned"',
-            allowed='experiment.kind = "alias", or another cold_start.kind',
+            found='experiment.percent with cold_start.kind = "provisioned"',
+            allowed="no experiment.percent, or another cold_start.kind",
         )
     if function.reserved_concurrency is not None:
         # A release's check invokes the new version by its number.

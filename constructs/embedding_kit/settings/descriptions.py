@@ -15,8 +15,6 @@ Schema = dict[str, Any]
 
 _TIMEDELTA = TypeAdapter(timedelta)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-#: The kinds of tables without `kind`.
-_DEFAULT_KINDS = {"none", "all-at-once"}
 _NUMBERS = {"integer": "a whole number", "number": "a number"}
 
 
@@ -125,7 +123,6 @@ def _inline(node: Any, definitions: Schema) -> Any:
         target = definitions[node["$ref"].rpartition("/")[2]]
         return _inline({**target, **{k: v for k, v in node.items() if k != "$ref"}}, definitions)
     if "discriminator" in node:
-        # The default kind may be omitted, so a table may match more than one kind.
         tables = [_with_kind(table) for table in _inline(node["oneOf"], definitions)]
         rest = {k: v for k, v in node.items() if k not in {"discriminator", "oneOf"}}
         return {**rest, "anyOf": tables}
@@ -137,8 +134,6 @@ def _inline(node: Any, definitions: Schema) -> Any:
 
 
 def _with_kind(table: Schema) -> Schema:
-    if table["properties"]["kind"]["const"] in _DEFAULT_KINDS:
-        return table
     others = [name for name in table.get("required", []) if name != "kind"]
     return {**table, "required": ["kind", *others]}
 

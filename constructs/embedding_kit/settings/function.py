@@ -9,7 +9,6 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from embedding_kit.settings.base import Duration, Settings, allowed, format_duration, rule_error
-from embedding_kit.settings.locations import KeyArn
 
 __all__ = ["NEW_ACCOUNT_MEMORY_MB", "RETENTION_DAYS", "UNRESERVED_MINIMUM", "FunctionSettings"]
 
@@ -39,10 +38,6 @@ class FunctionSettings(Settings):
         "which the function downloads it when it is initialized. If unset, in the package if it "
         "fits.",
     )
-    artifact_key: KeyArn | None = Field(
-        default=None,
-        description="The KMS key that encrypts the bucket of an artifact in S3; S3's own if unset.",
-    )
     memory_mb: Annotated[int, Field(ge=128, le=10240)] = Field(
         default=2048,
         description="Memory in MB; 1,769 MB equal one vCPU.",
@@ -57,10 +52,6 @@ class FunctionSettings(Settings):
     log_retention_days: Annotated[
         int, allowed("one of " + ", ".join(str(days) for days in RETENTION_DAYS))
     ] = Field(default=30, description="Retention of logs in days.")
-    logs_on_destroy: Literal["retain", "delete"] = Field(
-        default="delete",
-        description="Whether destroying the stack retains or deletes the log group.",
-    )
     reserved_concurrency: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
         description="The highest number of concurrent requests; others get 429. "

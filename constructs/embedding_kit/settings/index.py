@@ -7,7 +7,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-indexes.html, a
 of the API `s3vectors` of 2025-07-15 (length of a metadata key).
 """
 
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -63,21 +63,10 @@ class VectorIndexSettings(Settings):
         description="The KMS key that encrypts the bucket of `source`, if one does. If `source` is "
         "unset, `output_key` of `[batch]`.",
     )
-    key: KeyArn | None = Field(
-        default=None,
-        description="The KMS key that encrypts the vectors; by default S3's own. Its policy must "
-        "let `indexing.s3vectors.amazonaws.com` decrypt.",
-    )
     vectors_per_second: Annotated[int, Field(ge=250, le=2500)] = Field(
         default=2500,
         description="The highest rate of a load. AWS takes 2,500 vectors a second for an index; "
         "less leaves the rest to other writers.",
-    )
-    on_destroy: Literal["retain", "delete"] = Field(
-        default="retain",
-        description="Whether `scripts/prune` deletes an index that was replaced and that no "
-        "version uses, and `scripts/destroy` all vectors. CloudFormation itself deletes none: an "
-        "index is replaced before the release check, and a rollback needs the earlier one.",
     )
 
     @property

@@ -65,7 +65,7 @@ class AlarmSettings(Settings):
     error_percent: _Percent = Field(
         default=1.0, description="Failed invocations, and throttled requests (429), in percent."
     )
-    traffic_every: Duration | None = Field(
+    expected_traffic_interval: Duration | None = Field(
         default=None,
         description="The longest normal time without a request, 5m to 1d in steps of 5m; "
         "no such alarm if unset.",
@@ -79,7 +79,7 @@ class AlarmSettings(Settings):
         "Set the URL of the page in your repository and mail clients make it a link.",
     )
 
-    @field_validator("traffic_every")
+    @field_validator("expected_traffic_interval")
     @classmethod
     def _silence_alarmable(cls, value: timedelta | None) -> timedelta | None:
         if value is not None and (

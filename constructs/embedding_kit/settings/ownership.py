@@ -14,17 +14,16 @@ from embedding_kit.settings.repository import RepositorySettings
 __all__ = ["LOG_SETTINGS", "Encryption", "Existing", "RoleRules", "check_ownership"]
 
 #: The settings of the log group that the kit creates.
-LOG_SETTINGS = ("log_retention_days", "logs_on_destroy")
+LOG_SETTINGS = ("log_retention_days",)
 
 
 class Encryption(Settings):
     """A KMS key of your own for everything that an environment stores."""
 
     key: KeyArn = Field(
-        description="The KMS key for environment variables, logs, the image repository, the topic "
-        "of alarms, the bucket of artifacts and the vector index, instead of AWS's own keys. "
-        "`artifact_key` and the index's `key` win over it. Its policy needs the statements in "
-        "docs/security.md."
+        description="The KMS key for all that is stored: environment variables, logs, the image "
+        "repository, the topic of alarms, the bucket of artifacts and the vector index. Its policy "
+        "needs the statements in docs/security.md."
     )
 
     @property
@@ -190,7 +189,7 @@ def _check_existing(
         )
     if existing.repository and repository.model_fields_set:
         raise rule_error(
-            "an existing repository has its own policy and its own end",
+            "an existing repository keeps its own policy",
             found="existing.repository with repository."
             + " and repository.".join(sorted(repository.model_fields_set)),
             allowed="one of the two",

@@ -4,7 +4,7 @@ Limits: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 """
 
 from embedding_kit.settings.base import rule_error
-from embedding_kit.settings.cold_start import ColdStart, OnDemand
+from embedding_kit.settings.cold_start import ColdStart
 from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.model_sizes import artifact_bytes
@@ -43,7 +43,7 @@ def artifact_in_s3(model: Model, function: FunctionSettings) -> bool:
     return (artifact_bytes(model) or 0) > LARGEST_ARTIFACT
 
 
-def check_package(model: Model, function: FunctionSettings, cold_start: ColdStart) -> None:
+def check_package(model: Model, function: FunctionSettings, cold_start: ColdStart | None) -> None:
     """Refuse a zip that Lambda would not unpack, and an artifact in S3 where it does not belong.
 
     What depends on the artifact's size is checked only if the size is known.
@@ -52,18 +52,11 @@ def check_package(model: Model, function: FunctionSettings, cold_start: ColdStar
         PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
     """
     in_s3 = artifact_in_s3(model, function)
-    unused = {
-        "artifact": function.artifact if function.package == "image" else None,
-        "artifact_key": None if in_s3 else function.artifact_key,
-    }
-    found = [f"function.{name}" for name, value in unused.items() if value is not None]
-    if found:
+    if function.artifact is not None and function.package == "image":
         raise rule_error(
             "only a zip can have its artifact in S3",
-            found=f'{" and ".join(found)} with function.package = "{function.package}"'
-            + ("" if function.package == "image" else " and the artifact in the package"),
-            allowed=f'no {" and no ".join(found)}, or function.package = "zip" with '
-            'function.artifact = "s3"',
+            found='function.artifact with function.package = "image"',
+            allowed='no function.artifact, or function.package = "zip"',
         )
     if function.package == "image":
         return
@@ -72,7 +65,7 @@ def check_package(model: Model, function: FunctionSettings, cold_start: ColdStar
         if size is not None and size > LARGEST_ARTIFACT:
             raise _too_large(model, size)
         return
-    if isinstance(cold_start, OnDemand):
+    if cold_start is None:
         raise _too_slow(model, size)
     storage = function.ephemeral_storage_mb << 20
     if size is not None and size > storage:
@@ -101,7 +94,7 @@ def _too_slow(model: Model, size: int | None) -> Exception:
     return rule_error(
         "each environment that is initialized downloads an artifact in S3, so without SnapStart or "
         "provisioned concurrency every cold start would wait for it",
-        found=f'cold_start.kind = "none" with a download{seconds} of {_shown(model)}'
+        found=f"no cold_start with a download{seconds} of {_shown(model)}"
         + (
             f": {size / 1e6:.0f} MB of artifact and {_BESIDE / 1e6:.0f} MB of packages and code "
             f"are more than the {_LIMIT / 1e6:.0f} MB that Lambda unpacks"

@@ -1,6 +1,6 @@
-"""The settings of the image repository: who copies from it, and its end."""
+"""The readers of the image repository."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -18,9 +18,6 @@ _Role = Annotated[
 class RepositorySettings(Settings):
     """The image repository."""
 
-    on_destroy: Literal["retain", "delete"] = Field(
-        default="retain", description="Whether the images stay when the stack is destroyed."
-    )
     pull_roles: Annotated[tuple[_Role, ...], EachOnce] = Field(
         default=(),
         strict=False,

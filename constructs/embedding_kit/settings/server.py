@@ -150,12 +150,7 @@ class ServerSettings(Settings):
     ) = Field(
         default=None,
         description="The OpenTelemetry collector that gets traces by OTLP over HTTP. It must let "
-        "the tasks connect. No traces if unset.",
-    )
-    trace_percent: Annotated[float, Field(gt=0, le=100)] | None = Field(
-        default=None,
-        description="Share of requests that are traced, in percent; all if unset. A caller that "
-        "sends `traceparent` decides for its own.",
+        "the tasks connect, and may sample. No traces if unset.",
     )
 
     @property
@@ -236,16 +231,6 @@ class ServerSettings(Settings):
             raise rule_error(
                 "there is no secret to decrypt",
                 found="keys_secret_key without keys_secret",
-                allowed="both, or neither",
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _traces_sent(self) -> Self:
-        if self.trace_percent and not self.otlp_endpoint:
-            raise rule_error(
-                "there is no collector to send traces to",
-                found="trace_percent without otlp_endpoint",
                 allowed="both, or neither",
             )
         return self

@@ -125,9 +125,9 @@ def check_spaces(*, new: str, serving: str | None, other: str | None) -> None:
     """
     if other is not None and other != new:
         raise ReleaseRefusedError(
-            f'experiment.kind = "weights" would answer with vectors of {new} and of {other} at one '
-            "URL, and a caller cannot distinguish them; allowed: two versions of one vector space, "
-            'or experiment.kind = "alias"'
+            f"experiment.percent would answer with vectors of {new} and of {other} at one URL, and "
+            "a caller cannot distinguish them; allowed: two versions of one vector space, or no "
+            "experiment.percent"
         )
     if serving is not None and serving != new:
         raise ReleaseRefusedError(
@@ -154,8 +154,8 @@ def check_roles(new: str, other: str) -> None:
         raise ReleaseRefusedError(
             f"the execution role changes from {other} to {new}, and two versions that share an "
             'alias must have the same role; allowed: release.kind = "all-at-once" for this deploy '
-            '(with cold_start.kind = "none" if it is "provisioned"), no experiment by weights, or '
-            "the same role"
+            '(without [cold_start] if it is "provisioned"), no experiment by '
+            "weights, or the same role"
         )
 
 

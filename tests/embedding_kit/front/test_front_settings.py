@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import ApiGatewayFront
 
 CALLER: dict[str, Any] = {"name": "search", "rate": 20, "burst": 40}
@@ -26,7 +26,7 @@ def test_the_defaults_are_a_public_api_without_extras() -> None:
     assert not made.private
     assert (made.domain, made.firewall, made.authorizer) == (None, None, None)
     assert made.gzip
-    assert not made.set_log_role
+    assert not made.manage_log_role
     (caller,) = made.callers
     assert caller.keys == ("1",)
     assert caller.monthly_requests is None
@@ -90,8 +90,10 @@ def test_certificate_and_web_acl_are_of_the_environments_region(
     """A regional API cannot use those of another region; an unknown region is not checked."""
     table = {"callers": [CALLER], **changes}
 
-    def environment(**place: str) -> Environment:
-        return Environment.model_validate({"name": "test", "model": MODEL, "front": table, **place})
+    def environment(**place: str) -> EnvironmentSettings:
+        return EnvironmentSettings.model_validate(
+            {"name": "test", "model": MODEL, "front": table, **place}
+        )
 
     assert environment().front == environment(region="eu-central-1").front
     with pytest.raises(ValidationError, match=rf"{key} = arn.* allowed: an ARN in us-east-1"):
@@ -103,6 +105,6 @@ def test_an_authorizer_is_of_the_environments_account() -> None:
     function = "arn:aws:lambda:eu-central-1:111122223333:function:authorize"
     table = {"callers": [CALLER], "authorizer": function}
     given = {"name": "test", "model": MODEL, "front": table, "region": "eu-central-1"}
-    assert Environment.model_validate({**given, "account": "111122223333"}).front
+    assert EnvironmentSettings.model_validate({**given, "account": "111122223333"}).front
     with pytest.raises(ValidationError, match=r"front\.authorizer = .*allowed: a function in"):
-        Environment.model_validate({**given, "account": "444455556666"})
+        EnvironmentSettings.model_validate({**given, "account": "444455556666"})

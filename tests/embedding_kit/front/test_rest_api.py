@@ -189,7 +189,7 @@ def test_the_accounts_log_role_is_set_only_if_asked(make, template):
     """It is one for the account and region, so it stays, and the stage waits for it."""
     template.resource_count_is("AWS::ApiGateway::Account", 0)
     template.resource_count_is("AWS::IAM::Role", 0)
-    setting = make(set_log_role=True)
+    setting = make(manage_log_role=True)
     for kind in ("AWS::ApiGateway::Account", "AWS::IAM::Role"):
         (resource,) = setting.find_resources(kind).values()
         assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == "Retain"

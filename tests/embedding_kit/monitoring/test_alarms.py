@@ -1,6 +1,7 @@
 """Test the alarms: thresholds, missing data, actions, descriptions, and runbook sections."""
 
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,21 +12,19 @@ from aws_cdk.assertions import Match, Template
 from embedding_kit import (
     AlarmSettings,
     AlarmTopic,
-    AllAtOnce,
     Callers,
-    Canary,
     EmbeddingEndpoint,
     EndpointAlarms,
     FunctionSettings,
-    Linear,
-    OnDemand,
     Provisioned,
+    Release,
     SnapStart,
 )
+from tests.embedding_kit.endpoints import make_endpoint
 
 ROOT = Path(__file__).resolve().parents[3]
 QUIET = AlarmSettings()
-EXPECTING = AlarmSettings.model_validate({"traffic_every": "1h"})
+EXPECTING = AlarmSettings.model_validate({"expected_traffic_interval": "1h"})
 
 
 @pytest.fixture(scope="session")
@@ -35,19 +34,18 @@ def alarmed(synthesize, model):
 
     def make(
         *,
-        cold_start=OnDemand(),  # noqa: B008
+        cold_start=None,
         alarms=QUIET,
         function=FunctionSettings(),  # noqa: B008
-        release=AllAtOnce(),  # noqa: B008
+        release=Release(),  # noqa: B008
         callers=None,
         watch="full",
     ) -> Template:
         key = repr((cold_start, alarms, function, release, callers, watch))
 
         def build(stack):
-            endpoint = EmbeddingEndpoint(
+            endpoint = make_endpoint(
                 stack,
-                "Endpoint",
                 model=model,
                 function=function,
                 cold_start=cold_start,
@@ -112,8 +110,8 @@ OF_A_RELEASE = {"EndpointReleaseCrashes", "EndpointReleaseFailures", "EndpointRe
         ),
         ({"cold_start": SnapStart()}, {"RestoreDurationP99"}),
         ({"alarms": EXPECTING}, {"NoTraffic"}),
-        ({"release": Canary()}, OF_A_RELEASE),
-        ({"release": Linear()}, OF_A_RELEASE),
+        ({"release": Release(kind="canary")}, OF_A_RELEASE),
+        ({"release": Release(kind="linear")}, OF_A_RELEASE),
     ],
     ids=["on demand", "provisioned", "snapstart", "traffic expected", "canary", "linear"],
 )
@@ -129,7 +127,7 @@ def test_the_alarms_follow_the_settings(alarmed, settings, more):
         ({"cold_start": Provisioned()}, {"ProvisionedInitDurationMax"}),
         ({"cold_start": SnapStart()}, {"RestoreDurationP99"}),
         ({"alarms": EXPECTING}, {"NoTraffic"}),
-        ({"release": Canary()}, OF_A_RELEASE),
+        ({"release": Release(kind="canary")}, OF_A_RELEASE),
     ],
     ids=["on demand", "provisioned", "snapstart", "traffic expected", "canary"],
 )
@@ -437,10 +435,10 @@ def test_actions_can_differ_between_paging_and_other_alarms(synthesize, model):
 @pytest.mark.parametrize(
     ("release", "period", "periods"),
     [
-        (AllAtOnce(), 300, 6),
-        (Canary.model_validate({"interval": "10m"}), 300, 8),
-        (Linear.model_validate({"percent": 10, "interval": "2h"}), 300, 222),
-        (Canary.model_validate({"interval": "2d"}), 3600, 49),
+        (Release(), 300, 6),
+        (Release(kind="canary", interval=timedelta(minutes=10)), 300, 8),
+        (Release(kind="linear", percent=10, interval=timedelta(hours=2)), 300, 222),
+        (Release(kind="canary", interval=timedelta(days=2)), 3600, 49),
     ],
     ids=["all at once", "canary", "linear", "the longest"],
 )

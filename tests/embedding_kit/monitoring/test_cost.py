@@ -6,7 +6,7 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from embedding_kit import EmbeddingEndpoint, OnDemand, Provisioned, SnapStart
+from embedding_kit import EmbeddingEndpoint, Provisioned, SnapStart
 from embedding_kit.monitoring.cost import cost_per_thousand, cost_rate
 from embedding_kit.prices import load_prices
 
@@ -27,14 +27,14 @@ def _value(expression: cloudwatch.MathExpression, **values: float) -> float:
 
 def test_a_million_requests_of_280_ms_at_2_gb_cost_7_dollars_47(metrics):
     """A million requests cost 2 GB x 0.28 s x 1M x $0.0000133334, and $0.20 per million."""
-    thousand = cost_per_thousand(metrics, memory_mb=2048, cold_start=OnDemand())
+    thousand = cost_per_thousand(metrics, memory_mb=2048, cold_start=None)
     cost = _value(thousand, billed=280.0 * 1_000_000, requests=1_000_000, texts=1_000_000)
     assert cost * 1000 == pytest.approx(7.467 + 0.20, abs=0.001)
 
 
 def test_batches_make_an_embedding_cheaper(metrics):
     """The cost is divided by the number of embeddings, not of requests."""
-    thousand = cost_per_thousand(metrics, memory_mb=2048, cold_start=OnDemand())
+    thousand = cost_per_thousand(metrics, memory_mb=2048, cold_start=None)
     single = _value(thousand, billed=6000.0, requests=100, texts=100)
     batched = _value(thousand, billed=6000.0, requests=100, texts=1600)
     assert single / batched == pytest.approx(16)

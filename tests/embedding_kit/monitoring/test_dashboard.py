@@ -65,7 +65,7 @@ def template(synthesize, model):
                 "Endpoint",
                 model=model,
                 cold_start=cold_start,
-                alarms=AlarmSettings.model_validate({"traffic_every": "1h"}),
+                alarms=AlarmSettings.model_validate({"expected_traffic_interval": "1h"}),
                 name="test",
             )
             topic = AlarmTopic(stack, "Notices").topic

@@ -365,7 +365,8 @@ def test_versions_that_share_an_alias_must_have_one_role(aws, space):
     assert str(refused.value) == (
         f"the execution role changes from arn:aws:iam::111122223333:role/embedder to {own}, and "
         "two versions that share an alias must have the same role; allowed: release.kind = "
-        '"all-at-once" for this deploy (with cold_start.kind = "none" if it is "provisioned"), no '
+        '"all-at-once" for this deploy (without [cold_start] if it is '
+        '"provisioned"), no '
         "experiment by weights, or the same role"
     )
     assert aws.called == []
@@ -424,7 +425,7 @@ def test_an_experiment_by_weights_across_spaces_is_refused(aws, served, allowed)
     """One URL would mix two spaces; no setting allows that."""
     aws.alias = {"FunctionVersion": served}
     aws.versions["12"] = OTHER_SPACE
-    with pytest.raises(ReleaseRefusedError, match=r'experiment\.kind = "weights" would answer'):
+    with pytest.raises(ReleaseRefusedError, match=r"experiment\.percent would answer"):
         handler(event(OtherVersion="12", AllowVectorSpaceChange=allowed), None)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.prices import load_prices
 from operations.cost.bill import added_items
 from operations.cost.ways import Scenario
@@ -13,7 +13,7 @@ MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
 
 def stored(**tables):
     """Return the gigabytes of the zip and of the artifact next to it."""
-    environment = Environment.model_validate({"name": "test", "model": MODEL, **tables})
+    environment = EnvironmentSettings.model_validate({"name": "test", "model": MODEL, **tables})
     scenario = Scenario(traffic=Choices().traffic, core_seconds=0.1, memory_mb=2048)
     items = added_items(environment, [], load_prices(), scenario, Choices())
     amounts = {item.name: item.amount for item in items}

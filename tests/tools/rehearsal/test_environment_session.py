@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError
 from embedding_kit.settings import Model
 from operations import preflight
@@ -20,7 +20,7 @@ PLACE = f"the credentials are of {ACCOUNT}, in us-east-1"
 
 def _environment(**settings):
     model = Model(name="sentence-transformers/all-MiniLM-L6-v2")
-    return Environment(name="dev", model=model, **settings)
+    return EnvironmentSettings(name="dev", model=model, **settings)
 
 
 @pytest.mark.parametrize("changes", [True, False])

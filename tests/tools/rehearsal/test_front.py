@@ -160,7 +160,7 @@ def front(
         functions,
         domain={"name": name, "certificate": certificate},
         firewall={},
-        set_log_role=True,
+        manage_log_role=True,
     )
     # On AWS the default name is off beside a domain. The tests call by it: no DNS has the other.
     (api,) = (r for r in built["Resources"].values() if r["Type"] == "AWS::ApiGateway::RestApi")

@@ -7,7 +7,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import build_arguments
 from embedding_kit.settings import Model
 from operations import promotion
@@ -47,7 +47,7 @@ def environment(aws):
 
     def make(**settings):
         name = f"e{uuid4().hex[:12]}"
-        found = Environment(name=name, **{"model": Model(name=MODEL), **settings})
+        found = EnvironmentSettings(name=name, **{"model": Model(name=MODEL), **settings})
         aws.client("ecr").create_repository(
             repositoryName=f"embedding-kit-{name}", imageTagMutability="IMMUTABLE"
         )

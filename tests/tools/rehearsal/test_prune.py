@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import Existing, Model, VectorIndexSettings
 from operations import prune as command
 from operations.deployed import find_deployed
@@ -42,7 +42,7 @@ class _Deployed:
 
     def __init__(self, aws, stack, role):
         self.aws = aws
-        self.environment = Environment(
+        self.environment = EnvironmentSettings(
             name=f"p{uuid4().hex[:12]}", model=Model(name="sentence-transformers/all-MiniLM-L6-v2")
         )
         self.name = f"embedding-kit-{self.environment.name}"
@@ -175,7 +175,7 @@ def test_without_a_version_to_go_back_to_all_are_kept(deployed, monkeypatch):
 
 def test_what_is_not_deployed_is_refused(aws):
     """Without a stack, prune cannot know what is in use, so it deletes nothing."""
-    environment = Environment(name="nowhere", model=Model(name="any/model"))
+    environment = EnvironmentSettings(name="nowhere", model=Model(name="any/model"))
     with pytest.raises(ValueError, match="nowhere is not deployed; nothing was deleted"):
         make_plan(_Root(aws), environment, keep=1)
 
@@ -194,7 +194,7 @@ def test_a_running_release_is_waited_for(deployed, monkeypatch):
 
 def test_a_deployment_that_runs_under_a_complete_stack_is_waited_for(aws, image, monkeypatch):
     """As one that was started by hand: CodeDeploy may go back to an old version."""
-    environment = Environment(name=f"p{uuid4().hex[:8]}", model=Model(name="any/model"))
+    environment = EnvironmentSettings(name=f"p{uuid4().hex[:8]}", model=Model(name="any/model"))
     release = Release(aws, f"EmbeddingKit-{environment.name}-Endpoint", image)
     assert release.deploy("a") == "CREATE_COMPLETE"
     found = find_deployed
@@ -215,7 +215,7 @@ def test_a_deployment_that_runs_under_a_complete_stack_is_waited_for(aws, image,
 
 def test_the_version_of_the_stack_is_use(aws, stack, role, image, monkeypatch):
     """A rollback of the stack needs it, also where other versions are newer and serve."""
-    environment = Environment(name=f"p{uuid4().hex[:8]}", model=Model(name="any/model"))
+    environment = EnvironmentSettings(name=f"p{uuid4().hex[:8]}", model=Model(name="any/model"))
     name = f"EmbeddingKit-{environment.name}-Endpoint"
     function = {
         "Type": "AWS::Lambda::Function",
@@ -237,8 +237,8 @@ def test_the_version_of_the_stack_is_use(aws, stack, role, image, monkeypatch):
     assert make_plan(_Root(aws), environment, keep=1).versions == ["2"]
 
 
-@pytest.mark.parametrize("on_destroy", ["retain", "delete"])
-def test_indexes_are_deleted_only_if_the_settings_say_so(deployed, monkeypatch, on_destroy):
+@pytest.mark.parametrize("removal", ["retain", "destroy"])
+def test_indexes_are_deleted_only_if_the_settings_say_so(deployed, monkeypatch, removal):
     """They are named with the versions that are the last to use them."""
     asked, deleted = [], []
 
@@ -250,10 +250,11 @@ def test_indexes_are_deleted_only_if_the_settings_say_so(deployed, monkeypatch, 
     monkeypatch.setattr(command, "unused_indexes", unused)
     monkeypatch.setattr(command, "delete_indexes", lambda *given, **_: deleted.extend(given[1]))
     session = _Root(deployed.aws)
-    index = VectorIndexSettings(on_destroy=on_destroy)
-    environment = deployed.environment.model_copy(update={"index": index})
+    environment = deployed.environment.model_copy(
+        update={"index": VectorIndexSettings(), "removal_policy": removal}
+    )
     plan = make_plan(session, environment, keep=1)
-    if on_destroy == "retain":
+    if removal == "retain":
         assert (plan.indexes, asked) == ([], [])
         return
     assert asked == [("the-store", [(deployed.function, version) for version in "123"])]

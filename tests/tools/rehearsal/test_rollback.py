@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import Model
 from operations.prune import make_plan
 from operations.rollback import roll_back
@@ -15,8 +15,8 @@ from .test_promotion import _Root
 
 
 @pytest.fixture
-def environment() -> Environment:
-    return Environment(name=f"r{uuid4().hex[:8]}", model=Model(name="any/model"))
+def environment() -> EnvironmentSettings:
+    return EnvironmentSettings(name=f"r{uuid4().hex[:8]}", model=Model(name="any/model"))
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import (
     ApiGatewayFront,
     BatchSettings,
@@ -49,7 +49,7 @@ class _Account:
 def account(aws, stack, shell):
     """Return the account of an environment without [front]; the command reads it as its file."""
     model = Model(name="sentence-transformers/all-MiniLM-L6-v2")
-    made = _Account(aws, stack, Environment(name=f"e{uuid4().hex[:8]}", model=model))
+    made = _Account(aws, stack, EnvironmentSettings(name=f"e{uuid4().hex[:8]}", model=model))
     shell.setattr(cleanup, "load_environment", lambda *_, **__: made.environment)
     return made
 
@@ -67,7 +67,7 @@ def test_a_deploy_names_what_the_file_no_longer_has(account, capsys):
         "--removed"
         for part in ("Batch", "Front")
     ]
-    account.environment = Environment(
+    account.environment = EnvironmentSettings(
         name=name, model=account.environment.model, batch=BATCH, front=FRONT
     )
     assert account.run("--after", "deploy") == 0
@@ -106,8 +106,9 @@ def test_a_destroy_asks_for_all_stacks_and_names_the_account(account, shell, cap
 def test_a_destroy_asks_before_it_deletes_vectors(account, shell, capsys):
     """The question names them, because nothing brings them back."""
     endpoint = account.deploy("Endpoint")
-    index = VectorIndexSettings(on_destroy="delete")
-    account.environment = account.environment.model_copy(update={"index": index})
+    account.environment = account.environment.model_copy(
+        update={"index": VectorIndexSettings(), "removal_policy": "destroy"}
+    )
     shell.setattr("sys.stdin", io.StringIO("n\n"))
     assert account.run("--before", "destroy") == 1
     assert capsys.readouterr().err.startswith(
@@ -126,7 +127,8 @@ def test_the_protection_of_any_stack_stops_a_destroy_first(account, shell, capsy
     assert account.run("--before", "destroy", *force) == 1
     assert capsys.readouterr().err == (
         f"error: no stack with termination protection can be deleted; found: {observability}; "
-        f"nothing was changed. To turn it off: set protect = false in environments/{name}.toml, "
+        "nothing was changed. To turn it off: set termination_protection = false in "
+        f"environments/{name}.toml, "
         f"scripts/deploy {name}\n"
     )
     assert {front, observability} <= account.stacks()

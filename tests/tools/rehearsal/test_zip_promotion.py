@@ -5,15 +5,15 @@ from uuid import uuid4
 
 import pytest
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import model_labels
 from embedding_kit.settings import Model
 from operations import built_zip as module
 from operations.built_zip import built_zip
 from operations.package_bucket import PackageBucket, file_digest
 from operations.package_places import bucket_of, place_of
+from operations.zip_labels import write_labeled
 from operations.zip_promotion import ZipReference, promote_zip
-from stacks.zip_labels import write_labeled
 
 from .test_promotion import MODEL, _Root
 
@@ -33,7 +33,7 @@ def make(aws, session):
 
     def make(*, bucket=True, **settings):
         properties = {"model": Model(name=MODEL), "function": {"package": "zip"}, **settings}
-        environment = Environment(name=f"e{uuid4().hex[:12]}", **properties)
+        environment = EnvironmentSettings(name=f"e{uuid4().hex[:12]}", **properties)
         name = bucket_of(environment, place_of(session, environment))
         if bucket and name not in made:
             aws.client("s3").create_bucket(Bucket=name)

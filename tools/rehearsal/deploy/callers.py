@@ -6,7 +6,7 @@ from typing import Any
 from botocore import xform_name
 from botocore.exceptions import ClientError
 
-from stacks.bootstrap_qualifier import bootstrap_qualifier
+from stacks.names import bootstrap_qualifier
 from tools.rehearsal.deploy.calls import send
 from tools.rehearsal.deploy.deployed import Outputs
 from tools.rehearsal.deploy.emulator import Credentials, Emulator

@@ -73,11 +73,11 @@ class Checkout:
         self.file.write_text(tomlkit.dumps(document))
 
     def unprotect(self) -> None:
-        """Set `protect = false`, so that the stacks can be deleted."""
+        """Set `termination_protection = false`, so that the stacks can be deleted."""
         document = tomlkit.parse(self.file.read_text())
-        document["protect"] = False
+        document["termination_protection"] = False
         self.file.write_text(tomlkit.dumps(document))
-        self._record("protect: set to false before the destroy")
+        self._record("termination_protection: set to false before the destroy")
 
     def change_code(self) -> None:
         """Change the embedder's code without changing its behavior."""

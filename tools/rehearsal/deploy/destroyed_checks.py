@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from tools.rehearsal.deploy.emulator import Emulator
 from tools.rehearsal.image.report import Report
 
@@ -60,12 +60,12 @@ def list_resources(aws: Emulator) -> Leftovers:
 
 
 def check_destroyed(
-    report: Report, aws: Emulator, environment: Environment, before: Leftovers
+    report: Report, aws: Emulator, environment: EnvironmentSettings, before: Leftovers
 ) -> None:
     """Check that nothing is left that was not there before, except what the environment retains."""
     retained = {
-        "repositories": environment.repository.on_destroy == "retain",
-        "log groups": environment.function.logs_on_destroy == "retain",
+        "repositories": environment.removal_policy == "retain",
+        "log groups": environment.removal_policy == "retain",
     }
     for kind, names in list_resources(aws).items():
         left = sorted(n for n in names - before[kind] if not n.startswith(_OURS))

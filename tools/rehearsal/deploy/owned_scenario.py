@@ -14,7 +14,7 @@ import tomlkit
 from embedding_kit.environment_file import load_environment
 from embedding_kit.key_policy import needed_statements
 from embedding_kit.publishing import repository_statements
-from stacks.bootstrap_qualifier import bootstrap_qualifier
+from stacks.names import bootstrap_qualifier
 from tools.rehearsal.deploy.cdk import Cdk, check_success
 from tools.rehearsal.deploy.checkout import copy_checkout
 from tools.rehearsal.deploy.emulator import Emulator
@@ -55,9 +55,8 @@ def check_owned_environment(
     for table in _LEFT_OUT:
         document.pop(table, None)
     function = document.get("function", {})
-    for setting in ("log_retention_days", "logs_on_destroy"):
-        function.pop(setting, None)
-    document["protect"] = False
+    function.pop("log_retention_days", None)
+    document["termination_protection"] = False
     document["encryption"] = {"key": key}
     document["roles"] = {"permissions_boundary": boundary, "path": _PATH}
     document["existing"] = {"repository": _REPOSITORY, "log_group": _LOG_GROUP}

@@ -227,7 +227,7 @@ def _synthesize(
     """Start to synthesize the scenarios' variants, in another copy of the repository."""
     copy = copy_checkout(root, folder / "variants-checkout", checkout.environment)
     copy.file.write_text(checkout.file.read_text())
-    if load_environment(copy.environment, folder=copy.file.parent).protect:
+    if load_environment(copy.environment, folder=copy.file.parent).termination_protection:
         copy.unprotect()
     process = synthesize_variants(copy, variants, folder / "variants")
     stack.callback(process.wait)
@@ -237,11 +237,11 @@ def _synthesize(
 
 def _unprotect(report: Report, cdk: Cdk) -> None:
     environment = load_environment(cdk.checkout.environment, folder=cdk.checkout.file.parent)
-    if not environment.protect:
+    if not environment.termination_protection:
         return
     with report.step("scripts/destroy of a protected environment"):
         refused = cdk.destroy(cdk.assembly)
-    check = "refuses an environment with protect = true"
+    check = "refuses an environment with termination_protection = true"
     ok = refused.status != 0 and refused.count("termination protection") == 1
     report.check("scripts/destroy", check, ok, by="its output", found=refused.tail(2))
     cdk.checkout.unprotect()

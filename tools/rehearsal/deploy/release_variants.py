@@ -77,11 +77,11 @@ def release_variants(*, server: Mapping[str, Any]) -> tuple[Variant, ...]:
         _variant(
             "weights",
             "\n# With an experiment.\n",
-            experiment={"kind": "weights", "version": SERVING, "percent": 20},
+            experiment={"version": SERVING, "percent": 20},
         ),
         _variant(
             "weights-across",
             "\n# With an experiment.\n",
-            experiment={"kind": "weights", "version": _FIRST_SPACE, "percent": 20},
+            experiment={"version": _FIRST_SPACE, "percent": 20},
         ),
     )

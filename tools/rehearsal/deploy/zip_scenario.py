@@ -73,7 +73,7 @@ def _write_settings(checkout: Checkout, written: str, *, package: str) -> None:
     document = tomlkit.parse(written)
     for table in _OF_IMAGES:
         document.pop(table, None)
-    document["protect"] = False
+    document["termination_protection"] = False
     function: Any = document.setdefault("function", tomlkit.table())
     function["package"] = package
     checkout.file.write_text(tomlkit.dumps(document))

@@ -15,7 +15,7 @@ from aws_cdk import App, Stack
 
 from embedder.server.settings import PREFIX
 from embedding_kit.environment_file import load_environment
-from embedding_kit.service import EmbeddingService
+from embedding_kit.fargate_service import EmbeddingService
 from embedding_kit.settings import ServerSettings
 from tools.rehearsal.image.answer_checks import compare
 from tools.rehearsal.image.asset import image_assets

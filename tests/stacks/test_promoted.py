@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aws_cdk import App
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import Model
 from stacks.environment_stacks import EnvironmentStacks
 
@@ -31,7 +31,9 @@ def synth(tmp_path):
     def synth(images, *, context=None, **settings):
         context = json.loads((ROOT / "cdk.json").read_text())["context"] | (context or {})
         app = App(context=context, analytics_reporting=False, outdir=str(tmp_path))
-        environment = Environment(**(SETTINGS | {"function": {"package": "zip"}} | settings))
+        environment = EnvironmentSettings(
+            **(SETTINGS | {"function": {"package": "zip"}} | settings)
+        )
         EnvironmentStacks(app, environment, images=images)
         stack = app.synth().get_stack_by_name("EmbeddingKit-dev-Endpoint")
         manifest = json.loads((tmp_path / "EmbeddingKit-dev-Endpoint.assets.json").read_text())

@@ -8,8 +8,8 @@ from aws_cdk import DefaultStackSynthesizer
 from operations.bootstrap_role import bootstrap_role
 from operations.image_registry import Place
 from operations.promotion import Reference
-from stacks import bootstrap_qualifier as module
-from stacks.bootstrap_qualifier import bootstrap_qualifier
+from stacks import names
+from stacks.names import bootstrap_qualifier
 
 KEY = "@aws-cdk/core:bootstrapQualifier"
 
@@ -18,7 +18,7 @@ KEY = "@aws-cdk/core:bootstrapQualifier"
 def cdk_json(tmp_path, monkeypatch):
     """Return a function that writes the context of cdk.json."""
     file = tmp_path / "cdk.json"
-    monkeypatch.setattr(module, "_FILE", file)
+    monkeypatch.setattr(names, "_CDK_FILE", file)
     return lambda context: file.write_text(json.dumps({"context": context}))
 
 

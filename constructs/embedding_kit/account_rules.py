@@ -1,4 +1,4 @@
-"""A KMS key of your own for what an app stores, and what the key's policy must allow.
+"""An account's rules for the resources of an app: a key for its logs, and rules of IAM roles.
 
 Sources:
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
@@ -8,15 +8,16 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-data-encryption
 """
 
 import jsii
-from aws_cdk import AspectPriority, Aspects, Aws, IAspect
+from aws_cdk import AspectPriority, Aspects, Aws, CfnResource, IAspect
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct, IConstruct
 
 from embedding_kit.key_policy import logs_statement
+from embedding_kit.settings import RoleRules
 
-__all__ = ["encrypt_logs"]
+__all__ = ["apply_role_rules", "encrypt_logs"]
 
 
 def encrypt_logs(scope: Construct, key: kms.IKey) -> None:
@@ -42,3 +43,33 @@ class _LogKey:
     def visit(self, node: IConstruct) -> None:
         if isinstance(node, logs.CfnLogGroup):
             node.kms_key_id = self._arn
+
+
+def apply_role_rules(scope: Construct, rules: RoleRules) -> None:
+    """Give all roles below a scope a permissions boundary and a path.
+
+    It covers the roles that the CDK's own constructs create, and those that are added later.
+
+    Args:
+        scope: An app, a stack or a construct.
+        rules: The permissions boundary and the path.
+    """
+    if rules.permissions_boundary:
+        boundary = iam.ManagedPolicy.from_managed_policy_arn(
+            scope, "PermissionsBoundary", rules.permissions_boundary
+        )
+        iam.PermissionsBoundary.of(scope).apply(boundary)
+    if rules.path:
+        Aspects.of(scope).add(_RolePath(rules.path), priority=AspectPriority.MUTATING)
+
+
+@jsii.implements(IAspect)
+class _RolePath:
+    """Sets the path of each role. The CDK has such an aspect for boundaries only."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def visit(self, node: IConstruct) -> None:
+        if isinstance(node, CfnResource) and node.cfn_resource_type == "AWS::IAM::Role":
+            node.add_property_override("Path", self._path)

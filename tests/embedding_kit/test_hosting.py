@@ -17,6 +17,7 @@ from embedding_kit import (
     EmbeddingEndpoint,
     EmbeddingService,
     FunctionSettings,
+    Hosting,
     IndexLoading,
     LoadSource,
     NetworkSettings,
@@ -25,7 +26,6 @@ from embedding_kit import (
     VectorIndex,
 )
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
-from embedding_kit.network import network_properties
 from tests.embedding_kit.roles import HOME, asker
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "network.md"
@@ -50,21 +50,23 @@ def make(synthesize, model):
 
     def template(part: str = "endpoint", *, network: NetworkSettings | None = None, **more: Any):
         def build(stack: Stack) -> None:
-            place = network_properties(stack, network or settings())
+            place = Hosting.in_network(stack, network or settings())
             if part == "endpoint":
                 index = (
                     VectorIndex(stack, "Index", model=model) if more.pop("index", None) else None
                 )
-                EmbeddingEndpoint(
-                    stack, "Endpoint", model=model, vector_index=index, **place, **more
-                )
+                endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model, hosting=place, **more)
+                if index:
+                    endpoint.add_vector_index(index)
             if part == "batch":
                 folders = BatchSettings(input="s3://texts/", output="s3://vectors/")
-                EmbeddingBatch(stack, "Batch", model=model, settings=folders, **place)
+                EmbeddingBatch(stack, "Batch", model=model, settings=folders, hosting=place)
             if part == "loading":
                 made = VectorIndex(stack, "Index", model=model)
                 source = LoadSource("s3://vectors/", None)
-                IndexLoading(stack, "Loading", model=model, index=made, source=source, **place)
+                IndexLoading(
+                    stack, "Loading", model=model, index=made, source=source, hosting=place
+                )
 
         return synthesize(build)
 
@@ -113,10 +115,10 @@ def test_a_function_with_its_artifact_in_s3_gets_out(model):
     """It downloads the artifact when it is initialized."""
     synthesizer = DefaultStackSynthesizer(file_assets_bucket_name="kit-${AWS::AccountId}")
     stack = Stack(App(), "Stack", synthesizer=synthesizer)
-    place = network_properties(stack, settings())
+    place = Hosting.in_network(stack, settings())
     function = FunctionSettings(package="zip", artifact="s3", memory_mb=1769)
     EmbeddingEndpoint(
-        stack, "Endpoint", model=model, function=function, cold_start=SnapStart(), **place
+        stack, "Endpoint", model=model, function=function, cold_start=SnapStart(), hosting=place
     )
     (rule,) = egress(Template.from_stack(stack))
     assert rule.items() >= AWS.items()

@@ -1,14 +1,18 @@
-"""The network of functions and services: a VPC, its subnets and security groups.
+"""Where and how functions run: VPC, subnets, security groups, key, tracing and log groups.
 
 https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
+from aws_cdk import RemovalPolicy
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from embedding_kit.findings import acknowledge
@@ -16,9 +20,10 @@ from embedding_kit.settings import NetworkSettings
 from embedding_kit.settings.base import rule_error
 
 __all__ = [
-    "Network",
+    "Hosting",
     "groups_of",
-    "network_properties",
+    "let_call_aws",
+    "make_log_group",
     "subnets_of",
     "vpc_of",
     "vpc_properties",
@@ -37,19 +42,33 @@ _INTERFACE_ACTIONS = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
-    """The VPC that a function is attached to; by default none.
+class Hosting:
+    """What a function uses of the app's own, besides its code.
+
+    Attributes:
+        vpc: A VPC. Default: none. The function of an endpoint calls no service other than that of
+            its vector index, so subnets without a route to the internet are enough; with an index
+            they need an endpoint for S3 Vectors, and with an artifact in S3, batch jobs or loads a
+            gateway endpoint for S3.
+        vpc_subnets: The subnets. Default: the CDK's for `vpc`.
+        security_groups: The security groups. Default: a new one that lets out what the function
+            calls: TCP 443, or nothing.
+        environment_encryption: A key for the environment variables of all functions, and for the
+            bucket of an artifact in S3. Default: AWS's own.
+        tracing: Whether X-Ray traces requests or executions, and bills for it. Default: no.
 
     Raises:
         ValueError: Subnets or security groups are given without a VPC.
     """
 
     vpc: ec2.IVpc | None = None
-    subnets: ec2.SubnetSelection | None = None
+    vpc_subnets: ec2.SubnetSelection | None = None
     security_groups: Sequence[ec2.ISecurityGroup] | None = None
+    environment_encryption: kms.IKey | None = None
+    tracing: lambda_.Tracing = lambda_.Tracing.DISABLED
 
     def __post_init__(self) -> None:
-        without = {"vpc_subnets": self.subnets, "security_groups": self.security_groups}
+        without = {"vpc_subnets": self.vpc_subnets, "security_groups": self.security_groups}
         found = [name for name, value in without.items() if value is not None]
         if self.vpc is None and found:
             raise rule_error(
@@ -58,35 +77,67 @@ class Network:
                 allowed="vpc beside them, or none of the three",
             )
 
+    @property
+    def is_traced(self) -> bool:
+        """Whether X-Ray traces."""
+        return self.tracing is not lambda_.Tracing.DISABLED
 
-def network_properties(scope: Construct, settings: NetworkSettings | None) -> dict[str, Any]:
-    """Return the settings as the properties `vpc`, `vpc_subnets` and `security_groups`.
+    @classmethod
+    def in_network(
+        cls, scope: Construct, settings: NetworkSettings | None, **properties: Any
+    ) -> Self:
+        """Return a hosting in the network of an environment's file.
 
-    Nothing is looked up: the ids are those of the settings.
+        Nothing is looked up: the ids are those of the settings.
+
+        Args:
+            scope: The stack.
+            settings: The network; None for no VPC.
+            properties: Further properties of a hosting.
+        """
+        if settings is None:
+            return cls(**properties)
+        return cls(
+            vpc=vpc_of(scope, settings.vpc),
+            vpc_subnets=subnets_of(scope, "Function", settings.subnets),
+            security_groups=groups_of(scope, "Function", settings.security_groups) or None,
+            **properties,
+        )
+
+
+def make_log_group(scope: Construct, id: str, *, name: str | None = None) -> logs.LogGroup:
+    """Create a log group that is deleted with its stack: the one place of its retention.
+
+    The log of the function that serves requests has the setting `log_retention_days` instead.
+
+    Args:
+        scope: The parent.
+        id: The construct's id.
+        name: A name; by default CloudFormation's.
     """
-    if settings is None:
-        return {}
-    return {
-        "vpc": vpc_of(scope, settings.vpc),
-        "vpc_subnets": subnets_of(scope, "Function", settings.subnets),
-        "security_groups": groups_of(scope, "Function", settings.security_groups) or None,
-    }
+    return logs.LogGroup(
+        scope,
+        id,
+        log_group_name=name,
+        retention=logs.RetentionDays.THREE_MONTHS,
+        removal_policy=RemovalPolicy.DESTROY,
+    )
 
 
 def vpc_properties(
-    scope: Construct, network: Network, role: iam.IRole, *, description: str, calls_aws: bool
+    scope: Construct, hosting: Hosting, role: iam.IRole, *, description: str, calls_aws: bool
 ) -> dict[str, Any]:
     """Return the properties that attach a function to its network, and let its role do so.
 
     Args:
         scope: The parent of a new security group.
-        network: The network; nothing is returned or made without a VPC.
+        hosting: The VPC; nothing is returned or made without one.
         role: The function's execution role.
         description: The description of a new security group.
         calls_aws: Whether the function's code calls AWS; otherwise a new security group lets
             nothing out. Logs and traces are Lambda's own, and use no network of the function.
     """
-    if network.vpc is None:
+    if hosting.vpc is None:
         return {}
     role.add_to_principal_policy(iam.PolicyStatement(actions=_INTERFACE_ACTIONS, resources=["*"]))
     # Lambda's own calls for the interfaces lack this key, and those of the function's code have it.
@@ -100,10 +151,10 @@ def vpc_properties(
             conditions={"Null": {"lambda:SourceFunctionArn": "false"}},
         )
     )
-    groups = network.security_groups
+    groups = hosting.security_groups
     if groups is None:
-        groups = [_new_group(scope, network.vpc, description, calls_aws=calls_aws)]
-    return {"vpc": network.vpc, "vpc_subnets": network.subnets, "security_groups": groups}
+        groups = [_new_group(scope, hosting.vpc, description, calls_aws=calls_aws)]
+    return {"vpc": hosting.vpc, "vpc_subnets": hosting.vpc_subnets, "security_groups": groups}
 
 
 def vpc_of(scope: Construct, vpc_id: str) -> ec2.IVpc:
@@ -141,7 +192,12 @@ def _new_group(
         scope, "SecurityGroup", vpc=vpc, description=description, allow_all_outbound=False
     )
     if calls_aws:
-        # The addresses of a gateway endpoint are public ones, and those of interface endpoints are
-        # not known.
-        group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "AWS services")
+        let_call_aws(group)
     return group
+
+
+def let_call_aws(group: ec2.ISecurityGroup) -> None:
+    """Let a security group out to AWS's services."""
+    # The addresses of a gateway endpoint are public ones, and those of interface endpoints are
+    # not known.
+    group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "AWS services")

@@ -12,6 +12,7 @@ from embedding_kit import (
     EmbeddingBatch,
     EmbeddingEndpoint,
     EmbeddingRepository,
+    Hosting,
     encrypt_logs,
 )
 from embedding_kit.settings import BatchSettings
@@ -22,9 +23,10 @@ ARN = f"arn:aws:kms:us-east-1:{HOME}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 def _build(stack: Stack, key: kms.IKey, model) -> None:
     encrypt_logs(stack, key)
-    EmbeddingEndpoint(stack, "Endpoint", model=model, environment_encryption=key)
+    hosting = Hosting(environment_encryption=key)
+    EmbeddingEndpoint(stack, "Endpoint", model=model, hosting=hosting)
     settings = BatchSettings(input="s3://example-texts/", output="s3://example-vectors/")
-    EmbeddingBatch(stack, "Batch", model=model, settings=settings, environment_encryption=key)
+    EmbeddingBatch(stack, "Batch", model=model, settings=settings, hosting=hosting)
     EmbeddingRepository(stack, "Repository", name="images", key=key)
     AlarmTopic(stack, "Notices", key=key)
     logs.LogGroup(stack, "Later")

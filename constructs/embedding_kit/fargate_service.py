@@ -1,6 +1,6 @@
 """The long-lived server: tasks on Fargate behind a load balancer."""
 
-from aws_cdk import Duration, Names, RemovalPolicy
+from aws_cdk import Duration, Names
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_logs as logs
@@ -8,7 +8,7 @@ from constructs import Construct
 
 from embedding_kit.findings import acknowledge
 from embedding_kit.function import request_variables
-from embedding_kit.network import groups_of, subnets_of, vpc_of
+from embedding_kit.hosting import groups_of, make_log_group, subnets_of, vpc_of
 from embedding_kit.service_balancer import add_listener, make_load_balancer, make_target_group
 from embedding_kit.service_task import make_task, server_variables
 from embedding_kit.settings import FunctionSettings, Model, ServerSettings
@@ -54,7 +54,7 @@ class EmbeddingService(Construct):
         name: str | None = None,
         function: FunctionSettings | None = None,
         vector_index: IVectorIndex | None = None,
-        protect: bool = False,
+        deletion_protection: bool = False,
     ) -> None:
         """Create the service.
 
@@ -67,18 +67,13 @@ class EmbeddingService(Construct):
                 construct's path.
             function: The settings of the function beside it; requests are answered alike.
             vector_index: The index in S3 Vectors that the server searches.
-            protect: Whether the load balancer refuses to be deleted.
+            deletion_protection: Whether the load balancer refuses to be deleted.
         """
         super().__init__(scope, id)
         self.settings = settings
         self.name = name or Names.unique_resource_name(self, separator="-", max_length=100)
         self.namespace = f"EmbeddingKit/{self.name}/Server"
-        self.log_group = logs.LogGroup(
-            self,
-            "Logs",
-            retention=logs.RetentionDays.THREE_MONTHS,
-            removal_policy=RemovalPolicy.DESTROY,
-        )
+        self.log_group = make_log_group(self, "Logs")
         logs.MetricFilter(
             self,
             "Rejected",
@@ -90,7 +85,7 @@ class EmbeddingService(Construct):
         )
         vpc = vpc_of(self, settings.vpc)
         self.load_balancer = make_load_balancer(
-            self, vpc, settings, name=self.name, protect=protect
+            self, vpc, settings, name=self.name, deletion_protection=deletion_protection
         )
         task = make_task(
             self,

@@ -18,7 +18,7 @@ from embedding_kit import (
     ServerSettings,
     VectorIndex,
 )
-from embedding_kit import service as service_module
+from embedding_kit import fargate_service as service_module
 from embedding_kit.monitoring import server as monitoring
 from embedding_kit.monitoring.server import server_widgets
 
@@ -187,12 +187,10 @@ def test_traces_go_to_the_collector(make, open_template):
     """The tasks may connect to its port, and only then."""
     from embedder.server.settings import parse
 
-    template = make(no_keys=True, otlp_endpoint="http://collector.internal:4318", trace_percent=5)
+    template = make(no_keys=True, otlp_endpoint="http://collector.internal:4318")
     (container,) = only(template, "AWS::ECS::TaskDefinition")["ContainerDefinitions"]
     variables = {entry["Name"]: entry["Value"] for entry in container["Environment"]}
     assert parse([], variables).otlp_endpoint == "http://collector.internal:4318"
-    assert variables["OTEL_TRACES_SAMPLER"] == "parentbased_traceidratio"
-    assert variables["OTEL_TRACES_SAMPLER_ARG"] == "0.05"
     assert variables["OTEL_RESOURCE_ATTRIBUTES"] == "deployment.environment.name=test"
     assert ports_of_tasks(template) == [443, 4318]
     assert ports_of_tasks(make(no_keys=True, otlp_endpoint="https://collector.internal")) == [443]
@@ -418,7 +416,7 @@ def test_a_protected_server_is_not_deleted_with_its_stack(synthesize, model):
     settings = ServerSettings(**PRIVATE, no_keys=True)
     template = synthesize(
         lambda stack: EmbeddingService(
-            stack, "Server", model=model, settings=settings, protect=True
+            stack, "Server", model=model, settings=settings, deletion_protection=True
         )
     )
     balancer = only(template, "AWS::ElasticLoadBalancingV2::LoadBalancer")
