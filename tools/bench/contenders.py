@@ -12,8 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
 from tools.bench.run import KIT, ROOT, turns
 
@@ -86,21 +85,19 @@ class Worker:
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"},
         )
+        if self._process.stdin is None or self._process.stdout is None:
+            raise RuntimeError("the process was started without pipes")
+        self._requests, self._answers = self._process.stdin, self._process.stdout
         answer = self._answer()
         self.start: dict[str, float] = {**answer, "wall": time.perf_counter() - began}
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._pipe(self._process.stdin).close()
+    def __exit__(self, *_: object) -> None:
+        self._requests.close()
         self._process.wait(timeout=30)
-        self._pipe(self._process.stdout).close()
+        self._answers.close()
 
     def embed(self, *requests: Sequence[str]) -> dict[str, float]:
         """Embed lists of texts, one list after the other.
@@ -108,24 +105,17 @@ class Worker:
         Returns:
             Seconds `cpu` and `wall`, and `peak`, the highest memory in MB since the start.
         """
-        pipe = self._pipe(self._process.stdin)
-        pipe.write(json.dumps(requests) + "\n")
-        pipe.flush()
+        self._requests.write(json.dumps(requests) + "\n")
+        self._requests.flush()
         return self._answer()
 
     def _answer(self) -> dict[str, float]:
-        line = self._pipe(self._process.stdout).readline()
+        line = self._answers.readline()
         if not line:
             self._process.wait()
             raise RuntimeError(f"{self._kind} ended with status {self._process.returncode}")
         answer: dict[str, float] = json.loads(line)
         return answer
-
-    @staticmethod
-    def _pipe(pipe: IO[str] | None) -> IO[str]:
-        if pipe is None:
-            raise RuntimeError("the process was started without pipes")
-        return pipe
 
 
 @contextmanager

@@ -7,7 +7,6 @@ import asyncio
 import itertools
 import os
 import random
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,13 +15,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 import httpx
 import orjson
 
 from model_compiler.fidelity import measure as fidelity
+from tools.local_endpoint.runtime import free_ports
 
 __all__ = [
     "Load",
@@ -95,12 +94,7 @@ class Server:
                 raise RuntimeError(f"{self.label} was not ready after {_START_SECONDS:.0f} s")
             time.sleep(0.05)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process is None:
             return
         self._process.terminate()
@@ -149,7 +143,7 @@ def allocated_kb(pid: int) -> float:
 
 def kit(artifact: Path, *, merged: bool = True, truncate: str = "right") -> Server:
     """Return this project's server, or the same one without merging runs of several requests."""
-    port = _free_port()
+    (port,) = free_ports(1)
     flags = ["--no-keys"] if merged else ["--no-keys", "--max-batch-tokens", "1"]
     address = ["--host", "127.0.0.1", "--port", str(port), "--drain-accept", "0"]
     return Server(
@@ -168,7 +162,7 @@ def kit(artifact: Path, *, merged: bool = True, truncate: str = "right") -> Serv
 
 def infinity(python: str, folder: Path) -> Server:
     """Return infinity with a sentence-transformers folder, in torch, as its README starts it."""
-    port = _free_port()
+    (port,) = free_ports(1)
     return Server(
         name="infinity",
         label="infinity",
@@ -188,18 +182,10 @@ def infinity(python: str, folder: Path) -> Server:
     )
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def _cpu_seconds(pid: int) -> float:
-    fields = (
-        Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace").rpartition(")")[2].split()
-    )
-    return (int(fields[11]) + int(fields[12])) / _TICK
+    text = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")
+    user, system = text.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / _TICK
 
 
 def _status_kb(pid: int, name: str) -> float:

@@ -31,7 +31,9 @@ from tqdm import tqdm
 
 from tools.bench.run import KIT, LIMIT, ROOT, Row, Run
 from tools.bench.serving import Server, allocated_kb, connected, family_of, kit
+from tools.local_endpoint.events import to_event
 from tools.local_endpoint.runtime import EmulatedRuntime, Function, emulator_binary
+from tools.local_endpoint.signature import Caller, SignedRequest
 
 __all__ = ["FILLING", "FILLING_WORDS", "Case", "Soak", "add_options", "cases", "measure", "soak"]
 
@@ -46,6 +48,8 @@ _EVERY, _SAMPLED = 100, 50
 _MOST_GROWTH = 2.0
 #: Parts of an answer that differ from time to time.
 _VARYING = ("timings", "request_id")
+_JSON = {"content-type": "application/json"}
+_CALLER = Caller(access_key="local", session_token=None)
 _WORDS = """
 the of and parse date string model vector search über façade 日本語 😀 don't e-mail 3.14
 embedding lambda signature region timeout retry Zürich naïve мир שלום
@@ -146,7 +150,11 @@ def _function(artifact: Path, requests: Iterator[Case]) -> Soak:
     result = Soak()
     try:
         for case in requests:
-            answer = json.loads(runtime.invoke(_event(*case[:3])))
+            request = SignedRequest(
+                method=case[0], target=case[1], headers=_JSON, body=_body(case[2])
+            )
+            event = to_event(request, caller=_CALLER, source_ip="127.0.0.1")
+            answer = json.loads(runtime.invoke(event))
             result.add(case, answer["statusCode"], str(answer).encode(), _function_memory)
     finally:
         runtime.close()
@@ -180,10 +188,14 @@ async def _client(server: Server, requests: Iterator[Case], result: Soak) -> Non
 
 
 async def _sent(client: httpx.AsyncClient, case: Case) -> httpx.Response:
-    """Send a request; its body is a string as it is, or anything else as JSON."""
-    method, path, body, _ = case
-    content = body if isinstance(body, str) else b"" if body is None else orjson.dumps(body)
-    return await client.request(method, path, content=content)
+    return await client.request(case[0], case[1], content=_body(case[2]))
+
+
+def _body(body: Any) -> bytes:
+    """Return a body as bytes: a string as it is, anything else as JSON."""
+    if body is None:
+        return b""
+    return body.encode() if isinstance(body, str) else orjson.dumps(body)
 
 
 def _fixed(answer: bytes) -> Any:
@@ -262,22 +274,3 @@ def _openai(rng: random.Random) -> dict[str, Any]:
 def _similarity(rng: random.Random) -> dict[str, Any]:
     """Return sentences to compare."""
     return {"source_sentence": _text(rng), "sentences": _texts(rng)}
-
-
-def _event(method: str, path: str, body: Any) -> bytes:
-    """Return a Function URL event."""
-    return json.dumps(
-        {
-            "version": "2.0",
-            "rawPath": path,
-            "rawQueryString": "",
-            "headers": {"content-type": "application/json"},
-            "requestContext": {"http": {"method": method}, "requestId": "soak"},
-            "isBase64Encoded": False,
-            **(
-                {}
-                if body is None
-                else {"body": body if isinstance(body, str) else json.dumps(body)}
-            ),
-        }
-    ).encode()

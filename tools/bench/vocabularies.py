@@ -6,6 +6,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from tokenizers import AddedToken, Tokenizer
+from tokenizers.processors import RobertaProcessing
+
 from model_compiler.source.catalog import find
 from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
 from tests.fixtures.unigram_tokenizer import FULL_SIZE as UNIGRAM
@@ -90,24 +93,11 @@ def _mpnet() -> Json:
     tokens = ["<s>", "<pad>", "</s>", "<unk>", *old, "<mask>"]
     ids = {token: number for number, token in enumerate(tokens)}
     value["model"]["vocab"] = ids
-    special = ("<s>", "<pad>", "</s>", "<unk>", "[UNK]", "<mask>")
-    value["added_tokens"] = [
-        {
-            "id": ids[token],
-            "content": token,
-            "single_word": False,
-            "lstrip": token == special[-1],
-            "rstrip": False,
-            "normalized": False,
-            "special": True,
-        }
-        for token in special
-    ]
-    value["post_processor"] = {
-        "type": "RobertaProcessing",
-        "sep": ["</s>", ids["</s>"]],
-        "cls": ["<s>", ids["<s>"]],
-        "trim_offsets": True,
-        "add_prefix_space": False,
-    }
-    return value
+    library = Tokenizer.from_str(json.dumps({**value, "added_tokens": []}))
+    library.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", "[UNK]"])
+    library.add_special_tokens([AddedToken("<mask>", lstrip=True)])
+    library.post_processor = RobertaProcessing(
+        ("</s>", ids["</s>"]), ("<s>", ids["<s>"]), trim_offsets=True, add_prefix_space=False
+    )
+    made: Json = json.loads(library.to_str())
+    return made

@@ -33,6 +33,7 @@ __all__ = [
     "InProcessRuntime",
     "Runtime",
     "emulator_binary",
+    "free_ports",
     "start",
 ]
 
@@ -161,7 +162,7 @@ class EmulatedRuntime:
         self._turn = threading.Lock()
         self._tail: collections.deque[str] = collections.deque(maxlen=40)
         self._timeout = function.timeout + _GRACE_SECONDS
-        self._port, runtime_port = _free_ports(2)
+        self._port, runtime_port = free_ports(2)
         command = [
             *(sys.executable, "-m", "tools.local_endpoint.parent_watchdog", str(os.getpid())),
             *(str(binary), "--log-level", "error"),
@@ -330,7 +331,8 @@ def _child_environment(function: Function) -> dict[str, str]:
     return {**inherited, "PYTHONPATH": os.pathsep.join(roots), **function.variables()}
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Return ports of this machine that nothing listens at."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for bound in sockets:
