@@ -1,7 +1,6 @@
-"""Pin the base image of environments to the digest that its tag has now.
+"""`scripts/base-image`: pin the base image of environments to the digest that its tag has now.
 
-It is the step of `scripts/build --refresh-base`. The file of the environment is edited as text: its
-comments stay.
+The file of the environment is edited as text: its comments stay.
 """
 
 import argparse
@@ -21,7 +20,7 @@ _PINNED = re.compile(r"(?P<tag>[^@]+)@(?P<digest>sha256:[0-9a-f]{64})")
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the old and the new digest of each environment; return the exit status."""
-    parser = argparse.ArgumentParser(prog="scripts/build --refresh-base", description=__doc__)
+    parser = argparse.ArgumentParser(prog="scripts/base-image", description=__doc__)
     parser.add_argument("environments", nargs="+", metavar="NAME")
     options = parser.parse_args(arguments)
     files = {name: _ROOT / "environments" / f"{name}.toml" for name in options.environments}
@@ -52,8 +51,8 @@ def pin(file: Path) -> tuple[str | None, str]:
         The digest before, None if none was pinned, and the digest now.
 
     Raises:
-        ValueError: The file names a base image without a digest.
-        CalledProcessError: `scripts/base-image` finds no digest.
+        ValueError: The file names a base image without a digest, or Docker prints none.
+        CalledProcessError: Docker finds no such image.
     """
     document = tomlkit.parse(file.read_text(encoding="utf-8"))
     model = document["model"]
@@ -61,14 +60,36 @@ def pin(file: Path) -> tuple[str | None, str]:
     pinned = _PINNED.fullmatch(found)
     if found and pinned is None:
         raise ValueError(f"{file.name}: base_image: found: {found}; allowed: IMAGE@sha256:...")
-    command = [str(_ROOT / "scripts" / "base-image"), *([pinned["tag"]] if pinned else [])]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
-    setting = str(tomlkit.parse(done.stdout)["base_image"])
-    new = setting.rpartition("@")[2]
-    if setting != found:
-        model["base_image"] = setting
+    tag = pinned["tag"] if pinned else _default_tag()
+    new = _digest(tag)
+    if f"{tag}@{new}" != found:
+        model["base_image"] = f"{tag}@{new}"
         file.write_text(tomlkit.dumps(document), encoding="utf-8")
     return pinned["digest"] if pinned else None, new
+
+
+def _default_tag() -> str:
+    text = (_ROOT / "lambda_image" / "Dockerfile").read_text(encoding="utf-8")
+    return next(
+        line.removeprefix("ARG BASE_IMAGE=")
+        for line in text.splitlines()
+        if line.startswith("ARG BASE_IMAGE=")
+    )
+
+
+def _digest(tag: str) -> str:
+    """Return the digest of a tag: https://docs.docker.com/reference/cli/docker/buildx/imagetools/inspect/."""
+    # Without `json` some releases of buildx print a table: docker/buildx#1175.
+    inspect = ["docker", "buildx", "imagetools", "inspect", tag]
+    command = [*inspect, "--format", "{{json .Manifest.Digest}}"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
+    printed = done.stdout.strip().strip('"')
+    if not re.fullmatch(r"sha256:[0-9a-f]{64}", printed):
+        raise ValueError(
+            f"{' '.join(inspect)} printed no digest; found: {printed or 'nothing'}; "
+            "allowed: sha256:..."
+        )
+    return printed
 
 
 if __name__ == "__main__":

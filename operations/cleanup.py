@@ -158,7 +158,7 @@ def _refuse_stuck_weights(session: Session, environment: EnvironmentSettings) ->
         return 0
     print(
         f"error: {weights} and no release is running, so AWS refuses further releases; "
-        f"scripts/clear-weights {environment.name} gives all of it to version {weights.favorite}",
+        f"scripts/reset-traffic {environment.name} gives all of it to version {weights.favorite}",
         file=sys.stderr,
     )
     return 1

@@ -1,4 +1,4 @@
-"""Clear weights that a failed release left on the alias: `scripts/clear-weights NAME`.
+"""Clear weights that a failed release left on the alias: `scripts/reset-traffic NAME`.
 
 While a release shifts traffic, the alias routes to two versions by weight. If a new version cannot
 start under provisioned concurrency, the release fails and the weights can stay. Then AWS refuses
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     return run_version_command(
         arguments,
         clear_weights,
-        program="scripts/clear-weights",
+        program="scripts/reset-traffic",
         description=__doc__,
         default="the one with most of them",
         failure="the weights of {}",

@@ -316,7 +316,7 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             MINILM + 'base_image = "public.ecr.aws/lambda/python:3.13-arm64"',
             (
                 'environments/test.toml: model.base_image: found: "public.ecr.aws/lambda/python:3.13-arm64"; '
-                "allowed: an image by its digest, as `scripts/base-image` prints it: "
+                "allowed: an image by its digest, as `scripts/base-image` pins it: "
                 "public.ecr.aws/lambda/python:3.13-arm64@sha256:..."
             ),
         ),

@@ -141,7 +141,7 @@ def test_the_image_runs_the_handler_that_the_local_runtime_runs(stages):
 
 
 def test_the_image_installs_what_the_local_runtime_runs(stages):
-    """The image installs the versions and the files that uv.lock has; see scripts/pin."""
+    """The image installs the versions and the files that uv.lock has; see scripts/lock."""
     dependencies = next(stage for stage in stages if stage[0].endswith(" dependencies"))
     assert "COPY requirements.txt" in " ".join(dependencies)
     assert "--requirement requirements.txt" in " ".join(dependencies)

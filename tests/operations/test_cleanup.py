@@ -275,7 +275,7 @@ def test_stuck_weights_stop_a_deploy_and_explain_a_failed_one(aws, capsys, momen
     assert capsys.readouterr().err == (
         "error: the alias live divides its traffic (version 4: 0%, version 3: 100%) and no release "
         "is running, so AWS refuses further releases; "
-        "scripts/clear-weights dev gives all of it to version 3\n"
+        "scripts/reset-traffic dev gives all of it to version 3\n"
     )
 
 

@@ -159,7 +159,7 @@ def weights_result(alias: Mapping[str, Any], *, by: str, name: str) -> CheckResu
         return ok(f"{found}, by {by}", shares=shares)
     return failed(
         f"{found}, and no release is running: AWS refuses further releases",
-        f"scripts/clear-weights {name} (docs/runbook.md#stuck-weights)",
+        f"scripts/reset-traffic {name} (docs/runbook.md#stuck-weights)",
         shares=shares,
     )
 

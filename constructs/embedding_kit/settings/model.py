@@ -77,7 +77,7 @@ class Model(Settings):
             str,
             Field(pattern=r"^[a-z0-9][a-z0-9.:/_-]*@sha256:[0-9a-f]{64}$"),
             allowed(
-                "an image by its digest, as `scripts/base-image` prints it: "
+                "an image by its digest, as `scripts/base-image` pins it: "
                 "public.ecr.aws/lambda/python:3.13-arm64@sha256:..."
             ),
         ]

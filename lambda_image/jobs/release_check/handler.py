@@ -231,7 +231,7 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
             f"the alias {wanted['Alias']} divides its traffic with version {', '.join(weights)}, "
             "and a release starts from one version; allowed: to end the experiment in a deploy of "
             "its own, without a change of model or function, and to deploy this version after it; "
-            "scripts/clear-weights, if a failed release left the weights"
+            "scripts/reset-traffic, if a failed release left the weights"
         )
     beside = other or (served if wanted["ShiftsTraffic"] == "true" else None)
     if beside:

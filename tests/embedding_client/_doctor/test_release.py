@@ -165,7 +165,7 @@ def test_weights_without_a_release_are_ill():
         State.FAILED,
         "version 7: 75%, version 8: 25%, and no release is running: AWS refuses further releases",
     )
-    assert found.advice.startswith("scripts/clear-weights dev")
+    assert found.advice.startswith("scripts/reset-traffic dev")
     found = weights_result({"FunctionVersion": "7"}, by="", name="dev")
     assert found.found == "none: version 7 gets all requests"
 

@@ -1,4 +1,4 @@
-"""scripts/pin exports the files that pip reads from uv.lock."""
+"""scripts/lock exports the files that pip reads from uv.lock."""
 
 import re
 import tomllib
@@ -60,7 +60,7 @@ def test_an_exported_file_has_the_versions_and_hashes_of_the_lock_file(path):
 def test_the_apps_requirements_are_those_of_the_lock_file():
     """The app itself, in place, and each package that its constructs depend on."""
     comment, editable, *lines = (ROOT / "requirements.txt").read_text().splitlines()
-    assert comment.startswith("# Written by scripts/pin")
+    assert comment.startswith("# Written by scripts/lock")
     assert editable == "-e ."
     pinned = dict(line.split("==") for line in lines)
     needed = names(PROJECT["project"]["dependencies"])
