@@ -23,18 +23,18 @@ from model_compiler.fidelity.measure import DOCUMENTS, Thresholds, table
 from model_compiler.graph.quantization import Precision
 from model_compiler.model.base import Graph, Model
 from model_compiler.model.compiled import CompiledModel
-from model_compiler.model.export_folder import (
+from model_compiler.model.exports import (
+    Choice,
+    Kind,
     find_export,
     find_weights,
     read_export,
     read_weights,
     why_not_compiled,
 )
-from model_compiler.model.export_names import Choice, Kind
-from model_compiler.model.folder import read_model_folder
-from model_compiler.model.kind import check_kind
+from model_compiler.model.folder import check_kind, read_model_folder
 from model_compiler.model.onnx_import import ImportedModel
-from model_compiler.model.static_folder import is_static, read_static_folder
+from model_compiler.model.static import is_static, read_static_folder
 from model_compiler.source.find import Source
 from model_compiler.tokenizer import tables as tokenizer_tables
 from model_compiler.tokenizer.tables import TokenizerTables, check_room

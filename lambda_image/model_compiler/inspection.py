@@ -15,11 +15,9 @@ from model_compiler.artifact.manifest import Choices, model_settings
 from model_compiler.errors import CompilerError, printable
 from model_compiler.graph.quantization import Precision
 from model_compiler.model.base import Model
-from model_compiler.model.export_folder import read_export, read_weights, why_not_compiled
-from model_compiler.model.export_names import Kind, choose
-from model_compiler.model.folder import read_model_folder
-from model_compiler.model.kind import check_kind
-from model_compiler.model.static_folder import is_static, read_static_folder
+from model_compiler.model.exports import Kind, choose, read_export, read_weights, why_not_compiled
+from model_compiler.model.folder import check_kind, read_model_folder
+from model_compiler.model.static import is_static, read_static_folder
 from model_compiler.source.find import Source
 from model_compiler.tokenizer import tables
 

@@ -19,9 +19,10 @@ from safetensors.numpy import load_file, save_file
 
 from model_compiler.command import main
 from model_compiler.errors import CompilerError
-from model_compiler.files import limits
+from model_compiler.files.config import INTEGER, INTEGER_OF
 from model_compiler.model.folder import read_model_folder
-from model_compiler.tokenizer.charsmap import write_charsmap
+from model_compiler.tokenizer import file as tokenizer_file
+from model_compiler.tokenizer.character_map import write_charsmap
 from tests.model_compiler.conftest import Edit
 from tests.model_compiler.goldens.encoder_models import CONFIGS, write_encoder
 from tests.model_compiler.goldens.gemma3_model import write_gemma3
@@ -346,10 +347,10 @@ def test_no_vocabulary_is_too_large(
     tiny_folder: Path, limit: str, found: int, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     """The numbers of tokens have limits as well."""
-    monkeypatch.setattr(limits, limit, found)
+    monkeypatch.setattr(tokenizer_file, limit, found)
     assert main(["inspect", str(tiny_folder)]) == 0
     capsys.readouterr()
-    monkeypatch.setattr(limits, limit, found - 1)
+    monkeypatch.setattr(tokenizer_file, limit, found - 1)
     for message in refused(tiny_folder, capsys):
         assert f"has {found} entries; at most {found - 1} are allowed" in message
 
@@ -378,7 +379,7 @@ def test_no_integer_asks_for_memory(tmp_path: Path, family: str) -> None:
     config = json.loads(path.read_text())
     read_model_folder(folder).check()
     for key in [key for key, value in config.items() if type(value) is int]:
-        for number in (10**12, limits.INTEGER_OF.get(key, limits.INTEGER)):
+        for number in (10**12, INTEGER_OF.get(key, INTEGER)):
             path.write_text(json.dumps({**config, key: number}))
             tracemalloc.start()
             with suppress(CompilerError):

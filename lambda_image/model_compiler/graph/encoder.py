@@ -1,9 +1,12 @@
-"""The base of the classes that build the graphs of encoders."""
+"""The base of the classes that build the graphs of encoders, and the parts that they share."""
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from model_compiler.errors import UnsupportedModelError
+from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import (
@@ -16,7 +19,14 @@ from model_compiler.graph.quantization import (
     zero_points,
 )
 
-__all__ = ["Encoder"]
+__all__ = [
+    "Encoder",
+    "activate",
+    "add_and_normalize",
+    "read_activation",
+    "rotary_tables",
+    "rotary_tables_by_kind",
+]
 
 Config = TypeVar("Config")
 
@@ -82,3 +92,129 @@ class Encoder(Generic[Config]):
 
     def _int64(self, *values: int) -> str:
         return self._builder.constant(values, np.int64)
+
+
+def _gelu(builder: GraphBuilder, value: str) -> str:
+    """Add the exact form, with the error function; it differs by up to 5e-4 from the other."""
+    return builder.op.Gelu(value)
+
+
+def _tanh_gelu(builder: GraphBuilder, value: str) -> str:
+    return builder.microsoft.FastGelu(value)
+
+
+def _relu(builder: GraphBuilder, value: str) -> str:
+    return builder.op.Relu(value)
+
+
+def _silu(builder: GraphBuilder, value: str) -> str:
+    """Multiply by the sigmoid; ONNX Runtime's QuickGelu with a factor of 1 does it in one pass."""
+    return builder.microsoft.QuickGelu(value, alpha=1.0)
+
+
+_ACTIVATIONS: dict[str, Callable[[GraphBuilder, str], str]] = {
+    "gelu": _gelu,
+    "gelu_fast": _tanh_gelu,
+    "gelu_new": _tanh_gelu,
+    "gelu_python": _gelu,
+    "gelu_pytorch_tanh": _tanh_gelu,
+    "relu": _relu,
+    "silu": _silu,
+    "swish": _silu,
+}
+
+
+def read_activation(config: ConfigFile, key: str) -> str:
+    """Read the name of an activation function.
+
+    Raises:
+        UnsupportedModelError: If the compiler does not support it.
+        SourceError: If it is missing or not a string.
+    """
+    name = config.string(key)
+    if name not in _ACTIVATIONS:
+        raise UnsupportedModelError(
+            f"{config.path}: {key} {name!r} is not a supported activation; "
+            f"the compiler supports {', '.join(_ACTIVATIONS)}."
+        )
+    return name
+
+
+def activate(builder: GraphBuilder, value: str, name: str) -> str:
+    """Apply the function to each component of a value."""
+    return _ACTIVATIONS[name](builder, value)
+
+
+def add_and_normalize(
+    builder: GraphBuilder, value: str, skip: str, gain: str, shift: str, *, epsilon: float
+) -> str:
+    """Add two values and normalize each row of the sum.
+
+    Not with SkipLayerNormalization, ONNX Runtime's operator for both steps: its kernel adds up a
+    row one component at a time. For 256 rows of 384 it takes 422 µs and these two nodes 56, and its
+    error is two to ten times as large.
+    """
+    return builder.op.LayerNormalization(
+        builder.op.Add(value, skip), gain, shift, axis=-1, epsilon=epsilon
+    )
+
+
+def rotary_tables(
+    builder: GraphBuilder,
+    *,
+    base: float,
+    head_size: int,
+    positions: int,
+    name: str,
+    by_row: bool = False,
+) -> tuple[str, str]:
+    """Add cosines and sines, float32 [positions, head_size / 2], in transformers' precision.
+
+    Args:
+        builder: The graph.
+        base: The base of the angles' wavelengths, `rope_theta`.
+        head_size: Width of a head; even.
+        positions: The number of positions.
+        name: The start of the tables' names.
+        by_row: Whether the tables are so long that a run should read only the rows of its text; see
+            `GraphBuilder.weight`.
+    """
+    exponents = np.arange(0, head_size, 2, dtype=np.float64) / head_size
+    frequencies = (1.0 / base**exponents).astype(np.float32)
+    angles = np.outer(np.arange(positions, dtype=np.float32), frequencies)
+    return (
+        builder.weight(f"{name}.cosines", np.cos(angles), by_row=by_row),
+        builder.weight(f"{name}.sines", np.sin(angles), by_row=by_row),
+    )
+
+
+def rotary_tables_by_kind(
+    builder: GraphBuilder,
+    bases: Mapping[bool, float],
+    *,
+    kinds: Iterable[bool],
+    head_size: int,
+    positions: int,
+    by_row: bool = False,
+) -> dict[bool, tuple[str, str]]:
+    """Add the tables of sliding layers and those of full layers; see `rotary_tables`.
+
+    Args:
+        builder: The graph.
+        bases: The base of full layers (False) and that of sliding ones (True).
+        kinds: For each layer, whether it is a sliding one. A kind without a layer has no tables.
+        head_size: Width of a head; even.
+        positions: The number of positions.
+        by_row: Whether a run should read only the rows of its text.
+    """
+    return {
+        sliding: rotary_tables(
+            builder,
+            base=bases[sliding],
+            head_size=head_size,
+            positions=positions,
+            name="rope.sliding" if sliding else "rope.full",
+            by_row=by_row,
+        )
+        for sliding in sorted(set(kinds))
+    }

@@ -8,9 +8,11 @@ supported.
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 from model_compiler.errors import SourceError, UnsupportedModelError
-from model_compiler.files.config import ConfigFile
+from model_compiler.files.config import ConfigFile, inner_path, read_json
+from model_compiler.files.harmless import harmless
 from model_compiler.graph import architectures
 from model_compiler.graph.quantization import Precision
 from model_compiler.model.base import Prompts
@@ -21,16 +23,17 @@ from model_compiler.model.modules import (
     read_normalize,
     read_pooling,
 )
-from model_compiler.model.modules_file import read_modules
 from model_compiler.tokenizer.file import TokenizerFile, read_tokenizer
 
 __all__ = [
+    "check_kind",
     "encoder_folder_of",
     "is_normalized",
     "is_pooled",
     "read_head",
     "read_max_tokens",
     "read_model_folder",
+    "read_modules",
     "read_prompts",
 ]
 
@@ -278,3 +281,113 @@ def read_prompts(folder: Path, *, normalized: bool) -> Prompts:
     if default is None:
         default = next((name for name in DOCUMENT_PROMPTS if name in texts), None)
     return Prompts(texts=texts, default=default)
+
+
+#: The keys of a module that are read.
+KEYS = frozenset({"kwargs", "name", "path", "type"})
+
+
+def read_modules(folder: Path) -> list[tuple[str, Path]]:
+    """Return the class name and the folder of each module.
+
+    Raises:
+        SourceError: If the folder has no such list, or a path leaves the folder.
+        UnsupportedModelError: If a module is not one of sentence-transformers, or has arguments or
+            settings of its own.
+    """
+    path = folder / "modules.json"
+    if not path.exists():
+        raise SourceError(
+            f"{folder} is not a sentence-transformers folder: it has no modules.json. "
+            f"Found {_listing(folder)}."
+        )
+    modules = read_json(path)
+    if not isinstance(modules, list) or not all(_is_module(module) for module in modules):
+        raise SourceError(f"{path} must list modules, each with a type and a path.")
+    names = [str(module["name"]) for module in modules if "name" in module]
+    if len(set(names)) < len(names):
+        raise UnsupportedModelError(
+            f"{path}: each module must have a name of its own, because sentence-transformers "
+            f"replaces a module by the next one of its name; found {', '.join(names)}."
+        )
+    return [_module(folder, path, module) for module in modules]
+
+
+def _is_module(module: Any) -> bool:
+    return (
+        isinstance(module, dict)
+        and isinstance(module.get("type"), str)
+        and isinstance(module.get("path"), str)
+    )
+
+
+def _module(folder: Path, path: Path, module: dict[str, Any]) -> tuple[str, Path]:
+    package, _, kind = module["type"].rpartition(".")
+    if package.partition(".")[0] != "sentence_transformers":
+        raise UnsupportedModelError(
+            f"{path} asks for the module {module['type']!r}, which is not one of "
+            "sentence-transformers. It is code of the model's own, for which sentence-transformers "
+            "needs trust_remote_code; the compiler never runs such code."
+        )
+    if unknown := sorted(set(module) - KEYS - harmless("modules.json")):
+        raise UnsupportedModelError(
+            f"{path}: the module {kind} has settings that the compiler does not know: "
+            f"{', '.join(unknown)}."
+        )
+    if module.get("kwargs"):
+        raise UnsupportedModelError(
+            f"{path}: the module {kind} takes the arguments {module['kwargs']} at run time, "
+            "which the compiler cannot express."
+        )
+    return kind, inner_path(folder, module["path"], where=path)
+
+
+def _listing(folder: Path) -> str:
+    names = sorted(path.name for path in folder.iterdir())
+    return (", ".join(names[:8]) or "an empty folder") + (", ..." if len(names) > 8 else "")
+
+
+#: The kinds of models of sentence-transformers, by `model_type` of its configuration, and why an
+#: endpoint for embeddings cannot serve them.
+OTHERS = {
+    "CrossEncoder": "a cross-encoder: it scores pairs of texts and has no embeddings",
+    "SparseEncoder": "a sparse encoder: its vectors have a weight for each token of a vocabulary",
+}
+CLASSIFIER = "ForSequenceClassification"
+ADAPTER_FILE = "adapter_config.json"
+
+
+def check_kind(folder: Path, *, name: str | None = None) -> None:
+    """Check that a folder is not of another kind of model, and has no adapter.
+
+    A cross-encoder of older versions has no modules.json, and a classifier's architecture.
+
+    Args:
+        folder: The folder.
+        name: The model in the error; by default the folder.
+
+    Raises:
+        UnsupportedModelError: If it is; the message names the kind.
+    """
+    for adapter in (*folder.glob(ADAPTER_FILE), *folder.glob(f"0_*/{ADAPTER_FILE}")):
+        raise UnsupportedModelError(
+            f"{name or folder} has an adapter ({adapter.relative_to(folder)}), which changes the "
+            "weights; the compiler reads whole weights. Merge it with peft's merge_and_unload(), "
+            "and save the model again."
+        )
+    stated = _read(folder / "config_sentence_transformers.json", "model_type")
+    kind = OTHERS.get(stated) if isinstance(stated, str) else None
+    names = _read(folder / "config.json", "architectures")
+    if not (folder / "modules.json").exists() and isinstance(names, list):
+        is_classifier = any(isinstance(name, str) and name.endswith(CLASSIFIER) for name in names)
+        kind = kind or (OTHERS["CrossEncoder"] if is_classifier else None)
+    if kind:
+        raise UnsupportedModelError(f"{name or folder} is {kind}.")
+
+
+def _read(path: Path, key: str) -> object:
+    """Return a value; None if it or the file is missing or damaged, which other readers report."""
+    try:
+        return ConfigFile(path).optional(key)
+    except SourceError:
+        return None

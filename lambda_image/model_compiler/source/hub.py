@@ -16,9 +16,8 @@ from huggingface_hub.hf_api import ModelInfo
 
 from model_compiler.errors import SourceError
 from model_compiler.graph.quantization import Precision
-from model_compiler.model.export_folder import why_not_compiled
-from model_compiler.model.export_names import choose
-from model_compiler.model.kind import check_kind
+from model_compiler.model.exports import choose, why_not_compiled
+from model_compiler.model.folder import check_kind
 from model_compiler.source.catalog import Repository
 
 __all__ = ["Download", "download", "download_first", "is_repository_name"]

@@ -12,7 +12,6 @@ __all__ = [
     "NotCoveredError",
     "check_parts",
     "check_vocabulary",
-    "check_wordpiece",
     "not_covered",
     "only_keys",
 ]
@@ -58,37 +57,6 @@ def check_parts(document: Json) -> None:
     strips = any(token.get("rstrip") for token in added)
     if strips and any(token["content"][:1].isspace() for token in added):
         not_covered("an added token with rstrip beside one that", "begins with white space")
-
-
-def check_wordpiece(document: Json) -> None:
-    """Check that the fast WordPiece covers the normalizer, pre-tokenizer and model.
-
-    Raises:
-        NotCoveredError: If it does not.
-    """
-    normalizer = document.get("normalizer") or {}
-    if normalizer.get("type") != "BertNormalizer":
-        not_covered("normalizer", normalizer.get("type"))
-    only_keys(
-        normalizer,
-        {"type", "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"},
-        "the normalizer",
-    )
-    pre_tokenizer = document.get("pre_tokenizer") or {}
-    if pre_tokenizer != {"type": "BertPreTokenizer"}:
-        not_covered("pre_tokenizer", pre_tokenizer.get("type"))
-    model = document["model"]
-    only_keys(
-        model,
-        {"type", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"},
-        "the model",
-    )
-    if model.get("unk_token") not in model["vocab"]:
-        not_covered("an unknown token that is not in the vocabulary:", model.get("unk_token"))
-    for token in document.get("added_tokens") or []:
-        if token.get("normalized"):
-            not_covered("an added token with", "normalized")
-    check_vocabulary(model["vocab"])
 
 
 def _post_processors(document: Json) -> list[Json]:

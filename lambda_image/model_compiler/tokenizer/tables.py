@@ -7,7 +7,7 @@ differs, the library itself serves, and the artifact says why.
 
 import tempfile
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,29 +20,31 @@ from embedder.core.fast_tokenizers import Tokenizer, load
 from embedder.core.fast_tokenizers.fallback import is_tokenizer_error
 from model_compiler.errors import SourceError
 from model_compiler.supervision import budget
-from model_compiler.tokenizer.bpe_coverage import (
+from model_compiler.tokenizer.byte_level import (
+    byte_level_sections,
     check_byte_level,
-    check_byte_pair_encoding,
     is_byte_level,
 )
-from model_compiler.tokenizer.byte_level_tables import byte_level_sections
-from model_compiler.tokenizer.byte_pair_tables import byte_pair_sections
-from model_compiler.tokenizer.coverage import (
-    NotCoveredError,
-    check_parts,
-    check_wordpiece,
-)
+from model_compiler.tokenizer.byte_pair import byte_pair_sections, check_byte_pair_encoding
+from model_compiler.tokenizer.coverage import Json, NotCoveredError, check_parts
 from model_compiler.tokenizer.sample import sample_texts
-from model_compiler.tokenizer.string_tables import added_token_sections, text_sections
-from model_compiler.tokenizer.table_writer import table_file
-from model_compiler.tokenizer.unigram_coverage import check_unigram
-from model_compiler.tokenizer.unigram_tables import unigram_sections
-from model_compiler.tokenizer.wordpiece_tables import wordpiece_sections
+from model_compiler.tokenizer.table_file import added_token_sections, table_file, text_sections
+from model_compiler.tokenizer.unigram import check_unigram, unigram_sections
+from model_compiler.tokenizer.wordpiece import check_wordpiece, wordpiece_sections
 
 __all__ = ["TokenizerTables", "build", "check_room"]
 
 Kind = Literal["wordpiece", "bpe", "byte_level_bpe", "unigram", "tokenizers"]
-Json = Mapping[str, Any]
+
+#: The kind of a library's model by its class; a BPE may also be a byte-level one.
+_MODELS: Mapping[str, Kind] = {"WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram"}
+#: What checks that a file of each kind is covered, and what gives its own sections.
+_KINDS: Mapping[Kind, tuple[Callable[[Json], object], Callable[[Json, Any], dict[str, bytes]]]] = {
+    "wordpiece": (check_wordpiece, wordpiece_sections),
+    "bpe": (check_byte_pair_encoding, byte_pair_sections),
+    "byte_level_bpe": (check_byte_level, byte_level_sections),
+    "unigram": (check_unigram, unigram_sections),
+}
 
 #: How many texts are compared before tables are trusted; about half a second.
 _SAMPLE = 2500
@@ -169,33 +171,15 @@ def _tables(
 def _sections(document: Json, library: tokenizers.Tokenizer) -> tuple[Kind, dict[str, bytes]]:
     check_parts(document)
     model = type(library.model).__name__
-    if model == "WordPiece":
-        check_wordpiece(document)
-        _check_spelling(library, document)
-        return "wordpiece", {**_shared_sections(library), **wordpiece_sections(document)}
-    if model == "BPE" and is_byte_level(document):
-        check_byte_level(document)
-        _check_spelling(library, document)
-        return "byte_level_bpe", {
-            **_shared_sections(library),
-            **byte_level_sections(document, library.model),
-        }
-    if model == "BPE":
-        check_byte_pair_encoding(document)
-        _check_spelling(library, document)
-        options = document["model"]
-        return "bpe", {
-            **_shared_sections(library),
-            **byte_pair_sections(library.model, options["vocab"], options["merges"]),
-        }
-    if model == "Unigram":
-        steps = check_unigram(document)
-        _check_spelling(library, document)
-        return "unigram", {
-            **_shared_sections(library),
-            **unigram_sections(library.model, document["model"], steps),
-        }
-    raise NotCoveredError(f"the fast tokenizers do not cover models of type {model}")
+    kind = _MODELS.get(model)
+    if kind is None:
+        raise NotCoveredError(f"the fast tokenizers do not cover models of type {model}")
+    if kind == "bpe" and is_byte_level(document):
+        kind = "byte_level_bpe"
+    check, own_sections = _KINDS[kind]
+    check(document)
+    _check_spelling(library, document)
+    return kind, {**_shared_sections(library), **own_sections(document, library.model)}
 
 
 def _shared_sections(library: tokenizers.Tokenizer) -> dict[str, bytes]:

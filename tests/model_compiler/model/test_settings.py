@@ -15,8 +15,7 @@ from model_compiler.errors import CompilerError, SourceError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.harmless import harmless
 from model_compiler.graph import architectures
-from model_compiler.model.folder import read_model_folder
-from model_compiler.model.kind import check_kind
+from model_compiler.model.folder import check_kind, read_model_folder
 from model_compiler.tokenizer.file import read_tokenizer
 from tests.model_compiler.goldens.setting_changes import (
     FAMILIES,

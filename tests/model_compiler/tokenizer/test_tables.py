@@ -12,11 +12,11 @@ import tokenizers
 from embedder.core.fast_tokenizers import load
 from model_compiler.errors import SourceError
 from model_compiler.tokenizer import tables as tables_module
-from model_compiler.tokenizer import wordpiece_tables
-from model_compiler.tokenizer.bpe_coverage import check_byte_pair_encoding
-from model_compiler.tokenizer.character_tables import character_sections
+from model_compiler.tokenizer import wordpiece as wordpiece_module
+from model_compiler.tokenizer.byte_pair import check_byte_pair_encoding
 from model_compiler.tokenizer.coverage import NotCoveredError
 from model_compiler.tokenizer.tables import build
+from model_compiler.tokenizer.wordpiece import character_sections
 from tests.fixtures.byte_level_tokenizer import BYTE_LEVEL, byte_level_tokenizer
 from tests.fixtures.gemma_tokenizer import gemma_tokenizer
 
@@ -370,7 +370,7 @@ def test_a_difference_to_the_library_makes_the_library_serve(
     def wrong(**options: Any) -> Mapping[str, bytes]:
         return character_sections(**options | {"lowercase": False})
 
-    monkeypatch.setattr(wordpiece_tables, "character_sections", wrong)
+    monkeypatch.setattr(wordpiece_module, "character_sections", wrong)
     tables = build(json.dumps(wordpiece).encode())
     assert tables.kind == "tokenizers"
     assert tables.reason is not None

@@ -9,7 +9,7 @@ import pytest
 
 from model_compiler.errors import CompilerError, SourceError
 from model_compiler.model.folder import read_model_folder
-from model_compiler.model.static_folder import is_static, read_static_folder
+from model_compiler.model.static import is_static, read_static_folder
 from model_compiler.tokenizer import tables
 from tests.model_compiler.goldens.setting_changes import change_file
 from tests.model_compiler.goldens.static_models import write_model2vec

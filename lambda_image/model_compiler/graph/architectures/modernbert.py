@@ -12,15 +12,15 @@ import numpy as np
 from model_compiler.errors import SourceError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
-from model_compiler.graph.activations import activate, read_activation
-from model_compiler.graph.architectures.modernbert_settings import (
-    rope_bases,
-    sliding_layers,
+from model_compiler.graph.architectures.layer_settings import (
+    FULL,
+    SLIDING,
+    listed_layers,
+    rope_bases_by_kind,
 )
-from model_compiler.graph.banded_attention import BLOCK, split_into_block_texts
+from model_compiler.graph.attention import BLOCK, HeadAttention, split_into_block_texts
 from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.encoder import Encoder
-from model_compiler.graph.head_attention import HeadAttention
+from model_compiler.graph.encoder import Encoder, activate, read_activation, rotary_tables_by_kind
 from model_compiler.graph.quantization import (
     Floats,
     Precision,
@@ -30,9 +30,32 @@ from model_compiler.graph.quantization import (
     matmul,
 )
 from model_compiler.graph.residual_stream import ResidualStream
-from model_compiler.graph.rotary import rotary_tables_by_kind
 
-__all__ = ["ModernBertConfig", "parse"]
+__all__ = ["ModernBertConfig", "parse", "rope_bases", "sliding_layers"]
+
+#: The defaults of transformers' ModernBertConfig.
+DEFAULT_FULL_EVERY = 3
+DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 160_000.0}
+
+
+def sliding_layers(config: ConfigFile, layers: int) -> tuple[bool, ...]:
+    """Return for each layer whether it slides: from a list, or all but every nth in older files."""
+    listed = listed_layers(config, layers)
+    every = config.integer("global_attn_every_n_layers", DEFAULT_FULL_EVERY)
+    return listed or tuple(bool(layer % every) for layer in range(layers))
+
+
+def rope_bases(config: ConfigFile) -> tuple[float, float]:
+    """Return the bases of the rotary embedding in sliding and in full layers."""
+    bases = {}
+    for kind, key in ((SLIDING, "local_rope_theta"), (FULL, "global_rope_theta")):
+        if not config.has(key):  # Versions of transformers disagree about null.
+            config.require(key, "a positive number")
+        bases[kind] = config.number(key, DEFAULT_ROPE_BASES[kind])
+    config.require("rope_scaling", None)
+    newer = config.optional("rope_parameters")
+    return rope_bases_by_kind(config, {} if newer is None else newer, bases)
+
 
 #: The default of transformers' ModernBertConfig.
 DEFAULT_LOCAL_ATTENTION = 128

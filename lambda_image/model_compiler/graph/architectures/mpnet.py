@@ -4,8 +4,7 @@ Weights have the names of transformers' MPNetModel.
 """
 
 from model_compiler.files.config import ConfigFile
-from model_compiler.graph.architectures.positions import BUCKETS
-from model_compiler.graph.architectures.post_norm import Names, PostNormConfig, check
+from model_compiler.graph.architectures.post_norm import BUCKETS, Names, PostNormConfig, check
 
 __all__ = ["parse"]
 

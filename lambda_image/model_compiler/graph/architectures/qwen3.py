@@ -15,14 +15,13 @@ from onnx import TensorProto
 from model_compiler.errors import SourceError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
-from model_compiler.graph.activations import activate, read_activation
 from model_compiler.graph.architectures.layer_settings import (
     FULL,
     check_halves,
     rope_base,
 )
 from model_compiler.graph.builder import MICROSOFT, GraphBuilder
-from model_compiler.graph.encoder import Encoder
+from model_compiler.graph.encoder import Encoder, activate, read_activation, rotary_tables
 from model_compiler.graph.quantization import (
     Floats,
     Precision,
@@ -32,7 +31,6 @@ from model_compiler.graph.quantization import (
     matmul,
 )
 from model_compiler.graph.residual_stream import ResidualStream
-from model_compiler.graph.rotary import rotary_tables
 
 __all__ = ["Qwen3Config", "parse"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from embedder.core.fast_tokenizers.merges import Merges
 from embedder.core.fast_tokenizers.table_file import TableFile
-from model_compiler.tokenizer.table_writer import table_file
+from model_compiler.tokenizer.table_file import table_file
 
 #: The ids of characters; those above are of merged tokens.
 CHARACTERS = 3

@@ -8,7 +8,7 @@ import pytest
 from embedder.core.errors import ArtifactError
 from embedder.core.fast_tokenizers.bpe import BytePairEncoding
 from embedder.core.fast_tokenizers.table_file import TableFile
-from model_compiler.tokenizer.table_writer import table_file
+from model_compiler.tokenizer.table_file import table_file
 
 from .conftest import Both
 

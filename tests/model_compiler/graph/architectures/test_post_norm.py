@@ -1,6 +1,7 @@
 """Encoders of BERT's kind against sentence-transformers, in full precision and in int8."""
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from embedder.core.session import Session
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
+from model_compiler.graph.architectures.post_norm import bucket
 from model_compiler.graph.quantization import Precision
 from model_compiler.model.folder import read_model_folder
 from tests.model_compiler.conftest import Compile, Edit, padded
@@ -164,3 +166,18 @@ def test_wrong_values_are_named(
     edit_json(folder / "config.json", **change)
     with pytest.raises(SourceError, match=message):
         read_model_folder(folder)
+
+
+def test_small_distances_have_their_own_bucket() -> None:
+    """The buckets 0 to 7 are for keys at or before the query, 17 to 23 for keys after it."""
+    assert [bucket(-distance) for distance in range(8)] == list(range(8))
+    assert [bucket(distance) for distance in range(1, 8)] == list(range(17, 24))
+
+
+def test_large_distances_share_logarithmic_buckets() -> None:
+    """A bucket begins at 8 times each power of the square root of 2, and 128 is in the last."""
+    starts = [math.ceil(8 * 2 ** (power / 2)) for power in range(8)]
+    assert [bucket(-start) for start in starts] == list(range(8, 16))
+    assert [bucket(1 - start) for start in starts[1:]] == list(range(8, 15))
+    assert bucket(-128) == bucket(-100_000) == 15
+    assert bucket(128) == bucket(100_000) == 31

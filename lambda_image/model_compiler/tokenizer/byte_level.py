@@ -1,30 +1,40 @@
-"""Tables for byte-level BPE: the regular expression over ASCII, and each character's stand-in."""
+"""Byte-level BPE: what is covered, the expression over ASCII, and each character's stand-in."""
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unicodedata import combining, normalize
 
 import tokenizers
 from tokenizers import normalizers
 
 from embedder.core.fast_tokenizers.byte_level import BYTE_ALPHABET
-from model_compiler.tokenizer.byte_pair_tables import merge_sections
-from model_compiler.tokenizer.coverage import NotCoveredError
+from model_compiler.tokenizer.byte_pair import BPE_OPTIONS, merge_sections
+from model_compiler.tokenizer.coverage import (
+    Json,
+    NotCoveredError,
+    check_vocabulary,
+    not_covered,
+    only_keys,
+)
+from model_compiler.tokenizer.table_file import CHARACTERS, PAGE, character_pages, deduplicated
 
-__all__ = ["byte_level_sections"]
+__all__ = ["byte_level_sections", "check_byte_level", "is_byte_level"]
 
-_PAGE = 256
 #: The one mark of the highest combining class (240): all others are moved in front of it.
 _HIGHEST = "\u0345"
-_CHARACTERS = 0x110000
-_SURROGATES = range(0xD800, 0xE000)
 #: In the byte of a character: NFC may change it.
 _COMPOSES = 0x80
 #: Python's white space is the library's and U+001C to U+001F.
 _SPACE = r"[^\S\x1c-\x1f]"
 _NO_SPACE = r"[\S\x1c-\x1f]"
+#: With a token for each byte, nothing falls back. The look-up of whole tokens has `ignore_merges`.
+_BYTE_LEVEL_OPTIONS: Mapping[str, tuple[object, ...]] = {
+    **BPE_OPTIONS,
+    "byte_fallback": (None,),
+    "ignore_merges": (None, True),
+}
 
 
 class _Split(NamedTuple):
@@ -61,13 +71,66 @@ _SPLITS: Mapping[str, _Split] = {
 }
 
 
-def byte_level_sections(
-    document: Mapping[str, Any], model: tokenizers.models.BPE
-) -> dict[str, bytes]:
+def is_byte_level(document: Json) -> bool:
+    """Say whether the pre-tokenizer writes a text as bytes."""
+    pre_tokenizer = document.get("pre_tokenizer") or {}
+    parts = pre_tokenizer.get("pretokenizers") or [pre_tokenizer]
+    return any(part.get("type") == "ByteLevel" for part in parts)
+
+
+def check_byte_level(document: Json) -> None:
+    """Check that the fast byte-level BPE covers the normalizer, pre-tokenizer and model.
+
+    Raises:
+        NotCoveredError: If it does not.
+    """
+    normalizer = document.get("normalizer")
+    if normalizer not in (None, {"type": "NFC"}):
+        not_covered("normalizer", normalizer.get("type"))
+    pre_tokenizer = document["pre_tokenizer"]
+    options = {"type", "add_prefix_space", "trim_offsets", "use_regex"}
+    if pre_tokenizer["type"] == "ByteLevel":
+        only_keys(pre_tokenizer, options, "the pre_tokenizer")
+        if not pre_tokenizer.get("use_regex", True):
+            not_covered("pre_tokenizer ByteLevel without", "use_regex")
+    else:
+        _check_split(pre_tokenizer, options)
+    model = document["model"]
+    only_keys(model, {"type", "vocab", "merges", "unk_token", *_BYTE_LEVEL_OPTIONS}, "the model")
+    for option, covered in _BYTE_LEVEL_OPTIONS.items():
+        if (model.get(option) or None) not in covered:
+            not_covered(f"the model's {option}", model.get(option))
+    for token in document.get("added_tokens") or []:
+        # The library looks for the normalized token.
+        if token.get("normalized") and not token["content"].isascii():
+            not_covered("a normalized added token beyond ASCII:", ascii(token["content"]))
+    check_vocabulary(model["vocab"])
+
+
+def _check_split(pre_tokenizer: Json, options: set[str]) -> None:
+    """Check that a sequence is a Split by a regular expression and a ByteLevel without one."""
+    parts = pre_tokenizer.get("pretokenizers") or []
+    kinds = [part.get("type") for part in parts]
+    if pre_tokenizer["type"] != "Sequence" or kinds != ["Split", "ByteLevel"]:
+        not_covered("pre_tokenizer", " ".join(map(str, [pre_tokenizer["type"], *kinds])))
+    split, byte_level = parts
+    for option, covered in {"behavior": "Isolated", "invert": False}.items():
+        if split.get(option) != covered:
+            not_covered(f"the pre_tokenizer's {option}", split.get(option))
+    if set(split["pattern"]) != {"Regex"}:
+        not_covered("the pre_tokenizer's pattern", ", ".join(split["pattern"]))
+    only_keys(split, {"type", "pattern", "behavior", "invert"}, "the pre_tokenizer")
+    only_keys(byte_level, options, "the pre_tokenizer")
+    for option in ("add_prefix_space", "use_regex"):
+        if byte_level.get(option, True):
+            not_covered("pre_tokenizer Split, then ByteLevel with", option)
+
+
+def byte_level_sections(document: Json, model: tokenizers.models.BPE) -> dict[str, bytes]:
     """Return the sections that only a byte-level file has, as the embedder reads them.
 
     Args:
-        document: The `tokenizer.json`, which `coverage.check_byte_level` has accepted.
+        document: The `tokenizer.json`, which `check_byte_level` has accepted.
         model: The library's, which is asked what each token's own text becomes.
 
     Raises:
@@ -75,7 +138,6 @@ def byte_level_sections(
             Python's normalization differs from the library's.
     """
     vocabulary: Mapping[str, int] = document["model"]["vocab"]
-    merges: Sequence[str | Sequence[str]] = document["model"]["merges"]
     if not vocabulary.keys() >= set(BYTE_ALPHABET):
         raise NotCoveredError("the fast tokenizers do not cover bytes without a token")
     composes = document.get("normalizer") is not None
@@ -86,7 +148,7 @@ def byte_level_sections(
     pages, alike = _alike(split, composes=composes)
     return {
         "byte_ids": array("I", [vocabulary[character] for character in BYTE_ALPHABET]).tobytes(),
-        **merge_sections(model, vocabulary, merges),
+        **merge_sections(document, model),
         "alike_pages": pages,
         "alike": alike,
         "cut": split.cut.encode(),
@@ -95,7 +157,7 @@ def byte_level_sections(
     }
 
 
-def _split(pre_tokenizer: Mapping[str, Any]) -> _Split:
+def _split(pre_tokenizer: Json) -> _Split:
     if pre_tokenizer["type"] == "ByteLevel":
         return _GPT2
     split = _SPLITS.get(pre_tokenizer["pretokenizers"][0]["pattern"]["Regex"])
@@ -107,7 +169,7 @@ def _split(pre_tokenizer: Mapping[str, Any]) -> _Split:
 @cache
 def _alike(split: _Split, *, composes: bool) -> tuple[bytes, bytes]:
     """Return page numbers and pages of all characters' stand-ins; takes most of a second."""
-    stand_ins = bytearray(b"." * _CHARACTERS)
+    stand_ins = bytearray(b"." * CHARACTERS)
 
     def put(characters: Iterable[str], stand_in: str) -> None:
         for character in characters:
@@ -123,28 +185,19 @@ def _alike(split: _Split, *, composes: bool) -> tuple[bytes, bytes]:
     put("'", "'")
     for character in _composing() if composes else ():
         stand_ins[ord(character)] |= _COMPOSES
-    numbers: dict[bytes, int] = {}
-    pages = array("H")
-    for start in range(0, _CHARACTERS, _PAGE):
-        page = bytes(stand_ins[start : start + _PAGE])
-        pages.append(numbers.setdefault(page, len(numbers)))
-    return pages.tobytes(), b"".join(numbers)
+    return deduplicated(
+        bytes(stand_ins[start : start + PAGE]) for start in range(0, CHARACTERS, PAGE)
+    )
 
 
 def _matching(expression: str) -> Iterator[str]:
     """Give the characters that a regular expression of the library matches alone."""
     remove = normalizers.Replace(tokenizers.Regex(expression), "").normalize_str
-    for page in _pages():
+    for _, page in character_pages():
         left = remove(page)
         if left != page:
             kept = set(left)
             yield from (character for character in page if character not in kept)
-
-
-def _pages() -> Iterator[str]:
-    for start in range(0, _CHARACTERS, _PAGE):
-        if start not in _SURROGATES:
-            yield "".join(map(chr, range(start, start + _PAGE)))
 
 
 def _composing() -> frozenset[str]:
@@ -155,7 +208,7 @@ def _composing() -> frozenset[str]:
     """
     compose, decompose = normalizers.NFC().normalize_str, normalizers.NFD().normalize_str
     found: set[str] = set()
-    for page in _pages():
+    for _, page in character_pages():
         decomposed = decompose(page)
         if decomposed == page and compose(page) == page and not any(map(combining, page)):
             continue

@@ -1,7 +1,8 @@
-"""BERT's normalization and splitting of every character, computed with `tokenizers` itself.
+"""WordPiece: what of a `tokenizer.json` is covered, and its tables.
 
-There are 1,114,112 code points, and most come in pages that stay as they are or vanish: those are
-asked about a page at a time.
+BERT's normalization and splitting of every character are computed with `tokenizers` itself. There
+are 1,114,112 code points, and most come in pages that stay as they are or vanish: those are asked
+about a page at a time.
 """
 
 from array import array
@@ -13,13 +14,85 @@ from typing import NamedTuple
 from tokenizers import normalizers, pre_tokenizers
 
 from embedder.core.fast_tokenizers.characters import REORDERED
-from model_compiler.tokenizer.coverage import NotCoveredError
+from model_compiler.tokenizer.coverage import (
+    Json,
+    NotCoveredError,
+    check_vocabulary,
+    not_covered,
+    only_keys,
+)
+from model_compiler.tokenizer.table_file import (
+    CHARACTERS,
+    PAGE,
+    SURROGATES,
+    character_pages,
+    deduplicated,
+    id_slots,
+    prefix_bits,
+)
 
-__all__ = ["character_sections", "paged"]
+__all__ = ["character_sections", "check_wordpiece", "paged", "wordpiece_sections"]
 
-_PAGE = 256
-_CHARACTERS = 0x110000
-_SURROGATES = range(0xD800, 0xE000)
+
+def check_wordpiece(document: Json) -> None:
+    """Check that the fast WordPiece covers the normalizer, pre-tokenizer and model.
+
+    Raises:
+        NotCoveredError: If it does not.
+    """
+    normalizer = document.get("normalizer") or {}
+    if normalizer.get("type") != "BertNormalizer":
+        not_covered("normalizer", normalizer.get("type"))
+    only_keys(
+        normalizer,
+        {"type", "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"},
+        "the normalizer",
+    )
+    pre_tokenizer = document.get("pre_tokenizer") or {}
+    if pre_tokenizer != {"type": "BertPreTokenizer"}:
+        not_covered("pre_tokenizer", pre_tokenizer.get("type"))
+    model = document["model"]
+    only_keys(
+        model,
+        {"type", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"},
+        "the model",
+    )
+    if model.get("unk_token") not in model["vocab"]:
+        not_covered("an unknown token that is not in the vocabulary:", model.get("unk_token"))
+    for token in document.get("added_tokens") or []:
+        if token.get("normalized"):
+            not_covered("an added token with", "normalized")
+    check_vocabulary(model["vocab"])
+
+
+def wordpiece_sections(document: Json, _: object = None) -> dict[str, bytes]:
+    """Return the sections that only a WordPiece file has, as the embedder's `wordpiece` reads them.
+
+    Args:
+        document: The `tokenizer.json`, which `check_wordpiece` has accepted.
+
+    Raises:
+        NotCoveredError: If the vocabulary is too large, or a mark is of an unknown kind.
+    """
+    model, normalizer = document["model"], document["normalizer"]
+    vocabulary = model["vocab"]
+    # No text is longer than a u32 can say.
+    longest = min(model["max_input_chars_per_word"], (1 << 32) - 1)
+    limits = [vocabulary[model["unk_token"]], longest]
+    return {
+        "words": array("I", limits).tobytes(),
+        "token_slots": id_slots(vocabulary),
+        "prefixes": prefix_bits(vocabulary),
+        "continuation": model["continuing_subword_prefix"].encode(),
+        **character_sections(
+            clean_text=normalizer["clean_text"],
+            handle_chinese_chars=normalizer["handle_chinese_chars"],
+            strip_accents=normalizer.get("strip_accents"),
+            lowercase=normalizer["lowercase"],
+        ),
+    }
+
+
 _REPLACEMENT = "\ufffd"
 #: The number of texts per call of the library, and the separator between them.
 _TOGETHER = 4096
@@ -48,7 +121,7 @@ class _Changes(NamedTuple):
 
     def of(self, character: str) -> str:
         """Return what becomes of any character."""
-        if ord(character) & -_PAGE in self.gone:
+        if ord(character) & -PAGE in self.gone:
             return ""
         return self.texts.get(character, character)
 
@@ -99,20 +172,13 @@ def character_sections(
     }
 
 
-def _pages() -> Iterator[tuple[int, str]]:
-    """Give all characters, 256 code points at a time, with the first code point."""
-    for start in range(0, _CHARACTERS, _PAGE):
-        if start not in _SURROGATES:
-            yield start, "".join(map(chr, range(start, start + _PAGE)))
-
-
 def _changes(normalizer: normalizers.Normalizer) -> _Changes:
     """Return the normalizer's output for each character alone.
 
     A lone surrogate is not a character and never occurs in valid text; it is treated as U+FFFD.
     """
     changes = _Changes({}, set(), set())
-    for start, page in _pages():
+    for start, page in character_pages():
         together = normalizer.normalize_str(page)
         if not together:
             changes.gone.add(start)
@@ -121,7 +187,7 @@ def _changes(normalizer: normalizers.Normalizer) -> _Changes:
             each = zip(page, _each(normalizer, page), strict=True)
             changes.texts.update({old: new for old, new in each if new != old})
     replaced = changes.of(_REPLACEMENT)
-    changes.texts.update(dict.fromkeys(map(chr, _SURROGATES), replaced))
+    changes.texts.update(dict.fromkeys(map(chr, SURROGATES), replaced))
     return changes
 
 
@@ -146,13 +212,13 @@ def _as_words(normal: _Changes) -> _Changes:
         character: "".join(kinds.get(part, part) for part in text)
         for character, text in normal.texts.items()
     }
-    for start, page in _pages():
+    for start, page in character_pages():
         if start in normal.mixed:
             kept = [character for character in page if character not in normal.texts]
             words.update(_split_kinds(kept))
         elif start not in normal.gone:
             words.update(_split_kinds(page))
-    return _Changes(words, normal.gone, {ord(character) & -_PAGE for character in words})
+    return _Changes(words, normal.gone, {ord(character) & -PAGE for character in words})
 
 
 def _split_kinds(characters: Sequence[str]) -> dict[str, str]:
@@ -188,7 +254,7 @@ def _marks(normal: _Changes, *, clean_text: bool) -> dict[str, _Mark]:
     decomposer = normalizers.NFD()
     moved = [_HIGHEST]
     fixed = []
-    for start, page in _pages():
+    for start, page in character_pages():
         if start in cleaned.gone:
             continue
         left = "".join(filter(cleaned.of, page)) if start in cleaned.mixed else page
@@ -260,7 +326,7 @@ def paged(texts: Mapping[str, str], gone: Collection[int] = ()) -> tuple[bytes, 
     """
     pool = bytearray()
     known: dict[str, int] = {}
-    mixed = {ord(character) & -_PAGE for character in texts}
+    mixed = {ord(character) & -PAGE for character in texts}
 
     def code_of(character: str) -> int:
         text = texts.get(character)
@@ -275,13 +341,14 @@ def paged(texts: Mapping[str, str], gone: Collection[int] = ()) -> tuple[bytes, 
             pool.extend(utf8)
         return known[text]
 
-    same = bytes(4 * _PAGE)
-    vanished = array("I", [1] * _PAGE).tobytes()
-    numbers: dict[bytes, int] = {}
-    pages = array("H")
-    for start in range(0, _CHARACTERS, _PAGE):
-        page = vanished if start in gone else same
+    same = bytes(4 * PAGE)
+    vanished = array("I", [1] * PAGE).tobytes()
+
+    def page_of(start: int) -> bytes:
         if start in mixed:
-            page = array("I", map(code_of, map(chr, range(start, start + _PAGE)))).tobytes()
-        pages.append(numbers.setdefault(page, len(numbers)))
-    return pages.tobytes(), b"".join(numbers), bytes(pool)
+            characters = map(chr, range(start, start + PAGE))
+            return array("I", map(code_of, characters)).tobytes()
+        return vanished if start in gone else same
+
+    pages, codes = deduplicated(map(page_of, range(0, CHARACTERS, PAGE)))
+    return pages, codes, bytes(pool)

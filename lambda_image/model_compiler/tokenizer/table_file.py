@@ -1,15 +1,59 @@
-"""Tables of strings: the texts of tokens, look-up by text, and the added tokens."""
+"""Writes the file that `fast_tokenizers.table_file` maps, and the tables that kinds share."""
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from zlib import crc32
 
 import tokenizers
 
+from embedder.core.fast_tokenizers.table_file import HEADER, MAGIC, SECTION, VERSION
 from model_compiler.tokenizer.coverage import NotCoveredError
 
-__all__ = ["added_token_sections", "id_slots", "prefix_bits", "text_sections"]
+__all__ = [
+    "CHARACTERS",
+    "PAGE",
+    "SURROGATES",
+    "added_token_sections",
+    "character_pages",
+    "deduplicated",
+    "id_slots",
+    "prefix_bits",
+    "table_file",
+    "text_sections",
+]
+
+#: Sections begin at multiples of this.
+_ALIGNMENT = 64
+#: Characters of a page, all code points, and those of them that are no characters.
+PAGE = 256
+CHARACTERS = 0x110000
+SURROGATES = range(0xD800, 0xE000)
+
+
+def table_file(sections: Mapping[str, bytes]) -> bytes:
+    """Return the bytes of a fast tokenizer's file with these sections, in their order.
+
+    Args:
+        sections: Their contents by name (at most 16 ASCII characters), numbers little-endian.
+    """
+    entries = b""
+    body = bytearray()
+    start = _aligned(HEADER.size + len(sections) * SECTION.size)
+    for name, content in sections.items():
+        body += bytes(_aligned(len(body)) - len(body))
+        encoded = name.encode("ascii")
+        if len(encoded) > 16:
+            raise ValueError(f"A section's name has at most 16 characters; {name!r} has more.")
+        entries += SECTION.pack(encoded, start + len(body), len(content))
+        body += content
+    header = HEADER.pack(MAGIC, VERSION, len(sections), start + len(body)) + entries
+    return header + bytes(start - len(header)) + bytes(body)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
 
 #: An id, plus 1, has 20 bits in a slot.
 _MOST_IDS = (1 << 20) - 1
@@ -102,3 +146,17 @@ def added_token_sections(
         f"{name}.strips": bytes(strips for _, _, strips in listed),
         f"{name}.groups": groups.tobytes(),
     }
+
+
+def character_pages() -> Iterator[tuple[int, str]]:
+    """Yield all characters, 256 code points at a time, with the first code point."""
+    for start in range(0, CHARACTERS, PAGE):
+        if start not in SURROGATES:
+            yield start, "".join(map(chr, range(start, start + PAGE)))
+
+
+def deduplicated(pages: Iterable[bytes]) -> tuple[bytes, bytes]:
+    """Return the number of each page, and the different pages one after the other."""
+    numbers: dict[bytes, int] = {}
+    order = array("H", (numbers.setdefault(page, len(numbers)) for page in pages))
+    return order.tobytes(), b"".join(numbers)

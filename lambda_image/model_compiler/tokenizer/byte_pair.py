@@ -1,4 +1,4 @@
-"""Tables for byte pair encoding: the first id of each character, and the merges by their halves."""
+"""Byte pair encoding as Gemma has it: what is covered, ids of characters, and merges."""
 
 from array import array
 from collections.abc import Collection, Mapping, Sequence
@@ -6,62 +6,98 @@ from itertools import accumulate
 
 import tokenizers
 
-from model_compiler.tokenizer.coverage import NotCoveredError
-from model_compiler.tokenizer.string_tables import id_slots
+from model_compiler.tokenizer.coverage import (
+    Json,
+    NotCoveredError,
+    check_vocabulary,
+    not_covered,
+    only_keys,
+)
+from model_compiler.tokenizer.table_file import CHARACTERS, PAGE, deduplicated, id_slots
 
-__all__ = ["byte_pair_sections", "merge_sections"]
+__all__ = ["BPE_OPTIONS", "byte_pair_sections", "check_byte_pair_encoding", "merge_sections"]
 
-_PAGE = 256
-_CHARACTERS = 0x110000
+#: Falsy values are all read as None. `fuse_unk` is about unknown tokens: with a token for each byte
+#: there are none.
+BPE_OPTIONS: Mapping[str, tuple[object, ...]] = {
+    "dropout": (None,),
+    "continuing_subword_prefix": (None,),
+    "end_of_word_suffix": (None,),
+    "fuse_unk": (None, True),
+    "byte_fallback": (True,),
+    "ignore_merges": (None,),
+}
 #: Ranks and ids have 20 bits each in a packed merge.
 _MOST = 1 << 20
 _SPACE = "▁"
 
 
-def byte_pair_sections(
-    model: tokenizers.models.BPE,
-    vocabulary: Mapping[str, int],
-    merges: Sequence[str | Sequence[str]],
-) -> dict[str, bytes]:
+def check_byte_pair_encoding(document: Json) -> None:
+    """Check that the fast BPE covers the normalizer, pre-tokenizer and model (Gemma's are meant).
+
+    Raises:
+        NotCoveredError: If it does not.
+    """
+    replace_spaces = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+    if document.get("normalizer") != replace_spaces:
+        not_covered("normalizer", (document.get("normalizer") or {}).get("type"))
+    # The normalizer has removed all spaces, so the pre-tokenizer has nothing to split.
+    split = {"type": "Split", "pattern": {"String": " "}, "invert": False}
+    pre_tokenizer = dict(document.get("pre_tokenizer") or split)
+    pre_tokenizer.pop("behavior", None)
+    if pre_tokenizer != split:
+        not_covered("pre_tokenizer", pre_tokenizer.get("type"))
+    model = document["model"]
+    only_keys(
+        model,
+        {"type", "vocab", "merges", "unk_token", *BPE_OPTIONS},
+        "the model",
+    )
+    for option, covered in BPE_OPTIONS.items():
+        if (model.get(option) or None) not in covered:
+            not_covered(f"the model's {option}", model.get(option))
+    if any(f"<0x{byte:02X}>" not in model["vocab"] for byte in range(256)):
+        not_covered("byte_fallback without", "a token for each byte")
+    check_vocabulary(model["vocab"])
+
+
+def byte_pair_sections(document: Json, model: tokenizers.models.BPE) -> dict[str, bytes]:
     """Return the sections that only a BPE file has, as `fast_tokenizers.bpe` reads them.
 
     Args:
+        document: The `tokenizer.json`, which `check_byte_pair_encoding` has accepted.
         model: The library's, which is asked what each token's own text becomes.
-        vocabulary: Ids by text.
-        merges: Pairs of texts, best first.
 
     Raises:
         NotCoveredError: If the numbers are too large, or merges touch bytes.
     """
+    vocabulary = document["model"]["vocab"]
     bytes_ids = [vocabulary[f"<0x{byte:02X}>"] for byte in range(256)]
     pages, ids_of_characters = _characters(vocabulary)
+    merges = _ranked_pairs(document["model"]["merges"])
     return {
         "byte_ids": array("I", bytes_ids).tobytes(),
         "char_pages": pages,
         "char_ids": ids_of_characters,
-        **merge_sections(model, vocabulary, merges, apart=bytes_ids),
-        "glued": "".join(sorted(_glued(_ranked_pairs(merges)))).encode(),
+        **merge_sections(document, model, apart=bytes_ids),
+        "glued": "".join(sorted(_glued(merges))).encode(),
     }
 
 
 def merge_sections(
-    model: tokenizers.models.BPE,
-    vocabulary: Mapping[str, int],
-    merges: Sequence[str | Sequence[str]],
-    *,
-    apart: Collection[int] = (),
+    document: Json, model: tokenizers.models.BPE, *, apart: Collection[int] = ()
 ) -> dict[str, bytes]:
     """Return the merges, as the embedder's `merges` reads them, and the look-up of whole tokens.
 
     Args:
+        document: The `tokenizer.json`.
         model: The library's, which is asked what each token's own text becomes.
-        vocabulary: Ids by text.
-        merges: Pairs of texts, best first.
         apart: Ids that no merge may touch.
 
     Raises:
         NotCoveredError: If the numbers are too large, or a merge touches an id of `apart`.
     """
+    vocabulary, merges = document["model"]["vocab"], document["model"]["merges"]
     size = 1 + max(vocabulary.values())
     if size > _MOST or len(merges) > _MOST:
         raise NotCoveredError("the fast tokenizers do not cover a vocabulary or merges over 2^20")
@@ -109,9 +145,7 @@ def _glued(pairs: Mapping[tuple[str, str], int]) -> set[str]:
 def _characters(vocabulary: Mapping[str, int]) -> tuple[bytes, bytes]:
     """Return the pages and the ids, plus 1, of all characters; 0 if a character has no token."""
     ids = {ord(token): token_id + 1 for token, token_id in vocabulary.items() if len(token) == 1}
-    numbers: dict[bytes, int] = {}
-    pages = array("H")
-    for start in range(0, _CHARACTERS, _PAGE):
-        page = array("I", [ids.get(code, 0) for code in range(start, start + _PAGE)]).tobytes()
-        pages.append(numbers.setdefault(page, len(numbers)))
-    return pages.tobytes(), b"".join(numbers)
+    return deduplicated(
+        array("I", [ids.get(code, 0) for code in range(start, start + PAGE)]).tobytes()
+        for start in range(0, CHARACTERS, PAGE)
+    )

@@ -3,11 +3,18 @@
 Such a folder has `model.onnx`, or `onnx/model.onnx` and quantized versions, as the common exporters
 write them, with the model's `config.json` and `tokenizer.json`. If the graph ends in the last
 hidden state, the folder's pooling and Dense modules are appended.
+
+The precision of each of several exports is in its name, as optimum and sentence-transformers
+(https://sbert.net/docs/sentence_transformer/usage/efficiency.html) and repositories for
+transformers.js (https://huggingface.co/docs/transformers.js/guides/dtypes) have it.
 """
 
 import os
-from dataclasses import replace
-from pathlib import Path
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
 
 import onnx
 from google.protobuf.message import DecodeError
@@ -16,10 +23,8 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile, require_file
 from model_compiler.graph import architectures
-from model_compiler.graph.onnx_edit import foreign_operators
 from model_compiler.graph.quantization import Precision
 from model_compiler.model.compiled import CompiledModel
-from model_compiler.model.export_names import Choice, Kind, choose
 from model_compiler.model.folder import (
     encoder_folder_of,
     is_normalized,
@@ -29,11 +34,101 @@ from model_compiler.model.folder import (
     read_model_folder,
     read_prompts,
 )
-from model_compiler.model.onnx_import import ImportedModel
-from model_compiler.model.static_folder import is_static
+from model_compiler.model.onnx_import import ImportedModel, foreign_operators
+from model_compiler.model.static import is_static
 from model_compiler.tokenizer.file import read_tokenizer
 
-__all__ = ["find_export", "find_weights", "read_export", "read_weights", "why_not_compiled"]
+__all__ = [
+    "Choice",
+    "Kind",
+    "choose",
+    "find_export",
+    "find_weights",
+    "read_export",
+    "read_weights",
+    "why_not_compiled",
+]
+
+
+class Kind(StrEnum):
+    """The precision of an export."""
+
+    FULL = "full precision"
+    HALF = "half precision"
+    EIGHT = "8 bits"
+    FOUR = "4 bits"
+
+
+#: Suffixes of `model` in a file's name, in order of preference. O1 to O3 are optimum's levels of
+#: optimization; O4 also converts to float16. The image runs on ARM64, so its quantization is first.
+NAMES = {
+    Kind.FULL: ("", "_optimized", "_O1", "_O2", "_O3"),
+    Kind.HALF: ("_fp16", "_float16", "_O4"),
+    Kind.EIGHT: (
+        "_qint8_arm64",
+        "_quantized",
+        "_int8",
+        "_uint8",
+        "_qint8",
+        "_qint8_.+",
+        "_quint8",
+        "_quint8_.+",
+    ),
+    Kind.FOUR: ("_q4", "_q4f16", "_bnb4", "_int4", "_uint4"),
+}
+#: Folders in which exports are looked for.
+FOLDERS = ("onnx", ".")
+
+#: The order of preference of the kinds, by the requested precision.
+ORDERS = {
+    None: (Kind.FULL, Kind.HALF, Kind.EIGHT, Kind.FOUR),
+    Precision.INT8: (Kind.EIGHT, Kind.FULL, Kind.HALF, Kind.FOUR),
+    Precision.FP32: (Kind.FULL, Kind.HALF),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An export, by its path in the model's folder."""
+
+    name: str
+    kind: Kind
+    #: The full-precision export to compare with; None for a full-precision export or without one.
+    reference: str | None
+
+
+def choose(files: Collection[str], precision: Precision | None) -> Choice | None:
+    """Select an export among the files of a model's folder; None if there are no exports.
+
+    Args:
+        files: Paths in the folder, with slashes.
+        precision: The requested precision; None to prefer full precision.
+
+    Raises:
+        SourceError: If none has the requested precision.
+    """
+    found = {kind: name for kind in Kind if (name := _first(files, kind))}
+    if not found:
+        return None
+    for kind in ORDERS[precision]:
+        if kind in found:
+            reference = None if kind is Kind.FULL else found.get(Kind.FULL)
+            return Choice(found[kind], kind, reference)
+    raise SourceError(
+        f"The model's ready exports are quantized ({', '.join(found.values())}), and fp32 was "
+        "requested. Request int8, or no precision, to use one of them."
+    )
+
+
+def _first(files: Collection[str], kind: Kind) -> str | None:
+    for pattern in NAMES[kind]:
+        for folder in FOLDERS:
+            for name in sorted(files):
+                path = PurePosixPath(name)
+                if str(path.parent) == folder and re.fullmatch(rf"model{pattern}\.onnx", path.name):
+                    return name
+    return None
+
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
 #: Names of outputs that are embeddings, last hidden states, or BERT's own pooling.

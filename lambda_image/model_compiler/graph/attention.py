@@ -1,22 +1,95 @@
-"""Attention within a window, at a cost that is linear in the length of the text.
+"""Attention of each token to all tokens of its text, or to those within a window.
 
-A long text is split into blocks of queries. Each block attends to one stretch of keys, which
-contains its window and nothing else: in a text of 2,048 tokens with a window of 256 to each side, a
-query attends to 640 keys. A short text is one block whose stretch is the whole text, so the same
-nodes process both and the graph needs no branch.
+Queries, keys and values are float32 [batch, tokens, width] with heads beside each other in `width`.
 
-The blocks have equal sizes, so a long text is padded by fewer tokens than it has blocks.
+Within a window, the cost is linear in the length of the text. A long text is split into blocks of
+queries. Each block attends to one stretch of keys, which contains its window and nothing else: in a
+text of 2,048 tokens with a window of 256 to each side, a query attends to 640 keys. A short text is
+one block whose stretch is the whole text, so the same nodes process both and the graph needs no
+branch. The blocks have equal sizes, so a long text is padded by fewer tokens than it has blocks.
 """
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Self
 
 import numpy as np
 from onnx import TensorProto
 
 from model_compiler.graph.builder import GraphBuilder
 
-__all__ = ["BLOCK", "MASKED", "Blocks", "split_into_block_texts", "split_into_blocks"]
+__all__ = [
+    "BLOCK",
+    "LOWEST",
+    "Blocks",
+    "FullAttention",
+    "HeadAttention",
+    "split_into_block_texts",
+    "split_into_blocks",
+]
+
+#: Added to the scores of masked tokens, as in transformers (the lowest float32).
+LOWEST = float(np.finfo(np.float32).min)
+
+
+@dataclass(frozen=True, slots=True)
+class FullAttention:
+    """Attention of a graph.
+
+    ONNX Runtime's kernel computes the scores piece by piece, without a matrix of them all, only if
+    it gets no mask. So the mask is one more column of each head: 1 in the query, and the bias of a
+    key in the key. From about 1,000 tokens on this is also faster.
+    """
+
+    builder: GraphBuilder
+    heads: int
+    head_size: int
+    #: The name of the shape int64 [batch, tokens, heads, head_size].
+    heads_shape: str
+    #: The names of the columns of queries and of keys, float32 [batch, tokens, heads, 1].
+    ones: str
+    bias: str
+
+    @classmethod
+    def with_mask(cls, builder: GraphBuilder, *, heads: int, head_size: int) -> Self:
+        """Return the attention of a graph with the input `attention_mask`.
+
+        Args:
+            builder: The graph.
+            heads: The number of heads.
+            head_size: Width of a head.
+        """
+        op, shape = builder.op, builder.op.Shape("attention_mask")
+        heads_shape = op.Concat(shape, builder.constant((heads, head_size), np.int64), axis=0)
+        column = op.Concat(shape, builder.constant((heads, 1), np.int64), axis=0)
+        mask = op.Cast("attention_mask", to=TensorProto.FLOAT)
+        padding = op.Sub(builder.constant(1, np.float32), mask)
+        bias = op.Mul(padding, builder.constant(LOWEST, np.float32))
+        return cls(
+            builder,
+            heads,
+            head_size,
+            heads_shape,
+            ones=op.Expand(builder.constant(1, np.float32), column),
+            bias=op.Expand(op.Unsqueeze(bias, builder.constant((2, 3), np.int64)), column),
+        )
+
+    def add(self, query: str, key: str, value: str) -> str:
+        """Attend, from and to float32 [batch, tokens, width] with heads beside each other."""
+        return self.builder.microsoft.MultiHeadAttention(
+            self._with_column(query, self.ones),
+            # The kernel multiplies the bias by the scale, which leaves it far below any score.
+            self._with_column(key, self.bias),
+            value,
+            num_heads=self.heads,
+            scale=self.head_size**-0.5,
+        )
+
+    def _with_column(self, value: str, column: str) -> str:
+        op = self.builder.op
+        wider = op.Concat(op.Reshape(value, self.heads_shape), column, axis=-1)
+        return op.Reshape(wider, self.builder.constant((0, 0, -1), np.int64))
+
 
 #: Queries per block. Larger blocks include more keys outside the window, smaller ones copy the keys
 #: more often. Of 64 to 256, 128 was the fastest from 768 to 2,048 tokens.
@@ -201,3 +274,61 @@ def _range(builder: GraphBuilder, count: str) -> str:
 
 def _int64(builder: GraphBuilder, *values: int) -> str:
     return builder.constant(values, np.int64)
+
+
+class HeadAttention:
+    """Adds attention to a graph.
+
+    Args:
+        builder: The graph.
+        blocks: How its texts are split.
+        heads: The number of heads.
+        head_size: Width of a head.
+    """
+
+    def __init__(
+        self, builder: GraphBuilder, blocks: Blocks, *, heads: int, head_size: int
+    ) -> None:
+        self._builder = builder
+        self._blocks = blocks
+        self._heads = heads
+        self._scale = head_size**-0.5
+        op, width = builder.op, self._int64(heads * head_size)
+        tokens = op.Concat(blocks.batch, blocks.padded, axis=0)
+        self._tokens_shape = op.Concat(tokens, width, axis=0)
+        heads_shape = op.Concat(tokens, self._int64(heads, head_size), axis=0)
+        self._stretches_shape = op.Concat(self._int64(-1), blocks.stretch, width, axis=0)
+        column = op.Concat(tokens, self._int64(heads, 1), axis=0)
+        self._full = FullAttention(
+            builder,
+            heads,
+            head_size,
+            heads_shape,
+            ones=op.Expand(builder.constant(1, np.float32), column),
+            bias=op.Expand(op.Unsqueeze(blocks.key_bias, self._int64(2, 3)), column),
+        )
+
+    def within_window(self, query: str, key: str, value: str) -> str:
+        """Attend to the tokens within the window; the blocks are texts of their own."""
+        op, blocks = self._builder.op, self._blocks
+        stretches = (
+            op.Reshape(op.Gather(part, blocks.keys, axis=1), self._stretches_shape)
+            for part in (key, value)
+        )
+        mixed = self._builder.microsoft.MultiHeadAttention(
+            op.Reshape(query, blocks.queries_shape),
+            *stretches,
+            "",
+            "",
+            blocks.bias,
+            num_heads=self._heads,
+            scale=self._scale,
+        )
+        return op.Reshape(mixed, self._tokens_shape)
+
+    def to_all(self, query: str, key: str, value: str) -> str:
+        """Attend to all tokens of a text."""
+        return self._full.add(query, key, value)
+
+    def _int64(self, *values: int) -> str:
+        return self._builder.constant(values, np.int64)

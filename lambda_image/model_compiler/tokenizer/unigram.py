@@ -1,0 +1,296 @@
+"""Unigram: which steps lead from a text to its pieces, and the tables for them.
+
+The forms are those that transformers writes for SentencePiece models (`convert_slow_tokenizer.py`
+and the tokenizers of XLM-RoBERTa, T5 and others, of versions 4 and 5).
+"""
+
+import base64
+import binascii
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import orjson
+import tokenizers
+
+from embedder.core.fast_tokenizers.added_tokens import WHITE_SPACE
+from embedder.core.fast_tokenizers.character_map import KINDS
+from embedder.core.fast_tokenizers.characters import REORDERED
+from embedder.core.fast_tokenizers.unigram_text import ALWAYS, FIRST, NEVER, SPACE, Options
+from model_compiler.tokenizer.character_map import character_kinds, read_charsmap
+from model_compiler.tokenizer.coverage import Json, not_covered, only_keys
+from model_compiler.tokenizer.table_file import CHARACTERS, PAGE, SURROGATES, deduplicated
+from model_compiler.tokenizer.wordpiece import paged
+
+__all__ = ["check_unigram", "unigram_sections"]
+
+#: The sum of all scores of any text is a number, and never infinite.
+_LARGEST_SCORE = 1e30
+
+
+@dataclass(slots=True)
+class Steps:
+    """The steps before the model, in their order; a step that is missing has its default."""
+
+    #: A precompiled character map.
+    charsmap: bytes | None = None
+    strip_left: bool = False
+    strip_right: bool = False
+    #: What replaces two spaces or more: nothing, one space (1), or one `▁` (2).
+    collapse: int = 0
+    #: Whether the normalizer writes spaces as `▁`.
+    replace: bool = False
+    #: Whether the text is split at white space, before the step below.
+    words: bool = False
+    #: Whether a pre-tokenizer writes spaces as `▁` and splits before each.
+    metaspace: bool = False
+    split: bool = False
+    prefix: int = NEVER
+
+
+def check_unigram(document: Json) -> Steps:
+    """Check that the fast Unigram covers the normalizer, pre-tokenizer and model.
+
+    Raises:
+        NotCoveredError: If it does not.
+    """
+    steps = Steps()
+    _read_normalizer(document.get("normalizer"), steps)
+    _read_pre_tokenizer(document.get("pre_tokenizer"), steps)
+    if steps.prefix == FIRST and (steps.words or steps.strip_left):
+        # A `▁` would depend on which character the first one that is left comes from.
+        not_covered("prepend_scheme first after", "WhitespaceSplit or Strip on the left")
+    model = document["model"]
+    only_keys(model, {"type", "vocab", "unk_id", "byte_fallback"}, "the model")
+    if model.get("unk_id") is None:
+        not_covered("a model without", "unk_id")
+    texts = [text for text, _ in model["vocab"]]
+    if "" in texts:
+        not_covered("a vocabulary with", "an empty token")
+    if not all(abs(score) < _LARGEST_SCORE for _, score in model["vocab"]):
+        not_covered("a score that is not below", _LARGEST_SCORE)
+    if model.get("byte_fallback") and any(f"<0x{byte:02X}>" not in texts for byte in range(256)):
+        not_covered("byte_fallback without", "a token for each byte")
+    return steps
+
+
+def _parts(part: Json | None, name: str) -> list[Json]:
+    """Return the parts of a sequence, or the only one."""
+    if part is None:
+        return []
+    if part.get("type") != "Sequence":
+        return [part]
+    only_keys(part, {"type", name}, "a sequence")
+    return list(part[name])
+
+
+def _read_normalizer(normalizer: Json | None, steps: Steps) -> None:
+    last = 0
+    for part in _parts(normalizer, "normalizers"):
+        kind = part.get("type")
+        if kind == "Precompiled":
+            only_keys(part, {"type", "precompiled_charsmap"}, "the normalizer")
+            steps.charsmap = _bytes(part["precompiled_charsmap"])
+            place = 1
+        elif kind == "Strip":
+            only_keys(part, {"type", "strip_left", "strip_right"}, "the normalizer")
+            steps.strip_left, steps.strip_right = part["strip_left"], part["strip_right"]
+            place = 2
+        elif kind == "Replace" and (part["pattern"], part["content"]) in _COLLAPSES:
+            only_keys(part, {"type", "pattern", "content"}, "the normalizer")
+            steps.collapse = 1 + _COLLAPSES.index((part["pattern"], part["content"]))
+            place = 3
+        elif kind == "Replace" and (part["pattern"], part["content"]) == _SPACES:
+            only_keys(part, {"type", "pattern", "content"}, "the normalizer")
+            steps.replace = True
+            place = 4
+        else:
+            not_covered("normalizer", kind)
+        if place <= last:
+            not_covered("this order of normalizers:", kind)
+        last = place
+
+
+#: The patterns and contents of `Replace` that are known.
+_COLLAPSES = [({"Regex": " {2,}"}, " "), ({"Regex": " {2,}"}, SPACE)]
+_SPACES = ({"String": " "}, SPACE)
+
+
+def _read_pre_tokenizer(pre_tokenizer: Json | None, steps: Steps) -> None:
+    parts = _parts(pre_tokenizer, "pretokenizers")
+    if len(parts) == 2 and parts[0] == {"type": "WhitespaceSplit"}:
+        steps.words = True
+        del parts[0]
+    if not parts:
+        return
+    part = parts[0]
+    if len(parts) > 1 or part.get("type") != "Metaspace":
+        not_covered("pre_tokenizer", ", ".join(str(each.get("type")) for each in parts))
+    only_keys(
+        part,
+        {"type", "replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"},
+        "the pre_tokenizer",
+    )
+    if part["replacement"] != SPACE:
+        not_covered("a pre_tokenizer with the replacement", part["replacement"])
+    steps.metaspace = True
+    # The defaults are the library's, for files of older versions.
+    steps.split = part.get("split") is not False
+    scheme = "never" if part.get("add_prefix_space") is False else part.get("prepend_scheme")
+    steps.prefix = {"never": NEVER, "first": FIRST, "always": ALWAYS}[scheme or "always"]
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        not_covered("this character map:", error)
+
+
+#: What the library subtracts from the lowest score for an unknown character.
+_UNKNOWN_PENALTY = 10.0
+_WHOLE = 1 << 31
+_KEY = 128
+_REPLACEMENT = "\ufffd"
+#: Letters and syllables of Hangul, the only clusters that the embedder's pattern leaves out.
+_HANGUL = (
+    range(0x1100, 0x1200),
+    range(0xA960, 0xA980),
+    range(0xAC00, 0xD7A4),
+    range(0xD7B0, 0xD800),
+)
+#: What joins the cluster before it.
+_MARKS = "elusz"
+
+
+def unigram_sections(document: Json, library: tokenizers.models.Unigram) -> dict[str, bytes]:
+    """Return the sections that only a Unigram file has, as `fast_tokenizers.unigram` reads them.
+
+    Args:
+        document: The `tokenizer.json`.
+        library: The library's model, which is asked what each token's own text becomes.
+
+    Raises:
+        NotCoveredError: If the steps are not covered, or the character map has keys that the tables
+            cannot say.
+    """
+    model, steps = document["model"], check_unigram(document)
+    texts = [text for text, _ in model["vocab"]]
+    # The library's JSON reader does not round to the nearest number, and the last bit decides ties.
+    scores = [score for _, score in orjson.loads(library.__getstate__())["vocab"]]
+    replaced = read_charsmap(steps.charsmap) if steps.charsmap else {}
+    fallback = bool(model.get("byte_fallback"))
+    options = Options(
+        unknown=model["unk_id"],
+        longest=max(map(len, texts)),
+        map=steps.charsmap is not None,
+        strip_left=steps.strip_left,
+        strip_right=steps.strip_right,
+        collapse=steps.collapse,
+        replace=steps.replace,
+        words=steps.words,
+        metaspace=steps.metaspace,
+        split=steps.split,
+        prefix=steps.prefix,
+        bytes=fallback,
+    )
+    sections = {
+        "options": array("I", map(int, options)).tobytes(),
+        "scores": array("d", [*scores, min(scores) - _UNKNOWN_PENALTY]).tobytes(),
+        **_trie_sections(texts, library),
+        "odd_spaces": _odd_spaces(steps, replaced).encode(),
+    }
+    if fallback:
+        ids = {text: token_id for token_id, text in enumerate(texts)}
+        byte_ids = [ids[f"<0x{byte:02X}>"] for byte in range(256)]
+        sections["byte_ids"] = array("I", byte_ids).tobytes()
+    if steps.charsmap is not None:
+        sections |= _map_sections(replaced)
+    return sections
+
+
+def _trie_sections(texts: Sequence[str], library: tokenizers.models.Unigram) -> dict[str, bytes]:
+    """Return the trie, one depth after another: a node's children are next to each other."""
+    ids = {text: token_id for token_id, text in enumerate(texts)}
+    listed = sorted(texts)
+    letters, starts, tokens = array("I", [0]), array("I"), array("I")
+    nodes = [(0, len(listed))]  # The tokens that begin with the node's text.
+    depth = 0
+    while nodes:
+        following = []
+        for first, last in nodes:
+            token = 0
+            if depth and len(listed[first]) == depth:
+                token = ids[listed[first]] + 1
+                if [own.id for own in library.tokenize(listed[first])] == [token - 1]:
+                    token |= _WHOLE
+            tokens.append(token)
+            starts.append(len(letters))
+            below = range(first + bool(token), last)
+            for letter, group in groupby(below, lambda at: listed[at][depth]):  # noqa: B023
+                tokens_below = list(group)
+                letters.append(ord(letter))
+                following.append((tokens_below[0], tokens_below[-1] + 1))
+        nodes = following
+        depth += 1
+    starts.append(len(letters))
+    return {
+        "trie_letters": letters.tobytes(),
+        "trie_starts": starts.tobytes(),
+        "trie_tokens": tokens.tobytes(),
+    }
+
+
+def _odd_spaces(steps: Steps, replaced: Mapping[str, str]) -> str:
+    """Return the characters that `str.split()` splits at, and this tokenizer does not."""
+    spaces = WHITE_SPACE if steps.words else frozenset(" ")
+    become = {
+        character: replaced.get(character, character)
+        for character in map(chr, range(0x3001))
+        if character.isspace()
+    }
+    become["\r"] += replaced.get("\r\n", "")  # One cluster.
+    return "".join(
+        character for character, text in become.items() if not text or not spaces.issuperset(text)
+    )
+
+
+def _map_sections(replaced: Mapping[str, str]) -> dict[str, bytes]:
+    kinds = character_kinds()
+    texts = {key: text for key, text in replaced.items() if len(key) == 1}
+    composed = {key: text for key, text in replaced.items() if len(key) > 1 and key[0] not in texts}
+    for key in replaced:
+        if any(ord(key[0]) in block for block in _HANGUL):
+            not_covered("a character map with Hangul:", f"U+{ord(key[0]):04X}")
+    keys = set(texts)
+    # A lone surrogate is not a character; it becomes what U+FFFD becomes.
+    surrogate = texts.get(_REPLACEMENT, _REPLACEMENT)
+    texts |= dict.fromkeys(map(chr, SURROGATES), surrogate)
+    for character, kind in kinds.items():
+        if kind in _MARKS or kind == "p":
+            texts[character] = REORDERED + texts.get(character, character)
+    pages, codes, pool = paged(texts)
+    kind_pages, kinds_of_pages = _kind_pages(kinds, keys)
+    return {
+        "char_pages": pages,
+        "char_codes": codes,
+        "char_text": pool,
+        "kind_pages": kind_pages,
+        "kinds": kinds_of_pages,
+        "composed": "".join(f"{key}\0{text}\0" for key, text in sorted(composed.items())).encode(),
+    }
+
+
+def _kind_pages(kinds: Mapping[str, str], keys: set[str]) -> tuple[bytes, bytes]:
+    special = {ord(character) & -PAGE for character in (*kinds, *keys)}
+
+    def page_of(start: int) -> bytes:
+        if start not in special:
+            return bytes(PAGE)
+        return bytes(
+            KINDS.index(kinds.get(character, KINDS[0])) | (_KEY if character in keys else 0)
+            for character in map(chr, range(start, start + PAGE))
+        )
+
+    return deduplicated(map(page_of, range(0, CHARACTERS, PAGE)))
