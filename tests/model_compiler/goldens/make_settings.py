@@ -71,11 +71,11 @@ EVERYWHERE = ["auto_map", "position_embedding_type", "pruned_heads", "quantizati
 def main() -> None:
     """Write what this version of transformers does into the file."""
     path = HERE / "settings.json"
-    found = json.loads(path.read_text("utf-8")) if path.exists() else {"configs": {}}
+    found = json.loads(path.read_text("utf-8"))
     found["configs"][VERSION] = _configs()
     if HAS_TORCH:
         found["config changes"] = dict(_config_changes(found["configs"]))
-        found["folder changes"] = list(_folder_changes())
+        found["folder changes"] = list(_folder_changes(found["folder changes"]))
         found["tokenizers"] = _tokenizers()
         found["tokenizer changes"] = []
     cases = _tokenizer_changes(found["tokenizers"], found["tokenizer changes"])
@@ -151,106 +151,12 @@ def _compared(expected: Any, found: Any) -> str:
     return "same" if same else "other"
 
 
-#: Other files with a limit, for folders without `sentence_bert_config.json`.
-LIMITS = [
-    "sentence_roberta_config.json",
-    "sentence_distilbert_config.json",
-    "sentence_camembert_config.json",
-    "sentence_albert_config.json",
-    "sentence_xlm-roberta_config.json",
-    "sentence_xlnet_config.json",
-    "sentence_other_config.json",
-    "tokenizer_config.json",
-]
-#: Changes of the files of sentence-transformers, in a folder of its version 2.
-FOLDER_CHANGES: list[tuple[str, dict[str, Any]]] = [
-    *((name, {"max_seq_length": 5, "do_lower_case": False}) for name in LIMITS[:-1]),
-    *(
-        ("sentence_bert_config.json", {key: value})
-        for key, value in {
-            "max_seq_length": 5,
-            "do_lower_case": True,
-            "transformer_task": "fill-mask",
-            "modality_config": {
-                "text": {"method": "forward", "method_output_name": "pooler_output"}
-            },
-            "module_output_name": "sentence_embedding",
-            "processing_kwargs": {"text": {"max_length": 5, "truncation": True}},
-            "unpad_inputs": True,
-            "query_length": 5,
-            "document_length": 5,
-            "query_expansion": {"strategy": "fixed", "length": 9},
-            "model_kwargs": {"num_hidden_layers": 1},
-            "model_args": {"num_hidden_layers": 1},
-            "config_kwargs": {"num_hidden_layers": 1},
-            "config_args": {"hidden_act": "relu"},
-            "processor_kwargs": {"model_max_length": 5},
-            "tokenizer_args": {"model_max_length": 5},
-            "tokenizer_name_or_path": "/nowhere",
-            "backend": "onnx",
-        }.items()
-    ),
-    *(
-        ("1_Pooling/config.json", {key: value})
-        for key, value in {
-            "word_embedding_dimension": 64,
-            "embedding_dimension": 64,
-            "pooling_mode": "cls",
-            "pooling_mode_cls_token": True,
-            "pooling_mode_max_tokens": True,
-            "pooling_mode_mean_tokens": False,
-            "pooling_mode_mean_sqrt_len_tokens": True,
-            "pooling_mode_weightedmean_tokens": True,
-            "pooling_mode_lasttoken": True,
-            "include_prompt": False,
-            "sparkle": 1,
-        }.items()
-    ),
-    *(
-        ("2_Dense/config.json", {key: value})
-        for key, value in {
-            "in_features": 33,
-            "out_features": 15,
-            "bias": False,
-            "activation_function": "torch.nn.modules.activation.ReLU",
-            "module_input_name": "token_embeddings",
-            "module_output_name": "other",
-            "use_residual": True,
-            "sparkle": 1,
-        }.items()
-    ),
-    ("3_Normalize/config.json", {"module_input_name": "token_embeddings"}),
-    ("3_Normalize/config.json", {"module_output_name": "other"}),
-    *(
-        ("config_sentence_transformers.json", {key: value})
-        for key, value in {
-            "prompts": {"query": "the date "},
-            "default_prompt_name": "query",
-            "similarity_fn_name": "dot",
-            "truncate_dim": 8,
-            "model_type": "SparseEncoder",
-            "__version__": {"sentence_transformers": "5.0.0"},
-            "requirements": {},
-            "sparkle": 1,
-        }.items()
-    ),
-    (
-        "config_sentence_transformers.json",
-        {"prompts": {"query": "the date "}, "default_prompt_name": "query"},
-    ),
-    ("modules.json", {"0.idx": 7}),
-    ("modules.json", {"0.sparkle": 7}),
-    ("modules.json", {"2.name": "1"}),
-    ("modules.json", {"3.type": "sentence_transformers.models.LayerNorm"}),
-    ("modules.json", {"1.kwargs": ["task"]}),
-    ("adapter_config.json", {"peft_type": "LORA", "base_model_name_or_path": None}),
-    ("tokenizer_config.json", {"model_max_length": 5}),
-]
+def _folder_changes(known: list[list[Any]]) -> Iterator[list[Any]]:
+    """Yield the cases of a folder of sentence-transformers 2: dropped files, file, change, outcome.
 
-
-def _folder_changes() -> Iterator[list[Any]]:
-    for file, change in FOLDER_CHANGES:
-        dropped = ["sentence_bert_config.json"] if file in LIMITS else []
+    To try another change, add it to `settings.json` without an outcome.
+    """
+    for dropped, file, change, *_ in known:
         with tempfile.TemporaryDirectory() as temporary:
             folder = write_with_dense(Path(temporary) / "model")
             for name in dropped:
@@ -370,170 +276,11 @@ def _tokenizers() -> dict[str, Any]:
     return found
 
 
-#: Values to try for a key of `tokenizer_config.json`; for others, True, False and "left".
-TOKENIZER_VALUES: dict[str, list[Any]] = {
-    **{
-        f"{name}_token": ["hello", "w", None, {"content": "hello", "lstrip": True}]
-        for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask", "image")
-    },
-    "additional_special_tokens": [["hello"], ["d"], []],
-    "extra_special_tokens": [["hello"], {"image_token": "hello"}, {}],
-    "added_tokens_decoder": [{}],
-    "auto_map": [{"AutoTokenizer": [None, "code.Tokenizer"]}],
-    "init_inputs": [["hello"], []],
-    "tokenizer_class": [
-        DROPPED,
-        "BertTokenizer",
-        "BertTokenizerFast",
-        "PreTrainedTokenizerFast",
-        "ElectraTokenizer",
-        "OtherTokenizer",
-    ],
-    "model_max_length": [5],
-    "max_len": [5],
-    "chat_template": ["{{ messages }}"],
-    "model_input_names": [["input_ids"]],
-    "never_split": [["hello"]],
-    "errors": ["ignore"],
-    "name_or_path": ["elsewhere"],
-    "sp_model_kwargs": [{"enable_sampling": True}, {}],
-}
-#: Keys of published files. Some are arguments of older versions, or of classes in Python alone.
-PUBLISHED_KEYS = [
-    "add_bos_token",
-    "add_eos_token",
-    "add_prefix_space",
-    "backend",
-    "clean_up_tokenization_spaces",
-    "do_basic_tokenize",
-    "do_lower_case",
-    "full_tokenizer_file",
-    "is_local",
-    "keep_accents",
-    "legacy",
-    "local_files_only",
-    "max_length",
-    "never_split",
-    "pad_to_multiple_of",
-    "pad_token_type_id",
-    "padding_side",
-    "processor_class",
-    "remove_space",
-    "sp_model_kwargs",
-    "spaces_between_special_tokens",
-    "special_tokens_map_file",
-    "split_by_punct",
-    "split_special_tokens",
-    "stride",
-    "strip_accents",
-    "tokenize_chinese_chars",
-    "tokenizer_file",
-    "transformers_version",
-    "trim_offsets",
-    "truncation_side",
-    "truncation_strategy",
-    "use_default_system_prompt",
-    "use_fast",
-    "wordpieces_prefix",
-]
-TOKEN = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": True}
-#: Changes of `tokenizer.json` and of the files beside it; those that a class cannot have fail.
-TOKENIZER_CHANGES: list[tuple[str, dict[str, Any]]] = [
-    *(
-        ("tokenizer.json", change)
-        for change in (
-            {"normalizer.lowercase": False},
-            {"normalizer.strip_accents": False},
-            {"normalizer.strip_accents": True},
-            {"normalizer.clean_text": False},
-            {"normalizer.handle_chinese_chars": False},
-            {"normalizer": None},
-            {"normalizer": {"type": "Lowercase"}},
-            {"normalizer": {"type": "NFKC"}},
-            {"pre_tokenizer": None},
-            {"pre_tokenizer": {"type": "Whitespace"}},
-            {"pre_tokenizer.add_prefix_space": True},
-            {"pre_tokenizer.use_regex": False},
-            {"pre_tokenizer.pretokenizers.1.add_prefix_space": True},
-            {"pre_tokenizer.pretokenizers.1.prepend_scheme": "never"},
-            {"pre_tokenizer.pretokenizers.1.prepend_scheme": "first"},
-            {"pre_tokenizer.pretokenizers.1.split": False},
-            {"pre_tokenizer.pretokenizers.1.replacement": "_"},
-            {"pre_tokenizer.pretokenizers.0.pattern": {"Regex": "l+"}},
-            {"pre_tokenizer.pretokenizers.0.behavior": "Removed"},
-            {"pre_tokenizer.behavior": "Removed"},
-            {"pre_tokenizer.pattern": {"String": "l"}},
-            {"model.max_input_chars_per_word": 200},
-            {"model.continuing_subword_prefix": "#"},
-            {"model.unk_token": "a"},
-            {"model.unk_id": 4},
-            {"model.byte_fallback": True},
-            {"model.byte_fallback": False},
-            {"model.fuse_unk": False},
-            {"model.fuse_unk": True},
-            {"model.ignore_merges": True},
-            {"model.end_of_word_suffix": "o"},
-            {"post_processor": None},
-            {"post_processor.single": [{"Sequence": {"id": "A", "type_id": 0}}]},
-            {"post_processor": {"type": "BertProcessing", "cls": ["a", 6], "sep": ["b", 7]}},
-            {"post_processor.cls": ["a", 6]},
-            {
-                "truncation": {
-                    "direction": "Left",
-                    "max_length": 9,
-                    "strategy": "LongestFirst",
-                    "stride": 0,
-                }
-            },
-            {
-                "truncation": {
-                    "direction": "Right",
-                    "max_length": 9,
-                    "strategy": "LongestFirst",
-                    "stride": 0,
-                }
-            },
-            {
-                "padding": {
-                    "strategy": {"Fixed": 4},
-                    "direction": "Left",
-                    "pad_to_multiple_of": 8,
-                    "pad_id": 1,
-                    "pad_type_id": 0,
-                    "pad_token": "hello",
-                }
-            },
-            {"added_tokens.0.content": "w"},
-            {"added_tokens.2.lstrip": True},
-            {"added_tokens.2.normalized": True},
-            {"added_tokens.2.special": False},
-            {"+added_tokens": {"id": 7, "content": "c", "special": False, **TOKEN}},
-            {"+added_tokens": {"id": 7, "content": "c", "special": True, **TOKEN}},
-        )
-    ),
-    *(
-        ("special_tokens_map.json", change)
-        for change in (
-            {"cls_token": "hello"},
-            {"additional_special_tokens": ["hello"]},
-            {"do_lower_case": False},
-        )
-    ),
-    ("added_tokens.json", {"hello": 5}),
-    ("added_tokens.json", {"entirely new": 999}),
-    ("config.json", {"tokenizer_class": "PreTrainedTokenizerFast"}),
-    *(
-        ("tokenizer_config.json", {"added_tokens_decoder": {number: token}})
-        for number, token in {
-            "0": {"content": "[PAD]", **TOKEN, "special": True},
-            "5": {"content": "a", **TOKEN, "special": False},
-            "9": {"content": "hello", **TOKEN, "special": True},
-        }.items()
-    ),
-]
-
-
-WRITTEN = {*PUBLISHED_KEYS, *TOKENIZER_VALUES}
+#: Values to try for keys of `tokenizer_config.json` (for others, True, False and "left"), keys of
+#: published files, and changes of `tokenizer.json` and of the files beside it. Some keys are
+#: arguments of older versions, or of classes in Python alone; what a class cannot have fails.
+TRIED = json.loads((HERE / "tokenizer_settings.json").read_text("utf-8"))
+WRITTEN = {*TRIED["published keys"], *TRIED["values"]}
 
 
 def _tokenizer_changes(bases: dict[str, Any], known: list[list[Any]]) -> Iterator[list[Any]]:
@@ -563,11 +310,11 @@ def _tokenizer_changes(bases: dict[str, Any], known: list[list[Any]]) -> Iterato
 def _tried(files: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "tokenizer_config.json", {}
     for key in sorted({*_tokenizer_keys(), *WRITTEN, *files["tokenizer_config.json"]}):
-        for value in TOKENIZER_VALUES.get(key, [True, False, "left"]):
+        for value in TRIED["values"].get(key, [True, False, "left"]):
             yield "tokenizer_config.json", {key: value}
     for key in files["tokenizer_config.json"]:
         yield "tokenizer_config.json", {key: DROPPED}
-    yield from TOKENIZER_CHANGES
+    yield from TRIED["changes"]
 
 
 def _tokenizer_keys() -> set[str]:

@@ -11,16 +11,7 @@ from typing import Protocol
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
-from model_compiler.graph.architectures import (
-    bert,
-    distilbert,
-    gemma3,
-    modernbert,
-    mpnet,
-    nomic_bert,
-    qwen3,
-    roberta,
-)
+from model_compiler.graph.architectures import bert, gemma3, modernbert, nomic_bert, qwen3
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import Precision
 
@@ -60,18 +51,12 @@ class Architecture(Protocol):
 
 
 _PARSERS: dict[str, Callable[[ConfigFile], Architecture]] = {
-    "bert": bert.parse,
-    "distilbert": distilbert.parse,
+    **dict.fromkeys(bert.NAMES, bert.parse),
     "gemma3_text": gemma3.parse,
     "modernbert": modernbert.parse,
-    "mpnet": mpnet.parse,
     "nomic_bert": nomic_bert.parse,
     "qwen3": qwen3.parse,
-    "roberta": roberta.parse,
-    "xlm-roberta": roberta.parse,
 }
-
-
 #: Architectures whose own code, which `auto_map` names, computes the same as the compiler's graph.
 OWN_CODE = frozenset({"nomic_bert"})
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import TensorProto
 
-from model_compiler.errors import SourceError, UnsupportedModelError
-from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.attention import LOWEST, FullAttention
 from model_compiler.graph.builder import GraphBuilder
@@ -24,18 +22,7 @@ from model_compiler.graph.quantization import (
     strong_inputs,
 )
 
-__all__ = [
-    "BUCKETS",
-    "LONG",
-    "Names",
-    "PostNormAttention",
-    "PostNormConfig",
-    "bucket",
-    "check",
-    "counted_from_0",
-    "counted_from_padding",
-    "relative_bias",
-]
+__all__ = ["BUCKETS", "EXACT_GELU", "TANH_GELU", "Names", "PostNormConfig", "bucket"]
 
 #: MPNet's `relative_position_bucket` in `transformers/models/mpnet/modeling_mpnet.py` has these
 #: numbers as defaults: 16 buckets for each direction, of which the distances up to 7 have one each.
@@ -44,14 +31,14 @@ EACH_WAY = BUCKETS // 2
 EXACT = EACH_WAY // 2
 
 
-def counted_from_0(builder: GraphBuilder, table: Floats) -> str:
+def _counted_from_0(builder: GraphBuilder, table: Floats) -> str:
     """Add the positions' vectors float32 [tokens, width] to a graph with `input_ids`."""
     tokens = builder.op.Gather(builder.op.Shape("input_ids"), builder.constant([1], np.int64))
     name, zero = builder.weight("positions", table), builder.constant([0], np.int64)
     return builder.op.Slice(name, zero, tokens, zero)
 
 
-def counted_from_padding(builder: GraphBuilder, table: Floats, padding: int) -> str:
+def _counted_from_padding(builder: GraphBuilder, table: Floats, padding: int) -> str:
     """Add the positions' vectors float32 [batch, tokens, width] to a graph with `input_ids`.
 
     The first token has the position after the padding token's id, as in transformers'
@@ -66,7 +53,7 @@ def counted_from_padding(builder: GraphBuilder, table: Floats, padding: int) -> 
     return op.Gather(builder.weight("positions", table, by_row=True), places)
 
 
-def relative_bias(builder: GraphBuilder, table: Floats, positions: int) -> str:
+def _relative_bias(builder: GraphBuilder, table: Floats, positions: int) -> str:
     """Add a bias float32 [1, heads, tokens, tokens] by distance to a graph with `input_ids`.
 
     See Raffel et al., 2019, https://arxiv.org/abs/1910.10683, section 2.1.
@@ -103,7 +90,7 @@ def bucket(distance: int) -> int:
 LONG = 1024
 
 
-class PostNormAttention:
+class _Attention:
     """Adds attention to a graph with the input `attention_mask`.
 
     Args:
@@ -215,45 +202,6 @@ class PostNormConfig:
         return _Encoder(self, builder, weights, precision).build()
 
 
-def check(
-    config: ConfigFile,
-    parsed: PostNormConfig,
-    *,
-    size: str = "hidden_size",
-    heads: str = "num_attention_heads",
-    activation: str = "hidden_act",
-) -> None:
-    """Check the settings that the families have in common.
-
-    Args:
-        config: The file.
-        parsed: What was read from it.
-        size: The key of the hidden size.
-        heads: The key of the number of heads.
-        activation: The key of the activation.
-
-    Raises:
-        UnsupportedModelError: If this graph cannot express a setting.
-        SourceError: If two values contradict each other.
-    """
-    if parsed.activation not in EXACT_GELU | TANH_GELU | {"relu"}:
-        raise UnsupportedModelError(
-            f"{config.path}: {activation} {parsed.activation!r} is not a supported activation; "
-            f"the compiler supports {', '.join(sorted(EXACT_GELU | TANH_GELU | {'relu'}))}."
-        )
-    if parsed.hidden_size % parsed.heads:
-        raise SourceError(
-            f"{config.path}: {size} {parsed.hidden_size} is not a multiple of "
-            f"{heads} {parsed.heads}."
-        )
-    if parsed.max_positions < 1:
-        raise SourceError(
-            f"{config.path}: max_position_embeddings is {parsed.position_rows}; positions are "
-            f"counted from {parsed.position_rows - parsed.max_positions}, so none is left."
-        )
-    config.require("position_embedding_type", "absolute", None)
-
-
 class _Encoder(Encoder[PostNormConfig]):
     """Builds the graph of one encoder."""
 
@@ -275,7 +223,7 @@ class _Encoder(Encoder[PostNormConfig]):
     def build(self) -> str:
         self._begin("input_ids")
         hidden = self._embeddings()
-        self._attention = PostNormAttention(
+        self._attention = _Attention(
             self._builder,
             heads=self._config.heads,
             width=self._config.hidden_size,
@@ -310,15 +258,15 @@ class _Encoder(Encoder[PostNormConfig]):
             )
             positions = positions + types[0]
         if config.padding_id is None:
-            there = counted_from_0(self._builder, positions)
+            there = _counted_from_0(self._builder, positions)
         else:
-            there = counted_from_padding(self._builder, positions, config.padding_id)
+            there = _counted_from_padding(self._builder, positions, config.padding_id)
         return self._normalized_sum(words, there, f"{name}LayerNorm.", bias=None)
 
     def _relative_bias(self) -> str:
         name = "encoder.relative_attention_bias.weight"
         table = self._take(name, BUCKETS, self._config.heads)
-        return relative_bias(self._builder, table, self._config.max_positions)
+        return _relative_bias(self._builder, table, self._config.max_positions)
 
     def _layer(self, layer: str, hidden: str) -> str:
         config, names = self._config, self._names
