@@ -24,7 +24,6 @@ __all__ = [
     "Blocks",
     "FullAttention",
     "HeadAttention",
-    "split_into_block_texts",
     "split_into_blocks",
 ]
 
@@ -105,7 +104,6 @@ class Blocks:
 
     Attributes:
         ids: int64 [batch, padded], the padded input ids.
-        mask: int64 [batch, padded], 1 for a token, 0 for padding.
         positions: int64 [batch, padded], each token's place in its text.
         batch: int64 [1], number of texts.
         tokens: int64 [1], tokens of a text before it was padded here.
@@ -113,12 +111,11 @@ class Blocks:
         key_bias: float32 [batch, padded], added to the scores of each key.
         stretch: int64 [1], keys that a block attends to.
         keys: int64 [blocks, stretch], the places of the keys that each block attends to.
-        bias: float32, added to the scores; its shape depends on the function below.
+        bias: float32, added to the scores; its shape is explained below.
         queries_shape: int64, the shape of queries that are split into blocks.
     """
 
     ids: str
-    mask: str
     positions: str
     batch: str
     tokens: str
@@ -130,77 +127,27 @@ class Blocks:
     queries_shape: str
 
 
-def split_into_blocks(builder: GraphBuilder, *, reach: int, heads: int, head_size: int) -> Blocks:
-    """Split the graph's inputs into blocks for heads that share one key and value head.
+def split_into_blocks(
+    builder: GraphBuilder, *, reach: int, width: int, shared_by: int | None = None
+) -> Blocks:
+    """Split the graph's inputs into blocks.
 
-    `queries_shape` is [batch, blocks, block * heads, head_size] with -1 for the third: the rows of
-    a block are its tokens, each with its heads one after the other. `bias` is float32 [batch,
-    blocks, block * heads, stretch].
+    By default, an attention operator takes the blocks as texts: queries are split into [batch *
+    blocks, block, width], stretches of keys, gathered by `keys`, are reshaped to [batch * blocks,
+    stretch, width], and the bias is [batch * blocks, 1, block, stretch], the same for all heads.
 
-    Args:
-        builder: A graph with the inputs `input_ids` and `attention_mask`, int64 [batch, tokens].
-        reach: How far to each side a token attends.
-        heads: Query heads.
-        head_size: Width of a head.
-    """
-    op, int64 = builder.op, partial(_int64, builder)
-    window = _window(builder, reach)
-    bias = op.Expand(op.Unsqueeze(window.bias, int64(3)), int64(1, 1, 1, heads, 1))
-    return Blocks(
-        **_padded(builder, window),
-        bias=op.Reshape(bias, op.Concat(int64(0, 0, -1), window.stretch, axis=0)),
-        queries_shape=op.Concat(int64(0), window.blocks, int64(-1, head_size), axis=0),
-    )
-
-
-def split_into_block_texts(builder: GraphBuilder, *, reach: int, width: int) -> Blocks:
-    """Split the graph's inputs into blocks that an attention operator takes as texts of their own.
-
-    `queries_shape` is [batch * blocks, block, width] with -1 for the first; stretches of keys,
-    gathered by `keys`, are reshaped to [batch * blocks, stretch, width]. `bias` is float32 [batch *
-    blocks, 1, block, stretch], the same for all heads.
-
-    Args:
-        builder: A graph with the inputs `input_ids` and `attention_mask`, int64 [batch, tokens].
-        reach: How far to each side a token attends.
-        width: Width of all heads together.
-    """
-    op, int64 = builder.op, partial(_int64, builder)
-    window = _window(builder, reach)
-    return Blocks(
-        **_padded(builder, window),
-        bias=op.Reshape(window.bias, op.Concat(int64(-1, 1), window.block, window.stretch, axis=0)),
-        queries_shape=op.Concat(int64(-1), window.block, int64(width), axis=0),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """The parts of `Blocks` before they have the shape that an attention needs."""
-
-    mask: str
-    #: int64 [4], how much `input_ids` is padded on each side.
-    pads: str
-    #: int64 [padded], 0, 1, 2 …
-    places: str
-    batch: str
-    tokens: str
-    padded: str
-    #: int64 [1] each: blocks of a text, queries of a block, keys of a block.
-    blocks: str
-    block: str
-    stretch: str
-    key_bias: str
-    keys: str
-    #: float32 [batch, blocks, block, stretch].
-    bias: str
-
-
-def _window(builder: GraphBuilder, reach: int) -> _Window:
-    """Plan the blocks.
+    For heads that share one key and value head, queries are split into [batch, blocks, block *
+    heads, width]: the rows of a block are its tokens, each with its heads one after the other. The
+    bias is [batch, blocks, block * heads, stretch].
 
     A text of up to `2 * reach + BLOCK` tokens is one block, because the stretch of keys of smaller
     blocks would not be shorter.
+
+    Args:
+        builder: A graph with the inputs `input_ids` and `attention_mask`, int64 [batch, tokens].
+        reach: How far to each side a token attends.
+        width: Width of all heads together; of one if they share a key and value head.
+        shared_by: The number of heads that share one.
     """
     op, int64 = builder.op, partial(_int64, builder)
     shape = op.Shape("input_ids")
@@ -227,36 +174,30 @@ def _window(builder: GraphBuilder, reach: int) -> _Window:
     far = op.Mul(op.Cast(is_far, to=TensorProto.FLOAT), builder.constant(MASKED, np.float32))
     key_bias = _key_bias(builder, mask)
     padding = op.Gather(key_bias, keys, axis=1)
-    return _Window(
-        mask=mask,
-        pads=pads,
-        places=places,
+    # The shape is [batch, blocks, block, stretch].
+    bias = op.Add(far, op.Unsqueeze(padding, int64(2)))
+    if shared_by:
+        bias = op.Expand(op.Unsqueeze(bias, int64(3)), int64(1, 1, 1, shared_by, 1))
+    ids = op.Pad("input_ids", pads)
+    positions = op.Expand(places, op.Concat(batch, padded, axis=0))
+    if shared_by:
+        bias = op.Reshape(bias, op.Concat(int64(0, 0, -1), stretch, axis=0))
+        queries_shape = op.Concat(int64(0), blocks, int64(-1, width), axis=0)
+    else:
+        bias = op.Reshape(bias, op.Concat(int64(-1, 1), block, stretch, axis=0))
+        queries_shape = op.Concat(int64(-1), block, int64(width), axis=0)
+    return Blocks(
+        ids=ids,
+        positions=positions,
         batch=batch,
         tokens=tokens,
         padded=padded,
-        blocks=blocks,
-        block=block,
-        stretch=stretch,
         key_bias=key_bias,
+        stretch=stretch,
         keys=keys,
-        bias=op.Add(far, op.Unsqueeze(padding, int64(2))),
+        bias=bias,
+        queries_shape=queries_shape,
     )
-
-
-def _padded(builder: GraphBuilder, window: _Window) -> dict[str, str]:
-    """Return the values of `Blocks` whose shape is the same for every attention."""
-    op = builder.op
-    return {
-        "ids": op.Pad("input_ids", window.pads),
-        "mask": window.mask,
-        "positions": op.Expand(window.places, op.Concat(window.batch, window.padded, axis=0)),
-        "batch": window.batch,
-        "tokens": window.tokens,
-        "padded": window.padded,
-        "key_bias": window.key_bias,
-        "stretch": window.stretch,
-        "keys": window.keys,
-    }
 
 
 def _key_bias(builder: GraphBuilder, mask: str) -> str:

@@ -151,7 +151,7 @@ class _Encoder(Encoder[Gemma3Config]):
     def build(self) -> str:
         config, op = self._config, self._builder.op
         self._blocks = blocks = split_into_blocks(
-            self._builder, reach=config.reach, heads=config.heads, head_size=config.head_size
+            self._builder, reach=config.reach, shared_by=config.heads, width=config.head_size
         )
         self._full_bias = op.Unsqueeze(blocks.key_bias, self._int64(1))
         self._begin(blocks.ids)

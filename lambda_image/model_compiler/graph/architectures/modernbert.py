@@ -18,7 +18,7 @@ from model_compiler.graph.architectures.layer_settings import (
     listed_layers,
     rope_bases_by_kind,
 )
-from model_compiler.graph.attention import BLOCK, HeadAttention, split_into_block_texts
+from model_compiler.graph.attention import BLOCK, HeadAttention, split_into_blocks
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.encoder import Encoder, activate, read_activation, rotary_tables_by_kind
 from model_compiler.graph.quantization import (
@@ -142,7 +142,7 @@ class _Encoder(Encoder[ModernBertConfig]):
 
     def build(self) -> str:
         config, op = self._config, self._builder.op
-        self._blocks = blocks = split_into_block_texts(
+        self._blocks = blocks = split_into_blocks(
             self._builder, reach=config.reach, width=config.hidden_size
         )
         self._begin(blocks.ids)
