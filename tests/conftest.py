@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from embedder.core.artifact import Artifact, load_artifact
 from model_compiler.compile import Options, compile_model
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
 from model_compiler.tokenizer import tables
 

@@ -16,7 +16,7 @@ from model_compiler.compile import Options, compile_model
 from model_compiler.errors import CompilerError, OutputError, printable
 from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
 from model_compiler.files.hashes import verify_files
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import Precision
 from model_compiler.inspection import inspect_model
 from model_compiler.source.find import find_descriptions, find_source
 

@@ -20,7 +20,7 @@ from model_compiler.errors import PrecisionError, printable
 from model_compiler.fidelity.acceptance import Acceptance, accept
 from model_compiler.fidelity.layers import with_more_float32
 from model_compiler.fidelity.measure import DOCUMENTS, Thresholds, table
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Graph, Model
 from model_compiler.model.compiled import CompiledModel
 from model_compiler.model.exports import (

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from model_compiler.artifact.manifest import Choices, model_settings
 from model_compiler.errors import CompilerError, printable
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Model
 from model_compiler.model.exports import Kind, choose, read_export, read_weights, why_not_compiled
 from model_compiler.model.folder import check_kind, read_model_folder

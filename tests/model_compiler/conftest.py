@@ -13,7 +13,7 @@ import pytest
 
 from embedder.core.artifact import Artifact, load_artifact
 from model_compiler.compile import Options, compile_model
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
 from model_compiler.tokenizer import tables as tokenizer_tables
 from tests.model_compiler.goldens.tiny_models import write_model

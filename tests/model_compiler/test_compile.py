@@ -16,7 +16,7 @@ from embedder.core.session import Session
 from model_compiler.artifact.manifest import Choices
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import SourceError
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.encoder_models import write_encoder

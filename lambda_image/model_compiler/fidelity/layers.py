@@ -18,7 +18,7 @@ from onnx import helper
 from embedder.core.fast_tokenizers import Tokenizer
 from embedder.core.session import session_options
 from model_compiler.fidelity.measure import texts
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import Precision
 from model_compiler.model.base import GRAPH_FILE, Graph, Model
 from model_compiler.model.compiled import CompiledModel
 

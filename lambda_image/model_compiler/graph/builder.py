@@ -6,6 +6,7 @@ Names and offsets depend only on the order of the calls, so the same calls give 
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import StrEnum
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import GraphProto, ModelProto, TensorProto, helper, numpy_helper
 
-__all__ = ["MICROSOFT", "GraphBuilder", "Operators", "graph_digest"]
+__all__ = ["MICROSOFT", "GraphBuilder", "Operators", "Precision", "graph_digest"]
 
 #: The domain of ONNX Runtime's own operators (its ContribOperators.md).
 MICROSOFT = "com.microsoft"
@@ -29,6 +30,13 @@ IR_VERSION = 10
 INLINE_BYTES = 16_384
 #: Weights start at a page boundary, so that ONNX Runtime can map them instead of reading them.
 ALIGNMENT = 4096
+
+
+class Precision(StrEnum):
+    """The type in which weights are stored and multiplied."""
+
+    FP32 = "fp32"
+    INT8 = "int8"
 
 
 class Operators:
@@ -54,6 +62,7 @@ class GraphBuilder:
         weights_file: That file's name, relative to the folder of the graph.
         rows: The file for tables of which a run reads a few rows; by default the same file.
         rows_file: That file's name.
+        precision: How the weights of linear layers and embedding tables are stored.
         float32_layers: The layers, counted from 0, that are kept in float32 whatever the precision.
     """
 
@@ -65,8 +74,11 @@ class GraphBuilder:
         weights_file: str,
         rows: BinaryIO | None = None,
         rows_file: str | None = None,
+        precision: Precision = Precision.FP32,
         float32_layers: Collection[int] = (),
     ) -> None:
+        #: Whether the precision is int8.
+        self.int8 = precision is Precision.INT8
         self._graph = GraphProto(name=name)
         self._weights = (weights, weights_file)
         self._rows = (rows or weights, rows_file or weights_file)
@@ -88,9 +100,9 @@ class GraphBuilder:
         return tuple(self._layers)
 
     @property
-    def in_float32(self) -> bool:
-        """Whether the layer that is being built is kept in float32."""
-        return len(self._layers) in self._float32_layers
+    def quantizes(self) -> bool:
+        """Whether the layer that is being built is in int8."""
+        return self.int8 and len(self._layers) not in self._float32_layers
 
     def end_layer(self, output: str) -> str:
         """State that a layer of the encoder is finished, and return its output."""

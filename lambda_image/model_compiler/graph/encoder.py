@@ -12,9 +12,8 @@ from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import (
     Channels,
     Floats,
-    Precision,
     Rows,
-    linear_with_outliers,
+    linear,
     quantize,
     zero_points,
 )
@@ -38,7 +37,6 @@ class Encoder(Generic[Config]):
         config: The family's configuration.
         builder: The graph.
         weights: The model's weights.
-        precision: How the weights of linear layers are stored.
 
     Raises:
         SourceError: If the weights are not an encoder's.
@@ -47,13 +45,10 @@ class Encoder(Generic[Config]):
     #: The name of a weight that every encoder of the family has.
     first_weight: ClassVar[str]
 
-    def __init__(
-        self, config: Config, builder: GraphBuilder, weights: Weights, precision: Precision
-    ) -> None:
+    def __init__(self, config: Config, builder: GraphBuilder, weights: Weights) -> None:
         self._config = config
         self._builder = builder
         self._weights = weights
-        self._precision = precision
         self._prefix = weights.prefix(self.prefixes, self.first_weight)
 
     @property
@@ -67,25 +62,15 @@ class Encoder(Generic[Config]):
 
     def _begin(self, ids: str) -> None:
         """Add what all int8 products need; `ids` is int64 [batch, tokens]."""
-        self._zeros = zero_points(self._builder, ids, self._precision)
+        self._zeros = zero_points(self._builder, ids)
 
     def _quantized(self, value: str, width: int) -> Rows:
-        return quantize(
-            self._builder, value, width=width, precision=self._precision, zeros=self._zeros
-        )
+        return quantize(self._builder, value, width=width, zeros=self._zeros)
 
     def _linear_with_outliers(
         self, value: str, weight: Floats, name: str, channels: Channels | None = None
     ) -> str:
-        return linear_with_outliers(
-            self._builder,
-            value,
-            weight,
-            channels,
-            name=name,
-            precision=self._precision,
-            zeros=self._zeros,
-        )
+        return linear(self._builder, value, weight, name=name, channels=channels, zeros=self._zeros)
 
     def _take(self, name: str, *shape: int) -> Floats:
         return self._weights.take(self._prefix + name, *shape)

@@ -8,7 +8,7 @@ precision of every other token.
 Some channels of a row can be much larger than the others. In trained transformers, almost all of
 the norm of some tokens is in one or two channels, which are always the same (Kovaleva et al., 2021,
 arXiv:2105.06990; Dettmers et al., 2022, arXiv:2208.07339). With a scale for these, the other values
-of the row would be rounded to zero. `linear_with_outliers` multiplies them in float32. They are
+of the row would be rounded to zero. `linear` multiplies them in float32. They are
 selected from the weights alone, so that the selection is the same on every machine: those that a
 normalization amplifies, and neurons with large outgoing weights.
 
@@ -19,7 +19,6 @@ three.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -30,13 +29,11 @@ from model_compiler.graph.builder import GraphBuilder
 __all__ = [
     "Channels",
     "Floats",
-    "Precision",
     "Rows",
     "amplified_channels",
     "dequantize",
     "embedding",
     "linear",
-    "linear_with_outliers",
     "matmul",
     "quantize",
     "quantize_rows",
@@ -62,13 +59,6 @@ HIDDEN_SHARE = 48
 WIDE_SHARE = 96
 
 
-class Precision(StrEnum):
-    """The type in which weights are stored and multiplied."""
-
-    FP32 = "fp32"
-    INT8 = "int8"
-
-
 @dataclass(frozen=True, slots=True)
 class Rows:
     """The input of linear layers.
@@ -88,15 +78,35 @@ def linear(
     weight: Floats,
     *,
     name: str,
-    precision: Precision,
+    channels: Channels | None = None,
     zeros: str | None = None,
 ) -> str:
     """Multiply float32 [..., in] by a weight float32 [out, in] into float32 [..., out].
 
     There is no bias: the fused operators that follow add it.
+
+    Args:
+        builder: The graph.
+        value: The rows.
+        weight: The weight.
+        name: The weight's name in the graph.
+        channels: Input channels that are multiplied in float32 for every precision.
+        zeros: The zero points of these rows, if the caller shares them; see `zero_points`.
     """
-    rows = quantize(builder, value, width=weight.shape[1], precision=precision, zeros=zeros)
-    return dequantize(builder, matmul(builder, rows, weight, name=name), rows)
+    exact = None
+    if builder.quantizes and channels is not None:
+        kept = np.ones(weight.shape[1], np.float32)
+        kept[channels] = 0
+        exact = builder.op.MatMul(
+            builder.op.Gather(value, builder.constant(channels, np.int64), axis=-1),
+            builder.weight(f"{name}.outliers", weight[:, channels].T),
+        )
+        value = builder.op.Mul(value, builder.constant(kept, np.float32))
+        weight = weight.copy()
+        weight[:, channels] = 0
+    rows = quantize(builder, value, width=weight.shape[1], zeros=zeros)
+    product = dequantize(builder, matmul(builder, rows, weight, name=name), rows)
+    return product if exact is None else builder.op.Add(product, exact)
 
 
 def quantize(
@@ -104,19 +114,19 @@ def quantize(
     value: str,
     *,
     width: int,
-    precision: Precision,
     zeros: str | None = None,
 ) -> Rows:
     """Quantize float32 [..., width] to uint8 with a scale per row.
+
+    In fp32, or in a layer that is kept in float32, the rows are returned unchanged.
 
     Args:
         builder: The graph.
         value: The rows.
         width: The length of a row.
-        precision: In fp32, or in a layer that is kept in float32, the rows are returned unchanged.
         zeros: The zero points of these rows, if the caller shares them; see `zero_points`.
     """
-    if precision is Precision.FP32 or builder.in_float32:
+    if not builder.quantizes:
         return Rows(value, None)
     largest = builder.op.ReduceMax(
         builder.op.Abs(value), builder.constant([-1], np.int64), keepdims=1
@@ -159,12 +169,12 @@ def dequantize(builder: GraphBuilder, value: str, *rows: Rows) -> str:
     return builder.op.Mul(value, scale)
 
 
-def zero_points(builder: GraphBuilder, like: str, precision: Precision) -> str | None:
+def zero_points(builder: GraphBuilder, like: str) -> str | None:
     """Return the zero points of rows [*, width], where `like` has the shape [*].
 
     All layers whose inputs have the same leading dimensions share one tensor; None in fp32.
     """
-    if precision is Precision.FP32:
+    if not builder.int8:
         return None
     shape = builder.op.Shape(like)
     one = builder.constant([1], np.int64)
@@ -177,7 +187,6 @@ def embedding(
     table: Floats,
     *,
     name: str,
-    precision: Precision,
     scale: float = 1.0,
 ) -> str:
     """Look up ids [batch, tokens] in a table float32 [vocabulary, width], times `scale`.
@@ -185,7 +194,7 @@ def embedding(
     In int8 each row of the table has its own scale; only the requested rows are read.
     """
     factor = np.float32(scale)
-    if precision is Precision.FP32:
+    if not builder.int8:
         return builder.op.Gather(builder.weight(name, table * factor, by_row=True), ids)
     quantized, scales = quantize_rows(table)
     rows = builder.op.Gather(builder.weight(name, quantized, by_row=True), ids)
@@ -227,31 +236,6 @@ def strong_inputs(weight: Floats) -> Channels:
     """Return the inputs of a weight [out, in] whose columns are longest, in order."""
     lengths = np.sqrt((weight.astype(np.float64) ** 2).sum(axis=0))
     return _strongest(lengths, max(1, weight.shape[1] // WIDE_SHARE))
-
-
-def linear_with_outliers(
-    builder: GraphBuilder,
-    value: str,
-    weight: Floats,
-    channels: Channels | None,
-    *,
-    name: str,
-    precision: Precision,
-    zeros: str | None = None,
-) -> str:
-    """Do the same as `linear`, with some input channels in float32 for every precision."""
-    if precision is Precision.FP32 or builder.in_float32 or channels is None:
-        return linear(builder, value, weight, name=name, precision=precision, zeros=zeros)
-    rest, kept = weight.copy(), np.ones(weight.shape[1], np.float32)
-    rest[:, channels] = 0
-    kept[channels] = 0
-    exact = builder.op.MatMul(
-        builder.op.Gather(value, builder.constant(channels, np.int64), axis=-1),
-        builder.weight(f"{name}.outliers", weight[:, channels].T),
-    )
-    others = builder.op.Mul(value, builder.constant(kept, np.float32))
-    product = linear(builder, others, rest, name=name, precision=precision, zeros=zeros)
-    return builder.op.Add(product, exact)
 
 
 def _strongest(strength: npt.NDArray[np.floating], count: int) -> Channels:

@@ -12,8 +12,7 @@ from tqdm import tqdm
 from model_compiler.files.export_weights import ExportWeights
 from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures import Architecture
-from model_compiler.graph.builder import GraphBuilder, graph_digest
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import GraphBuilder, Precision, graph_digest
 from model_compiler.model.base import GRAPH_FILE, INPUTS, OUTPUT, Graph, Model
 from model_compiler.model.modules import Head
 
@@ -60,7 +59,7 @@ class CompiledModel(Model):
         with Path(os.devnull).open("wb") as nowhere:
             builder = GraphBuilder(name=self.family, weights=nowhere, weights_file=WEIGHTS_FILE)
             encoder, dense = self._weights(values=values)
-            replace(self, precision=Precision.FP32)._build(builder, encoder, dense)
+            self._build(builder, encoder, dense)
 
     def write(self, folder: Path, *, progress: bool = False) -> Graph:
         """Write `model.onnx`, `model.onnx.data` and `model.onnx.rows`; see `Model.write`."""
@@ -77,6 +76,7 @@ class CompiledModel(Model):
                 weights_file=WEIGHTS_FILE,
                 rows=rows,
                 rows_file=ROWS_FILE,
+                precision=self.precision,
                 float32_layers=self.float32_layers,
             )
             self._build(builder, encoder, dense)
@@ -110,8 +110,8 @@ class CompiledModel(Model):
     def _build(self, builder: GraphBuilder, encoder: Weights, dense: Sequence[Weights]) -> None:
         for name in INPUTS:
             builder.input(name, dtype=np.int64, shape=["batch", "tokens"])
-        hidden = self.architecture.build(builder, encoder, self.precision)
-        self.head.add(builder, hidden, dense, self.precision, output=OUTPUT)
+        hidden = self.architecture.build(builder, encoder)
+        self.head.add(builder, hidden, dense, output=OUTPUT)
 
 
 def _multiply_adds(model: ModelProto) -> int:

@@ -23,7 +23,7 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile, require_file
 from model_compiler.graph import architectures
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import Precision
 from model_compiler.model.compiled import CompiledModel
 from model_compiler.model.folder import (
     encoder_folder_of,

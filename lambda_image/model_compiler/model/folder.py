@@ -14,7 +14,7 @@ from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile, inner_path, read_json
 from model_compiler.files.harmless import harmless
 from model_compiler.graph import architectures
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Prompts
 from model_compiler.model.compiled import CompiledModel
 from model_compiler.model.modules import (

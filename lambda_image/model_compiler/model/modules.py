@@ -15,7 +15,7 @@ from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.quantization import Precision, linear
+from model_compiler.graph.quantization import linear
 
 __all__ = ["Dense", "Head", "Pooling", "normalize", "read_dense", "read_normalize", "read_pooling"]
 
@@ -74,7 +74,6 @@ class Dense:
         builder: GraphBuilder,
         value: str,
         weights: Weights,
-        precision: Precision,
         *,
         name: str,
     ) -> str:
@@ -84,7 +83,6 @@ class Dense:
             value,
             weights.take("linear.weight", self.outputs, self.inputs),
             name=name,
-            precision=precision,
         )
         if self.bias:
             bias = builder.weight(f"{name}.bias", weights.take("linear.bias", self.outputs))
@@ -111,7 +109,6 @@ class Head:
         builder: GraphBuilder,
         hidden: str,
         dense: Sequence[Weights],
-        precision: Precision,
         *,
         output: str,
     ) -> None:
@@ -119,7 +116,7 @@ class Head:
         value = self.pooling.add(builder, hidden) if self.pooling else hidden
         for number, (module, weights) in enumerate(zip(self.dense, dense, strict=True)):
             # Not the folder's name, which another module or a tensor may have as well.
-            value = module.add(builder, value, weights, precision, name=f"dense.{number}")
+            value = module.add(builder, value, weights, name=f"dense.{number}")
         normalize(builder, value, output=output)
         builder.output(output, dtype=np.float32, shape=["batch", self.dimensions])
 

@@ -28,7 +28,6 @@ from embedder.core.artifact import MANIFEST_FILE
 from model_compiler.errors import SourceError
 from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.quantization import Precision
 from model_compiler.model.base import GRAPH_FILE, INPUTS, OUTPUT, Graph, Model
 from model_compiler.model.modules import Head, normalize
 
@@ -334,7 +333,7 @@ class ImportedModel(Model):
             shape = tokens if self.head.pooling else pooled
             builder.input(value, dtype=np.float32, shape=shape)
             dense = [Weights(module.folder) for module in self.head.dense]
-            self.head.add(builder, value, dense, Precision.FP32, output=OUTPUT)
+            self.head.add(builder, value, dense, output=OUTPUT)
         else:
             builder.input(value, dtype=np.float32, shape=pooled)
             normalize(builder, value, output="length_1")

@@ -22,7 +22,8 @@ from embedder.core.static_session import SCALES_FILE
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile, read_json
 from model_compiler.files.weights import Weights
-from model_compiler.graph.quantization import Precision, quantize_rows
+from model_compiler.graph.builder import Precision
+from model_compiler.graph.quantization import quantize_rows
 from model_compiler.model.base import INPUTS, OUTPUT, Graph, Model, Prompts
 from model_compiler.model.folder import read_modules, read_prompts
 from model_compiler.model.modules import read_normalize

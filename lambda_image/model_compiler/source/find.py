@@ -10,7 +10,7 @@ from pathlib import Path
 
 from model_compiler.errors import LicenseError, SourceError
 from model_compiler.files.hashes import file_sha256, verify_files
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import Precision
 from model_compiler.source import catalog, hub
 from model_compiler.source.catalog import CatalogEntry, Wheel
 from model_compiler.source.hub import Download

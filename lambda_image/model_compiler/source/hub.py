@@ -15,7 +15,7 @@ from huggingface_hub import HfApi, errors
 from huggingface_hub.hf_api import ModelInfo
 
 from model_compiler.errors import SourceError
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import Precision
 from model_compiler.model.exports import choose, why_not_compiled
 from model_compiler.model.folder import check_kind
 from model_compiler.source.catalog import Repository

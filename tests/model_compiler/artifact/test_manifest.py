@@ -17,8 +17,7 @@ from embedder.core.artifact import Artifact
 from model_compiler.artifact.manifest import Choices
 from model_compiler.compile import Options, compile_model
 from model_compiler.graph import builder as graph_module
-from model_compiler.graph.builder import GraphBuilder, graph_digest
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import GraphBuilder, Precision, graph_digest
 from model_compiler.source import catalog
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Compile, Edit, merged

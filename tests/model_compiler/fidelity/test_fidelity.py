@@ -16,8 +16,8 @@ from model_compiler.fidelity import measure as fidelity
 from model_compiler.fidelity.measure import Thresholds, golden_problems, measure, problems, table
 from model_compiler.graph import encoder
 from model_compiler.graph.architectures import post_norm
-from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.quantization import Precision, embedding, linear_with_outliers
+from model_compiler.graph.builder import GraphBuilder, Precision
+from model_compiler.graph.quantization import Floats, embedding, linear
 from model_compiler.source.catalog import Golden
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Compile
@@ -140,14 +140,12 @@ def test_the_report_is_a_table() -> None:
 def spoil(patch: pytest.MonkeyPatch, name: str) -> None:
     """Round the weights of all int8 layers whose names start like this to whole numbers."""
 
-    def spoiled(builder: GraphBuilder, *arguments: Any, **options: Any) -> str:
-        value, weight, channels = arguments
-        is_int8 = options["precision"] is Precision.INT8 and not builder.in_float32
-        if is_int8 and options["name"].startswith(name):
+    def spoiled(builder: GraphBuilder, value: str, weight: Floats, **options: Any) -> str:
+        if builder.quantizes and options["name"].startswith(name):
             weight = np.round(weight)
-        return linear_with_outliers(builder, value, weight, channels, **options)
+        return linear(builder, value, weight, **options)
 
-    patch.setattr(encoder, "linear_with_outliers", spoiled)
+    patch.setattr(encoder, "linear", spoiled)
 
 
 def test_a_bad_layer_is_kept_in_float32(
@@ -194,7 +192,7 @@ def test_bad_vectors_are_rejected(
 def coarse_embedding(*arguments: Any, **options: Any) -> str:
     """Add an embedding table whose int8 has whole numbers only."""
     builder, ids, table = arguments
-    if options["precision"] is Precision.INT8:
+    if builder.int8:
         table = np.round(table)
     return embedding(builder, ids, table, **options)
 

@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from embedder.core.engine import Engine
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import Precision
 from model_compiler.graph.residual_stream import rotate
 from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.modernbert_model import write_modernbert

@@ -17,7 +17,7 @@ from embedder.core.engine import Engine
 from embedder.core.session import Session
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import FidelityError, SourceError, UnsupportedModelError
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Edit
 from tests.model_compiler.goldens.tiny_models import HIDDEN, TOKENS, write_model

@@ -15,7 +15,7 @@ from model_compiler.artifact.manifest import Choices
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.hashes import verify_files
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import Precision
 from model_compiler.model.exports import find_export
 from model_compiler.model.static import (
     DEFAULT_MAX_TOKENS,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from model_compiler.errors import LicenseError, SourceError, UnsupportedModelError
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import Precision
 from model_compiler.source import catalog, hub
 from model_compiler.source.catalog import CatalogEntry, License, Repository
 from model_compiler.source.find import find_source

@@ -13,7 +13,6 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures import bert, gemma3, modernbert, nomic_bert, qwen3
 from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.quantization import Precision
 
 __all__ = ["Architecture", "parse"]
 
@@ -41,7 +40,7 @@ class Architecture(Protocol):
         """The number of positions, which limits the length of an input in tokens."""
         ...
 
-    def build(self, builder: GraphBuilder, weights: Weights, precision: Precision) -> str:
+    def build(self, builder: GraphBuilder, weights: Weights) -> str:
         """Add the encoder to a graph that has the inputs `input_ids` and `attention_mask`.
 
         Both are int64 [batch, tokens]. Returns the name of the last hidden state, float32

@@ -23,7 +23,6 @@ from model_compiler.graph.attention import BLOCK, split_into_blocks
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.encoder import Encoder, rotary_tables_by_kind
 from model_compiler.graph.quantization import (
-    Precision,
     Rows,
     dequantize,
     embedding,
@@ -90,9 +89,9 @@ class Gemma3Config:
         """The family's `model_type`."""
         return "gemma3_text"
 
-    def build(self, builder: GraphBuilder, weights: Weights, precision: Precision) -> str:
+    def build(self, builder: GraphBuilder, weights: Weights) -> str:
         """Add the encoder; see `architectures.Architecture.build`."""
-        return _Encoder(self, builder, weights, precision).build()
+        return _Encoder(self, builder, weights).build()
 
 
 def parse(config: ConfigFile) -> Gemma3Config:
@@ -172,7 +171,6 @@ class _Encoder(Encoder[Gemma3Config]):
             blocks.ids,
             self._take("embed_tokens.weight", config.vocabulary_size, config.hidden_size),
             name="tokens",
-            precision=self._precision,
             scale=config.hidden_size**0.5,
         )
         norm = partial(self._normalized, size=config.hidden_size)

@@ -23,7 +23,6 @@ from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.encoder import Encoder, activate, read_activation, rotary_tables_by_kind
 from model_compiler.graph.quantization import (
     Floats,
-    Precision,
     Rows,
     dequantize,
     embedding,
@@ -92,9 +91,9 @@ class ModernBertConfig:
         """Width of a head."""
         return self.hidden_size // self.heads
 
-    def build(self, builder: GraphBuilder, weights: Weights, precision: Precision) -> str:
+    def build(self, builder: GraphBuilder, weights: Weights) -> str:
         """Add the encoder; see `architectures.Architecture.build`."""
-        return _Encoder(self, builder, weights, precision).build()
+        return _Encoder(self, builder, weights).build()
 
 
 def parse(config: ConfigFile) -> ModernBertConfig:
@@ -164,14 +163,13 @@ class _Encoder(Encoder[ModernBertConfig]):
             epsilon=config.norm_epsilon,
             subtracts_mean=True,
             # A bias of a normalization cannot be part of the weights that read.
-            rotated=self._precision is Precision.INT8 and not config.norm_bias,
+            rotated=self._builder.int8 and not config.norm_bias,
         )
         embedded = embedding(
             self._builder,
             blocks.ids,
             self._stream.table(self._normalized_table()),
             name="tokens",
-            precision=self._precision,
         )
         x = self._stream.start(embedded)
         for layer, sliding in enumerate(config.sliding):

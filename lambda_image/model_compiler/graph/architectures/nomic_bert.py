@@ -18,7 +18,6 @@ from model_compiler.graph.attention import FullAttention
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.encoder import Encoder, activate, add_and_normalize, rotary_tables
 from model_compiler.graph.quantization import (
-    Precision,
     amplified_channels,
     embedding,
     strong_inputs,
@@ -120,9 +119,9 @@ class NomicBertConfig:
         """Width of a head."""
         return self.hidden_size // self.heads
 
-    def build(self, builder: GraphBuilder, weights: Weights, precision: Precision) -> str:
+    def build(self, builder: GraphBuilder, weights: Weights) -> str:
         """Add the encoder; see `architectures.Architecture.build`."""
-        return _Encoder(self, builder, weights, precision).build()
+        return _Encoder(self, builder, weights).build()
 
 
 def parse(config: ConfigFile) -> NomicBertConfig:
@@ -201,10 +200,8 @@ class _Encoder(Encoder[NomicBertConfig]):
 
     first_weight = "embeddings.word_embeddings.weight"
 
-    def __init__(
-        self, config: NomicBertConfig, builder: GraphBuilder, weights: Weights, precision: Precision
-    ) -> None:
-        super().__init__(config, builder, weights, precision)
+    def __init__(self, config: NomicBertConfig, builder: GraphBuilder, weights: Weights) -> None:
+        super().__init__(config, builder, weights)
         is_own = f"{self._prefix}{OWN.embedding_norm}.weight" in weights
         self._names = OWN if is_own else TRANSFORMERS
         self._gains = {
@@ -251,7 +248,7 @@ class _Encoder(Encoder[NomicBertConfig]):
         types = self._take(f"{name}token_type_embeddings.weight", config.token_types, size)
         # Every token of a single text has type 0.
         table = words + types[0]
-        return embedding(self._builder, "input_ids", table, name="words", precision=self._precision)
+        return embedding(self._builder, "input_ids", table, name="words")
 
     def _layer(self, layer: str, hidden: str) -> str:
         names, size, wide = self._names, self._config.hidden_size, self._config.intermediate_size

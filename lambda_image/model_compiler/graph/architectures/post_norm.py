@@ -16,7 +16,6 @@ from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.encoder import Encoder, add_and_normalize
 from model_compiler.graph.quantization import (
     Floats,
-    Precision,
     amplified_channels,
     embedding,
     strong_inputs,
@@ -197,9 +196,9 @@ class PostNormConfig:
         """The token limit: rows up to that of the padding token are not used."""
         return self.position_rows - (0 if self.padding_id is None else self.padding_id + 1)
 
-    def build(self, builder: GraphBuilder, weights: Weights, precision: Precision) -> str:
+    def build(self, builder: GraphBuilder, weights: Weights) -> str:
         """Add the encoder; see `architectures.Architecture.build`."""
-        return _Encoder(self, builder, weights, precision).build()
+        return _Encoder(self, builder, weights).build()
 
 
 class _Encoder(Encoder[PostNormConfig]):
@@ -207,10 +206,8 @@ class _Encoder(Encoder[PostNormConfig]):
 
     first_weight = "embeddings.word_embeddings.weight"
 
-    def __init__(
-        self, config: PostNormConfig, builder: GraphBuilder, weights: Weights, precision: Precision
-    ) -> None:
-        super().__init__(config, builder, weights, precision)
+    def __init__(self, config: PostNormConfig, builder: GraphBuilder, weights: Weights) -> None:
+        super().__init__(config, builder, weights)
         self._names = config.names
         self._gains = {name: self._take_gain(name) for name in self._norms()}
         self._amplified = amplified_channels(self._gains.values())
@@ -246,7 +243,6 @@ class _Encoder(Encoder[PostNormConfig]):
             "input_ids",
             take(f"{name}word_embeddings.weight", config.vocabulary_size, config.hidden_size),
             name="words",
-            precision=self._precision,
         )
         positions = take(
             f"{name}position_embeddings.weight", config.position_rows, config.hidden_size

@@ -24,7 +24,6 @@ from model_compiler.graph.builder import MICROSOFT, GraphBuilder
 from model_compiler.graph.encoder import Encoder, activate, read_activation, rotary_tables
 from model_compiler.graph.quantization import (
     Floats,
-    Precision,
     Rows,
     dequantize,
     embedding,
@@ -60,9 +59,9 @@ class Qwen3Config:
         """The family's `model_type`."""
         return "qwen3"
 
-    def build(self, builder: GraphBuilder, weights: Weights, precision: Precision) -> str:
+    def build(self, builder: GraphBuilder, weights: Weights) -> str:
         """Add the encoder; see `architectures.Architecture.build`."""
-        return _Encoder(self, builder, weights, precision).build()
+        return _Encoder(self, builder, weights).build()
 
 
 def parse(config: ConfigFile) -> Qwen3Config:
@@ -133,7 +132,7 @@ class _Encoder(Encoder[Qwen3Config]):
             width=config.hidden_size,
             epsilon=config.norm_epsilon,
             subtracts_mean=False,
-            rotated=self._precision is Precision.INT8,
+            rotated=self._builder.int8,
         )
         table = self._take("embed_tokens.weight", config.vocabulary_size, config.hidden_size)
         x = embedding(
@@ -141,7 +140,6 @@ class _Encoder(Encoder[Qwen3Config]):
             "input_ids",
             self._stream.table(table),
             name="tokens",
-            precision=self._precision,
         )
         for layer in range(config.layers):
             name = f"layers.{layer}."

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 from embedder.core.session import session_options
 from model_compiler.errors import SourceError, UnsupportedModelError
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import Precision
 from model_compiler.model.base import GRAPH_FILE
 from model_compiler.model.folder import read_model_folder
 from tests.model_compiler.conftest import Edit, padded

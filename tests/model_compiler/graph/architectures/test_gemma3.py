@@ -14,7 +14,7 @@ from embedder.core.artifact import Artifact
 from embedder.core.session import Session
 from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
 from model_compiler.graph.architectures import gemma3
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import Precision
 from tests.model_compiler.conftest import Compile, Edit, padded
 from tests.model_compiler.goldens.gemma3_model import LENGTHS, SHAPE, sequences, write_gemma3
 from tests.model_compiler.graph.architectures.conftest import Reason, opened

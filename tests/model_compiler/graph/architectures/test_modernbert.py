@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 from embedder.core.engine import Engine
 from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
 from model_compiler.graph.architectures import modernbert
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import Precision
 from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.modernbert_model import (
     LAYERS,

@@ -13,7 +13,7 @@ from embedder.core.engine import Engine
 from model_compiler.artifact.manifest import Choices
 from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
 from model_compiler.graph.architectures import qwen3
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.builder import Precision
 from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.qwen3_model import (
     LAYERS,
