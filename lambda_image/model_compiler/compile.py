@@ -26,6 +26,7 @@ from model_compiler.model.compiled import CompiledModel
 from model_compiler.model.exports import (
     Choice,
     Kind,
+    files_of,
     find_export,
     find_weights,
     read_export,
@@ -151,13 +152,14 @@ def _read(folder: Path, options: Options) -> tuple[Model, dict[str, Any]]:
     """Read the model, and for an export the manifest's entries about its origin."""
     check_kind(folder)
     precision, reason = options.precision or Precision.INT8, None
-    if name := find_weights(folder):
+    files = files_of(folder)
+    if name := find_weights(folder, files):
         compiled = read_weights(folder, name, precision)
         if not isinstance(compiled, str):
             _note(f"There are no weights but those in {name}, which are compiled.")
             return compiled, {}
         reason = compiled
-    choice = find_export(folder, options.precision)
+    choice = find_export(folder, files, options.precision)
     if choice is None:
         read = read_static_folder if is_static(folder) else read_model_folder
         return read(folder, precision), {}

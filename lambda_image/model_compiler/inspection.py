@@ -8,14 +8,22 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from model_compiler.artifact.manifest import Choices, model_settings
 from model_compiler.errors import CompilerError, printable
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Model
-from model_compiler.model.exports import Kind, choose, read_export, read_weights, why_not_compiled
+from model_compiler.model.exports import (
+    choose,
+    files_of,
+    find_weights,
+    has_weights,
+    read_export,
+    read_weights,
+    why_not_compiled,
+)
 from model_compiler.model.folder import check_kind, read_model_folder
 from model_compiler.model.static import is_static, read_static_folder
 from model_compiler.source.find import Source
@@ -76,7 +84,7 @@ def inspect_model(source: Source, precision: Precision | None = None) -> Inspect
     found.attempt(lambda: check_kind(source.folder))
     if not found.compiles:
         return found
-    files = _files(source.folder) if source.files is None else source.files
+    files = files_of(source.folder) if source.files is None else source.files
     model = _read(source, files, precision, found)
     if model and found.compiles:
         found.attempt(lambda: _describe(model, source, found))
@@ -130,20 +138,20 @@ def _read(
 ) -> Model | None:
     """Read the model by the path that the compiler takes; None if that is not possible."""
     folder = source.folder
-    has_weights = any(_is_weights(name) for name in files)
-    static = found.attempt(lambda: has_weights and is_static(folder))
+    static = found.attempt(lambda: has_weights(files) and is_static(folder))
     if static is not False:  # None: modules.json cannot be read, whatever the rest is.
         return _read_static(source, precision or Precision.INT8, found) if static else None
-    reason = why_not_compiled(folder)
-    if not has_weights:
-        compiled = _read_initializers(source, files, precision or Precision.INT8, found)
-        if isinstance(compiled, Model):
-            return compiled
-        reason = compiled
-    elif reason is None:
+    reason = None
+    if not has_weights(files):
+        if name := find_weights(folder, files):
+            compiled = _read_initializers(source, name, precision or Precision.INT8, found)
+            if isinstance(compiled, Model):
+                return compiled
+            reason = compiled
+    elif (reason := why_not_compiled(folder)) is None:
         found.path = "weights"
         return found.attempt(lambda: read_model_folder(folder, precision or Precision.INT8))
-    choice = found.attempt(lambda: choose(_exports(files), precision))
+    choice = found.attempt(lambda: choose(files, precision))
     if choice is None:
         found.problems.append(reason or _no_weights(files))
         return None
@@ -155,35 +163,23 @@ def _read(
 
 
 def _read_initializers(
-    source: Source, files: Collection[str], precision: Precision, found: Inspection
+    source: Source, name: str, precision: Precision, found: Inspection
 ) -> Model | str | None:
     """Read a model whose weights are only in an export, or the reason why they do not fit.
 
-    None if the family is unknown, or there is no export in full precision.
+    None if the rest of the model cannot be read.
     """
-    choice = choose(_exports(files), None)
-    if (
-        choice is None
-        or choice.kind is not Kind.FULL
-        or "modules.json" not in files
-        or why_not_compiled(source.folder)
-    ):
-        return None
-    note = f"There are no weights but those in {choice.name}, which are compiled."
+    note = f"There are no weights but those in {name}, which are compiled."
+    compiled: Model | str | None
     if source.files is None:
-        compiled = read_weights(source.folder, choice.name, precision)
-        if isinstance(compiled, str):
-            return compiled
+        compiled = read_weights(source.folder, name, precision)
     else:
         note += " The compile checks that they fit; if not, it uses the export as it is."
-        export = source.folder / choice.name
-        read = partial(read_model_folder, source.folder, precision, export=export)
-        model = found.attempt(read)
-        if model is None:
-            return None
-        compiled = model
-    found.path = "weights"
-    found.notes.append(note)
+        read = partial(read_model_folder, source.folder, precision, export=source.folder / name)
+        compiled = found.attempt(read)
+    if isinstance(compiled, Model):
+        found.path = "weights"
+        found.notes.append(note)
     return compiled
 
 
@@ -208,24 +204,6 @@ def _describe(model: Model, source: Source, found: Inspection) -> None:
         found.notes.append(f"The embedder will use the `tokenizers` library: {built.reason}.")
     if not model.normalized:
         found.notes.append("The model has no Normalize. The embedder's vectors have length 1.")
-
-
-def _files(folder: Path) -> frozenset[str]:
-    return frozenset(
-        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
-    )
-
-
-def _is_weights(name: str) -> bool:
-    """Return whether a file is the encoder's weights, as `find_export` looks for them."""
-    path = PurePosixPath(name)
-    return ".safetensors" in path.name and (
-        str(path.parent) == "." or (len(path.parts) == 2 and path.parts[0].startswith("0_"))
-    )
-
-
-def _exports(files: Collection[str]) -> list[str]:
-    return [name for name in files if name.endswith(".onnx")]
 
 
 def _no_weights(files: Collection[str]) -> str:

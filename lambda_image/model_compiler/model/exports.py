@@ -42,8 +42,10 @@ __all__ = [
     "Choice",
     "Kind",
     "choose",
+    "files_of",
     "find_export",
     "find_weights",
+    "has_weights",
     "read_export",
     "read_weights",
     "why_not_compiled",
@@ -155,26 +157,47 @@ COUNTED_FROM_PADDING = frozenset(
 )
 
 
-def find_export(folder: Path, precision: Precision | None) -> Choice | None:
+def files_of(folder: Path) -> frozenset[str]:
+    """Return the paths of a folder's files in it, with slashes."""
+    return frozenset(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+    )
+
+
+def has_weights(files: Collection[str]) -> bool:
+    """Return whether one of a model's files is its encoder's weights."""
+    paths = map(PurePosixPath, files)
+    return any(
+        ".safetensors" in path.name
+        and (len(path.parts) == 1 or (len(path.parts) == 2 and path.parts[0].startswith("0_")))
+        for path in paths
+    )
+
+
+def find_export(folder: Path, files: Collection[str], precision: Precision | None) -> Choice | None:
     """Return the export to import; None if weights can be compiled, or there is no export.
+
+    Args:
+        folder: The model's folder.
+        files: The paths of its files, also of those that were not downloaded.
+        precision: The requested precision; None to prefer full precision.
 
     Raises:
         SourceError: If no export has the requested precision.
     """
-    files = _exports(folder)
-    if not files or (_has_weights(folder) and why_not_compiled(folder) is None):
+    if has_weights(files) and why_not_compiled(folder) is None:
         return None
     return choose(files, precision)
 
 
-def find_weights(folder: Path) -> str | None:
+def find_weights(folder: Path, files: Collection[str]) -> str | None:
     """Return the export whose initializers may be the weights of a model that has no others.
 
     None if there are weights, the family is unknown, or there is no export in full precision.
     """
-    if _has_weights(folder) or not (folder / "modules.json").exists() or why_not_compiled(folder):
+    if has_weights(files) or "modules.json" not in files or why_not_compiled(folder):
         return None
-    choice = choose(_exports(folder), None)
+    choice = choose(files, None)
     return choice.name if choice and choice.kind is Kind.FULL else None
 
 
@@ -192,20 +215,6 @@ def read_weights(folder: Path, name: str, precision: Precision) -> CompiledModel
     except (SourceError, UnsupportedModelError) as error:
         return _relative(error, folder)
     return model
-
-
-def _exports(folder: Path) -> list[str]:
-    """Return the exports of a folder, by their paths in it."""
-    return [
-        path.relative_to(folder).as_posix()
-        for path in (*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx"))
-        if path.is_file()
-    ]
-
-
-def _has_weights(folder: Path) -> bool:
-    encoders = [folder, *folder.glob("0_*")]
-    return any(any(encoder.glob("*.safetensors*")) for encoder in encoders)
 
 
 def why_not_compiled(folder: Path) -> str | None:

@@ -16,7 +16,7 @@ from huggingface_hub.hf_api import ModelInfo
 
 from model_compiler.errors import SourceError
 from model_compiler.graph.builder import Precision
-from model_compiler.model.exports import choose, why_not_compiled
+from model_compiler.model.exports import choose, has_weights, why_not_compiled
 from model_compiler.model.folder import check_kind
 from model_compiler.source.catalog import Repository
 
@@ -146,14 +146,12 @@ def _patterns(
     folder: Path,
 ) -> list[str]:
     """Return the patterns of the weights, or else of the selected export and its reference."""
-    exports = [name for name in files if name.endswith(".onnx")]
-    known = not exports or why_not_compiled(folder) is None
-    # Newer folders have the encoder's weights in a folder of its own, such as `0_StaticEmbedding`.
-    encoder = [name for name in files if "/" not in name or name.startswith("0_")]
-    if known and any(name.endswith(".safetensors") for name in encoder):
+    # Without an export, the family does not matter.
+    known = not any(name.endswith(".onnx") for name in files) or why_not_compiled(folder) is None
+    if known and has_weights(files):
         return list(PATTERNS)
     # A known family is compiled from the initializers of an export in full precision.
-    choice = choose(exports, None if known else precision)
+    choice = choose(files, None if known else precision)
     # Beside a graph, exporters write `model.onnx_data`, `model.onnx_data_1` or `model.onnx.data`.
     taken = [name for name in (choice.name, choice.reference) if name] if choice else []
     return [
