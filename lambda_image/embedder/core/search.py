@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -40,28 +40,25 @@ class Match(NamedTuple):
     metadata: Mapping[str, Any] = _NONE
 
 
-class Searchable(Protocol):
+class Searchable:
     """An index that can be searched."""
+
+    #: The most entries that one search returns.
+    max_results = MAX_RESULTS
+    #: The number of entries; None if the index does not know it.
+    entries: int | None = None
+    #: Whether its entries have metadata, by which a search can be filtered.
+    takes_filter = False
 
     @property
     def vector_space(self) -> str:
         """The vector space of the vectors, after `prepare`."""
+        raise NotImplementedError
 
     @property
     def dimensions(self) -> int:
         """The number of dimensions of the vectors, after `prepare`."""
-
-    @property
-    def max_results(self) -> int:
-        """The most entries that one search returns."""
-
-    @property
-    def entries(self) -> int | None:
-        """The number of entries; None if the index does not know it."""
-
-    @property
-    def takes_filter(self) -> bool:
-        """Whether its entries have metadata, by which a search can be filtered."""
+        return int(self.vector_space.rpartition("/")[2])
 
     def prepare(self, deadline: float | None) -> None:
         """Make sure that the index can be searched, before a text is embedded for it.
@@ -82,50 +79,38 @@ class Searchable(Protocol):
 
         Args:
             query: float32 [dimensions], of length 1, of the index's vector space.
-            num_results: how many to return; all, if there are fewer.
+            num_results: how many to return; all that are found, if there are fewer.
             where: which metadata an entry must have, where the index takes such a filter.
-            deadline: the `time.monotonic()` by which an answer is wanted.
+            deadline: the `time.monotonic()` until which failed calls are retried.
+
+        Raises:
+            AnswerableError: if the index does not answer, or does not accept the filter.
         """
+        raise NotImplementedError
 
     def forget(self) -> None:
         """Drop what a snapshot must not carry."""
 
 
-class SearchIndex(NamedTuple):
+class SearchIndex(Searchable):
     """Texts and their vectors.
 
-    `vectors` is float32 [n, dimensions], rows of length 1, all of `vector_space`.
+    Args:
+        texts: The entries.
+        vectors: float32 [n, dimensions], rows of length 1.
+        vector_space: The space of all vectors.
     """
 
-    texts: Sequence[str]
-    vectors: npt.NDArray[np.float32]
-    vector_space: str
+    def __init__(
+        self, texts: Sequence[str], vectors: npt.NDArray[np.float32], vector_space: str
+    ) -> None:
+        self.texts, self.vectors, self._space = texts, vectors, vector_space
+        self.entries = len(texts)
 
     @property
-    def dimensions(self) -> int:
-        """The number of dimensions of the vectors."""
-        return int(self.vectors.shape[1])
-
-    @property
-    def max_results(self) -> int:
-        """The most entries that one search returns."""
-        return MAX_RESULTS
-
-    @property
-    def entries(self) -> int | None:
-        """The number of entries."""
-        return len(self.texts)
-
-    @property
-    def takes_filter(self) -> bool:
-        """No: its entries have no metadata."""
-        return False
-
-    def prepare(self, deadline: float | None) -> None:
-        """Do nothing: the index is checked when it is loaded."""
-
-    def forget(self) -> None:
-        """Do nothing: a snapshot carries the index."""
+    def vector_space(self) -> str:
+        """See `Searchable`."""
+        return self._space
 
     def search(
         self,
@@ -135,14 +120,7 @@ class SearchIndex(NamedTuple):
         where: Mapping[str, Any] | None = None,  # noqa: ARG002 - the API refuses a filter
         deadline: float | None = None,  # noqa: ARG002 - a search takes milliseconds
     ) -> list[Match]:
-        """Return the entries most similar to a query, best first; equal scores in index order.
-
-        Args:
-            query: float32 [dimensions], of length 1, of the index's vector space.
-            num_results: how many to return; all, if there are fewer.
-            where: not used, for the entries have no metadata.
-            deadline: not used.
-        """
+        """See `Searchable`; equal scores are in index order."""
         scores = self.vectors @ query
         count = min(num_results, len(self.texts))
         if not count:

@@ -104,12 +104,6 @@ def test_inputs_are_run_longest_first_and_answered_in_order(
     assert (embeddings.computed_tokens, embeddings.padding_tokens) == (310, 2)
 
 
-def test_padding_is_counted(make_engine: MakeEngine) -> None:
-    """Texts of 3 and 5 tokens are padded to 4 and 8."""
-    embeddings = make_engine().embed(["a", "a b c"])
-    assert (embeddings.computed_tokens, embeddings.padding_tokens) == (12, 4)
-
-
 @pytest.mark.parametrize("dimensions", [32, 16, 8])
 def test_a_smaller_vector_is_the_cut_one_brought_to_length_one(
     make_engine: MakeEngine, dimensions: int
@@ -330,15 +324,6 @@ def test_a_real_batch_is_its_texts_one_by_one(
     alone = np.concatenate([minilm.embed([text]).vectors for text in SENTENCES])
     batch = Engine.load(minilm_artifact, threads=threads).embed(SENTENCES).vectors
     np.testing.assert_array_equal(batch, alone)
-
-
-def test_a_real_split_is_one_request(minilm: Engine) -> None:
-    """Vectors do not depend on the other texts in the request, up to rounding."""
-    whole = minilm.embed(SENTENCES).vectors
-    parts = np.concatenate(
-        [minilm.embed(SENTENCES[:3]).vectors, minilm.embed(SENTENCES[3:]).vectors]
-    )
-    assert np.abs(whole - parts).max() < 2e-6
 
 
 def test_real_token_ids_give_the_texts_vector(minilm: Engine) -> None:

@@ -5,7 +5,7 @@ characters, and each word is taken apart greedily into the longest tokens that f
 https://arxiv.org/abs/1609.08144). Both steps remember their results, so that a common word costs
 one look-up.
 
-Sections besides those of `table_file`, `characters`, `reordering` and `added_tokens`:
+Sections besides those of `table_file`, `characters` and `added_tokens`:
     words        u32: the unknown token, and how long a word may be, in characters
     token_slots  look-up of all tokens
     prefixes     bits, a power of two: set at the CRC-32 of all that a token begins with
@@ -18,7 +18,7 @@ from functools import cached_property
 from zlib import crc32
 
 from embedder.core.fast_tokenizers.added_tokens import AddedTokens
-from embedder.core.fast_tokenizers.characters import REORDERED, character_table
+from embedder.core.fast_tokenizers.characters import REORDERED, Reordering, character_table
 from embedder.core.fast_tokenizers.memo import Memo, WordMemo
 from embedder.core.fast_tokenizers.table_file import TableFile, TableTokenizer, TokenIds
 
@@ -94,9 +94,7 @@ class WordPiece(TableTokenizer):
 
     @cached_property
     def _reordered(self) -> Callable[[str], str]:
-        # Hardly any text needs it: neither the module nor its tables are read before one does.
-        from embedder.core.fast_tokenizers.reordering import Reordering  # noqa: PLC0415
-
+        # Hardly any text needs it: its tables are not read before one does.
         return Reordering(self._file, self._characters).normalize
 
     def _encode_word(self, word: str) -> tuple[int, ...]:

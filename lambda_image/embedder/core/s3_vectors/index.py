@@ -22,7 +22,7 @@ from embedder.core.s3_vectors.client import (
     ThrottledError,
     UnavailableError,
 )
-from embedder.core.search import Match
+from embedder.core.search import Match, Searchable
 
 if TYPE_CHECKING:  # see startup
     import numpy as np
@@ -55,7 +55,7 @@ class IndexArn(NamedTuple):
         return f"https://s3vectors.{self.region}.{suffix}"
 
 
-class VectorIndex:
+class VectorIndex(Searchable):
     """An index of S3 Vectors, whose search is approximate.
 
     Args:
@@ -66,8 +66,6 @@ class VectorIndex:
 
     max_results = MAX_RESULTS
     takes_filter = True
-    #: S3 Vectors does not count its vectors.
-    entries = None
 
     def __init__(self, arn: str, client: S3VectorsClient, *, spaces: Sequence[str]) -> None:
         self._arn = arn
@@ -82,11 +80,6 @@ class VectorIndex:
         if self._space is None:
             raise RuntimeError("The index is searched before it is prepared.")
         return self._space
-
-    @property
-    def dimensions(self) -> int:
-        """The number of dimensions of the vectors, after `prepare`."""
-        return int(self.vector_space.rpartition("/")[2])
 
     def check_at_start(self) -> None:
         """Refuse an index of another vector space before the first request.
@@ -141,13 +134,7 @@ class VectorIndex:
         where: Mapping[str, Any] | None = None,
         deadline: float | None = None,
     ) -> list[Match]:
-        """Return the entries most similar to a query, best first.
-
-        Args:
-            query: float32 [dimensions], of length 1, of the index's vector space.
-            num_results: how many to return; all that are found, if there are fewer.
-            where: the filter, a valid one.
-            deadline: the `time.monotonic()` until which failed calls are retried.
+        """See `Searchable`.
 
         Raises:
             InvalidFieldError: if S3 Vectors does not accept the filter.

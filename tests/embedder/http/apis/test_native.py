@@ -1,10 +1,8 @@
 """The kit's own API."""
 
-import base64
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 from embedder.http.router import Router
@@ -24,15 +22,6 @@ def test_a_text_gets_an_embedding(router: Router) -> None:
     assert answer["vector_space"] == f"{SPACE}/32"
 
 
-@pytest.mark.parametrize("size", [32, 16, 8])
-def test_the_size_is_the_one_asked_for(router: Router, size: int) -> None:
-    """Each size that the model supports can be requested, and the vector has length 1."""
-    answer = read(post(router, "/", {"text": "hello", "size": size}))
-    assert len(answer["embedding"]) == answer["size"] == size
-    assert np.linalg.norm(answer["embedding"]) == pytest.approx(1, abs=1e-6)
-    assert answer["vector_space"] == f"{SPACE}/{size}"
-
-
 def test_texts_get_embeddings_in_their_order(router: Router) -> None:
     """Each text of a batch gets the same vector as when it is sent alone, in the same order."""
     texts = ["a", "b c d e f", "b c", "a"]
@@ -40,30 +29,6 @@ def test_texts_get_embeddings_in_their_order(router: Router) -> None:
     alone = [read(post(router, "/", {"text": text}))["embedding"] for text in texts]
     assert answer["embeddings"] == alone
     assert "embedding" not in answer
-
-
-def test_base64_holds_the_same_floats(router: Router) -> None:
-    """Base64 encodes the same values as little-endian float32, bit for bit."""
-    listed = read(post(router, "/", {"text": "a"}))["embedding"]
-    packed = read(post(router, "/", {"text": "a", "encoding_format": "base64"}))["embedding"]
-    assert np.frombuffer(base64.b64decode(packed), "<f4").tolist() == np.float32(listed).tolist()
-
-
-@pytest.mark.parametrize(
-    ("dtype", "length", "low", "high"),
-    [
-        ("int8", 32, -128, 127),
-        ("uint8", 32, 0, 255),
-        ("binary", 4, -128, 127),
-        ("ubinary", 4, 0, 255),
-    ],
-)
-def test_other_number_formats(router: Router, dtype: str, length: int, low: int, high: int) -> None:
-    """Values are integers in the type's range; binary types pack eight dimensions per byte."""
-    answer = read(post(router, "/", {"text": "a b", "output_dtype": dtype}))
-    assert len(answer["embedding"]) == length
-    assert all(type(number) is int and low <= number <= high for number in answer["embedding"])
-    assert answer["size"] == 32
 
 
 @pytest.mark.parametrize(

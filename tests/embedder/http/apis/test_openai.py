@@ -113,12 +113,6 @@ def test_others_names_with_a_colon_are_names(
     assert read(post(router, PATH, {"input": "a", "model": model})) == plain
 
 
-def test_a_model_without_prompts_takes_any_suffix(router: Router) -> None:
-    """The suffix is ignored because the model has no prompts."""
-    plain = read(post(router, PATH, {"input": "a"}))
-    assert read(post(router, PATH, {"input": "a", "model": "small-model:query"})) == plain
-
-
 @pytest.mark.parametrize("length", [256, 257])
 def test_a_models_name_has_at_most_256_characters(router: Router, length: int) -> None:
     """A name of 256 characters is accepted, and one of 257 is refused."""
@@ -156,13 +150,6 @@ def test_token_ids_that_lack_special_tokens_get_them_when_asked(router: Router) 
     answer = read(post(router, PATH, {"input": BARE, "add_special_tokens": True}))
     expected = read(post(router, PATH, {"input": "a b"}))
     assert answer == expected
-
-
-def test_what_tokenize_returns_is_taken_as_it_is(router: Router) -> None:
-    """Ids from `/tokenize` are accepted without changes."""
-    (tokens,) = read(post(router, "/tokenize", {"inputs": "a b"}))
-    answer = read(post(router, PATH, {"input": [[token["id"] for token in tokens]]}))
-    assert answer == read(post(router, PATH, {"input": ["a b"]}))
 
 
 class WithoutSpecialTokens(WordTokenizer):
