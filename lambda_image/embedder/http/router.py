@@ -4,8 +4,10 @@
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import urandom
+
+import orjson
 
 from embedder.core.artifact import load_artifact
 from embedder.core.batching import TOKEN_BUDGET
@@ -25,7 +27,6 @@ from embedder.http.apis import (
     embedding_server,
     native,
     openai,
-    root,
     tei,
     tei_info,
     tei_tokens,
@@ -38,10 +39,43 @@ from embedder.http.telemetry import RequestRecord, Telemetry, fault
 
 __all__ = ["ROUTES", "Router", "build_router"]
 
+
+class _Root(native.Embed):
+    """The kit's own `Embed`, and TEI's where the body has `inputs`.
+
+    TEI serves its `/embed` at the root as well, and clients such as `@huggingface/inference` with
+    `.endpoint(url)` send their requests there. The kit's own API has no field of that name.
+    """
+
+    summary = 'Embed a text, or several. A body with "inputs" is answered as by POST /embed.'
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self._tei = tei.Embed(model)
+
+    def chosen(self, request: Request) -> Operation:
+        return self._tei if _has_inputs(request.body) else self
+
+    @property
+    def choices(self) -> Sequence[Operation]:
+        return (self, self._tei)
+
+
+def _has_inputs(body: bytes) -> bool:
+    # Hardly a request of the kit's own API holds the word, so hardly one is parsed twice.
+    if b'"inputs"' not in body:
+        return False
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(value, dict) and "inputs" in value and not value.keys() & {"text", "texts"}
+
+
 _DOCUMENT_PATH = "/openapi.json"
 #: Path → method → operation, of everything but the document of them all.
 _OPERATIONS: dict[str, dict[str, type[Operation]]] = {
-    "/": {"POST": root.Root},
+    "/": {"POST": _Root},
     "/similar": {"POST": native.Similar},
     "/health": {"GET": native.Health},
     "/v1/embeddings": {"POST": openai.CreateEmbeddings},
