@@ -10,10 +10,10 @@ import time
 from typing import Any
 
 from embedder.aws_lambda.function_url import (
-    in_format_2,
     is_event,
     request_from_event,
     response_to_event,
+    to_payload_v2,
 )
 from embedder.core import startup as _startup  # noqa: F401 - first, for its effect
 from embedder.core.errors import ClientError
@@ -28,7 +28,7 @@ _RESERVE_SECONDS = 0.25
 
 def handle_event(router: Router, event: Any, context: Any) -> dict[str, Any]:
     """Return the response to one invocation, also to one that is not an HTTP request."""
-    event = in_format_2(event)
+    event = to_payload_v2(event)
     request_id = str(getattr(context, "aws_request_id", "") or "")
     try:
         request = request_from_event(event, request_id=request_id, deadline=_deadline(context))

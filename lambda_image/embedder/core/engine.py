@@ -16,7 +16,7 @@ from embedder.core.embedding_request import Embeddings, EmbedRequest, Inputs, Li
 from embedder.core.encoder import CHARACTERS_PER_TOKEN, Encoder
 from embedder.core.errors import AnswerableError, InferenceError, OutOfTimeError
 from embedder.core.fast_tokenizers import Tokenizer, load
-from embedder.core.runtimes import Batch, RunAll, Runs, load_session
+from embedder.core.runtimes import Batch, InferenceSession, RunBatches, load_session
 
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
@@ -48,7 +48,7 @@ class Engine:
         self,
         manifest: Manifest,
         tokenizer: Tokenizer,
-        session: Runs,
+        session: InferenceSession,
         *,
         truncate: str = "refuse",
         max_characters: int | None = None,
@@ -58,7 +58,7 @@ class Engine:
         self.manifest = manifest
         self.tokenizer = tokenizer
         self._session = session
-        self._run_all: RunAll | None = getattr(session, "run_all", None)
+        self._run_all: RunBatches | None = getattr(session, "run_all", None)
         #: The most tokens of one run, padding included; one input is always allowed.
         self.run_tokens = run_tokens
         self.cache = VectorCache(cache_entries)
@@ -85,7 +85,7 @@ class Engine:
         truncate: str = "refuse",
         max_characters: int | None = None,
         cache_entries: int = 0,
-        wrap: Callable[[Runs], Runs] | None = None,
+        wrap: Callable[[InferenceSession], InferenceSession] | None = None,
         run_tokens: int = TOKEN_BUDGET,
     ) -> Engine:
         """Load an artifact's tokenizer and session.
@@ -290,7 +290,7 @@ def _batch(run: Run, inputs: Sequence[bytes], lengths: Sequence[int]) -> Batch:
 
 
 def _together(
-    run_all: RunAll, batches: Iterable[Batch], deadline: float | None
+    run_all: RunBatches, batches: Iterable[Batch], deadline: float | None
 ) -> tuple[Sequence[npt.NDArray[np.float32]], float]:
     try:
         return run_all(batches, deadline=deadline)

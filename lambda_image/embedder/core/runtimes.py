@@ -11,17 +11,17 @@ if TYPE_CHECKING:  # see startup
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Batch", "Ran", "RunAll", "Runs", "load_session"]
+__all__ = ["Batch", "InferenceSession", "RunBatches", "RunResult", "load_session"]
 
 
 class Batch(NamedTuple):
-    """The arguments of `Runs.run`."""
+    """The arguments of `InferenceSession.run`."""
 
     input_ids: npt.NDArray[np.int64]
     attention_mask: npt.NDArray[np.int64]
 
 
-class Runs(Protocol):
+class InferenceSession(Protocol):
     """The interface that the engine needs from a session."""
 
     def run(
@@ -39,27 +39,27 @@ class Runs(Protocol):
         """
 
 
-class Ran(NamedTuple):
-    """The result of `RunAll`."""
+class RunResult(NamedTuple):
+    """The result of `RunBatches`."""
 
-    #: Of each batch, in their order; see `Runs.run`.
+    #: Of each batch, in their order; see `InferenceSession.run`.
     vectors: Sequence[npt.NDArray[np.float32]]
     #: Seconds in which none of the batches ran.
     queue_seconds: float
 
 
-class RunAll(Protocol):
+class RunBatches(Protocol):
     """The method `run_all` of a session that many requests use at the same time.
 
     It gets all batches of a request at once, decides their order among those of other requests, and
     may run those of several requests together.
     """
 
-    def __call__(self, batches: Iterable[Batch], *, deadline: float | None = None) -> Ran:
+    def __call__(self, batches: Iterable[Batch], *, deadline: float | None = None) -> RunResult:
         """Embed the batches of one request.
 
         Args:
-            batches: see `Runs.run`.
+            batches: see `InferenceSession.run`.
             deadline: the `time.monotonic()` after which a batch is not started.
 
         Raises:
@@ -67,7 +67,7 @@ class RunAll(Protocol):
         """
 
 
-def load_session(artifact: Artifact, *, threads: int = 1) -> Runs:
+def load_session(artifact: Artifact, *, threads: int = 1) -> InferenceSession:
     """Load an artifact's graph into its runtime; `threads` is for one run of ONNX Runtime.
 
     Raises:

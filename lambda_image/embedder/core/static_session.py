@@ -64,7 +64,7 @@ class StaticSession:
     def run(
         self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float32]:
-        """Embed a batch; see `Runs.run`.
+        """Embed a batch; see `InferenceSession.run`.
 
         The vectors are brought to length 1, so the sum of the rows serves as their mean. A text
         whose rows are all zero gets a vector of zeros.

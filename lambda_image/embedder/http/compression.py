@@ -8,7 +8,7 @@ import zlib
 
 from embedder.core.errors import BodyTooLargeError, MalformedBodyError
 from embedder.http.http_types import Response
-from embedder.http.json_body import quotable
+from embedder.http.json_body import quote_name
 
 __all__ = ["accepts_gzip", "base64_bytes", "decoded", "inflate", "packed"]
 
@@ -55,7 +55,7 @@ def decoded(body: bytes, encoding: str, limit: int) -> bytes:
     if encoding != "gzip":
         raise MalformedBodyError(
             'The header "content-encoding" may be absent, or gzip, or identity; found '
-            f"{quotable(encoding)}."
+            f"{quote_name(encoding)}."
         )
     return inflate(body, limit)
 

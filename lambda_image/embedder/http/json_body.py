@@ -7,7 +7,7 @@ import orjson
 
 from embedder.core.errors import MalformedBodyError
 
-__all__ = ["described", "has_repeated_key", "parse_object", "quotable"]
+__all__ = ["describe_value", "has_repeated_key", "parse_object", "quote_name"]
 
 #: A value that an error may quote: a name, too short and too plain to be a user's text.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,39}\Z")
@@ -29,7 +29,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise _not_json(body, error) from None
     if not isinstance(value, dict):
-        raise MalformedBodyError(f"The body must be a JSON object; found {described(value)}.")
+        raise MalformedBodyError(f"The body must be a JSON object; found {describe_value(value)}.")
     if has_repeated_key(body, value):
         raise MalformedBodyError(
             "The body has a key twice in one object; each key is allowed once."
@@ -81,7 +81,7 @@ def _not_json(body: bytes, error: orjson.JSONDecodeError) -> MalformedBodyError:
     )
 
 
-def described(value: object) -> str:
+def describe_value(value: object) -> str:
     """Describe a value without quoting it: a string is described by its length."""
     match value:
         case None:
@@ -98,6 +98,6 @@ def described(value: object) -> str:
             return "an object"
 
 
-def quotable(name: str) -> str:
+def quote_name(name: str) -> str:
     """Quote a string that looks like a name; describe another by its length."""
     return f'"{name}"' if _NAME.match(name) else f"a string of {len(name)} characters"

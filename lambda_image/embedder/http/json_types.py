@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from embedder.core.errors import InvalidFieldError
-from embedder.http.json_body import described, quotable
+from embedder.http.json_body import describe_value, quote_name
 
 __all__ = [
     "Boolean",
@@ -21,10 +21,10 @@ __all__ = [
     "Field",
     "Integer",
     "JsonType",
-    "Nothing",
     "Object",
     "OneOf",
     "String",
+    "Unsupported",
 ]
 
 #: The longest list of names that an error spells out.
@@ -55,7 +55,7 @@ class JsonType:
     def error(self, value: object, name: str) -> InvalidFieldError:
         """Make the error for a value that is not allowed."""
         return InvalidFieldError(
-            f'"{name}" must be {self.allowed}; found {described(value)}.', field=name
+            f'"{name}" must be {self.allowed}; found {describe_value(value)}.', field=name
         )
 
 
@@ -144,7 +144,7 @@ class Choice(JsonType):
 
     def error(self, value: object, name: str) -> InvalidFieldError:
         """Return the error; it quotes the value if it looks like a name."""
-        shown = quotable(value) if isinstance(value, str) else described(value)
+        shown = quote_name(value) if isinstance(value, str) else describe_value(value)
         return InvalidFieldError(f'"{name}" must be {self.allowed}; found {shown}.', field=name)
 
 
@@ -191,7 +191,7 @@ class OneOf(JsonType):
         raise self.error(value, name)
 
 
-class Nothing(JsonType):
+class Unsupported(JsonType):
     """A value that this model does not allow at all; `why` says why."""
 
     def __init__(self, why: str) -> None:
@@ -288,11 +288,11 @@ class Object(JsonType):
         strange = next(key for key in value if key not in known)
         where = f' in "{name}"' if name else ""
         return InvalidFieldError(
-            f"A field{where} is unknown: {quotable(strange)}. Allowed: {self._names or 'none'}.",
+            f"A field{where} is unknown: {quote_name(strange)}. Allowed: {self._names or 'none'}.",
             field=name or None,
         )
 
 
 def _keys(value: dict[str, Any]) -> str:
-    names = ", ".join(quotable(key) for key in list(value)[:_LISTED])
+    names = ", ".join(quote_name(key) for key in list(value)[:_LISTED])
     return f"the fields {names}" if names else "no field"

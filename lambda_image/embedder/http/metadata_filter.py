@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from embedder.core.errors import InvalidFieldError
-from embedder.http.json_body import described, quotable
+from embedder.http.json_body import describe_value, quote_name
 from embedder.http.json_types import JsonType
 
 __all__ = ["MetadataFilter"]
@@ -100,7 +100,7 @@ class MetadataFilter(JsonType):
 def _check(value: object, where: str, field: str, *, depth: int) -> None:
     """Check a filter; `where` is its place in the request, for the error."""
     if not isinstance(value, dict):
-        raise _error(where, field, "must be an object", f"found {described(value)}")
+        raise _error(where, field, "must be an object", f"found {describe_value(value)}")
     if len(value) != 1:
         raise _error(
             where, field, "must have one key; combine conditions with $and", f"found {len(value)}"
@@ -124,7 +124,7 @@ def _check(value: object, where: str, field: str, *, depth: int) -> None:
             f"{where}.{_shown(key)}",
             field,
             f"must be {_PRIMITIVE[0]}, or an object of operators",
-            f"found {described(condition)}",
+            f"found {describe_value(condition)}",
         )
 
 
@@ -132,7 +132,10 @@ def _check_list(key: str, condition: object, where: str, field: str, *, depth: i
     where = f"{where}.{key}"
     if not isinstance(condition, list) or not condition:
         raise _error(
-            where, field, "must be a list of at least one filter", f"found {described(condition)}"
+            where,
+            field,
+            "must be a list of at least one filter",
+            f"found {describe_value(condition)}",
         )
     if depth == _DEPTH:
         raise _error(where, field, f"must be nested at most {_DEPTH} deep", "found more")
@@ -150,7 +153,10 @@ def _check_operators(conditions: dict[str, Any], where: str, field: str) -> None
         allowed, fits = known
         if not fits(operand):
             raise _error(
-                f"{where}.{operator}", field, f"must be {allowed}", f"found {described(operand)}"
+                f"{where}.{operator}",
+                field,
+                f"must be {allowed}",
+                f"found {describe_value(operand)}",
             )
 
 
@@ -162,4 +168,4 @@ def _error(where: str, field: str, rule: str, found: str) -> InvalidFieldError:
 
 def _shown(key: str) -> str:
     """Return a name that an error may show."""
-    return key if quotable(key.removeprefix("$")).startswith('"') else quotable(key)
+    return key if quote_name(key.removeprefix("$")).startswith('"') else quote_name(key)

@@ -20,7 +20,7 @@ from embedder.core.errors import (
     UnknownPathError,
     WrongMethodError,
 )
-from embedder.core.runtimes import Runs
+from embedder.core.runtimes import InferenceSession
 from embedder.core.search import Searchable, load_index
 from embedder.core.settings import Settings
 from embedder.http.apis import (
@@ -33,7 +33,7 @@ from embedder.http.apis import (
 )
 from embedder.http.apis.operation import Api, Model, Operation
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
-from embedder.http.json_body import quotable
+from embedder.http.json_body import quote_name
 from embedder.http.openapi import Document
 from embedder.http.telemetry import RequestRecord, Telemetry, fault
 
@@ -180,7 +180,7 @@ class Router:
         if operation is None:
             allowed = ", ".join([*methods, *(["HEAD"] if "GET" in methods else [])])
             raise WrongMethodError(
-                f"This path is served by {allowed}; found {quotable(request.method)}.",
+                f"This path is served by {allowed}; found {quote_name(request.method)}.",
                 headers={"allow": allowed},
             )
         return operation
@@ -189,7 +189,7 @@ class Router:
 def build_router(
     settings: Settings,
     *,
-    wrap: Callable[[Runs], Runs] | None = None,
+    wrap: Callable[[InferenceSession], InferenceSession] | None = None,
     run_tokens: int = TOKEN_BUDGET,
     max_concurrent_requests: int = 1,
     telemetry: Telemetry | None = None,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from embedder.core.errors import ClientError, OutOfTimeError
-from embedder.core.runtimes import Batch, Ran, Runs
+from embedder.core.runtimes import Batch, InferenceSession, RunResult
 from embedder.server.bounds import Bounds, ThroughputEstimator
 from embedder.server.waiting_runs import WaitingRun, WaitingRuns
 
@@ -92,7 +92,7 @@ class Ticket:
 
 
 class BatchingSession:
-    """A session that many requests share; see `embedder.core.runtimes.RunAll`.
+    """A session that many requests share; see `embedder.core.runtimes.RunBatches`.
 
     Args:
         session: what computes; threads may share it.
@@ -104,7 +104,7 @@ class BatchingSession:
 
     def __init__(
         self,
-        session: Runs,
+        session: InferenceSession,
         *,
         workers: int,
         run_tokens: int,
@@ -133,11 +133,11 @@ class BatchingSession:
     def run(
         self, input_ids: "npt.NDArray[np.int64]", attention_mask: "npt.NDArray[np.int64]"
     ) -> "npt.NDArray[np.float32]":
-        """Embed a batch; see `Runs.run`."""
+        """Embed a batch; see `InferenceSession.run`."""
         return self.run_all([Batch(input_ids, attention_mask)]).vectors[0]
 
-    def run_all(self, batches: Iterable[Batch], *, deadline: float | None = None) -> Ran:
-        """Embed the batches of the request of this thread; see `RunAll`.
+    def run_all(self, batches: Iterable[Batch], *, deadline: float | None = None) -> RunResult:
+        """Embed the batches of the request of this thread; see `RunBatches`.
 
         Raises:
             OverloadedError: if they do not fit into the queue.
@@ -162,7 +162,7 @@ class BatchingSession:
             raise ticket.error
         ticket.runs = [RunTimes(len(run.batch.input_ids), run.began, run.ended) for run in runs]
         vectors = [run.vectors for run in runs if run.vectors is not None]
-        return Ran(vectors, time.monotonic() - entered - _busy(runs))
+        return RunResult(vectors, time.monotonic() - entered - _busy(runs))
 
     def check(self, caller: str, tokens: int) -> None:
         """Refuse a request of about this many tokens before work is put into it.

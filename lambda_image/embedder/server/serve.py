@@ -12,7 +12,7 @@ from uvicorn.config import Config
 
 from embedder.core.engine import Engine
 from embedder.core.errors import SettingsError
-from embedder.core.runtimes import Runs
+from embedder.core.runtimes import InferenceSession
 from embedder.core.settings import Settings
 from embedder.http.router import build_router
 from embedder.server.app import App
@@ -88,7 +88,7 @@ def serve(
     listener = listen(settings)
     queues: list[BatchingSession] = []
 
-    def wrap(session: Runs) -> Runs:
+    def wrap(session: InferenceSession) -> InferenceSession:
         queues.append(
             BatchingSession(
                 session, workers=workers, run_tokens=settings.max_batch_tokens, bounds=bounds

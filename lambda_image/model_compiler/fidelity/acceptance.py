@@ -15,7 +15,7 @@ from embedder.core.artifact import Artifact, parse_manifest
 from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
 from embedder.core.fast_tokenizers import load
-from embedder.core.runtimes import Runs, load_session
+from embedder.core.runtimes import InferenceSession, load_session
 from model_compiler.artifact.manifest import manifest_bytes
 from model_compiler.errors import FidelityError, PrecisionError, SourceError
 from model_compiler.fidelity.measure import (
@@ -157,24 +157,24 @@ def _compare(
 class _Bounded:
     """A session, each run of which may take an hour of CPU: an export may loop for ever."""
 
-    def __init__(self, session: Runs) -> None:
+    def __init__(self, session: InferenceSession) -> None:
         self._session = session
 
     @budget("a run of the graph", seconds=3600)
     def run(
         self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float32]:
-        """Embed a batch; see `Runs.run`."""
+        """Embed a batch; see `InferenceSession.run`."""
         return self._session.run(input_ids, attention_mask)
 
 
 @budget("loading the graph", seconds=600)
-def _loaded(artifact: Artifact) -> Runs:
+def _loaded(artifact: Artifact) -> InferenceSession:
     return _Bounded(load_session(artifact))
 
 
 @budget("a run of the graph on two short texts", seconds=60)
-def _check_shape(session: Runs, model: Model) -> None:
+def _check_shape(session: InferenceSession, model: Model) -> None:
     """Check the shape of a batch's output, which can differ from the declared one."""
     ids = np.zeros((2, 3), np.int64)
     try:

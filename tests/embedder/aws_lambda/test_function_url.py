@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedder.aws_lambda.function_url import in_format_2, request_from_event, response_to_event
+from embedder.aws_lambda.function_url import request_from_event, response_to_event, to_payload_v2
 from embedder.core.errors import BodyTooLargeError, MalformedBodyError, NotAnEventError
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
 from tests.embedder.rest_api_event import rest_api_event
@@ -46,9 +46,9 @@ Sent = Callable[..., Request]
 def sent(request: pytest.FixtureRequest) -> Sent:
     """Return a function that sends an event's request in one of the payload formats."""
     if request.param == "2.0":
-        return lambda event, **options: request_from_event(in_format_2(event), **options)
+        return lambda event, **options: request_from_event(to_payload_v2(event), **options)
     return lambda event, **options: request_from_event(
-        in_format_2(rest_api_event(event)), **options
+        to_payload_v2(rest_api_event(event)), **options
     )
 
 
@@ -98,7 +98,7 @@ def test_a_base64_body_becomes_its_bytes(body: bytes) -> None:
     """Lambda sends binary bodies as base64."""
     event = {**EVENT, "body": base64.b64encode(body).decode(), "isBase64Encoded": True}
     assert request_from_event(event).body == body
-    assert request_from_event(in_format_2(rest_api_event(event))).body == body
+    assert request_from_event(to_payload_v2(rest_api_event(event))).body == body
 
 
 @pytest.mark.parametrize("body", ["a", "====", "aGk=\n", "aGk", "ä", "aGk=x"])
@@ -140,7 +140,7 @@ def test_a_body_that_is_not_a_string_is_refused(sent: Sent) -> None:
 def test_what_is_no_event_is_refused(event: Any) -> None:
     """Direct invocations and scheduled events get an error with the allowed formats."""
     with pytest.raises(NotAnEventError, match=r"payload format 2\.0.* payload format 1\.0"):
-        request_from_event(in_format_2(event))
+        request_from_event(to_payload_v2(event))
 
 
 def test_odd_headers_do_no_harm(sent: Sent) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from embedder.aws_lambda.function_url import in_format_2, request_from_event
+from embedder.aws_lambda.function_url import request_from_event, to_payload_v2
 from embedder.http.http_types import Request
 from tests.embedder.aws_lambda.test_function_url import EVENT, gzip_event
 from tests.embedder.rest_api_event import rest_api_event
@@ -14,7 +14,7 @@ from tests.embedder.rest_api_event import rest_api_event
 
 def read(event: dict[str, Any]) -> Request:
     """Read an event of either format, as the handler does."""
-    return request_from_event(in_format_2(event))
+    return request_from_event(to_payload_v2(event))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from embedder.core.artifact import Artifact
 from embedder.core.embedding_request import Embeddings, EmbedRequest, Inputs
 from embedder.core.engine import Engine, truncate_vectors
 from embedder.core.errors import InferenceError, InvalidFieldError, OutOfTimeError
-from embedder.core.runtimes import Batch, Ran
+from embedder.core.runtimes import Batch, RunResult
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 
 MakeEngine = Callable[..., Engine]
@@ -348,12 +348,12 @@ class Together(HashSession):
     error: Exception | None = None
     deadlines: tuple[float | None, ...] = ()
 
-    def run_all(self, batches: Iterable[Batch], *, deadline: float | None = None) -> Ran:
+    def run_all(self, batches: Iterable[Batch], *, deadline: float | None = None) -> RunResult:
         """Run one batch after the other."""
         self.deadlines += (deadline,)
         if self.error is not None:
             raise self.error
-        return Ran([self.run(*batch) for batch in batches], queue_seconds=0.0)
+        return RunResult([self.run(*batch) for batch in batches], queue_seconds=0.0)
 
 
 def engine_of(session: HashSession, **options: Any) -> Engine:
@@ -375,7 +375,7 @@ def test_time_in_the_queue_is_not_time_of_the_model() -> None:
     """A request's time in the queue is reported beside the time of its runs."""
 
     class Slow(Together):
-        def run_all(self, batches: Iterable[Batch], *, deadline: float | None = None) -> Ran:
+        def run_all(self, batches: Iterable[Batch], *, deadline: float | None = None) -> RunResult:
             return super().run_all(batches, deadline=deadline)._replace(queue_seconds=1000.0)
 
     timings = engine_of(Slow()).embed(["a"]).timings

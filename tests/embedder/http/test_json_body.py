@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedder.core.errors import MalformedBodyError
-from embedder.http.json_body import described, parse_object, quotable
+from embedder.http.json_body import describe_value, parse_object, quote_name
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=8),
@@ -110,15 +110,15 @@ def test_a_text_that_looks_like_keys_is_no_key(text: str) -> None:
 )
 def test_what_was_found_is_told_without_anybodys_text(value: object, told: str) -> None:
     """A string is described by its length, so that an error never quotes a user's text."""
-    assert described(value) == told
+    assert describe_value(value) == told
 
 
 def test_a_name_that_is_too_much_of_a_text_is_not_quoted() -> None:
     """Long keys and names are described by their length too, because they may contain text."""
-    assert quotable("num_results") == '"num_results"'
-    assert quotable("embeddinggemma-300m:query") == '"embeddinggemma-300m:query"'
-    assert quotable("a secret of mine") == "a string of 16 characters"
-    assert quotable("a" * 41) == "a string of 41 characters"
+    assert quote_name("num_results") == '"num_results"'
+    assert quote_name("embeddinggemma-300m:query") == '"embeddinggemma-300m:query"'
+    assert quote_name("a secret of mine") == "a string of 16 characters"
+    assert quote_name("a" * 41) == "a string of 41 characters"
 
 
 def test_gzip_that_no_header_announces_is_named() -> None:

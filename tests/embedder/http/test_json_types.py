@@ -15,10 +15,10 @@ from embedder.http.json_types import (
     Field,
     Integer,
     JsonType,
-    Nothing,
     Object,
     OneOf,
     String,
+    Unsupported,
 )
 
 TYPES: dict[str, JsonType] = {
@@ -29,7 +29,7 @@ TYPES: dict[str, JsonType] = {
     "any case": Choice(("Left", "Right"), any_case=True),
     "string": String(5),
     "one of": OneOf((Boolean(), Choice(("left",)))),
-    "nothing": Nothing("this model has none"),
+    "nothing": Unsupported("this model has none"),
     "text": TextType(100),
     "texts": InputsType(TextType(100), single=False),
     "inputs": InputsType(TextType(100), vocabulary_size=50),
@@ -84,7 +84,7 @@ def test_the_schema_is_one(kind: JsonType) -> None:
             "long text",
             '"x" must be a string of at most 3 characters; found a string of 9',
         ),
-        (Nothing("the model has no prompts"), "q", "null or absent .the model has no prompts."),
+        (Unsupported("the model has no prompts"), "q", "null or absent .the model has no prompts."),
         (OneOf((Boolean(), Integer(0, 1))), "z", "true or false, or a whole number from 0 to 1"),
         (
             OneOf((Boolean(), Choice(("left",)))),

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from embedder.core.engine import Engine
-from embedder.core.runtimes import Runs
+from embedder.core.runtimes import InferenceSession
 from embedder.core.search import Searchable
 from embedder.core.settings import Settings
 from embedder.http.apis.operation import Model
@@ -103,7 +103,7 @@ class Running:
 
 @contextmanager
 def running(
-    session: Runs | None = None,
+    session: InferenceSession | None = None,
     *,
     bounds: Bounds | None = None,
     hooks: Hooks | None = None,

@@ -11,7 +11,7 @@ import pytest
 
 from embedder.core.engine import Engine
 from embedder.core.errors import InferenceError, OutOfTimeError, OverloadedError
-from embedder.core.runtimes import Batch, Runs
+from embedder.core.runtimes import Batch, InferenceSession
 from embedder.server.bounds import Bounds
 from embedder.server.queue import BatchingSession, ClientGoneError, MergedRun, Ticket
 from tests.embedder.server.running import PATIENCE, GatedSession, wait_until
@@ -24,9 +24,11 @@ MakeQueue = Callable[..., BatchingSession]
 @pytest.fixture
 def make_queue() -> Iterator[MakeQueue]:
     """Return a function that makes a queue, which is closed at the end."""
-    made: list[tuple[BatchingSession, Runs]] = []
+    made: list[tuple[BatchingSession, InferenceSession]] = []
 
-    def make(session: Runs, *, workers: int = 1, bounds: Bounds = NO_BOUNDS) -> BatchingSession:
+    def make(
+        session: InferenceSession, *, workers: int = 1, bounds: Bounds = NO_BOUNDS
+    ) -> BatchingSession:
         queue = BatchingSession(session, workers=workers, run_tokens=256, bounds=bounds)
         made.append((queue, session))
         return queue

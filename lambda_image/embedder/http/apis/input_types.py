@@ -4,7 +4,7 @@ from typing import Any
 
 from embedder.core.embedding_request import Inputs
 from embedder.core.errors import EmptyInputError, InvalidFieldError
-from embedder.http.json_body import described
+from embedder.http.json_body import describe_value
 from embedder.http.json_types import JsonType
 
 __all__ = ["InputsType", "TextType"]
@@ -119,7 +119,7 @@ class InputsType(JsonType):
         )
         raise InvalidFieldError(
             f'"{name}[{place}]" must be a token id, a whole number from 0 to {size - 1}; '
-            f"found {described(wrong)}.{self.ids_hint and f' {self.ids_hint}'}",
+            f"found {describe_value(wrong)}.{self.ids_hint and f' {self.ids_hint}'}",
             field=f"{name}[{place}]",
         )
 

@@ -37,7 +37,7 @@ from embedder.http.apis.options import (
     truncation,
 )
 from embedder.http.http_types import Response
-from embedder.http.json_types import Field, Integer, JsonType, Nothing, Object
+from embedder.http.json_types import Field, Integer, JsonType, Object, Unsupported
 from embedder.http.vector_encoding import check_batch, encode
 
 __all__ = ["Embed", "Health", "Native", "Similar"]
@@ -249,7 +249,7 @@ class Similar(Operation):
 
 def _filter_type(index: Searchable | None) -> JsonType:
     if index is None or not index.takes_filter:
-        return Nothing("only an index of S3 Vectors has metadata")
+        return Unsupported("only an index of S3 Vectors has metadata")
     # Imported when it is needed: other endpoints do not pay for it.
     from embedder.http.metadata_filter import MetadataFilter  # noqa: PLC0415
 

@@ -35,7 +35,7 @@ from embedder.http.apis.options import (
     truncation,
 )
 from embedder.http.http_types import Response
-from embedder.http.json_body import quotable
+from embedder.http.json_body import quote_name
 from embedder.http.json_types import Field, Object, String
 from embedder.http.vector_encoding import check_batch, encode
 
@@ -225,7 +225,7 @@ def alias_prompt(model: str | None, served: str, limits: Limits) -> str | None:
     allowed = ", ".join(f'"{name}:{prompt}"' for prompt in limits.prompts)
     raise InvalidFieldError(
         f'"model" names the model that is served with a suffix that is not one of its prompts. '
-        f"Allowed: any name without a colon, or {allowed}; found {quotable(suffix)} after the "
+        f"Allowed: any name without a colon, or {allowed}; found {quote_name(suffix)} after the "
         "colon.",
         field="model",
     )

@@ -5,7 +5,7 @@ from typing import Any
 from embedder.core.embedding_request import Limits
 from embedder.core.errors import InvalidFieldError
 from embedder.core.settings import TRUNCATIONS
-from embedder.http.json_types import Boolean, Choice, Field, JsonType, Nothing, OneOf, String
+from embedder.http.json_types import Boolean, Choice, Field, JsonType, OneOf, String, Unsupported
 from embedder.http.vector_encoding import DTYPES, ENCODINGS
 
 __all__ = [
@@ -41,7 +41,7 @@ _PROMPT_OPTIONAL = {"query", "document", "search_query", "search_document"}
 def prompt_name_field(limits: Limits) -> Field:
     """Make the field that names a prompt of the model."""
     names = tuple(limits.prompts)
-    kind: JsonType = Choice(names) if names else Nothing("this model has no prompts")
+    kind: JsonType = Choice(names) if names else Unsupported("this model has no prompts")
     return Field(
         "prompt_name",
         kind,
