@@ -31,23 +31,6 @@ BITS_OF_TEXT = (
 )
 
 
-def test_ids_are_the_librarys_on_a_seeded_sample(gemma: Both) -> None:
-    """Many texts cover all planes, runs, control characters and added tokens."""
-    assert gemma.differing(sample_texts(gemma.library, count=1000, seed=21)) == []
-
-
-def test_merges_in_the_order_they_were_learned_are_the_librarys(trained: Both) -> None:
-    """Merge ranks that do not follow the ids, as the library's trainer writes them, are kept."""
-    assert trained.differing(sample_texts(trained.library, count=1000, seed=22)) == []
-
-
-@given(st.text())
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-def test_ids_are_the_librarys_on_any_text(gemma: Both, text: str) -> None:
-    """Any text that Hypothesis generates is tokenized as by the library."""
-    assert gemma.agree(text)
-
-
 @given(st.lists(st.sampled_from(BITS_OF_TEXT)).map("".join))
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 def test_spaces_and_added_tokens_meet_as_in_the_library(gemma: Both, text: str) -> None:

@@ -42,18 +42,6 @@ def any_kind(request: pytest.FixtureRequest) -> Both:
     return tokenizer
 
 
-def test_ids_are_the_librarys_on_a_seeded_sample(any_kind: Both) -> None:
-    """Many texts cover all planes, runs, control characters and added tokens."""
-    assert any_kind.differing(sample_texts(any_kind.library, count=1000, seed=41)) == []
-
-
-@given(st.text())
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-def test_ids_are_the_librarys_on_any_text(any_kind: Both, text: str) -> None:
-    """Any text that Hypothesis generates is tokenized as by the library."""
-    assert any_kind.agree(text)
-
-
 @given(st.lists(st.sampled_from(BITS_OF_TEXT)).map("".join))
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 def test_words_begin_and_end_as_in_the_library(any_kind: Both, text: str) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import tokenizers
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from embedder.core.errors import ArtifactError
 from embedder.core.fast_tokenizers import KINDS, load
@@ -18,6 +20,7 @@ from embedder.core.fast_tokenizers.fallback import LibraryTokenizer
 from embedder.core.fast_tokenizers.table_file import HEADER, SECTION
 from embedder.core.fast_tokenizers.unigram import Unigram
 from embedder.core.fast_tokenizers.wordpiece import WordPiece
+from model_compiler.tokenizer.sample import sample_texts
 
 from .conftest import Both
 
@@ -30,6 +33,32 @@ def test_each_kind_is_loaded_by_its_own_tokenizer(
     assert isinstance(load("bpe", gemma.path), BytePairEncoding)
     assert isinstance(load("byte_level_bpe", qwen.path), ByteLevel)
     assert isinstance(load("unigram", unigram.path), Unigram)
+
+
+#: Merge ranks that do not follow the ids, as the library's trainer writes them, are in `trained`.
+NAMES = (
+    *("minilm", "gemma", "trained", "roberta", "modernbert", "qwen"),
+    *("unigram", "unigram_metaspace"),
+)
+
+
+@pytest.fixture(params=NAMES)
+def both(request: pytest.FixtureRequest) -> Both:
+    """Return each of the tokenizers in turn."""
+    tokenizers: Both = request.getfixturevalue(request.param)
+    return tokenizers
+
+
+def test_ids_are_the_librarys_on_a_seeded_sample(both: Both) -> None:
+    """Many texts cover all planes, runs, control characters and added tokens."""
+    assert both.differing(sample_texts(both.library, count=1000, seed=21)) == []
+
+
+@given(st.text())
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+def test_ids_are_the_librarys_on_any_text(both: Both, text: str) -> None:
+    """Any text that Hypothesis generates is tokenized as by the library."""
+    assert both.agree(text)
 
 
 def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:

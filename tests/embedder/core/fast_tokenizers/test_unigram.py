@@ -121,13 +121,6 @@ def test_unknown_text_becomes_its_bytes(
     assert [*of_bytes] == [f"<0x{byte:02X}>" for byte in unknown.encode()]
 
 
-@given(st.text())
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-def test_ids_are_the_librarys_on_any_text(unigram: Both, text: str) -> None:
-    """Any text that Hypothesis generates is tokenized as by the library."""
-    assert unigram.agree(text)
-
-
 @given(st.lists(st.sampled_from(BITS_OF_TEXT)).map("".join))
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 def test_clusters_spaces_and_added_tokens_meet_as_in_the_library(

@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from model_compiler.tokenizer.sample import sample_texts
 
@@ -18,18 +16,6 @@ OPTIONS = [
     pytest.param({"lowercase": False, "strip_accents": True, "clean_text": False}, id="uncleaned"),
     pytest.param({"handle_chinese_chars": False, "clean_text": False}, id="chinese-words"),
 ]
-
-
-def test_ids_are_the_librarys_on_a_seeded_sample(minilm: Both) -> None:
-    """Many texts cover all planes, runs, control characters and special tokens."""
-    assert minilm.differing(sample_texts(minilm.library, count=1000, seed=11)) == []
-
-
-@given(st.text())
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-def test_ids_are_the_librarys_on_any_text(minilm: Both, text: str) -> None:
-    """Any text that Hypothesis generates is tokenized as by the library."""
-    assert minilm.agree(text)
 
 
 @pytest.mark.slow
