@@ -22,29 +22,20 @@ _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 class _Flag(NamedTuple):
     group: str
     help: str
+    #: str, int, float or bool.
     kind: type
-    least: float
-    most: float
+    default: Any
+    least: float = 0
+    most: float = float("inf")
     #: Another variable's name than the flag's.
-    variable: str | None
+    variable: str | None = None
     #: Not a flag: the command line of a process is there for all to read.
-    secret: bool
+    secret: bool = False
 
 
-def _flag(
-    group: str,
-    text: str,
-    default: Any,
-    kind: type | None = None,
-    *,
-    least: float = 0,
-    most: float = float("inf"),
-    variable: str | None = None,
-    secret: bool = False,
-) -> Any:
-    """Make a field; `kind` is str, int, float or bool."""
-    flag = _Flag(group, text, kind or type(default), least, most, variable, secret)
-    return dataclasses.field(default=default, metadata={"flag": flag}, repr=not secret)
+def _flag(group: str, text: str, default: Any, kind: type | None = None, **more: Any) -> Any:
+    flag = _Flag(group, text, kind or type(default), default, **more)
+    return dataclasses.field(default=default, metadata={"flag": flag}, repr=not flag.secret)
 
 
 _NETWORK, _QUEUE, _CALLERS, _SHUTDOWN = "Network", "Queue and model", "Callers", "Shutdown"
@@ -146,6 +137,11 @@ class ServerSettings:
     )
 
 
+_FLAGS: Final[Mapping[str, _Flag]] = {
+    field.name: field.metadata["flag"] for field in dataclasses.fields(ServerSettings)
+}
+
+
 def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ServerSettings:
     """Parse the command line, and the environment for what it leaves out.
 
@@ -153,7 +149,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ServerSetting
         SettingsError: if a flag or a variable is unknown or has a bad value; it names both.
     """
     found = vars(_parser().parse_args(list(arguments)))
-    names = {field.name: _of(field).variable or PREFIX + field.name.upper() for field in _fields()}
+    names = {name: flag.variable or PREFIX + name.upper() for name, flag in _FLAGS.items()}
     unknown = sorted(
         name for name in environ if name.startswith(PREFIX) and name not in names.values()
     )
@@ -163,13 +159,11 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ServerSetting
             f"{', '.join(names.values())}."
         )
     values = {}
-    for field in _fields():
-        variable = names[field.name]
-        text = found.get(field.name)
-        if text is None:
-            text = environ.get(variable)
+    for name, flag in _FLAGS.items():
+        # An empty flag, too, wins over its variable.
+        text = environ.get(names[name]) if found.get(name) is None else found[name]
         if text:
-            values[field.name] = _value(text, f"{_option(field.name)} ({variable})", _of(field))
+            values[name] = _value(text, f"{_option(name)} ({names[name]})", flag)
     settings = ServerSettings(**values)
     if settings.drain_accept > settings.drain:
         raise SettingsError(
@@ -194,23 +188,22 @@ def _parser() -> argparse.ArgumentParser:
         "EMBEDDING_ARTIFACT, EMBEDDING_TRUNCATE and so on.",
         allow_abbrev=False,
     )
-    groups: dict[str, argparse._ArgumentGroup] = {}
-    for field in _fields():
-        flag = _of(field)
+    groups = {
+        name: parser.add_argument_group(name)
+        for name in dict.fromkeys(flag.group for flag in _FLAGS.values())
+    }
+    for name, flag in _FLAGS.items():
+        text = flag.help.replace("%", "%%")
         if flag.secret:
             continue
-        if flag.group not in groups:
-            groups[flag.group] = parser.add_argument_group(flag.group)
-        default = field.default
-        text = flag.help.replace("%", "%%")
         if flag.kind is bool:
             groups[flag.group].add_argument(
-                _option(field.name), action="store_const", const="true", help=text
+                _option(name), action="store_const", const="true", help=text
             )
             continue
-        shown = "" if default is None else f" (default: {default})"
+        shown = "" if flag.default is None else f" (default: {flag.default})"
         metavar = {int: "N", float: "SECONDS", str: "TEXT"}[flag.kind]
-        groups[flag.group].add_argument(_option(field.name), metavar=metavar, help=text + shown)
+        groups[flag.group].add_argument(_option(name), metavar=metavar, help=text + shown)
     return parser
 
 
@@ -230,15 +223,6 @@ def _value(text: str, name: str, flag: _Flag) -> Any:
     if number is None or not flag.least <= number <= min(flag.most, 1e9):
         raise SettingsError(f"{name} must be {kind} {bounds}; found {text!r}.")
     return number
-
-
-def _fields() -> tuple["dataclasses.Field[Any]", ...]:
-    return dataclasses.fields(ServerSettings)
-
-
-def _of(field: "dataclasses.Field[Any]") -> _Flag:
-    flag: _Flag = field.metadata["flag"]
-    return flag
 
 
 def _option(name: str) -> str:
