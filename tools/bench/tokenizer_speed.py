@@ -14,13 +14,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+import timeit
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import tokenizers
 
-from embedder.core.fast_tokenizers import load
+from embedder.core.fast_tokenizers import Tokenizer, load
 from embedder.core.fast_tokenizers.memo import WordMemo
 from model_compiler.source.find import find_source
 from model_compiler.tokenizer.tables import build
@@ -48,7 +49,7 @@ def memory():
     return int(lines["RssAnon"].split()[0]) / 1024
 
 before, started = memory(), time.process_time()
-from embedder.core.fast_tokenizers import load
+from embedder.core.fast_tokenizers import Tokenizer, load
 tokenizer = load(sys.argv[1], sys.argv[2])
 loaded, after = time.process_time(), memory()
 tokenizer.encode(sys.argv[3])
@@ -67,18 +68,21 @@ def measure(options: argparse.Namespace) -> Run:
     for name, data in _tokenizers(options.tokenizer):
         with tempfile.TemporaryDirectory() as folder:
             tables = build(data)
-            files = {KIT: Path(folder) / tables.file, _LIBRARY: Path(folder) / "tokenizer.json"}
-            files[KIT].write_bytes(tables.data)
-            files[_LIBRARY].write_bytes(data)
-            kinds = {KIT: tables.kind, _LIBRARY: _LIBRARY}
-            work = {kind: partial(_load, kinds[kind], file) for kind, file in files.items()}
+            own, file = Path(folder) / tables.file, Path(folder) / "tokenizer.json"
+            own.write_bytes(tables.data)
+            file.write_bytes(data)
+            work = {KIT: partial(_load, tables.kind, own), _LIBRARY: partial(_load, _LIBRARY, file)}
             loads = turns(work, rounds=options.rounds)
-            for place, (what, unit) in enumerate(
-                (("load", "ms"), ("memory", "MB"), ("first text", "ms"))
-            ):
+            for place, what in enumerate(("load, ms", "memory, MB", "first text, ms")):
                 values = {kind: [run[place] for run in runs] for kind, runs in loads.items()}
-                rows.append(Row(f"{name}: {what}", unit, middle(values)))
-            rows += _speeds(name, tables.kind, files, rounds=2 * options.rounds)
+                title, unit = what.split(", ")
+                rows.append(Row(f"{name}: {title}", unit, middle(values)))
+            fast, library = load(tables.kind, own), tokenizers.Tokenizer.from_file(str(file))
+        library.no_truncation()
+        library.no_padding()
+        for title, text in _texts():
+            found = turns(_speeds(fast, library, text), rounds=2 * options.rounds)
+            rows.append(Row(f"{name}: {title}", "µs of CPU time", least(found)))
     labels = {KIT: "Embedding Kit", _NEW: "Embedding Kit, new words", _LIBRARY: "tokenizers"}
     return Run("The tokenizers", labels, rows, base=_LIBRARY)
 
@@ -124,36 +128,25 @@ def _texts() -> Iterator[tuple[str, str]]:
     yield "angle brackets", "<" * 20_000
 
 
-def _speeds(name: str, kind: str, files: Mapping[str, Path], *, rounds: int) -> Iterator[Row]:
-    fast = load(kind, files[KIT])
-    library = tokenizers.Tokenizer.from_file(str(files[_LIBRARY]))
-    library.no_truncation()
-    library.no_padding()
+def _speeds(
+    fast: Tokenizer, library: tokenizers.Tokenizer, text: str
+) -> dict[str, Callable[[], float]]:
+    """Return functions that measure the microseconds of a text."""
+    times = max(1, 20_000 // len(text))
     memos = [memo for memo in vars(fast).values() if isinstance(memo, WordMemo)]
 
-    def new_words(text: str) -> float:
+    def measured(encode: Callable[[], object], times: int) -> float:
+        return 1e6 * timeit.timeit(encode, timer=time.process_time, number=times) / times
+
+    def new_words() -> float:
         for memo in memos:
             memo.clear()
-        return _microseconds(partial(fast.encode, text), 1)
+        return measured(lambda: fast.encode(text), 1)
 
-    for title, text in _texts():
-        times = max(1, 20_000 // len(text))
-        encode = partial(library.encode, text, add_special_tokens=False)
-        work = {
-            _NEW: partial(new_words, text),
-            KIT: partial(_microseconds, partial(fast.encode, text), times),
-            _LIBRARY: partial(_microseconds, partial(_ids, encode), times),
-        }
-        yield Row(f"{name}: {title}", "µs of CPU time", least(turns(work, rounds=rounds)))
-
-
-def _ids(encode: Callable[[], tokenizers.Encoding]) -> list[int]:
-    ids: list[int] = encode().ids
-    return ids
-
-
-def _microseconds(call: Callable[[], object], times: int) -> float:
-    started = time.process_time_ns()
-    for _ in range(times):
-        call()
-    return (time.process_time_ns() - started) / times / 1e3
+    return {
+        _NEW: new_words,
+        KIT: lambda: measured(lambda: fast.encode(text), times),
+        _LIBRARY: lambda: measured(
+            lambda: library.encode(text, add_special_tokens=False).ids, times
+        ),
+    }
