@@ -92,7 +92,8 @@ def bars(
     run: dict[str, Any] = json.loads(report)
     labels = labels or run["labels"]
     rows = {row["name"]: row for row in run["rows"]}
-    headings = headings or {name: name[:1].upper() + name[1:] for name in rows}
+    less_is_better = [name for name, row in rows.items() if row["unit"] != "a second"]
+    headings = headings or {name: name[:1].upper() + name[1:] for name in less_is_better}
     caption = caption or [f"{run['machine']['cpu']}, all in one run. Less is better."]
     top, count = 58 + 22 * len(caption), -(-len(headings) // 2)
     height = top + count * (_BAR * len(labels) + 46) + 10

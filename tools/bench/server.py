@@ -79,10 +79,13 @@ def measure(options: argparse.Namespace) -> Run:
 
 def under_load(servers: Sequence[Server], *, rounds: int, seconds: float) -> list[Row]:
     """Send each load to each server in turns; return four rows of each load."""
-    seeds = itertools.count()
     found: list[Row] = []
     for load, target in LOADS.items():
-        work = {server.name: partial(_sent, server, load, seconds, seeds) for server in servers}
+        # Each round has other texts, the same for all servers.
+        work = {
+            server.name: partial(_sent, server, load, seconds, itertools.count())
+            for server in servers
+        }
         sent = turns(work, rounds=rounds, warm_up=0)
         name = f"{load.kind} texts, {load.clients} client{'s' if load.clients > 1 else ''}"
         merged = _MERGED.get(load)

@@ -25,12 +25,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
 import orjson
 from tqdm import tqdm
 
 from tools.bench.run import KIT, LIMIT, ROOT, Row, Run
-from tools.bench.serving import Server, allocated_kb, connected, family_of, kit
+from tools.bench.serving import Connection, Server, allocated_kb, family_of, kit
 from tools.local_endpoint.events import to_event
 from tools.local_endpoint.runtime import EmulatedRuntime, Function, emulator_binary
 from tools.local_endpoint.signature import Caller, SignedRequest
@@ -170,25 +169,23 @@ async def soak(server: Server, requests: Iterator[Case], *, clients: int) -> Soa
     """Send requests from some clients at the same time, then a sample of them again, one by one."""
     result = Soak()
     await asyncio.gather(*[_client(server, requests, result) for _ in range(clients)])
-    async with connected(server.port) as client:
+    async with Connection(server.port) as connection:
         for case, answer in result.sample:
-            again = await _sent(client, case)
-            if _fixed(again.content) != _fixed(answer):
+            _, again = await connection.exchange(case[0], case[1], _body(case[2]))
+            if _fixed(again) != _fixed(answer):
                 result.wrong.append(f"{case[0]} {case[1]} has another answer when it is alone")
     return result
 
 
 async def _client(server: Server, requests: Iterator[Case], result: Soak) -> None:
-    async with connected(server.port) as client:
+    async with Connection(server.port) as connection:
         for case in requests:
+            status = 429
             # Sixteen clients are more than the queue holds where the machine is slow.
-            while (answer := await _sent(client, case)).status_code == 429:
-                await asyncio.sleep(1)
-            result.add(case, answer.status_code, answer.content, server.allocated_kb)
-
-
-async def _sent(client: httpx.AsyncClient, case: Case) -> httpx.Response:
-    return await client.request(case[0], case[1], content=_body(case[2]))
+            while status == 429:
+                status, answer = await connection.exchange(case[0], case[1], _body(case[2]))
+                await asyncio.sleep(status == 429)
+            result.add(case, status, answer, server.allocated_kb)
 
 
 def _body(body: Any) -> bytes:
