@@ -39,7 +39,7 @@ def test_every_change_is_rehearsed_with_containers(workflow):
     steps = [step for name in ("image", "rehearse") for step in jobs[name]["steps"]]
     scripts = [step["run"] for step in steps if step.get("run", "").startswith("scripts/")]
     assert scripts == [
-        "scripts/verify-image --require-containers",
+        "scripts/test-image --require-containers",
         'scripts/rehearse "$ENVIRONMENT" --require-containers',
     ]
     shipped = {file.stem for file in (ROOT / "environments").glob("*.toml")}

@@ -1,4 +1,4 @@
-"""The image of batch jobs, which `scripts/verify-image` builds and runs."""
+"""The image of batch jobs, which `scripts/test-image` builds and runs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The image of the server, which `scripts/verify-image` builds and runs."""
+"""The image of the server, which `scripts/test-image` builds and runs."""
 
 from pathlib import Path
 

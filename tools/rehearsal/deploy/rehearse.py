@@ -104,7 +104,7 @@ def rehearse(root: Path, *environments: str, require_containers: bool) -> Report
             report.note(
                 f"Each function ran the code of its image in {functions.description} on this "
                 "machine, with the variables, memory, timeout and role of the deployed function. "
-                "scripts/verify-image runs the image itself."
+                "scripts/test-image runs the image itself."
             )
         for other in others:
             report.about = other
@@ -258,14 +258,14 @@ def _destroy(report: Report, cdk: Cdk, before: Leftovers) -> None:
 
 
 def _check_build(report: Report, assembly: Path, record: Path) -> None:
-    """Compare the CLI's calls of docker with the command of `scripts/verify-image`."""
+    """Compare the CLI's calls of docker with the command of `scripts/test-image`."""
     calls = [json.loads(line)["arguments"] for line in record.read_text().splitlines()]
     by = "the CLI's calls of docker"
     built = [words for words in calls if words[0] == "build"]
     ours = [asset.command for asset in image_assets(assembly)]
     report.check(
         "image",
-        "the CLI builds it with the command of scripts/verify-image",
+        "the CLI builds it with the command of scripts/test-image",
         sorted(built) == sorted(ours),
         by=by,
         found=" ".join(built[0]) if built else "no build",

@@ -1,4 +1,4 @@
-"""`scripts/verify-image [ENVIRONMENT]`: build the image, inspect it, run it, compare vectors."""
+"""`scripts/test-image [ENVIRONMENT]`: build the image, inspect it, run it, compare vectors."""
 
 import sys
 
@@ -6,4 +6,4 @@ from tools.rehearsal.image.command import run
 from tools.rehearsal.image.verify import verify
 
 if __name__ == "__main__":
-    sys.exit(run("scripts/verify-image", __doc__, verify))
+    sys.exit(run("scripts/test-image", __doc__, verify))

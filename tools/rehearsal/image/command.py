@@ -1,4 +1,4 @@
-"""The command line of `scripts/verify-image` and `scripts/rehearse`."""
+"""The command line of `scripts/test-image` and `scripts/rehearse`."""
 
 import argparse
 import os

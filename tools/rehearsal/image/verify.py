@@ -1,4 +1,4 @@
-"""The steps of `scripts/verify-image`: synthesize, build, inspect, run, compare; image and zip."""
+"""The steps of `scripts/test-image`: synthesize, build, inspect, run, compare; image and zip."""
 
 import json
 import tempfile
@@ -44,7 +44,7 @@ def verify(root: Path, environment: str, *, require_containers: bool) -> Report:
         require_containers: Whether missing containers are a failure.
     """
     report = Report(title=f"The image of the environment {environment}")
-    with tempfile.TemporaryDirectory(prefix="verify-image-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="test-image-") as temporary:
         folder = Path(temporary)
         with report.step("synthesizing the stacks"):
             assembly = synthesize(root, environment, folder / "cdk.out")
