@@ -18,7 +18,7 @@ from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
 from model_compiler.files.hashes import verify_files
 from model_compiler.graph.builder import Precision
 from model_compiler.inspection import inspect_model
-from model_compiler.source.find import find_descriptions, find_source
+from model_compiler.source.find import find_source
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -152,7 +152,7 @@ def _compile(options: argparse.Namespace) -> int:
 
 
 def _inspect(options: argparse.Namespace) -> int:
-    source = find_descriptions(options.model, revision=options.revision)
+    source = find_source(options.model, revision=options.revision, descriptions=True)
     found = inspect_model(source, _precision(options))
     sys.stdout.write(inspection.as_json(found) if options.json else inspection.as_text(found))
     return 0 if found.compiles else 1

@@ -79,7 +79,7 @@ class Inspection:
 
 
 def inspect_model(source: Source, precision: Precision | None = None) -> Inspection:
-    """Inspect a model that `find_source` or `find_descriptions` has found."""
+    """Inspect a model that `find_source` has found."""
     found = Inspection(source.name, source.revision, source.license)
     found.attempt(lambda: check_kind(source.folder))
     if not found.compiles:

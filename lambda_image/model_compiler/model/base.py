@@ -2,12 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
+from model_compiler.graph.builder import Precision
 from model_compiler.tokenizer.file import TokenizerFile
 
-__all__ = ["GRAPH_FILE", "INPUTS", "OUTPUT", "Graph", "Model", "Prompts"]
+__all__ = ["GRAPH_FILE", "INPUTS", "OUTPUT", "Graph", "Model", "OwnModel", "Prompts"]
 
 GRAPH_FILE = "model.onnx"
 #: The inputs that the embedder feeds, int64 [batch, tokens].
@@ -98,3 +100,26 @@ class Model(ABC):
             UnsupportedModelError: If the graph cannot express the model.
             OSError: If the disk is full.
         """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnModel(Model):
+    """A model that the compiler makes from its weights, in one of its precisions."""
+
+    precision: Precision
+
+    @property
+    def reference(self) -> Self:
+        """The same model in fp32."""
+        return self if self.precision is Precision.FP32 else replace(self, precision=Precision.FP32)
+
+    @property
+    def label(self) -> str:
+        """The model in an error message."""
+        return f"the model compiled to {self.precision}"
+
+    @property
+    def remedy(self) -> str:
+        """A sentence for a user whose model missed a threshold."""
+        other = "" if self.precision is Precision.FP32 else "use --precision fp32, or "
+        return f"{other}add --unmeasured to accept these vectors.".capitalize()

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +12,8 @@ from tqdm import tqdm
 from model_compiler.files.export_weights import ExportWeights
 from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures import Architecture
-from model_compiler.graph.builder import GraphBuilder, Precision, graph_digest
-from model_compiler.model.base import GRAPH_FILE, INPUTS, OUTPUT, Graph, Model
+from model_compiler.graph.builder import GraphBuilder, graph_digest
+from model_compiler.model.base import GRAPH_FILE, INPUTS, OUTPUT, Graph, OwnModel
 from model_compiler.model.modules import Head
 
 __all__ = ["ROWS_FILE", "WEIGHTS_FILE", "CompiledModel"]
@@ -24,7 +24,7 @@ ROWS_FILE = "model.onnx.rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledModel(Model):
+class CompiledModel(OwnModel):
     """A model whose graph the compiler builds from its weights."""
 
     encoder_folder: Path
@@ -32,27 +32,8 @@ class CompiledModel(Model):
     export: Path | None = None
     architecture: Architecture
     head: Head
-    precision: Precision
     #: Layers, counted from 0, that stay in float32 because their int8 is not accurate enough.
     float32_layers: frozenset[int] = frozenset()
-
-    @property
-    def reference(self) -> "CompiledModel":
-        """The same model in fp32."""
-        if self.precision is Precision.FP32:
-            return self
-        return replace(self, precision=Precision.FP32)
-
-    @property
-    def label(self) -> str:
-        """The model in an error message."""
-        return f"the model compiled to {self.precision}"
-
-    @property
-    def remedy(self) -> str:
-        """A sentence for a user whose model missed a threshold."""
-        other = "" if self.precision is Precision.FP32 else "use --precision fp32, or "
-        return f"{other}add --unmeasured to accept these vectors.".capitalize()
 
     def check(self, *, values: bool = True) -> None:
         """Build the graph and write it nowhere; see `Model.check`."""

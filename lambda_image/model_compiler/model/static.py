@@ -24,7 +24,7 @@ from model_compiler.files.config import ConfigFile, read_json
 from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import Precision
 from model_compiler.graph.quantization import quantize_rows
-from model_compiler.model.base import INPUTS, OUTPUT, Graph, Model, Prompts
+from model_compiler.model.base import INPUTS, OUTPUT, Graph, OwnModel, Prompts
 from model_compiler.model.folder import read_modules, read_prompts
 from model_compiler.model.modules import read_normalize
 from model_compiler.tokenizer.file import read_tokenizer, without_special_tokens
@@ -47,32 +47,13 @@ MAPPING, FACTORS = "mapping", "weights"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StaticModel(Model):
+class StaticModel(OwnModel):
     """A model whose vectors are the means of the vectors of a text's tokens."""
 
     #: Holds `model.safetensors`.
     weights_folder: Path
     #: The token that adds nothing to a vector; None if all do.
     left_out: int | None
-    precision: Precision
-
-    @property
-    def reference(self) -> "StaticModel":
-        """The same model in fp32."""
-        if self.precision is Precision.FP32:
-            return self
-        return replace(self, precision=Precision.FP32)
-
-    @property
-    def label(self) -> str:
-        """The model in an error message."""
-        return f"the model compiled to {self.precision}"
-
-    @property
-    def remedy(self) -> str:
-        """A sentence for a user whose model missed a threshold."""
-        other = "" if self.precision is Precision.FP32 else "use --precision fp32, or "
-        return f"{other}add --unmeasured to accept these vectors.".capitalize()
 
     def check(self) -> None:
         """Read the table; see `Model.check`."""

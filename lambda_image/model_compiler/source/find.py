@@ -15,7 +15,7 @@ from model_compiler.source import catalog, hub
 from model_compiler.source.catalog import CatalogEntry, Wheel
 from model_compiler.source.hub import Download
 
-__all__ = ["Source", "find_descriptions", "find_source"]
+__all__ = ["Source", "find_source"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,7 @@ def find_source(
     revision: str | None = None,
     accepted_licenses: Collection[str] = (),
     precision: Precision | None = None,
+    descriptions: bool = False,
 ) -> Source:
     """Download a model if necessary and check its files.
 
@@ -50,6 +51,8 @@ def find_source(
             commit, or the newest.
         accepted_licenses: Names of the terms that the user accepts.
         precision: The precision, to select one of several ready exports.
+        descriptions: Whether to do without the weights: from a hub, only the JSON files are then
+            downloaded, no terms need to be accepted, and no hashes are compared.
 
     Raises:
         SourceError: If it is missing, cannot be downloaded, a file's hash is wrong, or a link
@@ -60,42 +63,33 @@ def find_source(
     if folder.is_dir():
         return _folder(folder, revision=revision)
     entry = catalog.find(model)
-    if entry:
-        _check_license(entry, accepted_licenses)
-        return _known(entry, revision=revision, precision=precision)
-    _check_name(model)
-    return _downloaded(model, None, hub.download(model, revision=revision, precision=precision))
-
-
-def find_descriptions(model: str, *, revision: str | None = None) -> Source:
-    """Find a model without its weights: from a hub, only the JSON files are downloaded.
-
-    No terms need to be accepted for it, and no hashes are compared. See `find_source` for the
-    arguments.
-
-    Raises:
-        SourceError: If it is missing or cannot be downloaded, or a link leaves the folder.
-    """
-    folder = Path(model)
-    if folder.is_dir():
-        return _folder(folder, revision=revision)
-    entry = catalog.find(model)
-    if entry:
-        wheel = None if revision else _wheel_folder(entry.wheel)
-        if wheel:
-            return Source(wheel, entry.name, None, entry.license.name, entry)
-        found = hub.download_first(entry.repositories, revision=revision, descriptions=True)
-        return _downloaded(entry.name, entry, found)
-    _check_name(model)
-    return _downloaded(model, None, hub.download(model, revision=revision, descriptions=True))
-
-
-def _check_name(model: str) -> None:
-    if not hub.is_repository_name(model):
-        raise SourceError(
-            f"{model!r} is not a folder, a model of the catalog or a repository of a hub "
-            "(owner/name). `embedding-kit model_compiler --list` lists the catalog."
+    if entry is None:
+        if not hub.is_repository_name(model):
+            raise SourceError(
+                f"{model!r} is not a folder, a model of the catalog or a repository of a hub "
+                "(owner/name). `embedding-kit model_compiler --list` lists the catalog."
+            )
+        found = hub.download(
+            model, revision=revision, precision=precision, descriptions=descriptions
         )
+        return _downloaded(model, None, found)
+    if not descriptions:
+        _check_license(entry, accepted_licenses)
+    wheel = None if revision else _wheel_folder(entry.wheel)
+    if wheel:
+        source = Source(wheel, entry.name, None, entry.license.name, entry)
+    else:
+        found = hub.download_first(
+            entry.repositories, revision=revision, precision=precision, descriptions=descriptions
+        )
+        source = _downloaded(entry.name, entry, found)
+    # The hashes are those of the pinned revision.
+    expected = {} if revision or descriptions else entry.sha256
+    if wrong := verify_files(source.folder, expected):
+        raise SourceError(
+            f"{source.folder} is not {entry.name} as the catalog knows it: {'; '.join(wrong)}."
+        )
+    return source
 
 
 def _downloaded(name: str, entry: CatalogEntry | None, found: Download) -> Source:
@@ -174,22 +168,6 @@ def _check_license(entry: CatalogEntry, accepted: Collection[str]) -> None:
             f"To accept them, use `--accept-license {terms.name}` here, or "
             f'`accept_license = "{terms.name}"` in environments/NAME.toml for a deploy.'
         )
-
-
-def _known(entry: CatalogEntry, *, revision: str | None, precision: Precision | None) -> Source:
-    wheel = None if revision else _wheel_folder(entry.wheel)
-    if wheel:
-        source = Source(wheel, entry.name, None, entry.license.name, entry)
-    else:
-        found = hub.download_first(entry.repositories, revision=revision, precision=precision)
-        source = _downloaded(entry.name, entry, found)
-    # The hashes are those of the pinned revision.
-    wrong = verify_files(source.folder, {} if revision else entry.sha256)
-    if wrong:
-        raise SourceError(
-            f"{source.folder} is not {entry.name} as the catalog knows it: {'; '.join(wrong)}."
-        )
-    return source
 
 
 def _wheel_folder(wheel: Wheel | None) -> Path | None:
