@@ -49,7 +49,9 @@ def test_classes_are_on_the_pages_of_the_reference(site):
 def test_files_outside_of_the_docs_are_links_to_the_repository(site):
     """A page links to them as in the repository."""
     page = (site / "index.html").read_text(encoding="utf-8")
-    assert re.search(r'href="https://[^"]+/embedding-kit/blob/main/CONTRIBUTING\.md"', page)
+    assert re.search(
+        r'href="https://[^"]+/embedding-kit/blob/main/\.github/CONTRIBUTING\.md"', page
+    )
 
 
 @pytest.mark.slow
