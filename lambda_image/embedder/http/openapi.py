@@ -12,7 +12,8 @@ import orjson
 from embedder import __version__
 from embedder.core.artifact import Manifest
 from embedder.http.apis.native import Native
-from embedder.http.apis.operation import JSON, STRING, Api, Call, Model, Operation, object_of
+from embedder.http.apis.operation import JSON, Api, Call, Model, Operation
+from embedder.http.apis.schemas import STRING, object_of
 from embedder.http.http_types import Response
 
 __all__ = ["Document"]

@@ -10,16 +10,8 @@ here a bad request gets a 4xx, with its `{"error": message}` and the native API'
 from typing import Any
 
 from embedder.http.apis.native import Native
-from embedder.http.apis.operation import (
-    INTEGER,
-    STRING,
-    USAGE,
-    Api,
-    Call,
-    json_response,
-    list_of,
-    object_of,
-)
+from embedder.http.apis.operation import Api, Call, json_response
+from embedder.http.apis.schemas import INTEGER, STRING, USAGE, list_of, object_of
 from embedder.http.apis.tei import Embed
 from embedder.http.http_types import Response
 from embedder.http.vector_encoding import encode

@@ -13,19 +13,7 @@ from embedder.core.errors import (
 )
 from embedder.core.search import MAX_RESULTS, Searchable
 from embedder.http.apis.input_types import InputsType, TextType
-from embedder.http.apis.operation import (
-    INTEGER,
-    STRING,
-    STRING_OR_NULL,
-    Api,
-    Call,
-    Model,
-    Operation,
-    json_response,
-    list_of,
-    object_of,
-    vector_schema,
-)
+from embedder.http.apis.operation import Api, Call, Model, Operation, json_response
 from embedder.http.apis.options import (
     TRUNCATE_HINT,
     choose_prompt,
@@ -35,6 +23,14 @@ from embedder.http.apis.options import (
     prompt_fields,
     truncate_field,
     truncation,
+)
+from embedder.http.apis.schemas import (
+    INTEGER,
+    STRING,
+    STRING_OR_NULL,
+    list_of,
+    object_of,
+    vector_schema,
 )
 from embedder.http.http_types import Response
 from embedder.http.json_types import Field, Integer, JsonType, Object, Unsupported

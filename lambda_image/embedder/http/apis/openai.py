@@ -8,20 +8,7 @@ from typing import Any, ClassVar
 from embedder.core.embedding_request import Embeddings, EmbedRequest, Limits
 from embedder.core.errors import AnswerableError, InvalidFieldError
 from embedder.http.apis.input_types import InputsType, TextType
-from embedder.http.apis.operation import (
-    INTEGER,
-    STRING,
-    STRING_OR_NULL,
-    USAGE,
-    Api,
-    Call,
-    Model,
-    Operation,
-    json_response,
-    list_of,
-    object_of,
-    vector_schema,
-)
+from embedder.http.apis.operation import Api, Call, Model, Operation, json_response
 from embedder.http.apis.options import (
     INPUT_TYPES,
     TRUNCATE_HINT,
@@ -33,6 +20,15 @@ from embedder.http.apis.options import (
     prompt_fields,
     truncate_field,
     truncation,
+)
+from embedder.http.apis.schemas import (
+    INTEGER,
+    STRING,
+    STRING_OR_NULL,
+    USAGE,
+    list_of,
+    object_of,
+    vector_schema,
 )
 from embedder.http.http_types import Response
 from embedder.http.json_body import quote_name

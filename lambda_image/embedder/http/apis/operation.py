@@ -36,20 +36,13 @@ from embedder.http.telemetry import RequestRecord
 from embedder.http.vector_encoding import too_large
 
 __all__ = [
-    "INTEGER",
     "JSON",
-    "STRING",
-    "STRING_OR_NULL",
-    "USAGE",
     "Api",
     "Call",
     "Model",
     "Operation",
     "json_response",
-    "list_of",
-    "object_of",
     "payload_bytes",
-    "vector_schema",
 ]
 
 JSON = {"content-type": "application/json"}
@@ -274,33 +267,3 @@ def _named(error: InputError, inputs: Inputs, field: str, hint: str) -> InputErr
     in_list = inputs.is_list and error.position is not None
     name = f"{field}[{error.position}]" if in_list else field
     return error.named(name, field=field, hint=hint)
-
-
-# Parts of answers that several APIs describe alike.
-INTEGER = {"type": "integer"}
-STRING = {"type": "string"}
-STRING_OR_NULL = {"type": ["string", "null"]}
-
-
-def object_of(**properties: dict[str, Any]) -> dict[str, Any]:
-    """Describe an object that has all of these properties."""
-    return {"type": "object", "properties": properties, "required": list(properties)}
-
-
-def list_of(items: dict[str, Any]) -> dict[str, Any]:
-    """Describe a list, which may be empty."""
-    return {"type": "array", "items": items}
-
-
-#: Tokens as the model saw them, special tokens and prompts included.
-USAGE = object_of(prompt_tokens=INTEGER, total_tokens=INTEGER)
-
-
-def vector_schema() -> dict[str, Any]:
-    """Describe a vector: numbers, or base64."""
-    return {
-        "anyOf": [
-            {"type": "array", "items": {"type": "number"}, "minItems": 1},
-            {"type": "string", "contentEncoding": "base64"},
-        ]
-    }

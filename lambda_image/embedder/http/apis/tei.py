@@ -37,17 +37,7 @@ from embedder.core.errors import (
 )
 from embedder.http.apis.input_types import InputsType, TextType
 from embedder.http.apis.openai import CreateEmbeddings
-from embedder.http.apis.operation import (
-    INTEGER,
-    STRING,
-    Api,
-    Call,
-    Model,
-    Operation,
-    json_response,
-    list_of,
-    object_of,
-)
+from embedder.http.apis.operation import Api, Call, Model, Operation, json_response
 from embedder.http.apis.options import (
     add_special_tokens_field,
     choose_prompt,
@@ -57,6 +47,7 @@ from embedder.http.apis.options import (
     truncation,
     truncation_fields,
 )
+from embedder.http.apis.schemas import INTEGER, STRING, list_of, object_of
 from embedder.http.http_types import Response
 from embedder.http.json_types import Boolean, Field, Object
 from embedder.http.vector_encoding import check_batch, encode

@@ -3,16 +3,8 @@
 from typing import Any
 
 from embedder import __version__
-from embedder.http.apis.operation import (
-    STRING,
-    STRING_OR_NULL,
-    Api,
-    Call,
-    Operation,
-    json_response,
-    list_of,
-    object_of,
-)
+from embedder.http.apis.operation import Api, Call, Operation, json_response
+from embedder.http.apis.schemas import STRING, STRING_OR_NULL, list_of, object_of
 from embedder.http.apis.tei import Tei
 from embedder.http.http_types import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Response
 from embedder.http.vector_encoding import DTYPES, ENCODINGS, largest_batch

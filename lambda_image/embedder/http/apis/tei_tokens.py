@@ -4,17 +4,9 @@ from typing import Any
 
 from embedder.core.errors import InputError, WrongModelError
 from embedder.http.apis.input_types import InputsType, TextType
-from embedder.http.apis.operation import (
-    STRING,
-    Api,
-    Call,
-    Model,
-    Operation,
-    json_response,
-    list_of,
-    object_of,
-)
+from embedder.http.apis.operation import Api, Call, Model, Operation, json_response
 from embedder.http.apis.options import prompt_name_field
+from embedder.http.apis.schemas import STRING, list_of, object_of
 from embedder.http.apis.tei import Tei
 from embedder.http.http_types import Response
 from embedder.http.json_types import Boolean, Field, Object
