@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from embedder.core.digest import digest
+from embedder.core.artifact import digest
 
 if TYPE_CHECKING:  # see startup
     import numpy as np

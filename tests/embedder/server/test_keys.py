@@ -8,9 +8,18 @@ import pytest
 
 from embedder.core.errors import SettingsError, UnauthorizedError
 from embedder.server.keys import Keys, parse_keys
-from tests.embedder.server.clock import Clock
 
 SECRET = "ek_Zanzibar-4711"
+
+
+class Clock:
+    """A clock that stands still until a test moves it."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        """Return the time in seconds."""
+        return self.now
 
 
 def digest(secret: str = SECRET) -> str:
