@@ -88,4 +88,4 @@ def test_the_qualifier_of_bootstrap_has_one_home():
         for path in (ROOT / folder).rglob("*")
         if path.suffix in {"", ".py"} and path.is_file() and "hnb659fds" in path.read_text()
     }
-    assert found == {"stacks/bootstrap_qualifier.py"}
+    assert found == {"stacks/names.py"}

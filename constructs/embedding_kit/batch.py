@@ -1,26 +1,24 @@
 """Batch jobs: a function of their own, and the state machine that runs it over all shards."""
 
+from typing import Any
+
 from aws_cdk import Aws, Names
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
-from embedding_kit.batch_definition import (
-    MAP_LABEL,
-    RESULTS_FOLDER,
-    SHARDS_FILE,
-    batch_definition,
+from embedding_kit.distributed_map import (
+    MapFiles,
+    MapNames,
+    acknowledge_wildcards,
+    make_function,
+    make_machine,
+    map_definition,
+    map_findings,
 )
 from embedding_kit.function import function_role
 from embedding_kit.hosting import Hosting, make_log_group
-from embedding_kit.map_function import make_function
-from embedding_kit.map_machine import (
-    MapFiles,
-    acknowledge_wildcards,
-    make_machine,
-    map_findings,
-)
 from embedding_kit.s3_permissions import (
     READ_KEY,
     WRITE_KEY,
@@ -31,7 +29,43 @@ from embedding_kit.s3_permissions import (
 )
 from embedding_kit.settings import BatchSettings, Model, check_memory
 
-__all__ = ["EmbeddingBatch"]
+__all__ = ["MAP_LABEL", "RESULTS_FOLDER", "SHARDS_FILE", "EmbeddingBatch", "batch_definition"]
+
+#: The label of the map's child executions in their ARNs.
+MAP_LABEL = "Shards"
+#: The plan and the records of the shards, in the job's folder.
+SHARDS_FILE = "_job/shards.jsonl"
+RESULTS_FOLDER = "_job/results"
+#: A second attempt would find the same: errors of the input, the settings or the model.
+_FINAL_ERRORS = (
+    "BatchError",
+    "ChangedInputError",
+    "ChangedModelError",
+    "IncompleteJobError",
+    "RejectedRowsError",
+)
+
+
+def batch_definition(
+    *,
+    function_arn: str,
+    partition: str,
+    bucket: str,
+    defaults: dict[str, Any],
+    max_concurrency: int,
+) -> dict[str, Any]:
+    """Return the definition; see `map_definition` for the arguments."""
+    return map_definition(
+        MapNames(label=MAP_LABEL, task="Embed", item="shard"),
+        comment="Embeds the files of a folder in shards",
+        function_arn=function_arn,
+        partition=partition,
+        bucket=bucket,
+        defaults=defaults,
+        max_concurrency=max_concurrency,
+        final_errors=_FINAL_ERRORS,
+    )
+
 
 #: The handler in the image's target `batch`.
 _HANDLER = "jobs.embed.handler.handler"

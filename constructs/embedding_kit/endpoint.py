@@ -1,23 +1,23 @@
 """The endpoint: function, version, alias `live`, and the alias's function URL with IAM auth."""
 
-from aws_cdk import Annotations, Names
+import re
+from typing import cast
+
+from aws_cdk import Annotations, Names, Stack, TimeZone
+from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_codedeploy as codedeploy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from embedding_kit.callers import principals, role_of_units
-from embedding_kit.endpoint_interface import IEmbeddingEndpoint
-from embedding_kit.endpoint_name import claim_name
+from embedding_kit.endpoint_interface import IEmbeddingEndpoint, ImportedEndpoint
 from embedding_kit.function import EmbeddingFunction
 from embedding_kit.hosting import Hosting
-from embedding_kit.imported_endpoint import ImportedEndpoint
 from embedding_kit.metrics import EndpointMetrics, MetricFilters
 from embedding_kit.quotas import quota_notes
 from embedding_kit.release import GuardedRelease
 from embedding_kit.release_check import ReleaseCheck
-from embedding_kit.scaling import ProvisionedScaling
 from embedding_kit.settings import (
     AlarmSettings,
     Callers,
@@ -35,11 +35,117 @@ from embedding_kit.settings import (
     check_memory,
     check_package,
 )
-from embedding_kit.settings.cors import SIGNING_HEADERS
+from embedding_kit.settings.base import rule_error
+from embedding_kit.settings.callers import SIGNING_HEADERS
 from embedding_kit.synth_validation import AliasResources
 from embedding_kit.vector_index import IVectorIndex
 
-__all__ = ["LIVE", "EmbeddingEndpoint"]
+__all__ = ["LIVE", "EmbeddingEndpoint", "principals"]
+
+
+def principals(callers: Callers) -> list[iam.IPrincipal]:
+    """Return the principals that a permission names: roles, users, accounts, the organization."""
+    found: list[iam.IPrincipal] = [iam.ArnPrincipal(arn) for arn in callers.roles]
+    found += [iam.AccountPrincipal(account) for account in callers.accounts]
+    if callers.organization:
+        found.append(iam.OrganizationPrincipal(callers.organization))
+    return found
+
+
+def role_of_units(scope: Construct, callers: Callers) -> iam.Role | None:
+    """Create the role that principals of the organizational units assume to call.
+
+    A permission of Lambda has a condition for an organization, and none for a part of one; the
+    trust policy of a role can have it.
+    """
+    if not callers.organizational_units:
+        return None
+    paths = [f"{path}/*" for path in callers.organizational_units]
+    trusted = iam.AnyPrincipal().with_conditions(
+        {"ForAnyValue:StringLike": {"aws:PrincipalOrgPaths": paths}}
+    )
+    return iam.Role(
+        scope,
+        "CallerRole",
+        assumed_by=trusted,
+        description="Calls the endpoint for accounts of organizational units",
+    )
+
+
+_ALLOWED_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+def claim_name(scope: Construct, name: str) -> None:
+    """Refuse a name that another endpoint of the app uses in the same account and region.
+
+    Args:
+        scope: The endpoint.
+        name: Its name.
+
+    Raises:
+        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
+    """
+    if _ALLOWED_NAME.fullmatch(name) is None:
+        raise rule_error(
+            "an endpoint's name is part of a dashboard's",
+            found=name,
+            allowed="1 to 100 letters, digits, hyphens and underscores",
+        )
+    # An empty construct at the app's root records each name, as long as the app exists.
+    claimed = f"EmbeddingEndpoint {name} in {Stack.of(scope).environment}"
+    root = cast("Construct", scope.node.root)
+    if root.node.try_find_child(claimed):
+        raise rule_error(
+            "an endpoint's name is its metrics' namespace, so two would count as one",
+            found=f"two endpoints named {name}",
+            allowed="a name for each",
+        )
+    Construct(root, claimed)
+
+
+class ProvisionedScaling(Construct):
+    """Provisioned concurrency of an alias under target tracking and scheduled bounds.
+
+    It sets no static count, which would conflict with autoscaling. The minimum applies as soon as
+    the alias is registered.
+
+    While a canary or linear release shifts traffic, AWS serves both versions from the allocated
+    environments and refuses to change their number, so autoscaling pauses
+    (https://docs.aws.amazon.com/lambda/latest/dg/configuring-alias-routing.html).
+
+    Attributes:
+        target: The scalable target of Application Auto Scaling.
+    """
+
+    def __init__(
+        self, scope: Construct, id: str, *, alias: lambda_.Alias, settings: Provisioned
+    ) -> None:
+        """Scale the alias.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            alias: The alias, without weights: AWS would not scale it with them.
+            settings: Target, bounds and schedule.
+        """
+        super().__init__(scope, id)
+        self.target = alias.add_auto_scaling(
+            min_capacity=settings.minimum, max_capacity=settings.maximum
+        )
+        if settings.warning is not None:
+            Annotations.of(self).add_warning_v2(
+                "@embedding-kit/provisioned:targetUtilization", settings.warning
+            )
+        self.target.scale_on_utilization(utilization_target=settings.target_utilization)
+        for entry in settings.schedule:
+            self.target.scale_on_schedule(
+                entry.name,
+                schedule=scaling.Schedule.expression(entry.at),
+                time_zone=TimeZone.of(entry.time_zone),
+                min_capacity=entry.minimum,
+                max_capacity=entry.maximum,
+            )
+
 
 #: The alias that callers reach. Its name is part of its ARN, which their policies may name.
 LIVE = "live"

@@ -1,14 +1,18 @@
-"""The interface of an endpoint: its address, permission to call it, and its metrics."""
+"""The interface of an endpoint, and an endpoint of another stack or app, known by its outputs."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from aws_cdk import Fn, Token
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from embedding_kit.metrics import EndpointMetrics
+from embedding_kit.settings.base import rule_error
 
-__all__ = ["IEmbeddingEndpoint"]
+__all__ = ["IEmbeddingEndpoint", "ImportedEndpoint"]
 
 
 class IEmbeddingEndpoint(Construct):
@@ -70,3 +74,79 @@ class IEmbeddingEndpoint(Construct):
     def metric_texts(self, *, statistic: str = "Sum", **options: Any) -> cloudwatch.Metric:
         """Return the number of embedded texts, with `MetricOptions`."""
         return self.metrics.of_embedder("Texts", statistic).with_(**options)
+
+
+#: The actions to call a function URL, each with the condition that limits it to the URL.
+#: https://docs.aws.amazon.com/lambda/latest/dg/urls-auth.html
+_CALL = {
+    "lambda:InvokeFunctionUrl": {"StringEquals": {"lambda:FunctionUrlAuthType": "AWS_IAM"}},
+    "lambda:InvokeFunction": {"Bool": {"lambda:InvokedViaFunctionUrl": "true"}},
+}
+#: arn:aws:lambda:REGION:ACCOUNT:function:NAME:ALIAS
+_ARN_PARTS = 8
+
+
+class ImportedEndpoint(IEmbeddingEndpoint):
+    """An endpoint that this app uses and does not create."""
+
+    def __init__(self, scope: Construct, id: str, *, alias_arn: str, url: str, name: str) -> None:
+        """Import the endpoint; see `EmbeddingEndpoint.from_embedding_endpoint_attributes`."""
+        super().__init__(scope, id)
+        parts = alias_arn.split(":")
+        if not Token.is_unresolved(alias_arn) and len(parts) != _ARN_PARTS:
+            raise rule_error(
+                "a permission to call the URL names the alias",
+                found=f"alias_arn = {alias_arn}",
+                allowed="the ARN of the alias, such as "
+                "arn:aws:lambda:eu-central-1:111122223333:function:embedder:live",
+            )
+        self.alias_arn = alias_arn
+        self.url = url
+        self.name = name
+        self.metrics = EndpointMetrics(
+            lambda_.Function.from_function_arn(self, "Function", alias_arn),
+            alias_name=Fn.select(_ARN_PARTS - 1, Fn.split(":", alias_arn)),
+            namespace=f"EmbeddingKit/{name}",
+        )
+
+    def grant_invoke_url(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Grant a principal of this app permission to call the URL, and nothing else.
+
+        A principal of another account also needs permission from the endpoint: `Callers`.
+
+        Raises:
+            ValueError: The principal has no policy that this app can add to.
+        """
+        return self._grant(grantee, _CALL)
+
+    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Grant a principal of this app permission to call by Lambda's Invoke, and nothing else.
+
+        A principal of another account also needs permission from the endpoint: `Callers` with
+        `invoke`.
+
+        Raises:
+            ValueError: The principal has no policy that this app can add to.
+        """
+        return self._grant(grantee, {"lambda:InvokeFunction": None})
+
+    def _grant(
+        self, grantee: iam.IGrantable, actions: Mapping[str, Mapping[str, Any] | None]
+    ) -> iam.Grant:
+        granted = [
+            iam.Grant.add_to_principal(
+                grantee=grantee,
+                actions=[action],
+                resource_arns=[self.alias_arn],
+                conditions=condition,
+            )
+            for action, condition in actions.items()
+        ]
+        if not all(grant.success for grant in granted):
+            raise rule_error(
+                "an imported endpoint can grant a principal only by the principal's own policy",
+                found=type(grantee.grant_principal).__name__,
+                allowed="a role, a user or a group, or to list the principal in the callers of "
+                "the endpoint itself",
+            )
+        return granted[0].combine(granted[1]) if len(granted) > 1 else granted[0]

@@ -1,20 +1,236 @@
 """The long-lived server: tasks on Fargate behind a load balancer."""
 
-from aws_cdk import Duration, Names
+from aws_cdk import Aws, Duration, Names
+from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
+from aws_cdk import aws_elasticloadbalancingv2 as elbv2
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from embedding_kit.findings import acknowledge
 from embedding_kit.function import request_variables
 from embedding_kit.hosting import groups_of, make_log_group, subnets_of, vpc_of
-from embedding_kit.service_balancer import add_listener, make_load_balancer, make_target_group
-from embedding_kit.service_task import make_task, server_variables
+from embedding_kit.image import image_asset
 from embedding_kit.settings import FunctionSettings, Model, ServerSettings
 from embedding_kit.vector_index import IVectorIndex
 
 __all__ = ["REJECTED_METRIC", "EmbeddingService"]
+
+#: The targets are deregistered first, so a task that gets SIGTERM has only its last requests.
+_DEREGISTRATION = Duration.seconds(30)
+
+
+def make_load_balancer(
+    scope: Construct,
+    vpc: ec2.IVpc,
+    settings: ServerSettings,
+    *,
+    name: str,
+    deletion_protection: bool,
+) -> elbv2.ApplicationLoadBalancer:
+    """Create the load balancer, which takes requests from the settings' clients only."""
+    group = ec2.SecurityGroup(
+        scope,
+        "LoadBalancerSecurityGroup",
+        vpc=vpc,
+        description=f"Load balancer of {name}",
+        allow_all_outbound=False,
+    )
+    port = ec2.Port.tcp(443 if settings.certificate else 80)
+    for network in settings.clients:
+        group.add_ingress_rule(ec2.Peer.ipv4(network), port, "clients")
+    made = elbv2.ApplicationLoadBalancer(
+        scope,
+        "LoadBalancer",
+        vpc=vpc,
+        vpc_subnets=subnets_of(
+            scope, "LoadBalancer", settings.load_balancer_subnets or settings.subnets
+        ),
+        internet_facing=settings.public,
+        security_group=group,
+        deletion_protection=deletion_protection,
+        drop_invalid_header_fields=True,
+    )
+    acknowledge(
+        made,
+        {
+            "AwsSolutions-ELB2": "The server's own log has a line for each request to a task.",
+        },
+    )
+    if "0.0.0.0/0" in settings.clients:
+        acknowledge(group, {"AwsSolutions-EC23": "By the settings, all addresses are clients."})
+    return made
+
+
+def make_target_group(
+    scope: Construct, vpc: ec2.IVpc, service: ecs.FargateService
+) -> elbv2.ApplicationTargetGroup:
+    """Create the target group of a service's tasks."""
+    return elbv2.ApplicationTargetGroup(
+        scope,
+        "Targets",
+        vpc=vpc,
+        port=PORT,
+        protocol=elbv2.ApplicationProtocol.HTTP,
+        targets=[service],
+        load_balancing_algorithm_type=(
+            elbv2.TargetGroupLoadBalancingAlgorithmType.LEAST_OUTSTANDING_REQUESTS
+        ),
+        deregistration_delay=_DEREGISTRATION,
+        health_check=elbv2.HealthCheck(
+            path="/ready",
+            interval=Duration.seconds(10),
+            timeout=Duration.seconds(5),
+            healthy_threshold_count=2,
+            unhealthy_threshold_count=3,
+        ),
+    )
+
+
+def add_listener(
+    scope: Construct,
+    load_balancer: elbv2.ApplicationLoadBalancer,
+    target_group: elbv2.ApplicationTargetGroup,
+    *,
+    certificate: str | None,
+) -> None:
+    """Add the listener: HTTPS with a certificate, HTTP without."""
+    listener = load_balancer.add_listener(
+        "Listener",
+        port=443 if certificate else 80,
+        protocol=elbv2.ApplicationProtocol.HTTPS if certificate else elbv2.ApplicationProtocol.HTTP,
+        certificates=[acm.Certificate.from_certificate_arn(scope, "Certificate", certificate)]
+        if certificate
+        else None,
+        ssl_policy=elbv2.SslPolicy.TLS13_12_RES_PQ if certificate else None,
+        open=False,
+        default_target_groups=[target_group],
+    )
+    # The metrics are those of one task, whichever answers: they are read from the tasks.
+    listener.add_action(
+        "Metrics",
+        priority=1,
+        conditions=[elbv2.ListenerCondition.path_patterns(["/metrics"])],
+        action=elbv2.ListenerAction.fixed_response(404),
+    )
+
+
+#: Where the server listens.
+PORT = 8080
+#: Longer than the server's own drain of 25 s; Fargate allows 120.
+#: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task_definition_parameters.html
+_STOP_TIMEOUT = Duration.seconds(40)
+
+
+def make_task(
+    scope: Construct,
+    *,
+    model: Model,
+    settings: ServerSettings,
+    variables: dict[str, str],
+    vector_index: IVectorIndex | None,
+    log_group: logs.ILogGroup,
+) -> ecs.FargateTaskDefinition:
+    """Create the definition of the server's tasks.
+
+    Args:
+        scope: The parent.
+        model: The model.
+        settings: The size, the keys and the traces.
+        variables: The variables of `server_variables`, and those of requests.
+        vector_index: The index in S3 Vectors that the server searches.
+        log_group: The log group.
+    """
+    image = image_asset(scope, "Image", model, target="server")
+    task = ecs.FargateTaskDefinition(
+        scope,
+        "Task",
+        cpu=settings.cpu,
+        memory_limit_mib=settings.memory_mb,
+        runtime_platform=ecs.RuntimePlatform(
+            cpu_architecture=ecs.CpuArchitecture.ARM64,
+            operating_system_family=ecs.OperatingSystemFamily.LINUX,
+        ),
+    )
+    task.add_container(
+        "Server",
+        image=ecs.ContainerImage.from_docker_image_asset(image),
+        # Both are given, since the image's own are Lambda's.
+        entry_point=["python", "-m"],
+        command=["embedder.server"],
+        port_mappings=[ecs.PortMapping(container_port=PORT)],
+        environment=variables
+        | ({"EMBEDDING_VECTOR_INDEX": vector_index.index_arn} if vector_index else {}),
+        secrets=_keys(scope, settings),
+        logging=ecs.LogDriver.aws_logs(stream_prefix="server", log_group=log_group),
+        readonly_root_filesystem=True,
+        # A user who owns no file, as in Lambda. By default it would be root.
+        user="65534:65534",
+        stop_timeout=_STOP_TIMEOUT,
+    )
+    if vector_index:
+        vector_index.grant_query(task.task_role)
+    acknowledge(
+        task,
+        {
+            "AwsSolutions-ECS2": "The variables are settings; keys are a secret by reference.",
+        },
+    )
+    role = task.obtain_execution_role()
+    if settings.keys_secret_key:
+        role.add_to_principal_policy(
+            iam.PolicyStatement(
+                actions=["kms:Decrypt"],
+                resources=[settings.keys_secret_key],
+                conditions={
+                    "StringEquals": {"kms:ViaService": f"secretsmanager.{Aws.REGION}.amazonaws.com"}
+                },
+            )
+        )
+    acknowledge(
+        role,
+        {
+            "AwsSolutions-IAM5[Resource::*]": "ecr:GetAuthorizationToken is granted on all "
+            "resources or on none.",
+        },
+    )
+    return task
+
+
+def _keys(scope: Construct, settings: ServerSettings) -> dict[str, ecs.Secret] | None:
+    if settings.keys_secret is None:
+        return None
+    secret = secretsmanager.Secret.from_secret_complete_arn(scope, "Keys", settings.keys_secret)
+    return {"EMBEDDING_SERVER_KEYS": ecs.Secret.from_secrets_manager(secret)}
+
+
+def server_variables(settings: ServerSettings, name: str) -> dict[str, str]:
+    """Return the variables of the server alone; `name` is in its logs and traces."""
+    return {
+        "EMBEDDING_ENVIRONMENT": name,
+        "EMBEDDING_SERVER_PORT": str(PORT),
+        # A task sees the cores of the machine that it shares.
+        "EMBEDDING_SERVER_WORKERS": str(max(1, settings.cpu // 1024)),
+        **({"EMBEDDING_SERVER_NO_KEYS": "true"} if settings.no_keys else {}),
+        **_traces(settings, name),
+    }
+
+
+def _traces(settings: ServerSettings, name: str) -> dict[str, str]:
+    """Return OpenTelemetry's variables.
+
+    https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
+    """
+    if settings.otlp_endpoint is None:
+        return {}
+    return {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": settings.otlp_endpoint,
+        "OTEL_RESOURCE_ATTRIBUTES": f"deployment.environment.name={name}",
+    }
+
 
 #: Counts the responses with status 429, which the load balancer counts only among all 4xx.
 REJECTED_METRIC = "RejectedRequests"

@@ -1,6 +1,6 @@
 """The function: an image or a zip on ARM64, with its own log group and a minimal role."""
 
-from typing import cast
+from typing import Any, Literal, cast
 
 from aws_cdk import Annotations, Duration, RemovalPolicy, Size
 from aws_cdk import aws_ec2 as ec2
@@ -10,22 +10,66 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from embedding_kit.findings import acknowledge
+from embedding_kit.findings import acknowledge, acknowledge_untraced
 from embedding_kit.hosting import Hosting, let_call_aws, vpc_properties
-from embedding_kit.packaged_function import packaged_function
+from embedding_kit.image import image_code
 from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.function import RETENTION_DAYS
 from embedding_kit.settings.ownership import LOG_SETTINGS
+from embedding_kit.settings.package import EMBEDDER
 from embedding_kit.vector_index import IVectorIndex
-from embedding_kit.zip_package import ArtifactInS3
+from embedding_kit.zip_package import ArtifactInS3, zip_code
 
-__all__ = [
-    "EmbeddingFunction",
-    "environment_variables",
-    "function_role",
-    "request_variables",
-]
+__all__ = ["EmbeddingFunction", "function_role", "packaged_function", "request_variables"]
+
+
+def packaged_function(
+    scope: Construct,
+    id: str,
+    *,
+    package: Literal["image", "zip"],
+    model: Model,
+    with_artifact: bool = True,
+    handler: str | None = None,
+    tracing: lambda_.Tracing,
+    **properties: Any,
+) -> lambda_.Function:
+    """Create a function on ARM64 that runs the code with the model.
+
+    Args:
+        scope: The parent.
+        id: The construct's id.
+        package: How the code is deployed.
+        model: The model.
+        with_artifact: Whether a zip has the model's artifact; see `zip_code`.
+        handler: Another handler than the embedder's.
+        tracing: Whether X-Ray traces the function.
+        properties: Further properties of `aws_lambda.Function`.
+
+    Raises:
+        FileNotFoundError: The model's folder or the file of texts does not exist.
+    """
+    properties |= {"architecture": lambda_.Architecture.ARM_64, "tracing": tracing}
+    function: lambda_.Function
+    if package == "image":
+        code = image_code(model, command=[handler] if handler else None)
+        function = lambda_.DockerImageFunction(scope, id, code=code, **properties)
+        acknowledge_untraced(function, tracing, "Serverless-LambdaTracing")
+        return function
+    function = lambda_.Function(
+        scope,
+        id,
+        code=zip_code(scope, model, with_artifact=with_artifact),
+        handler=handler or EMBEDDER,
+        runtime=lambda_.Runtime.PYTHON_3_13,
+        **properties,
+    )
+    for rule in ("AwsSolutions-L1", "Serverless-LambdaLatestVersion"):
+        acknowledge(function, {rule: "The Python of the image, with the same packages."})
+    acknowledge_untraced(function, tracing, "Serverless-LambdaTracing")
+    return function
+
 
 #: The id of a function's role.
 _ROLE = "Role"

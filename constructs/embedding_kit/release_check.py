@@ -9,9 +9,8 @@ from aws_cdk import custom_resources as custom
 from constructs import Construct
 
 from embedding_kit.findings import acknowledge
-from embedding_kit.function import function_role
+from embedding_kit.function import function_role, packaged_function
 from embedding_kit.hosting import Hosting, make_log_group
-from embedding_kit.packaged_function import packaged_function
 from embedding_kit.release import breaks_glass
 from embedding_kit.settings import (
     ColdStart,

@@ -16,7 +16,7 @@ from embedder.http.telemetry import Telemetry
 from embedder.server.exchange import Exchange
 from embedder.server.metrics import Metrics
 from embedding_kit.fargate_service import REJECTED_METRIC
-from embedding_kit.front.access_log import THROTTLED_METRIC
+from embedding_kit.front.rest_api import THROTTLED_METRIC
 from embedding_kit.metrics import PLATFORM_METRICS
 from embedding_kit.monitoring import dashboard
 from tests.docs.pages import PAGES

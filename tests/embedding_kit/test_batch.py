@@ -10,8 +10,8 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk.assertions import Match, Template
 
 from embedding_kit import AlarmTopic, BatchAlarms, BatchSettings, EmbeddingBatch, Model
-from embedding_kit import batch_definition as definition_module
-from embedding_kit.batch_definition import batch_definition
+from embedding_kit import batch as definition_module
+from embedding_kit.batch import batch_definition
 from embedding_kit.monitoring.batch import batch_widgets
 from jobs.embed.job import FRAME
 from jobs.errors import __all__ as errors

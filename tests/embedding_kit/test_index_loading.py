@@ -17,8 +17,8 @@ from embedding_kit import (
     VectorIndex,
     VectorIndexSettings,
 )
-from embedding_kit import load_definition as definition_module
-from embedding_kit.load_definition import load_definition
+from embedding_kit import index_loading as definition_module
+from embedding_kit.index_loading import load_definition
 from embedding_kit.monitoring.loads import load_widgets
 from jobs.errors import __all__ as errors
 from jobs.ingest.run import FRAME, IngestSettings

@@ -1,24 +1,169 @@
 """A REST API of API Gateway in front of the alias: API keys, usage plans, domain, firewall."""
 
-from aws_cdk import Aws, Duration
+import json
+
+from aws_cdk import Aws, Duration, RemovalPolicy
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_wafv2 as wafv2
 from constructs import Construct
 
 from embedding_kit.endpoint_interface import IEmbeddingEndpoint
 from embedding_kit.findings import acknowledge, acknowledge_untraced
-from embedding_kit.front.access_log import FORMAT, AccessLog
-from embedding_kit.front.callers import ApiCaller
 from embedding_kit.front.firewall import WebAcl
 from embedding_kit.front.gateway_responses import GATEWAY_RESPONSES
-from embedding_kit.front.log_role import ApiLogRole
-from embedding_kit.settings import ApiGatewayFront, Domain
+from embedding_kit.hosting import make_log_group
+from embedding_kit.settings import ApiGatewayFront, Domain, FrontCaller
 
-__all__ = ["STAGE", "EmbeddingRestApi"]
+__all__ = ["FORMAT", "STAGE", "THROTTLED_METRIC", "AccessLog", "EmbeddingRestApi"]
+
+#: Counts the answers with status 429, which API Gateway counts only among all 4xx.
+THROTTLED_METRIC = "ThrottledRequests"
+#: `apiKeyId` is not the secret. The path may have a caller's text, and is not logged: the
+#: embedder's own log has the operation, by `functionRequestId`.
+#: https://docs.aws.amazon.com/apigateway/latest/developerguide/api-gateway-mapping-template-reference.html
+_FIELDS = {
+    "requestId": "$context.requestId",
+    "extendedRequestId": "$context.extendedRequestId",
+    "functionRequestId": "$context.integration.requestId",
+    "time": "$context.requestTime",
+    "apiKeyId": "$context.identity.apiKeyId",
+    "sourceIp": "$context.identity.sourceIp",
+    "method": "$context.httpMethod",
+    "resource": "$context.resourcePath",
+    "status": "$context.status",
+    "errorType": "$context.error.responseType",
+    "functionStatus": "$context.integration.status",
+    "latencyMs": "$context.responseLatency",
+    "functionLatencyMs": "$context.integration.latency",
+    "responseBytes": "$context.responseLength",
+    "tls": "$context.tlsVersion",
+}
+#: Every value is in quotes, because a missing one is written as a hyphen.
+FORMAT = json.dumps(_FIELDS)
+
+
+class AccessLog(Construct):
+    """The log group, and the count of throttled requests in it.
+
+    Attributes:
+        log_group: The log group.
+        namespace: The namespace of the metrics that are made from the log.
+    """
+
+    def __init__(self, scope: Construct, id: str, *, name: str) -> None:
+        """Create the log group.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            name: The endpoint's name, for the metrics' namespace.
+        """
+        super().__init__(scope, id)
+        self.namespace = f"EmbeddingKit/{name}/Front"
+        self.log_group = make_log_group(self, "Group")
+        logs.MetricFilter(
+            self,
+            "Throttled",
+            log_group=self.log_group,
+            filter_pattern=logs.FilterPattern.literal('{ $.status = "429" }'),
+            metric_namespace=self.namespace,
+            metric_name=THROTTLED_METRIC,
+            metric_value="1",
+        )
+
+
+class ApiCaller(Construct):
+    """A usage plan with one caller's limits, and the caller's keys.
+
+    The secrets of the keys are made by API Gateway, and are in no template.
+
+    Attributes:
+        plan: The usage plan.
+        keys: The keys by their label.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        caller: FrontCaller,
+        stage: apigateway.Stage,
+        name: str,
+    ) -> None:
+        """Create the usage plan and the keys.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            caller: The caller.
+            stage: The stage of the API that it may call.
+            name: The beginning of the keys' names, by which they are found.
+        """
+        super().__init__(scope, id)
+        self.plan = apigateway.UsagePlan(
+            self,
+            "Plan",
+            name=f"{name}-{caller.name}",
+            throttle=apigateway.ThrottleSettings(rate_limit=caller.rate, burst_limit=caller.burst),
+            quota=apigateway.QuotaSettings(
+                limit=caller.monthly_requests, period=apigateway.Period.MONTH
+            )
+            if caller.monthly_requests
+            else None,
+            api_stages=[apigateway.UsagePlanPerApiStage(api=stage.rest_api, stage=stage)],
+        )
+        self.keys: dict[str, apigateway.ApiKey] = {}
+        for label in caller.keys:
+            key = apigateway.ApiKey(
+                self, f"Key{label}", api_key_name=f"{name}-{caller.name}-{label}"
+            )
+            self.plan.add_api_key(key)
+            self.keys[label] = key
+
+
+#: API Gateway accepts a role for logs only with the actions of its own managed policy.
+#: https://docs.aws.amazon.com/apigateway/latest/developerguide/set-up-logging.html
+_POLICY = "service-role/AmazonAPIGatewayPushToCloudWatchLogs"
+
+
+class ApiLogRole(Construct):
+    """The role, and the account's setting. Both outlive the stack, for other APIs use them.
+
+    Attributes:
+        account: The account's setting, which a stage with a log needs.
+    """
+
+    def __init__(self, scope: Construct, id: str) -> None:
+        """Create the role, and set it.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+        """
+        super().__init__(scope, id)
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("apigateway.amazonaws.com"),
+            managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(_POLICY)],
+        )
+        self.account = apigateway.CfnAccount(self, "Account", cloud_watch_role_arn=role.role_arn)
+        for retained in (role, self.account):
+            retained.apply_removal_policy(RemovalPolicy.RETAIN)
+        acknowledge(
+            role,
+            {
+                f"AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/{_POLICY}]": "API "
+                "Gateway accepts a role for logs with this policy's actions only."
+            },
+        )
+
 
 #: The stage's name, which is in the API's own address.
 STAGE = "live"

@@ -10,8 +10,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from embedding_kit.front.access_log import THROTTLED_METRIC
-from embedding_kit.front.rest_api import STAGE, EmbeddingRestApi
+from embedding_kit.front.rest_api import STAGE, THROTTLED_METRIC, EmbeddingRestApi
 from embedding_kit.metrics import PERIOD, milliseconds, percent
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.alarms import NotifyingAlarms

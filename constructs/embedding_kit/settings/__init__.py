@@ -4,10 +4,16 @@ The same classes configure the constructs in any app and validate `environments/
 frozen, and reject unknown keys and values that AWS would reject later or bill without use.
 """
 
-from embedding_kit.settings.api_gateway import ApiGatewayFront, Domain, FrontCaller, check_front
+from embedding_kit.settings.api_gateway import (
+    ApiGatewayFront,
+    Domain,
+    Firewall,
+    FrontCaller,
+    check_front,
+)
 from embedding_kit.settings.base import Duration, Settings
 from embedding_kit.settings.batch import BatchSettings
-from embedding_kit.settings.callers import Callers
+from embedding_kit.settings.callers import Callers, Cors
 from embedding_kit.settings.cold_start import (
     ColdStart,
     Provisioned,
@@ -20,8 +26,6 @@ from embedding_kit.settings.compatibility import (
     check_compatible,
     check_memory,
 )
-from embedding_kit.settings.cors import Cors
-from embedding_kit.settings.firewall import Firewall
 from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.index import (
     LoadSource,
@@ -38,13 +42,18 @@ from embedding_kit.settings.observability import (
     Observability,
     Watch,
 )
-from embedding_kit.settings.ownership import Encryption, Existing, RoleRules, check_ownership
+from embedding_kit.settings.ownership import (
+    Encryption,
+    Existing,
+    RepositorySettings,
+    RoleRules,
+    check_ownership,
+)
 from embedding_kit.settings.package import artifact_in_s3, check_package, check_without_images
 from embedding_kit.settings.release import (
     Experiment,
     Release,
 )
-from embedding_kit.settings.repository import RepositorySettings
 from embedding_kit.settings.server import ServerSettings
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Folders in S3 and KMS keys, as settings name them.
+"""Folders in S3, KMS keys, certificates and names of your own, as settings name them.
 
 Sources: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html,
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html (safe characters)
@@ -11,7 +11,19 @@ from pydantic import AfterValidator, Field
 
 from embedding_kit.settings.base import allowed, rule_error
 
-__all__ = ["FolderUrl", "KeyArn", "Location", "location_of"]
+__all__ = ["Certificate", "DomainName", "FolderUrl", "KeyArn", "Location", "location_of"]
+
+Certificate = Annotated[
+    str,
+    Field(pattern=r"^arn:aws[a-z-]*:acm:[a-z0-9-]+:[0-9]{12}:certificate/[A-Za-z0-9-]+$"),
+    allowed("an ARN such as arn:aws:acm:eu-central-1:111122223333:certificate/1234abcd"),
+]
+DomainName = Annotated[
+    str,
+    Field(pattern=r"^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}$"),
+    allowed("a name such as embeddings.example.com"),
+]
+
 
 _ALLOWED = (
     "s3://BUCKET or s3://BUCKET/PREFIX; a bucket's name has 3 to 63 lower-case letters, digits, "

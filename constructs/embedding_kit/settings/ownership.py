@@ -4,14 +4,38 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from embedding_kit.settings.base import Settings, allowed, rule_error
+from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
 from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.locations import KeyArn, location_of
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.package import artifact_in_s3
-from embedding_kit.settings.repository import RepositorySettings
 
-__all__ = ["LOG_SETTINGS", "Encryption", "Existing", "RoleRules", "check_ownership"]
+__all__ = [
+    "LOG_SETTINGS",
+    "Encryption",
+    "Existing",
+    "RepositorySettings",
+    "RoleRules",
+    "check_ownership",
+]
+
+_PullRole = Annotated[
+    str,
+    Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]+$"),
+    allowed("a role's ARN such as arn:aws:iam::111122223333:role/deploy"),
+]
+
+
+class RepositorySettings(Settings):
+    """The image repository."""
+
+    pull_roles: Annotated[tuple[_PullRole, ...], EachOnce] = Field(
+        default=(),
+        strict=False,
+        description="ARNs of roles that may pull the images: the deploying roles of other "
+        "accounts, for `scripts/deploy --image`. A role's own account must allow it too.",
+    )
+
 
 #: The settings of the log group that the kit creates.
 LOG_SETTINGS = ("log_retention_days",)

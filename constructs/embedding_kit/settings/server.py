@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
-from embedding_kit.settings.domain import Certificate, DomainName
+from embedding_kit.settings.locations import Certificate, DomainName
 from embedding_kit.settings.network import SecurityGroups, Subnets, VpcId
 
 __all__ = ["ServerSettings"]

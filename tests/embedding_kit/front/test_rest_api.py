@@ -17,9 +17,9 @@ from embedding_kit import (
     EmbeddingRestApi,
     FrontAlarms,
 )
-from embedding_kit.front.access_log import FORMAT
 from embedding_kit.front.firewall import MANAGED_RULES
 from embedding_kit.front.gateway_responses import GATEWAY_RESPONSES
+from embedding_kit.front.rest_api import FORMAT
 from embedding_kit.monitoring.front import front_widgets
 from tests.embedding_kit.front.template_values import HOME, only, resolved
 

@@ -24,7 +24,7 @@ from embedder.core.artifact import Artifact
 from embedder.core.engine import Engine
 from embedding_client.batch.jobs import BatchJobs
 from embedding_kit import BatchSettings, EmbeddingBatch, Model
-from embedding_kit.batch_definition import batch_definition
+from embedding_kit.batch import batch_definition
 from jobs.embed.job import Job
 from jobs.embed.local import embed_shards
 from jobs.embed.run import EmbedSteps, finish_job, plan_job
