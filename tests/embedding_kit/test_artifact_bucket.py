@@ -1,8 +1,7 @@
 """Test the bucket of artifacts: what it keeps, and who may read and write it."""
 
 import pytest
-from aws_cdk import aws_kms as kms
-from aws_cdk.assertions import Match, Template
+from aws_cdk.assertions import Template
 
 from embedding_kit import ArtifactBucket
 from tests.embedding_kit.roles import HOME, resolved
@@ -10,7 +9,6 @@ from tests.embedding_kit.roles import HOME, resolved
 NAME = f"kit-dev-{HOME}-us-east-1"
 BUCKET = f"arn:aws:s3:::{NAME}"
 ARTIFACT = f"{BUCKET}/artifact/0123"
-KEY = f"arn:aws:kms:us-east-1:{HOME}:key/1111aaaa-22bb-33cc-44dd-555566667777"
 
 
 def role(name: str, *, region: str = "us-east-1", qualifier: str = "hnb659fds") -> str:
@@ -79,69 +77,6 @@ def test_the_bucket_outlives_its_stack(template):
     template.has_resource(
         "AWS::S3::Bucket",
         {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"},
-    )
-
-
-def test_the_bucket_is_private_and_encrypted(template):
-    """No object can be public, and none can be read without TLS."""
-    template.has_resource_properties(
-        "AWS::S3::Bucket",
-        {
-            "BucketName": {"Fn::Sub": "kit-dev-${AWS::AccountId}-${AWS::Region}"},
-            "BucketEncryption": {
-                "ServerSideEncryptionConfiguration": [
-                    {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
-                ]
-            },
-            "PublicAccessBlockConfiguration": {
-                "BlockPublicAcls": True,
-                "BlockPublicPolicy": True,
-                "IgnorePublicAcls": True,
-                "RestrictPublicBuckets": True,
-            },
-        },
-    )
-    template.has_resource_properties(
-        "AWS::S3::BucketPolicy",
-        {
-            "PolicyDocument": {
-                "Statement": Match.array_with(
-                    [
-                        Match.object_like(
-                            {
-                                "Effect": "Deny",
-                                "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-                            }
-                        )
-                    ]
-                )
-            }
-        },
-    )
-
-
-def test_a_key_of_ones_own_encrypts_the_objects(synthesize):
-    """With a bucket key, so that each start costs no request to KMS for each part."""
-    template = synthesize(
-        lambda stack: ArtifactBucket(
-            stack, "Artifacts", name="a-bucket", key=kms.Key.from_key_arn(stack, "Key", KEY)
-        )
-    )
-    template.has_resource_properties(
-        "AWS::S3::Bucket",
-        {
-            "BucketEncryption": {
-                "ServerSideEncryptionConfiguration": [
-                    {
-                        "BucketKeyEnabled": True,
-                        "ServerSideEncryptionByDefault": {
-                            "KMSMasterKeyID": KEY,
-                            "SSEAlgorithm": "aws:kms",
-                        },
-                    }
-                ]
-            }
-        },
     )
 
 

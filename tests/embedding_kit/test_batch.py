@@ -57,27 +57,6 @@ def definition() -> dict[str, Any]:
     )
 
 
-def test_the_function_has_the_image_and_the_concurrency_of_batches(template):
-    """It has Lambda's longest timeout, since it also plans; its log is JSON."""
-    template.has_resource_properties(
-        "AWS::Lambda::Function",
-        {
-            "Architectures": ["arm64"],
-            "ImageConfig": {"Command": ["jobs.embed.handler.handler"]},
-            "MemorySize": 1769,
-            "Timeout": 900,
-            "ReservedConcurrentExecutions": 15,
-            "LoggingConfig": Match.object_like({"LogFormat": "JSON"}),
-            "Environment": {
-                "Variables": {
-                    "EMBEDDING_ENVIRONMENT": "test",
-                    "EMBEDDING_METRICS_NAMESPACE": "EmbeddingKit/test",
-                }
-            },
-        },
-    )
-
-
 def test_the_handler_and_the_files_are_those_of_the_image(definition):
     """The constructs import no code of the image, so they repeat its names."""
     from embedding_kit.batch import _HANDLER

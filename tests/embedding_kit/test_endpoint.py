@@ -21,8 +21,6 @@ from embedding_kit import (
     Experiment,
     FunctionSettings,
     Provisioned,
-    Release,
-    SnapStart,
 )
 
 ROLE = "arn:aws:iam::111122223333:role/search"
@@ -31,37 +29,6 @@ ROLE = "arn:aws:iam::111122223333:role/search"
 @pytest.fixture
 def template(endpoint_template) -> Template:
     return endpoint_template()
-
-
-def test_the_function_runs_the_image_on_arm64(template):
-    """The artifact is compiled for Graviton, and the prices are those of Graviton."""
-    template.has_resource_properties(
-        "AWS::Lambda::Function",
-        {
-            "PackageType": "Image",
-            "Architectures": ["arm64"],
-            "MemorySize": 2048,
-            "Timeout": 30,
-            "EphemeralStorage": {"Size": 512},
-            "ImageConfig": Match.absent(),
-        },
-    )
-
-
-def test_logs_are_json_and_the_platforms_at_info(template):
-    """At WARN the platform drops the records that cold starts are measured from."""
-    template.has_resource_properties(
-        "AWS::Lambda::Function",
-        {
-            "MemorySize": 2048,
-            "LoggingConfig": {
-                "LogFormat": "JSON",
-                "SystemLogLevel": "INFO",
-                "ApplicationLogLevel": "INFO",
-                "LogGroup": Match.any_value(),
-            },
-        },
-    )
 
 
 def test_the_url_wants_a_signature_and_stands_on_the_alias(template):
@@ -143,38 +110,6 @@ def test_what_is_not_set_is_left_to_the_embedder(template):
     ]
 
 
-def test_old_snapshots_are_not_kept(endpoint_template):
-    """With SnapStart, every version is billed as long as it exists."""
-    template = endpoint_template(cold_start=SnapStart(), release=Release(kind="canary"))
-    template.has_resource("AWS::Lambda::Version", {"DeletionPolicy": "Delete"})
-    template.has_resource_properties(
-        "AWS::Lambda::Function", {"SnapStart": {"ApplyOn": "PublishedVersions"}}
-    )
-
-
-def test_reserved_concurrency_is_the_backpressure(endpoint_template):
-    """Lambda answers requests above the reservation with 429 and does not queue them."""
-    template = endpoint_template(function=FunctionSettings(reserved_concurrency=20))
-    template.has_resource_properties(
-        "AWS::Lambda::Function", {"ReservedConcurrentExecutions": 20, "MemorySize": 2048}
-    )
-
-
-def test_weights_divide_the_traffic_of_one_url(endpoint_template):
-    """Two versions with the same vector space may share an alias."""
-    template = endpoint_template(experiment=Experiment(version=12, percent=10.0))
-    template.has_resource_properties(
-        "AWS::Lambda::Alias",
-        {
-            "Name": "live",
-            "RoutingConfig": {
-                "AdditionalVersionWeights": [{"FunctionVersion": "12", "FunctionWeight": 0.1}]
-            },
-        },
-    )
-    template.resource_count_is("AWS::CodeDeploy::DeploymentGroup", 0)
-
-
 def test_two_aliases_have_a_url_each_and_the_same_callers(endpoint_template):
     """Where weights are impossible, the callers divide the traffic themselves."""
     template = endpoint_template(
@@ -227,14 +162,6 @@ def test_settings_that_do_not_go_together_are_refused_by_the_construct(synthesiz
                 experiment=Experiment(version=12, percent=10.0),
             )
         )
-
-
-def test_the_execution_role_is_the_same_from_release_to_release(endpoint_template):
-    """AWS refuses weights between versions with different roles, so the role must not change."""
-    endpoint_template().has_resource_properties(
-        "AWS::Lambda::Function",
-        {"Role": {"Fn::GetAtt": ["EndpointEmbedderRole656E44A7", "Arn"]}},
-    )
 
 
 @pytest.mark.slow

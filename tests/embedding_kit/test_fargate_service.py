@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aws_cdk import Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk.assertions import Match, Template
+from aws_cdk.assertions import Template
 
 from embedding_kit import (
     AlarmSettings,
@@ -18,7 +18,6 @@ from embedding_kit import (
     ServerSettings,
     VectorIndex,
 )
-from embedding_kit import fargate_service as service_module
 from embedding_kit.monitoring import server as monitoring
 from embedding_kit.monitoring.server import server_widgets
 
@@ -85,29 +84,6 @@ def only(template: Template, kind: str) -> dict:
     """Return the properties of the only resource of a kind."""
     (resource,) = template.find_resources(kind).values()
     return resource["Properties"]
-
-
-def test_a_task_runs_the_image_on_arm(template):
-    """It has the settings' size, and nothing but the log and the keys around it."""
-    task = only(template, "AWS::ECS::TaskDefinition")
-    assert (task["Cpu"], task["Memory"]) == ("1024", "2048")
-    assert task["RuntimePlatform"] == {
-        "CpuArchitecture": "ARM64",
-        "OperatingSystemFamily": "LINUX",
-    }
-    (container,) = task["ContainerDefinitions"]
-    assert container["EntryPoint"] + container["Command"] == ["python", "-m", "embedder.server"]
-    assert container["PortMappings"] == [{"ContainerPort": 8080, "Protocol": "tcp"}]
-    assert container["ReadonlyRootFilesystem"] is True
-    assert container["User"] == "65534:65534", "it would be root"
-    variables = {entry["Name"]: entry["Value"] for entry in container["Environment"]}
-    assert variables == {
-        "EMBEDDING_ENVIRONMENT": "test",
-        "EMBEDDING_SERVER_PORT": "8080",
-        "EMBEDDING_SERVER_WORKERS": "1",
-        "EMBEDDING_TRUNCATE": "refuse",
-    }
-    assert container["LogConfiguration"]["LogDriver"] == "awslogs"
 
 
 def test_the_keys_are_a_secret_by_reference(template):
@@ -282,22 +258,6 @@ def test_the_metrics_are_not_behind_the_load_balancer(template):
     assert rule["Actions"][0]["FixedResponseConfig"]["StatusCode"] == "404"
 
 
-def test_tasks_follow_cpu_and_requests(template):
-    """There are two or more."""
-    template.has_resource_properties(
-        "AWS::ApplicationAutoScaling::ScalableTarget", {"MinCapacity": 2, "MaxCapacity": 10}
-    )
-    policies = template.find_resources("AWS::ApplicationAutoScaling::ScalingPolicy").values()
-    found = {
-        configuration["PredefinedMetricSpecification"]["PredefinedMetricType"]: configuration[
-            "TargetValue"
-        ]
-        for policy in policies
-        for configuration in [policy["Properties"]["TargetTrackingScalingPolicyConfiguration"]]
-    }
-    assert found == {"ECSServiceAverageCPUUtilization": 60, "ALBRequestCountPerTarget": 1000}
-
-
 def test_the_roles_may_do_what_is_needed(template):
     """ECS pulls the image, reads the secret and writes the log; the server itself may nothing."""
     roles = template.find_resources("AWS::IAM::Role")
@@ -334,24 +294,6 @@ def test_the_roles_may_do_what_is_needed(template):
         if statement["Resource"] == "*"
     ]
     assert unbounded == ["ecr:GetAuthorizationToken"]
-
-
-def test_rejected_requests_are_counted_from_the_log(template):
-    """The load balancer counts them among all 4xx only; the log's field is the server's."""
-    template.has_resource_properties(
-        "AWS::Logs::MetricFilter",
-        {
-            "FilterPattern": "{ $.status = 429 }",
-            "MetricTransformations": [
-                Match.object_like(
-                    {
-                        "MetricName": "RejectedRequests",
-                        "MetricNamespace": "EmbeddingKit/test/Server",
-                    }
-                )
-            ],
-        },
-    )
 
 
 def test_every_alarm_notifies_and_has_a_section_in_the_runbook(template):
@@ -393,22 +335,6 @@ def test_the_thresholds_are_the_environments(synthesize, model):
         "servermemory": 90,
         "serverrejected": 2,
     }
-
-
-def test_the_dashboards_row_shows_requests_duration_and_tasks(template):
-    """The metrics are those of the load balancer, of ECS and of the log."""
-    body = json.dumps(only(template, "AWS::CloudWatch::Dashboard")["DashboardBody"])
-    for name in (
-        "RequestCount",
-        "HTTPCode_Target_5XX_Count",
-        "HTTPCode_ELB_5XX_Count",
-        "TargetResponseTime",
-        "HealthyHostCount",
-        "CPUUtilization",
-        "MemoryUtilization",
-        service_module.REJECTED_METRIC,
-    ):
-        assert f'\\"{name}\\"' in body
 
 
 def test_a_protected_server_is_not_deleted_with_its_stack(synthesize, model):

@@ -7,7 +7,7 @@ import pytest
 from aws_cdk import Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_kms as kms
-from aws_cdk.assertions import Match, Template
+from aws_cdk.assertions import Template
 
 from embedding_kit import (
     AlarmTopic,
@@ -63,26 +63,6 @@ def definition(vectors_per_second: int = 2500) -> dict[str, Any]:
         bucket="vectors",
         defaults={"source": "s3://vectors"},
         vectors_per_second=vectors_per_second,
-    )
-
-
-def test_the_function_has_the_image_of_batches_and_no_model_to_load(template):
-    """It is another command of the same image; the index is a value of the state machine's."""
-    template.has_resource_properties(
-        "AWS::Lambda::Function",
-        {
-            "Architectures": ["arm64"],
-            "ImageConfig": {"Command": ["jobs.ingest.handler.handler"]},
-            "MemorySize": 1024,
-            "Timeout": 900,
-            "LoggingConfig": Match.object_like({"LogFormat": "JSON"}),
-            "Environment": {
-                "Variables": {
-                    "EMBEDDING_ENVIRONMENT": "test",
-                    "EMBEDDING_METRICS_NAMESPACE": "EmbeddingKit/test",
-                }
-            },
-        },
     )
 
 

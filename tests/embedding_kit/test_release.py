@@ -19,45 +19,6 @@ CANARY = Release(kind="canary")
 ALARM_RULE = Match.string_like_regexp("^EndpointRelease(Crashes|Failures|Slow)")
 
 
-@pytest.mark.parametrize(
-    ("release", "routing"),
-    [
-        (
-            Release(kind="canary", percent=10),
-            {
-                "Type": "TimeBasedCanary",
-                "TimeBasedCanary": {"CanaryPercentage": 10, "CanaryInterval": 5},
-            },
-        ),
-        (
-            Release(kind="linear", percent=25),
-            {
-                "Type": "TimeBasedLinear",
-                "TimeBasedLinear": {"LinearPercentage": 25, "LinearInterval": 5},
-            },
-        ),
-    ],
-    ids=["canary", "linear"],
-)
-def test_traffic_moves_in_steps(endpoint_template, release, routing):
-    """The traffic shifts in the configured steps."""
-    template = endpoint_template(release=release)
-    template.has_resource_properties(
-        "AWS::CodeDeploy::DeploymentConfig",
-        {"ComputePlatform": "Lambda", "TrafficRoutingConfig": routing},
-    )
-
-
-def test_traffic_moves_at_once(endpoint_template):
-    """A shift all at once uses a predefined configuration of CodeDeploy."""
-    template = endpoint_template(release=Release())
-    template.resource_count_is("AWS::CodeDeploy::DeploymentConfig", 0)
-    template.has_resource_properties(
-        "AWS::CodeDeploy::DeploymentGroup",
-        {"DeploymentConfigName": "CodeDeployDefault.LambdaAllAtOnce"},
-    )
-
-
 CHECK = Match.string_like_regexp("^EndpointCheck[0-9A-F]{8}$")
 VERSION = {"Fn::GetAtt": [Match.string_like_regexp("FunctionCurrentVersion"), "Version"]}
 OTHER_WEIGHT = Experiment(version=12, percent=10.0)
@@ -85,23 +46,6 @@ def test_the_alias_moves_after_the_check(endpoint_template, properties):
         },
     )
     template.has_resource_properties("Custom::ReleaseCheck", {"Version": VERSION, "Alias": "live"})
-
-
-def test_the_alias_moves_by_codedeploy(endpoint_template):
-    """CodeDeploy may shift the alias's traffic; it runs no hooks."""
-    endpoint_template().has_resource(
-        "AWS::Lambda::Alias",
-        {
-            "UpdatePolicy": {
-                "CodeDeployLambdaAliasUpdate": {
-                    "ApplicationName": Match.any_value(),
-                    "DeploymentGroupName": Match.any_value(),
-                    "BeforeAllowTrafficHook": Match.absent(),
-                }
-            },
-            "DependsOn": Match.array_with([Match.string_like_regexp("ReleaseRoleDefaultPolicy")]),
-        },
-    )
 
 
 def test_fixed_weights_exclude_codedeploy(endpoint_template, synthesize, model):
@@ -203,71 +147,6 @@ def test_only_a_release_in_steps_has_alarms(endpoint_template):
     )
 
 
-def test_a_release_is_rolled_back_on_each_of_its_alarms(endpoint_template):
-    """A release that fails, is stopped or triggers an alarm leaves the old version serving."""
-    endpoint_template(release=CANARY).has_resource_properties(
-        "AWS::CodeDeploy::DeploymentGroup",
-        {
-            "AutoRollbackConfiguration": {
-                "Enabled": True,
-                "Events": [
-                    "DEPLOYMENT_FAILURE",
-                    "DEPLOYMENT_STOP_ON_REQUEST",
-                    "DEPLOYMENT_STOP_ON_ALARM",
-                ],
-            },
-            "AlarmConfiguration": {
-                "Enabled": True,
-                "Alarms": [{"Name": {"Ref": ALARM_RULE}}] * 3,
-            },
-        },
-    )
-
-
-def test_a_new_version_is_judged_by_its_own_crashes(endpoint_template):
-    """At 10% of the traffic, the alias's average would hide the new version's crashes."""
-    endpoint_template(release=CANARY).has_resource_properties(
-        "AWS::CloudWatch::Alarm",
-        {
-            "MetricName": "Errors",
-            "Threshold": 0,
-            "ComparisonOperator": "GreaterThanThreshold",
-            "TreatMissingData": "notBreaching",
-            "Dimensions": Match.array_with(
-                [{"Name": "ExecutedVersion", "Value": Match.any_value()}]
-            ),
-        },
-    )
-
-
-def test_a_new_version_is_judged_by_its_own_server_errors(endpoint_template):
-    """A failing current version cannot stop the release of its fix."""
-    dimensions = [
-        {"Name": "FunctionName", "Value": Match.any_value()},
-        {"Name": "Version", "Value": VERSION},
-    ]
-    queries = [
-        Match.object_like(
-            {
-                "MetricStat": {
-                    "Metric": Match.object_like({"MetricName": name, "Dimensions": dimensions}),
-                    "Period": 60,
-                    "Stat": "Sum",
-                }
-            }
-        )
-        for name in ("ServerErrors", "Requests")
-    ]
-    endpoint_template(release=CANARY).has_resource_properties(
-        "AWS::CloudWatch::Alarm",
-        {
-            "Metrics": Match.array_with(queries),
-            "Threshold": 1,
-            "TreatMissingData": "notBreaching",
-        },
-    )
-
-
 def test_every_alarm_of_a_release_is_of_the_new_version_and_new(endpoint_template):
     """An updated alarm keeps its state, so each version has alarms with new names."""
     template = endpoint_template(release=CANARY)
@@ -321,21 +200,6 @@ def test_slow_is_what_the_alarms_call_slow(endpoint_template):
     )
 
 
-def test_the_check_runs_from_the_image_it_checks(endpoint_template):
-    """The check runs from the image it checks, which contains the expected manifest."""
-    template = endpoint_template()
-    template.has_resource_properties(
-        "AWS::Lambda::Function",
-        {"ImageConfig": {"Command": ["jobs.release_check.handler.handler"]}, "Timeout": 300},
-    )
-    images = {
-        str(function["Properties"]["Code"]["ImageUri"])
-        for function in template.find_resources("AWS::Lambda::Function").values()
-        if function["Properties"].get("PackageType") == "Image"
-    }
-    assert len(images) == 1
-
-
 @pytest.mark.parametrize(
     ("reserved", "cold_start", "starts"),
     [
@@ -362,21 +226,6 @@ def test_a_change_of_the_vectors_is_the_settings_choice(endpoint_template, allow
     endpoint_template(release=release).has_resource_properties(
         "Custom::ReleaseCheck", {"AllowVectorSpaceChange": str(allowed).lower()}
     )
-
-
-def test_the_deployed_space_is_an_output_that_the_check_reads(endpoint_template):
-    """A later deploy compares with this output if the serving version does not answer."""
-    template = endpoint_template()
-    (resource,) = template.find_resources("Custom::ReleaseCheck").items()
-    name, check = resource
-    output = check["Properties"]["RecordedAs"]
-    found = template.find_outputs(output)[output]
-    assert found["Value"] == {"Fn::GetAtt": [name, "VectorSpace"]}
-
-
-def test_cloudformation_does_not_wait_an_hour_for_the_check(endpoint_template):
-    """CloudFormation waits for 10 minutes, longer than the check's own timeout of 5 minutes."""
-    endpoint_template().has_resource_properties("Custom::ReleaseCheck", {"ServiceTimeout": "600"})
 
 
 def test_codedeploy_may_move_this_alias_only(endpoint_template):

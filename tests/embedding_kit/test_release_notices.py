@@ -19,40 +19,6 @@ def template(synthesize, model):
     return synthesize(build)
 
 
-def test_a_release_that_fails_or_is_stopped_is_a_notice(template):
-    """Only deployments of this endpoint's group send a notice."""
-    template.has_resource_properties(
-        "AWS::Events::Rule",
-        {
-            "State": "ENABLED",
-            "EventPattern": {
-                "source": ["aws.codedeploy"],
-                "detail-type": ["CodeDeploy Deployment State-change Notification"],
-                "detail": {
-                    "state": ["FAILURE", "STOP"],
-                    "application": [{"Ref": Match.string_like_regexp("Application")}],
-                    "deploymentGroup": [{"Ref": Match.string_like_regexp("ReleaseGroup")}],
-                },
-            },
-            "Targets": [
-                Match.object_like(
-                    {
-                        "Arn": {"Ref": Match.string_like_regexp("^NoticesTopic")},
-                        "RoleArn": Match.any_value(),
-                        "InputTransformer": Match.object_like(
-                            {
-                                "InputTemplate": Match.string_like_regexp(
-                                    r'^"The release <.*did not succeed.*docs/runbook\.md#release"$'
-                                )
-                            }
-                        ),
-                    }
-                )
-            ],
-        },
-    )
-
-
 def test_the_rule_may_publish_and_encrypt(template):
     """The topic is encrypted; without both permissions a notice is dropped silently."""
     for action, resource in (

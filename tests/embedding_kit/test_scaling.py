@@ -24,53 +24,6 @@ def template(endpoint_template) -> Template:
     )
 
 
-def test_use_is_tracked_between_floor_and_ceiling(template):
-    """Autoscaling tracks the utilization between the minimum and the maximum."""
-    template.has_resource_properties(
-        "AWS::ApplicationAutoScaling::ScalableTarget",
-        {
-            "MinCapacity": 2,
-            "MaxCapacity": 10,
-            "ScalableDimension": "lambda:function:ProvisionedConcurrency",
-        },
-    )
-    template.has_resource_properties(
-        "AWS::ApplicationAutoScaling::ScalingPolicy",
-        {
-            "PolicyType": "TargetTrackingScaling",
-            "TargetTrackingScalingPolicyConfiguration": {
-                "TargetValue": 0.6,
-                "PredefinedMetricSpecification": {
-                    "PredefinedMetricType": "LambdaProvisionedConcurrencyUtilization"
-                },
-            },
-        },
-    )
-
-
-def test_bounds_follow_the_clock_of_a_time_zone(template):
-    """A schedule has any number of entries, each with a minimum, a maximum or both."""
-    template.has_resource_properties(
-        "AWS::ApplicationAutoScaling::ScalableTarget",
-        {
-            "ScheduledActions": [
-                {
-                    "ScheduledActionName": "workday",
-                    "Schedule": "cron(0 8 ? * MON-FRI *)",
-                    "Timezone": "Europe/Berlin",
-                    "ScalableTargetAction": {"MinCapacity": 5, "MaxCapacity": 20},
-                },
-                {
-                    "ScheduledActionName": "evening",
-                    "Schedule": "cron(0 19 ? * MON-FRI *)",
-                    "Timezone": "Etc/UTC",
-                    "ScalableTargetAction": {"MinCapacity": 1},
-                },
-            ]
-        },
-    )
-
-
 def test_no_static_count_stands_beside_autoscaling(template):
     """A static count and autoscaling would overwrite each other at every deploy."""
     template.has_resource_properties(

@@ -33,25 +33,6 @@ def index(synthesize, model):
     return make
 
 
-def test_the_index_has_the_models_vectors(index):
-    """Cosine distance of float32; the text is not filterable; AWS names the index."""
-    template = index(VectorIndexSettings(non_filterable=("url",)))
-    template.has_resource_properties(
-        "AWS::S3Vectors::Index",
-        {
-            "DataType": "float32",
-            "Dimension": 384,
-            "DistanceMetric": "cosine",
-            "MetadataConfiguration": {"NonFilterableMetadataKeys": ["text", "url"]},
-            "IndexName": Match.absent(),
-            "EncryptionConfiguration": Match.absent(),
-        },
-    )
-    template.has_resource_properties(
-        "AWS::S3Vectors::VectorBucket", {"VectorBucketName": Match.absent()}
-    )
-
-
 def test_cloudformation_deletes_no_vectors(index):
     """An index is replaced before the release check, and a refused release goes back to it."""
     template = index(VectorIndexSettings())

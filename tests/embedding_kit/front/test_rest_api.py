@@ -31,7 +31,6 @@ CALLERS = [
     {"name": "import", "rate": 0.5, "burst": 1},
     {"name": "gone", "keys": [], "rate": 1, "burst": 1},
 ]
-CERTIFICATE = f"arn:aws:acm:us-east-1:{HOME}:certificate/1234abcd"
 ALARMS = {"Front5xx", "FrontDurationP99", "Front4xx", "FrontThrottled"}
 
 
@@ -66,23 +65,6 @@ def make(synthesize):
 @pytest.fixture(scope="module")
 def template(make) -> Template:
     return make()
-
-
-def test_every_path_and_method_goes_to_the_alias_and_needs_a_key(template):
-    """The embedder answers unknown paths, too, and API Gateway validates nothing."""
-    methods = [m["Properties"] for m in template.find_resources("AWS::ApiGateway::Method").values()]
-    assert len(methods) == 2
-    assert only(template, "AWS::ApiGateway::Resource")["PathPart"] == "{proxy+}"
-    for method in methods:
-        assert method["HttpMethod"] == "ANY"
-        assert method["ApiKeyRequired"] is True
-        assert "RequestValidatorId" not in method
-        integration = resolved(method["Integration"])
-        assert integration["Type"] == "AWS_PROXY"
-        assert integration["TimeoutInMillis"] == 29_000
-        assert integration["Uri"] == (
-            f"arn:aws:apigateway:us-east-1:lambda:path/2015-03-31/functions/{ALIAS}/invocations"
-        )
 
 
 def test_only_this_apis_stage_may_invoke_only_the_alias(template, question, may):
@@ -125,29 +107,6 @@ def test_only_this_apis_stage_may_invoke_only_the_alias(template, question, may)
     assert answers == [True] * len(allowed) + [False] * len(refused)
 
 
-def test_a_caller_has_a_plan_and_keys_without_secrets(template):
-    """API Gateway makes the secrets; the limits are those of the settings."""
-    plans = {
-        plan["Properties"]["UsagePlanName"]: plan["Properties"]
-        for plan in template.find_resources("AWS::ApiGateway::UsagePlan").values()
-    }
-    assert set(plans) == {f"embedding-kit-test-{name}" for name in ("search", "import", "gone")}
-    search = plans["embedding-kit-test-search"]
-    assert search["Throttle"] == {"RateLimit": 20, "BurstLimit": 40}
-    assert search["Quota"] == {"Limit": 1000, "Period": "MONTH"}
-    assert plans["embedding-kit-test-import"]["Throttle"] == {"RateLimit": 0.5, "BurstLimit": 1}
-    assert "Quota" not in plans["embedding-kit-test-import"]
-    keys = template.find_resources("AWS::ApiGateway::ApiKey")
-    assert {key["Properties"]["Name"] for key in keys.values()} == {
-        "embedding-kit-test-search-1",
-        "embedding-kit-test-search-2",
-        "embedding-kit-test-import-1",
-    }
-    assert not any("Value" in key["Properties"] for key in keys.values())
-    # Each key is in its caller's plan and in no other.
-    template.resource_count_is("AWS::ApiGateway::UsagePlanKey", 3)
-
-
 def test_a_new_key_leaves_the_first_as_it_is(make):
     """A key is replaced by adding a second, changing the caller, and removing the first."""
 
@@ -185,25 +144,6 @@ def test_the_access_log_has_no_body_query_key_or_path(template):
     assert only(template, "AWS::Logs::LogGroup")["RetentionInDays"] == 90
 
 
-def test_the_accounts_log_role_is_set_only_if_asked(make, template):
-    """It is one for the account and region, so it stays, and the stage waits for it."""
-    template.resource_count_is("AWS::ApiGateway::Account", 0)
-    template.resource_count_is("AWS::IAM::Role", 0)
-    setting = make(manage_log_role=True)
-    for kind in ("AWS::ApiGateway::Account", "AWS::IAM::Role"):
-        (resource,) = setting.find_resources(kind).values()
-        assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == "Retain"
-    role = only(setting, "AWS::IAM::Role")
-    (statement,) = role["AssumeRolePolicyDocument"]["Statement"]
-    assert statement["Principal"] == {"Service": "apigateway.amazonaws.com"}
-    assert resolved(role["ManagedPolicyArns"]) == [
-        "arn:aws:iam::aws:policy/service-role/AmazonAPIGatewayPushToCloudWatchLogs"
-    ]
-    (account,) = setting.find_resources("AWS::ApiGateway::Account")
-    (stage,) = setting.find_resources("AWS::ApiGateway::Stage").values()
-    assert account in stage["DependsOn"]
-
-
 def test_answers_of_api_gateway_have_openais_form(template):
     """Each type has one template of JSON without variables, and a status where ours differs."""
     found = {
@@ -236,12 +176,6 @@ def test_a_public_api_takes_tls_1_2_and_newer(template):
     assert api["SecurityPolicy"] == "SecurityPolicy_TLS13_1_2_PQ_2025_09"
     assert api["EndpointAccessMode"] == "STRICT"
     assert "Policy" not in api
-
-
-def test_gzip_needs_bodies_as_bytes(make, template):
-    """With the binary media type */*, API Gateway passes every body in base64."""
-    assert only(template, "AWS::ApiGateway::RestApi")["BinaryMediaTypes"] == ["*/*"]
-    assert "BinaryMediaTypes" not in only(make(gzip=False), "AWS::ApiGateway::RestApi")
 
 
 def test_a_changed_api_is_deployed_again(make):
@@ -286,25 +220,6 @@ def test_a_private_api_answers_its_vpc_endpoints_alone(make, question, may):
         asked(ours, "execute-api:ManageConnections"),
     )
     assert answers == [True, False, False, False]
-
-
-def test_a_domain_switches_the_default_name_off(make):
-    """Callers reach the API by its own name alone, with the same oldest TLS."""
-    domain = {"name": "embeddings.example.com", "certificate": CERTIFICATE}
-    found = make(domain=domain)
-    assert only(found, "AWS::ApiGateway::RestApi")["DisableExecuteApiEndpoint"] is True
-    found.has_resource_properties(
-        "AWS::ApiGateway::DomainName",
-        {
-            "DomainName": "embeddings.example.com",
-            "RegionalCertificateArn": CERTIFICATE,
-            "EndpointConfiguration": {"Types": ["REGIONAL"]},
-            "SecurityPolicy": "SecurityPolicy_TLS13_1_2_PQ_2025_09",
-            "EndpointAccessMode": "STRICT",
-        },
-    )
-    mapping = only(found, "AWS::ApiGateway::BasePathMapping")
-    assert "BasePath" not in mapping
 
 
 def test_the_firewall_inspects_no_body(make):

@@ -162,30 +162,6 @@ def test_every_metric_that_is_read_is_written(watching, canned, emitted):
     assert read - written == set()
 
 
-def test_the_dashboard_has_these_widgets(template):
-    """Alarms come first, then traffic, latency, cold starts, capacity, cost and logs."""
-    titles = [widget["properties"].get("title") for widget in _widgets(template())]
-    assert titles == [
-        "Alarms",
-        "Requests per minute",
-        "Errors and throttles",
-        "Texts and tokens per second",
-        "Duration, ms",
-        "Duration at the URL, ms",
-        "Tokenization and inference, ms",
-        "Init duration, ms",
-        "Initializations",
-        "Requests with a cold start, percent",
-        "Concurrent executions",
-        "Memory, MB",
-        "US dollars per 1,000 embeddings",
-        "US dollars per hour",
-        None,
-        "Slowest requests",
-        "Cold starts",
-    ]
-
-
 def test_provisioned_concurrency_has_a_widget(template):
     """Only an endpoint with provisioned concurrency shows its utilization and spillover."""
     titles = [widget["properties"].get("title") for widget in _widgets(template(Provisioned()))]
