@@ -17,7 +17,7 @@ from model_compiler.source.catalog import CatalogEntry, recognize
 from model_compiler.source.find import Source
 from model_compiler.tokenizer.tables import TokenizerTables
 
-__all__ = ["Choices", "describe_files", "manifest_bytes", "manifest_content", "model_settings"]
+__all__ = ["Choices", "manifest_bytes", "manifest_content", "model_settings"]
 
 
 #: Hexadecimal digits of each hash in the name of a vector space: 48 bits.
@@ -71,11 +71,11 @@ def manifest_content(
         },
         "fidelity": {},
         "golden": [],
-        "files": describe_files(folder),
+        "files": _describe_files(folder),
     }
 
 
-def describe_files(folder: Path) -> dict[str, dict[str, Any]]:
+def _describe_files(folder: Path) -> dict[str, dict[str, Any]]:
     """Return size in bytes and SHA-256 of each file of the folder except the manifest, by name."""
     return {
         path.name: {"bytes": path.stat().st_size, "sha256": file_sha256(path)}

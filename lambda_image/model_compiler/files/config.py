@@ -26,9 +26,7 @@ __all__ = [
     "TOKEN",
     "VOCABULARY",
     "ConfigFile",
-    "check_bytes",
     "check_most",
-    "check_values",
     "inner_path",
     "read_json",
     "require_file",
@@ -72,21 +70,13 @@ CHARSMAP = 4_000_000
 GROWTH = 1_000
 
 
-def check_bytes(path: Path) -> None:
-    """Check the size of a JSON file, before it is read.
-
-    Raises:
-        SourceError: If it has more bytes than allowed.
-    """
+def _check_bytes(path: Path) -> None:
+    """Check the size of a JSON file, before it is read."""
     check_most(f"{path}", path.stat().st_size, BYTES_OF.get(path.name, BYTES), "bytes")
 
 
-def check_values(path: Path, value: Any) -> None:
-    """Check the lists, objects and strings of a JSON file.
-
-    Raises:
-        SourceError: If one is longer than allowed.
-    """
+def _check_values(path: Path, value: Any) -> None:
+    """Check the lists, objects and strings of a JSON file."""
     for each in values_of(value):
         if isinstance(each, str):
             check_most(f"{path}: a string", len(each), STRING, "characters")
@@ -231,7 +221,7 @@ def read_json(path: Path) -> Any:
             accepts them.
     """
     require_file(path)
-    check_bytes(path)
+    _check_bytes(path)
     try:
         text = path.read_text("utf-8")
         value = json.loads(text, parse_constant=_reject_constant)
@@ -243,7 +233,7 @@ def read_json(path: Path) -> Any:
     except (ValueError, RecursionError) as error:
         raise SourceError(f"{path} is not JSON: {error}.") from error
     if path.name != "tokenizer.json":  # which has bounds of its own
-        check_values(path, value)
+        _check_values(path, value)
     return value
 
 

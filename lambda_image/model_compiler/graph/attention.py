@@ -18,14 +18,7 @@ from onnx import TensorProto
 
 from model_compiler.graph.builder import GraphBuilder
 
-__all__ = [
-    "BLOCK",
-    "LOWEST",
-    "Blocks",
-    "FullAttention",
-    "HeadAttention",
-    "split_into_blocks",
-]
+__all__ = ["BLOCK", "LOWEST", "Blocks", "FullAttention", "HeadAttention", "split_into_blocks"]
 
 #: Added to the scores of masked tokens, as in transformers (the lowest float32).
 LOWEST = float(np.finfo(np.float32).min)

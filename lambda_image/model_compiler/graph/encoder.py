@@ -9,14 +9,7 @@ from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.quantization import (
-    Channels,
-    Floats,
-    Rows,
-    linear,
-    quantize,
-    zero_points,
-)
+from model_compiler.graph.quantization import Channels, Floats, Rows, linear, quantize, zero_points
 
 __all__ = [
     "Encoder",

@@ -17,12 +17,7 @@ from model_compiler.graph import architectures
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Prompts
 from model_compiler.model.compiled import CompiledModel
-from model_compiler.model.modules import (
-    Head,
-    read_dense,
-    read_normalize,
-    read_pooling,
-)
+from model_compiler.model.modules import Head, read_dense, read_normalize, read_pooling
 from model_compiler.tokenizer.file import TokenizerFile, read_tokenizer
 
 __all__ = [

@@ -31,16 +31,7 @@ from model_compiler.graph.builder import GraphBuilder
 from model_compiler.model.base import GRAPH_FILE, INPUTS, OUTPUT, Graph, Model
 from model_compiler.model.modules import Head, normalize
 
-__all__ = [
-    "PREFIX",
-    "ImportedModel",
-    "cast_output",
-    "feed_inputs",
-    "foreign_operators",
-    "is_quantized",
-    "multiply_adds",
-    "tensors",
-]
+__all__ = ["ImportedModel", "foreign_operators"]
 
 #: Prefix of every added name, so that none collides with the export's own.
 PREFIX = "embedding_kit."
@@ -48,12 +39,10 @@ PREFIX = "embedding_kit."
 DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
 
 
-def feed_inputs(model: ModelProto, *, first_position: int) -> None:
-    """Leave `input_ids` and `attention_mask` as the only inputs, both int64.
+def _feed_inputs(model: ModelProto, *, first_position: int) -> None:
+    """Leave `input_ids` and `attention_mask` as the only inputs of the export, both int64.
 
-    Args:
-        model: The export; it is changed.
-        first_position: The position id of a text's first token.
+    Position ids count from `first_position`, the one of a text's first token.
     """
     graph = model.graph
     weights = {tensor.name for tensor in graph.initializer}
@@ -91,7 +80,7 @@ def feed_inputs(model: ModelProto, *, first_position: int) -> None:
         graph.node.insert(number, node)
 
 
-def cast_output(model: ModelProto, name: str) -> str:
+def _cast_output(model: ModelProto, name: str) -> str:
     """Return the name of a value that is an output of the graph, as float32."""
     (output,) = (entry for entry in model.graph.output if entry.name == name)
     if _type(output) == TensorProto.FLOAT:
@@ -100,7 +89,7 @@ def cast_output(model: ModelProto, name: str) -> str:
     return f"{PREFIX}float32"
 
 
-def tensors(model: ModelProto) -> Iterator[TensorProto]:
+def _tensors(model: ModelProto) -> Iterator[TensorProto]:
     """Yield every constant of a model, including those in nodes and in their inner graphs."""
     yield from _graph_tensors(model.graph)
     for function in model.functions:
@@ -118,13 +107,13 @@ def foreign_operators(model: ModelProto) -> list[str]:
     return sorted(found)
 
 
-def is_quantized(model: ModelProto) -> bool:
+def _is_quantized(model: ModelProto) -> bool:
     """Return whether a model computes with quantized weights, whatever its file name says."""
     marks = ("Quant", "Integer", "QLinear", "QGemm", "QAttention", "NBits", "Bnb4")
     return any(mark in node.op_type for node in _nodes(model) for mark in marks)
 
 
-def multiply_adds(model: ModelProto) -> int:
+def _multiply_adds(model: ModelProto) -> int:
     """Return about how many multiplications of a weight one token costs, at least 1."""
     looked_up = {node.input[0] for node in model.graph.node if node.op_type == "Gather"}
     return 1 + sum(
@@ -233,7 +222,7 @@ class ImportedModel(Model):
     @property
     def quantized(self) -> bool:
         """Whether the graph computes with quantized weights, whatever its name says."""
-        return is_quantized(self.graph)
+        return _is_quantized(self.graph)
 
     @property
     def label(self) -> str:
@@ -271,10 +260,10 @@ class ImportedModel(Model):
         for path in files:
             shutil.copyfile(path, folder / names[path.name])
         _rename_files(proto, names)
-        feed_inputs(proto, first_position=self.first_position)
+        _feed_inputs(proto, first_position=self.first_position)
         with (folder / HEAD_FILE).open("xb") as file:
             builder = GraphBuilder(name="head", weights=file, weights_file=HEAD_FILE)
-            added = self._added(builder, cast_output(proto, self.output))
+            added = self._added(builder, _cast_output(proto, self.output))
         if not (folder / HEAD_FILE).stat().st_size:
             (folder / HEAD_FILE).unlink()
         self._check_opset(added)
@@ -293,7 +282,7 @@ class ImportedModel(Model):
             inputs=[entry.name for entry in proto.graph.input if entry.name in INPUTS],
             output=proto.graph.output[0].name,
             optimization="extended",
-            multiply_adds=multiply_adds(self.graph),
+            multiply_adds=_multiply_adds(self.graph),
         )
 
     def _weight_files(self) -> list[Path]:
@@ -303,7 +292,7 @@ class ImportedModel(Model):
             SourceError: If one is missing, too short, or in another folder.
         """
         ends: dict[str, int] = {}
-        for tensor in tensors(self.graph):
+        for tensor in _tensors(self.graph):
             entries = {entry.key: entry.value for entry in tensor.external_data}
             if "location" in entries:
                 name = entries["location"]
@@ -365,7 +354,7 @@ def _free_names(names: Sequence[str]) -> dict[str, str]:
 
 
 def _rename_files(export: ModelProto, names: Mapping[str, str]) -> None:
-    for tensor in tensors(export):
+    for tensor in _tensors(export):
         for entry in tensor.external_data:
             if entry.key == "location":
                 entry.value = names[entry.value]

@@ -29,14 +29,7 @@ from model_compiler.model.folder import read_modules, read_prompts
 from model_compiler.model.modules import read_normalize
 from model_compiler.tokenizer.file import read_tokenizer, without_special_tokens
 
-__all__ = [
-    "DEFAULT_MAX_TOKENS",
-    "TABLE_FILE",
-    "StaticModel",
-    "is_static",
-    "read_static_folder",
-    "table_shape",
-]
+__all__ = ["DEFAULT_MAX_TOKENS", "TABLE_FILE", "StaticModel", "is_static", "read_static_folder"]
 
 TABLE_FILE = "embeddings.npy"
 
@@ -97,12 +90,8 @@ class StaticModel(OwnModel):
         return {TABLE_FILE: rows, SCALES_FILE: scales}
 
 
-def table_shape(weights: Weights) -> tuple[int, int]:
-    """Return the number of tokens and of dimensions.
-
-    Raises:
-        SourceError: If there is no table.
-    """
+def _table_shape(weights: Weights) -> tuple[int, int]:
+    """Return the number of tokens and of dimensions."""
     name = _name(weights)
     shape = weights.shape(name)
     if len(shape) != 2:
@@ -222,7 +211,7 @@ def _model(
     normalized: bool,
 ) -> StaticModel:
     """Read the parts that both libraries store alike."""
-    tokens, dimensions = table_shape(Weights(folder))
+    tokens, dimensions = _table_shape(Weights(folder))
     tokenizer = read_tokenizer(folder / "tokenizer.json", vocabulary_size=tokens, alone=True)
     return StaticModel(
         family=family,

@@ -30,7 +30,7 @@ from model_compiler.files.config import (
 from model_compiler.tokenizer.classes import lowercases
 from model_compiler.tokenizer.settings import read_limit
 
-__all__ = ["TokenizerFile", "check_bounds", "read_tokenizer", "without_special_tokens"]
+__all__ = ["TokenizerFile", "read_tokenizer", "without_special_tokens"]
 
 #: How many rows of the embedding table may lie unused at its end. Tables are padded to round sizes.
 UNUSED_SHARE = 0.05
@@ -69,7 +69,7 @@ def read_tokenizer(path: Path, *, vocabulary_size: int, alone: bool = False) -> 
     document = read_json(path)
     if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
         raise SourceError(f"{path} is not a file of the tokenizers library: it has no model.")
-    check_bounds(path, document)
+    _check_bounds(path, document)
     for name in ("normalizer", "pre_tokenizer", "post_processor"):
         _check_step(path, name, document.get(name))
     added = document.get("added_tokens") or []
@@ -190,12 +190,8 @@ def _check_size(path: Path, ids: set[int], rows: int) -> None:
 _STEPS = {"ByteLevel": 4}
 
 
-def check_bounds(path: Path, document: dict[str, Any]) -> None:
-    """Check the sizes of everything in the file.
-
-    Raises:
-        SourceError: If one is larger than allowed.
-    """
+def _check_bounds(path: Path, document: dict[str, Any]) -> None:
+    """Check the sizes of everything in the file."""
     parts = dict(document)
     model = dict(parts.pop("model"))
     added = parts.pop("added_tokens", None)

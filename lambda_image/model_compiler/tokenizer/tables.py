@@ -20,11 +20,7 @@ from embedder.core.fast_tokenizers import Tokenizer, load
 from embedder.core.fast_tokenizers.fallback import is_tokenizer_error
 from model_compiler.errors import SourceError
 from model_compiler.supervision import budget
-from model_compiler.tokenizer.byte_level import (
-    byte_level_sections,
-    check_byte_level,
-    is_byte_level,
-)
+from model_compiler.tokenizer.byte_level import byte_level_sections, check_byte_level, is_byte_level
 from model_compiler.tokenizer.byte_pair import byte_pair_sections, check_byte_pair_encoding
 from model_compiler.tokenizer.coverage import Json, NotCoveredError, check_parts
 from model_compiler.tokenizer.sample import sample_texts

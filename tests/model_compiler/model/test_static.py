@@ -17,11 +17,7 @@ from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.hashes import verify_files
 from model_compiler.graph.builder import Precision
 from model_compiler.model.exports import files_of, find_export
-from model_compiler.model.static import (
-    DEFAULT_MAX_TOKENS,
-    is_static,
-    read_static_folder,
-)
+from model_compiler.model.static import DEFAULT_MAX_TOKENS, is_static, read_static_folder
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Compile, Edit, merged
 from tests.model_compiler.goldens.static_models import (

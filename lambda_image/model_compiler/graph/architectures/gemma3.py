@@ -22,21 +22,16 @@ from model_compiler.graph.architectures.layer_settings import (
 from model_compiler.graph.attention import BLOCK, split_into_blocks
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.encoder import Encoder, rotary_tables_by_kind
-from model_compiler.graph.quantization import (
-    Rows,
-    dequantize,
-    embedding,
-    matmul,
-)
+from model_compiler.graph.quantization import Rows, dequantize, embedding, matmul
 
-__all__ = ["Gemma3Config", "parse", "rope_bases", "sliding_layers"]
+__all__ = ["Gemma3Config", "parse"]
 
 #: The defaults of transformers' Gemma3TextConfig.
 DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 1_000_000.0}
 DEFAULT_SLIDING_PATTERN = 6
 
 
-def sliding_layers(config: ConfigFile, layers: int) -> tuple[bool, ...]:
+def _sliding_layers(config: ConfigFile, layers: int) -> tuple[bool, ...]:
     """Return for each layer whether it slides: from a list, or all but every nth in older files."""
     listed = listed_layers(config, layers)
     pattern = DEFAULT_SLIDING_PATTERN
@@ -49,7 +44,7 @@ def sliding_layers(config: ConfigFile, layers: int) -> tuple[bool, ...]:
     return listed
 
 
-def rope_bases(config: ConfigFile) -> tuple[float, float]:
+def _rope_bases(config: ConfigFile) -> tuple[float, float]:
     """Return the bases of the rotary embedding in sliding and in full layers."""
     newer = config.optional("rope_parameters")
     if newer is None:
@@ -101,7 +96,7 @@ def parse(config: ConfigFile) -> Gemma3Config:
         UnsupportedModelError: If this graph cannot express a setting.
         SourceError: If a value is missing or wrong.
     """
-    sliding_base, full_base = rope_bases(config)
+    sliding_base, full_base = _rope_bases(config)
     heads = config.integer("num_attention_heads")
     parsed = Gemma3Config(
         vocabulary_size=config.integer("vocab_size"),
@@ -115,7 +110,7 @@ def parse(config: ConfigFile) -> Gemma3Config:
         # The stored number is the width of the whole window: transformers attends where
         # |i - j| < sliding_window // 2 + 1 if attention goes both ways.
         reach=config.integer("sliding_window") // 2,
-        sliding=sliding_layers(config, config.integer("num_hidden_layers")),
+        sliding=_sliding_layers(config, config.integer("num_hidden_layers")),
         sliding_rope_base=sliding_base,
         full_rope_base=full_base,
     )

@@ -21,30 +21,24 @@ from model_compiler.graph.architectures.layer_settings import (
 from model_compiler.graph.attention import BLOCK, HeadAttention, split_into_blocks
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.encoder import Encoder, activate, read_activation, rotary_tables_by_kind
-from model_compiler.graph.quantization import (
-    Floats,
-    Rows,
-    dequantize,
-    embedding,
-    matmul,
-)
+from model_compiler.graph.quantization import Floats, Rows, dequantize, embedding, matmul
 from model_compiler.graph.residual_stream import ResidualStream
 
-__all__ = ["ModernBertConfig", "parse", "rope_bases", "sliding_layers"]
+__all__ = ["ModernBertConfig", "parse"]
 
 #: The defaults of transformers' ModernBertConfig.
 DEFAULT_FULL_EVERY = 3
 DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 160_000.0}
 
 
-def sliding_layers(config: ConfigFile, layers: int) -> tuple[bool, ...]:
+def _sliding_layers(config: ConfigFile, layers: int) -> tuple[bool, ...]:
     """Return for each layer whether it slides: from a list, or all but every nth in older files."""
     listed = listed_layers(config, layers)
     every = config.integer("global_attn_every_n_layers", DEFAULT_FULL_EVERY)
     return listed or tuple(bool(layer % every) for layer in range(layers))
 
 
-def rope_bases(config: ConfigFile) -> tuple[float, float]:
+def _rope_bases(config: ConfigFile) -> tuple[float, float]:
     """Return the bases of the rotary embedding in sliding and in full layers."""
     bases = {}
     for kind, key in ((SLIDING, "local_rope_theta"), (FULL, "global_rope_theta")):
@@ -103,7 +97,7 @@ def parse(config: ConfigFile) -> ModernBertConfig:
         UnsupportedModelError: If this graph cannot express a setting.
         SourceError: If a value is missing or wrong.
     """
-    sliding_base, full_base = rope_bases(config)
+    sliding_base, full_base = _rope_bases(config)
     parsed = ModernBertConfig(
         vocabulary_size=config.integer("vocab_size"),
         hidden_size=config.integer("hidden_size"),
@@ -118,7 +112,7 @@ def parse(config: ConfigFile) -> ModernBertConfig:
         # The stored number is the width of the whole window: transformers attends where
         # |i - j| <= local_attention // 2.
         reach=config.integer("local_attention", DEFAULT_LOCAL_ATTENTION) // 2,
-        sliding=sliding_layers(config, config.integer("num_hidden_layers")),
+        sliding=_sliding_layers(config, config.integer("num_hidden_layers")),
         sliding_rope_base=sliding_base,
         full_rope_base=full_base,
     )

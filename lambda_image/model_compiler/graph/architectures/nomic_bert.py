@@ -17,13 +17,9 @@ from model_compiler.graph.architectures.layer_settings import rope_base
 from model_compiler.graph.attention import FullAttention
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.encoder import Encoder, activate, add_and_normalize, rotary_tables
-from model_compiler.graph.quantization import (
-    amplified_channels,
-    embedding,
-    strong_inputs,
-)
+from model_compiler.graph.quantization import amplified_channels, embedding, strong_inputs
 
-__all__ = ["NomicBertConfig", "parse", "read_numbers", "read_rope_base", "require_fixed"]
+__all__ = ["NomicBertConfig", "parse"]
 
 #: The keys of transformers and of the model's own code, for numbers of one meaning.
 SPELLINGS = {
@@ -57,12 +53,8 @@ FIXED: dict[str, tuple[object, ...]] = {
 DEFAULT_ROPE_BASE = 1000.0
 
 
-def read_numbers(config: ConfigFile) -> dict[str, int]:
-    """Read the numbers of `SPELLINGS` by the keys of transformers, and `max_positions`.
-
-    Raises:
-        SourceError: If one is missing, wrong, or has two values.
-    """
+def _read_numbers(config: ConfigFile) -> dict[str, int]:
+    """Read the numbers of `SPELLINGS` by the keys of transformers, and `max_positions`."""
     found = {}
     for newer, older in SPELLINGS.items():
         keys = [key for key in (newer, older) if config.has(key)] or [newer]
@@ -76,7 +68,7 @@ def read_numbers(config: ConfigFile) -> dict[str, int]:
     return found
 
 
-def read_rope_base(config: ConfigFile) -> float:
+def _read_rope_base(config: ConfigFile) -> float:
     """Return the base of the rotary embedding."""
     older = config.number("rotary_emb_base", DEFAULT_ROPE_BASE)
     newer = config.optional("rope_parameters")
@@ -85,12 +77,8 @@ def read_rope_base(config: ConfigFile) -> float:
     return rope_base(config, newer, where="rope_parameters", default=DEFAULT_ROPE_BASE)
 
 
-def require_fixed(config: ConfigFile, *, head_size: int) -> None:
-    """Check the settings whose values the graph takes for granted.
-
-    Raises:
-        UnsupportedModelError: If one has another value.
-    """
+def _require_fixed(config: ConfigFile, *, head_size: int) -> None:
+    """Check the settings with values that the graph takes for granted."""
     for key, allowed in FIXED.items():
         config.require(key, *allowed, *((head_size,) if key == "head_dim" else ()))
 
@@ -131,7 +119,7 @@ def parse(config: ConfigFile) -> NomicBertConfig:
         UnsupportedModelError: If this graph cannot express a setting.
         SourceError: If a value is missing or wrong.
     """
-    numbers = read_numbers(config)
+    numbers = _read_numbers(config)
     epsilon = "layer_norm_eps" if config.has("layer_norm_eps") else "layer_norm_epsilon"
     parsed = NomicBertConfig(
         vocabulary_size=config.integer("vocab_size"),
@@ -142,14 +130,14 @@ def parse(config: ConfigFile) -> NomicBertConfig:
         norm_epsilon=config.number(epsilon),
         max_positions=numbers["max_positions"],
         token_types=config.integer("type_vocab_size"),
-        rope_base=read_rope_base(config),
+        rope_base=_read_rope_base(config),
     )
     if parsed.hidden_size % (2 * parsed.heads):
         raise SourceError(
             f"{config.path}: the hidden size must be a multiple of twice the number of heads, so "
             f"that halves of heads can be rotated; found {parsed.hidden_size} and {parsed.heads}."
         )
-    require_fixed(config, head_size=parsed.head_size)
+    _require_fixed(config, head_size=parsed.head_size)
     config.done("config.json", "nomic_bert")
     return parsed
 

@@ -14,12 +14,7 @@ from model_compiler.files.weights import Weights
 from model_compiler.graph.attention import LOWEST, FullAttention
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.encoder import Encoder, add_and_normalize
-from model_compiler.graph.quantization import (
-    Floats,
-    amplified_channels,
-    embedding,
-    strong_inputs,
-)
+from model_compiler.graph.quantization import Floats, amplified_channels, embedding, strong_inputs
 
 __all__ = ["BUCKETS", "EXACT_GELU", "TANH_GELU", "Names", "PostNormConfig", "bucket"]
 

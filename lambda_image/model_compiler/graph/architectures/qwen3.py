@@ -15,20 +15,10 @@ from onnx import TensorProto
 from model_compiler.errors import SourceError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
-from model_compiler.graph.architectures.layer_settings import (
-    FULL,
-    check_halves,
-    rope_base,
-)
+from model_compiler.graph.architectures.layer_settings import FULL, check_halves, rope_base
 from model_compiler.graph.builder import MICROSOFT, GraphBuilder
 from model_compiler.graph.encoder import Encoder, activate, read_activation, rotary_tables
-from model_compiler.graph.quantization import (
-    Floats,
-    Rows,
-    dequantize,
-    embedding,
-    matmul,
-)
+from model_compiler.graph.quantization import Floats, Rows, dequantize, embedding, matmul
 from model_compiler.graph.residual_stream import ResidualStream
 
 __all__ = ["Qwen3Config", "parse"]

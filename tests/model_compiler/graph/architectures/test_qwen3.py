@@ -15,13 +15,7 @@ from model_compiler.errors import CompilerError, SourceError, UnsupportedModelEr
 from model_compiler.graph.architectures import qwen3
 from model_compiler.graph.builder import Precision
 from tests.model_compiler.conftest import Compile, Edit
-from tests.model_compiler.goldens.qwen3_model import (
-    LAYERS,
-    POSITIONS,
-    TEXTS,
-    VARIANTS,
-    write_qwen3,
-)
+from tests.model_compiler.goldens.qwen3_model import LAYERS, POSITIONS, TEXTS, VARIANTS, write_qwen3
 from tests.model_compiler.graph.architectures.conftest import Reason, embed_alone, opened
 
 GOLDEN = np.load(Path(__file__).parents[2] / "goldens" / "qwen3.npz")
