@@ -1,21 +1,14 @@
 """What the tests of several families share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
 from embedder.core.artifact import Artifact
 from embedder.core.engine import Engine
-from model_compiler.errors import CompilerError
 from model_compiler.files.config import ConfigFile
-from model_compiler.graph import architectures
-from tests.model_compiler.conftest import Edit
-
-Reason = Callable[..., str]
 
 
 def embed_alone(
@@ -31,17 +24,3 @@ def opened(path: Path) -> ConfigFile:
     config = ConfigFile(path)
     config.string("model_type")
     return config
-
-
-@pytest.fixture
-def reason(folder: Path, edit_json: Edit) -> Reason:
-    """Return the message of the error that a changed configuration raises."""
-
-    def message(error: type[CompilerError], changes: dict[str, Any]) -> str:
-        path = folder / "config.json"
-        edit_json(path, **changes)
-        with pytest.raises(error) as refused:
-            architectures.parse(ConfigFile(path))
-        return str(refused.value)
-
-    return message

@@ -12,12 +12,11 @@ from safetensors.numpy import load_file, save_file
 
 from embedder.core.artifact import Artifact
 from embedder.core.session import Session
-from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
 from model_compiler.graph.architectures import gemma3
 from model_compiler.graph.builder import Precision
 from tests.model_compiler.conftest import Compile, Edit, padded
 from tests.model_compiler.goldens.gemma3_model import LENGTHS, SHAPE, sequences, write_gemma3
-from tests.model_compiler.graph.architectures.conftest import Reason, opened
+from tests.model_compiler.graph.architectures.conftest import opened
 
 GOLDENS = Path(__file__).resolve().parents[2] / "goldens"
 IDS = sequences()
@@ -141,62 +140,3 @@ def test_layers_follow_the_pattern_where_none_are_listed(folder: Path, edit_json
 def test_the_window_is_read_as_transformers_reads_it(kept_folder: Path) -> None:
     """The stored width covers both sides: with 16, a token attends to 8 on each side."""
     assert gemma3.parse(opened(kept_folder / "config.json")).reach == 8
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"num_key_value_heads": 3}, "num_key_value_heads is 3; the compiler can express 1"),
-        ({"attention_bias": True}, "attention_bias is true"),
-        ({"attn_logit_softcapping": 50.0}, "attn_logit_softcapping is 50.0"),
-        ({"use_bidirectional_attention": False}, "use_bidirectional_attention is not true"),
-        ({"hidden_activation": "silu"}, "hidden_activation is 'silu'"),
-        ({"rope_scaling": {"factor": 8.0}}, "rope_scaling is"),
-        ({"layer_types": [["full_attention"]] * 6}, "layer_types has ['full_attention']"),
-        ({"layer_types": ["chunked_attention"] * 6}, "layer_types has 'chunked_attention'"),
-        (
-            {"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0}}},
-            "rope_parameters.full_attention has factor = 8.0",
-        ),
-        ({"layer_scale": 0.5}, "settings that the compiler does not know: layer_scale = 0.5"),
-    ],
-)
-def test_what_cannot_be_expressed_is_refused_by_name(
-    reason: Reason, changes: dict[str, Any], message: str
-) -> None:
-    """A setting that the graph cannot express is an error that names it."""
-    assert message in reason(UnsupportedModelError, changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"layer_types": ["full_attention"]}, "a list of num_hidden_layers = 6 names"),
-        ({"rope_theta": -1}, "rope_theta must be a positive number; found -1"),
-        ({"rope_parameters": []}, "rope_parameters must be an object"),
-        (
-            {"rope_parameters": {"full_attention": {"rope_theta": "big"}}},
-            'rope_parameters.full_attention.rope_theta must be a positive number; found "big"',
-        ),
-        ({"head_dim": 15}, "head_dim must be even"),
-        ({"sliding_window": None}, "sliding_window is missing"),
-        (
-            {"num_hidden_layers": 10**9, "layer_types": None},
-            "num_hidden_layers must be an integer of at least 1 and at most 1000; found 1000000000",
-        ),
-        ({"max_position_embeddings": 10**12}, "at least 1 and at most 1048576"),
-        ({"head_dim": 10**12}, "head_dim must be an integer of at least 1 and at most 512"),
-    ],
-)
-def test_wrong_values_are_named(reason: Reason, changes: dict[str, Any], message: str) -> None:
-    """The error names the key, the allowed values and the value found."""
-    assert message in reason(SourceError, changes)
-
-
-def test_weights_of_another_shape_are_refused(
-    folder: Path, edit_json: Edit, compile_tiny: Compile
-) -> None:
-    """The error has the tensor, its shape and the shape that the configuration requires."""
-    edit_json(folder / "config.json", lambda config: {**config, "intermediate_size": 65})
-    with pytest.raises(CompilerError, match=r"gate_proj.weight has shape \[64, 48\].*\[65, 48\]"):
-        compile_tiny(folder)

@@ -1,7 +1,6 @@
 """A small ModernBERT against sentence-transformers, in full precision and in int8."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,20 +8,17 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from embedder.core.engine import Engine
-from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
 from model_compiler.graph.architectures import modernbert
 from model_compiler.graph.builder import Precision
 from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.modernbert_model import (
-    LAYERS,
     LENGTHS,
-    NEWER,
     POSITIONS,
     TEXTS,
     VARIANTS,
     write_modernbert,
 )
-from tests.model_compiler.graph.architectures.conftest import Reason, embed_alone, opened
+from tests.model_compiler.graph.architectures.conftest import embed_alone, opened
 
 GOLDEN = np.load(Path(__file__).parents[2] / "goldens" / "modernbert.npz")
 
@@ -108,60 +104,3 @@ def test_a_base_that_is_missing_is_taken_from_the_older_key(folder: Path, edit_j
     assert (parsed.full_rope_base, parsed.sliding_rope_base) == (5, 7)
     edit_json(path, lambda config: {key: config[key] for key in config if "theta" not in key})
     assert modernbert.parse(opened(path)).sliding_rope_base == 10_000
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"hidden_activation": "mish"}, "hidden_activation 'mish' is not a supported activation"),
-        ({"local_rope_theta": None}, "local_rope_theta is null"),
-        ({"rope_scaling": {"factor": 8.0}}, "rope_scaling is"),
-        ({"layer_types": ["chunked_attention"] * LAYERS}, "layer_types has 'chunked_attention'"),
-        (
-            {"rope_parameters": {"full_attention": {"rope_type": "yarn", "factor": 8.0}}},
-            "rope_parameters.full_attention has factor = 8.0",
-        ),
-        ({"is_decoder": True}, "is_decoder is true; the compiler can express false"),
-        ({"layer_scale": 0.5}, "settings that the compiler does not know: layer_scale = 0.5"),
-    ],
-)
-def test_what_cannot_be_expressed_is_refused_by_name(
-    reason: Reason, changes: dict[str, Any], message: str
-) -> None:
-    """A setting that the graph cannot express is an error that names it."""
-    assert message in reason(UnsupportedModelError, changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"num_attention_heads": 5}, "a multiple of twice num_attention_heads"),
-        ({**NEWER, "layer_types": ["full_attention"]}, "a list of num_hidden_layers = 7 names"),
-        ({"global_rope_theta": -1}, "global_rope_theta must be a positive number; found -1"),
-        ({"rope_parameters": {"full_attention": 3}}, "full_attention must be an object; found 3"),
-        ({"norm_eps": None}, "norm_eps is missing"),
-        ({"norm_bias": "no"}, 'norm_bias must be true or false; found "no"'),
-        ({"num_hidden_layers": 10**9}, "num_hidden_layers must be an integer of at least 1 and at"),
-        ({"max_position_embeddings": 10**12}, "at least 1 and at most 1048576"),
-    ],
-)
-def test_wrong_values_are_named(reason: Reason, changes: dict[str, Any], message: str) -> None:
-    """The error names the key, the allowed values and the value found."""
-    assert message in reason(SourceError, changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"intermediate_size": 65}, r"mlp.Wi.weight has shape \[128, 48\].*\[130, 48\]"),
-        ({"norm_bias": True}, r"no tensor 'embeddings.norm.bias'"),
-        ({"num_hidden_layers": 6}, "does not use: layers.6"),
-    ],
-)
-def test_weights_that_do_not_fit_the_configuration(
-    folder: Path, edit_json: Edit, compile_tiny: Compile, changes: dict[str, Any], message: str
-) -> None:
-    """A tensor of another shape, a missing and an unused one are named."""
-    edit_json(folder / "config.json", **changes)
-    with pytest.raises(CompilerError, match=message):
-        compile_tiny(folder)
