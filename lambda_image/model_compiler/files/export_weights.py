@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from model_compiler.errors import SourceError
 from model_compiler.files.config import require_file
 from model_compiler.files.weights import StoredTensor, Weights
 
-__all__ = ["ExportWeights"]
+__all__ = ["ExportWeights", "external_file", "load_export"]
 
 #: The types of weights by the names that safetensors has for them.
 TYPES: dict[int, str] = {
@@ -82,7 +82,7 @@ class ExportWeights(Weights):
 
 def _named(path: Path) -> dict[str, StoredTensor]:
     """Return the weights by their names in the model."""
-    graph = _load(path)
+    graph = load_export(path).graph
     initializers = {
         tensor.name: tensor
         for tensor in graph.initializer
@@ -102,12 +102,36 @@ def _named(path: Path) -> dict[str, StoredTensor]:
     return found
 
 
-def _load(path: Path) -> GraphProto:
+def load_export(path: Path) -> ModelProto:
+    """Read an export without the weights in other files.
+
+    Raises:
+        SourceError: If the file is missing, cut short or damaged.
+    """
     require_file(path)
     try:
-        return onnx.load(path, load_external_data=False).graph
+        return onnx.load(path, load_external_data=False)
     except DecodeError as error:
         raise SourceError(f"{path} is cut short or not an ONNX file: {error}.") from error
+
+
+def external_file(path: Path, name: str, *, end: int) -> Path:
+    """Return the file next to the export at `path` that has weights up to byte `end`.
+
+    Raises:
+        SourceError: If it is missing, too short, or in another folder.
+    """
+    if not name or Path(name).name != name or name == ".." or "\0" in name:
+        raise SourceError(f"{path} keeps weights outside its own folder: {name!r}.")
+    file = path.parent / name
+    if not file.is_file():
+        raise SourceError(f"{file} is missing, in which {path.name} keeps its weights.")
+    if file.stat().st_size < end:
+        raise SourceError(
+            f"{file} is cut short: it has {file.stat().st_size} bytes, and {path.name} keeps "
+            f"weights in it up to byte {end}."
+        )
+    return file
 
 
 def _linear_layers(
@@ -168,18 +192,9 @@ def _external(path: Path, tensor: TensorProto) -> tuple[Path, Callable[[], npt.N
     name, offset = entries.get("location", ""), entries.get("offset", "0")
     dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
     count = math.prod(tensor.dims)
-    if not name or Path(name).name != name or name == ".." or "\0" in name:
-        raise SourceError(f"{path} keeps weights outside its own folder: {name!r}.")
-    file = path.parent / name
-    require_file(file)
     if not offset.isdecimal() or len(offset) > 19:
         raise SourceError(f"{path}: {tensor.name} has the offset {offset!r}; it must be a number.")
-    end = int(offset) + count * dtype.itemsize
-    if file.stat().st_size < end:
-        raise SourceError(
-            f"{file} is cut short: it has {file.stat().st_size} bytes, and {path.name} keeps "
-            f"{tensor.name} in it up to byte {end}."
-        )
+    file = external_file(path, name, end=int(offset) + count * dtype.itemsize)
 
     def read() -> npt.NDArray[Any]:
         values = np.fromfile(file, dtype, count, offset=int(offset))

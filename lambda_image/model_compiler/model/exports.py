@@ -16,12 +16,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
-import onnx
-from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from model_compiler.errors import SourceError, UnsupportedModelError
-from model_compiler.files.config import ConfigFile, require_file
+from model_compiler.files.config import ConfigFile
+from model_compiler.files.export_weights import load_export
 from model_compiler.graph import architectures
 from model_compiler.graph.builder import Precision
 from model_compiler.model.compiled import CompiledModel
@@ -298,11 +297,7 @@ def _encoder_folder(folder: Path) -> Path:
 
 
 def _load(path: Path) -> ModelProto:
-    require_file(path)
-    try:
-        graph = onnx.load(path, load_external_data=False)
-    except DecodeError as error:
-        raise SourceError(f"{path} is cut short or not an ONNX file: {error}.") from error
+    graph = load_export(path)
     if not graph.graph.node:
         raise SourceError(f"{path} is not an ONNX graph: it has no nodes.")
     foreign = foreign_operators(graph)

@@ -26,6 +26,7 @@ from onnx import (
 
 from embedder.core.artifact import MANIFEST_FILE
 from model_compiler.errors import SourceError
+from model_compiler.files.export_weights import external_file
 from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.model.base import GRAPH_FILE, INPUTS, OUTPUT, Graph, Model
@@ -298,20 +299,7 @@ class ImportedModel(Model):
                 name = entries["location"]
                 end = _number(entries.get("offset")) + _number(entries.get("length"))
                 ends[name] = max(end, ends.get(name, 0))
-        for name, end in ends.items():
-            if Path(name).name != name or name == ".." or "\0" in name:
-                raise SourceError(f"{self.path} keeps weights outside its own folder: {name!r}.")
-            file = self.path.parent / name
-            if not file.is_file():
-                raise SourceError(
-                    f"{file} is missing, in which {self.path.name} keeps its weights."
-                )
-            if file.stat().st_size < end:
-                raise SourceError(
-                    f"{file} is cut short: it has {file.stat().st_size} bytes, and "
-                    f"{self.path.name} keeps weights in it up to byte {end}."
-                )
-        return [self.path.parent / name for name in sorted(ends)]
+        return [external_file(self.path, name, end=end) for name, end in sorted(ends.items())]
 
     def _added(self, builder: GraphBuilder, value: str) -> ModelProto:
         """Build the part after the export's output `value`, with names that cannot collide."""
