@@ -11,7 +11,7 @@ from pathlib import Path
 
 import embedding_kit
 from embedder.http.router import ROUTES
-from embedding_client import errors
+from embedding_client import _errors as errors
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings.descriptions import export_schema
 from model_compiler.source.catalog import CATALOG, measurements

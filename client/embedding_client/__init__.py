@@ -8,11 +8,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from embedding_client.api_key import ApiKeyAuth
-    from embedding_client.async_client import AsyncEmbeddingClient
-    from embedding_client.batches import BatchLimits
-    from embedding_client.client import EmbeddingClient
-    from embedding_client.errors import (
+    from embedding_client._async_client import AsyncEmbeddingClient
+    from embedding_client._auth import ApiKeyAuth, SigV4Auth
+    from embedding_client._client import EmbeddingClient
+    from embedding_client._errors import (
         ConfigurationError,
         CredentialsError,
         EmbeddingClientError,
@@ -25,11 +24,9 @@ if TYPE_CHECKING:
         UnreachableError,
         VectorSpaceError,
     )
-    from embedding_client.options import EmbedOptions
-    from embedding_client.protocol import Match
-    from embedding_client.responses import Part
-    from embedding_client.retries import RetryPolicy
-    from embedding_client.signing import SigV4Auth
+    from embedding_client._flows import RetryPolicy
+    from embedding_client._protocol import BatchLimits, EmbedOptions, Match
+    from embedding_client._responses import Part
 
 __all__ = [
     "ApiKeyAuth",
@@ -54,23 +51,23 @@ __all__ = [
     "VectorSpaceError",
 ]
 
-# The module of each name that is not an exception of `errors`.
+# The module of each name that is not an exception of `_errors`.
 _MODULES = {
-    "ApiKeyAuth": "api_key",
-    "AsyncEmbeddingClient": "async_client",
-    "BatchLimits": "batches",
-    "EmbedOptions": "options",
-    "EmbeddingClient": "client",
-    "Match": "protocol",
-    "Part": "responses",
-    "RetryPolicy": "retries",
-    "SigV4Auth": "signing",
+    "ApiKeyAuth": "_auth",
+    "AsyncEmbeddingClient": "_async_client",
+    "BatchLimits": "_protocol",
+    "EmbedOptions": "_protocol",
+    "EmbeddingClient": "_client",
+    "Match": "_protocol",
+    "Part": "_responses",
+    "RetryPolicy": "_flows",
+    "SigV4Auth": "_auth",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'errors')}"), name)
+    value = getattr(import_module(f"{__name__}.{_MODULES.get(name, '_errors')}"), name)
     globals()[name] = value
     return value

@@ -11,8 +11,8 @@ from typing import Unpack
 import httpx
 from langchain_core.embeddings import Embeddings
 
-from embedding_client.integrations import RoleEmbedder
-from embedding_client.options import EmbedOptions
+from embedding_client._integrations import RoleEmbedder
+from embedding_client._protocol import EmbedOptions
 
 __all__ = ["FunctionUrlEmbeddings"]
 

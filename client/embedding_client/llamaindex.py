@@ -11,8 +11,8 @@ import httpx
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 
-from embedding_client.integrations import RoleEmbedder
-from embedding_client.options import EmbedOptions
+from embedding_client._integrations import RoleEmbedder
+from embedding_client._protocol import EmbedOptions
 
 __all__ = ["FunctionUrlEmbedding"]
 

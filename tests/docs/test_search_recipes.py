@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from embedding_client import EmbeddingClient
-from embedding_client.index.search import SPACE_TAG
+from embedding_client._index import SPACE_TAG
 from tests.fixtures.s3_vectors.server import CREDENTIALS, local_s3_vectors
 from tools.local_endpoint.endpoint import endpoint
 

@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from embedding_client.checkpoint import Checkpoint
-from embedding_client.cli import run as run_command
+from embedding_client._checkpoint import Checkpoint
+from embedding_client._cli import run as run_command
 from model_compiler.index_builder import build_index
 from tools.local_endpoint.endpoint import endpoint
 
-EMBED = [sys.executable, "-m", "embedding_client.cli"]
+EMBED = [sys.executable, "-m", "embedding_client._cli"]
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def embed(running, monkeypatch, capsys):
     """Run the command in this process. Return its status, output and errors."""
     monkeypatch.setenv("EMBEDDING_URL", running.url)
     # On a busy machine, a run of ten seconds would print its progress among the errors.
-    monkeypatch.setattr("embedding_client.progress._INTERVAL", math.inf)
+    monkeypatch.setattr("embedding_client._progress._INTERVAL", math.inf)
 
     def run(*arguments):
         code = run_command([str(argument) for argument in arguments])
@@ -190,7 +190,7 @@ def test_help_imports_no_library():
     """`--help` and `--version` print at once."""
     program = (
         "import sys\n"
-        "from embedding_client.cli import run\n"
+        "from embedding_client._cli import run\n"
         "try: run([sys.argv[1]])\n"
         "except SystemExit as ended: assert not ended.code\n"
         "print({'anyio', 'botocore', 'httpx', 'numpy', 'tqdm', 'pyarrow'} & set(sys.modules))"

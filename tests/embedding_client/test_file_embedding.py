@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedding_client import EmbeddingClient, FileError, readers
-from embedding_client.file_embedding import check_resumes, embed_file
-from embedding_client.options import EmbedOptions
-from embedding_client.readers import Source
+from embedding_client import EmbeddingClient, FileError
+from embedding_client import _readers as readers
+from embedding_client._file_embedding import check_resumes, embed_file
+from embedding_client._protocol import EmbedOptions
+from embedding_client._readers import Source
 
 
 def job(*, sha256="a", kind="csv", column="text", dtype="float32", **options):

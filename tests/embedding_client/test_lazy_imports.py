@@ -23,12 +23,12 @@ def test_unknown_names_raise_attribute_error() -> None:
 def test_importing_the_package_imports_no_library() -> None:
     """Each name imports only the libraries that it needs, and the command needs no extra."""
     program = (
-        "import sys, embedding_client, embedding_client.cli\n"
+        "import sys, embedding_client, embedding_client._cli\n"
         "heavy = {'anyio', 'botocore', 'httpx', 'numpy', 'tqdm', 'pyarrow'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
         "from embedding_client import SigV4Auth\n"
         "assert 'botocore' in sys.modules and 'numpy' not in sys.modules\n"
-        "import embedding_client.file_embedding, embedding_client.async_client\n"
+        "import embedding_client._file_embedding, embedding_client._async_client\n"
         "assert not {'langchain_core', 'llama_index', 'pyarrow'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from embedding_client import FileError
-from embedding_client.readers import Source
+from embedding_client._readers import Source
 
 ROWS = [{"text": "one"}, {"text": "zwei, drei"}, {"text": 'four "five"'}]
 

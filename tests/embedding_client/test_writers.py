@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from embedding_client import ConfigurationError, FileError
-from embedding_client.writers import (
+from embedding_client._writers import (
     WRITERS,
     Outputs,
     Table,

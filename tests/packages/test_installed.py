@@ -86,7 +86,7 @@ def test_the_extras_of_the_client_bring_what_they_are_for(dist, tmp_path):
     environment.execute([environment.python.with_name("embed"), "load", "--help"])
     program = (
         "import embedding_client.langchain, embedding_client.llamaindex, pyarrow\n"
-        "import embedding_client.load_test.command\n"
+        "import embedding_client._load.command\n"
         "from importlib.util import find_spec\n"
         "print(find_spec('embedding_kit'))\n"
     )

@@ -19,6 +19,9 @@ import botocore.session
 import httpx
 from tqdm import tqdm
 
+from embedding_client._addresses import check_url
+from embedding_client._auth import region_of
+from embedding_client._connect import auth_for, spaces_file
 from embedding_client._doctor import access, monitoring, parts, release, serving
 from embedding_client._doctor.probes import (
     Aws,
@@ -32,12 +35,8 @@ from embedding_client._doctor.probes import (
 )
 from embedding_client._doctor.results import CheckResult, SkippedError, State, skipped, warning
 from embedding_client._doctor.snapshot import Question, Snapshot
-from embedding_client.addresses import check_url
-from embedding_client.connect import auth_for
-from embedding_client.errors import ConfigurationError
-from embedding_client.shared_arguments import URL_VARIABLE
-from embedding_client.signing import region_of
-from embedding_client.used_spaces import spaces_file
+from embedding_client._errors import ConfigurationError
+from embedding_client._shared_arguments import URL_VARIABLE
 
 #: Most checks wait for AWS, and those of the endpoint for each other.
 _THREADS = 8

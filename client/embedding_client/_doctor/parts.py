@@ -10,7 +10,7 @@ import httpx
 from embedding_client._doctor.probes import Reply
 from embedding_client._doctor.results import CheckResult, SkippedError, failed, ok, warning
 from embedding_client._doctor.snapshot import Snapshot
-from embedding_client.index.connection import SPACE_TAG
+from embedding_client._index import SPACE_TAG
 
 
 def check_front(snapshot: Snapshot) -> CheckResult:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from embedding_client._connect import read_spaces, write_spaces
 from embedding_client._doctor.results import (
     CheckResult,
     SkippedError,
@@ -15,9 +16,8 @@ from embedding_client._doctor.results import (
     warning,
 )
 from embedding_client._doctor.snapshot import Alias, Snapshot
-from embedding_client.errors import VectorSpaceError
-from embedding_client.used_spaces import read_spaces, write_spaces
-from embedding_client.vector_spaces import VectorSpaceGuard
+from embedding_client._errors import VectorSpaceError
+from embedding_client._responses import VectorSpaceGuard
 
 #: How far back to look, one after the other: a log is read from its start.
 _WINDOWS = (timedelta(hours=1), timedelta(days=1), timedelta(days=7))

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from embedding_client._addresses import LOOPBACK
 from embedding_client._doctor.probes import NoCredentialsError, Probes, Reply
 from embedding_client._doctor.results import SkippedError
-from embedding_client.addresses import LOOPBACK
-from embedding_client.errors import CredentialsError
+from embedding_client._errors import CredentialsError
 
 _ALIAS = re.compile(
     r"arn:aws[\w-]*:lambda:(?P<region>[\w-]+):(?P<account>\d{12})"

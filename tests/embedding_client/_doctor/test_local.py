@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from embedding_client import cli
+from embedding_client import _cli as cli
 
 
 @pytest.fixture

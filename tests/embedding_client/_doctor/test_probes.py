@@ -4,6 +4,7 @@ import botocore.exceptions
 import httpx
 import pytest
 
+from embedding_client._auth import SigV4Auth
 from embedding_client._doctor import probes
 from embedding_client._doctor.probes import (
     Aws,
@@ -17,8 +18,7 @@ from embedding_client._doctor.probes import (
 )
 from embedding_client._doctor.results import SkippedError
 from embedding_client._doctor.snapshot import NoAnswer
-from embedding_client.errors import CredentialsError
-from embedding_client.signing import SigV4Auth
+from embedding_client._errors import CredentialsError
 
 from .conftest import identify
 

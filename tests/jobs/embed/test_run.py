@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from embedder.core.artifact import FileEntry
 from embedder.core.engine import Engine
-from embedding_client.batch.progress import run_of
+from embedding_client._batch_jobs import run_of
 from jobs.embed.job import Job
 from jobs.embed.readers import read_records
 from jobs.embed.run import (

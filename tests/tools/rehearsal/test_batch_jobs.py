@@ -22,7 +22,7 @@ from botocore.exceptions import ClientError
 
 from embedder.core.artifact import Artifact
 from embedder.core.engine import Engine
-from embedding_client.batch.jobs import BatchJobs
+from embedding_client._batch_jobs import BatchJobs
 from embedding_kit import BatchSettings, EmbeddingBatch, Model
 from embedding_kit.batch import batch_definition
 from jobs.embed.job import Job

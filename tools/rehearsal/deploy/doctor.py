@@ -16,11 +16,11 @@ from typing import Any
 import httpx
 from botocore.credentials import Credentials as BotocoreCredentials
 
+from embedding_client._auth import SigV4Auth
 from embedding_client._doctor.command import CHECKS, Checked, examine, run_check
 from embedding_client._doctor.probes import Aws, Certificate, Probes, Web
 from embedding_client._doctor.results import CheckResult
 from embedding_client._doctor.snapshot import Question, Snapshot
-from embedding_client.signing import SigV4Auth
 from stacks.names import endpoint_stack_name
 from tools.rehearsal.deploy.callers import make_role
 from tools.rehearsal.deploy.emulator import Credentials, Emulator

@@ -1,0 +1,352 @@
+"""The arguments of `embed`. This module imports only what `--help` needs."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from embedding_client._formats import FORMATS
+from embedding_client._job_arguments import add_batch, add_index
+from embedding_client._shared_arguments import URL_VARIABLE, add_credentials, between, whole
+
+__all__ = ["add_doctor", "add_load", "parse_arguments"]
+
+_EXAMPLES = f"""\
+examples:
+  embed "some text" "another"            print a JSON line for each text
+  cat notes.txt | embed                  embed each line
+  embed --file notes.csv --column body --output notes.parquet
+                                         embed a file; run it again to resume
+  zcat big.jsonl.gz | embed --file - --format jsonl --output big.npy
+  embed search "parse a date" --top 5    search the endpoint's index
+  embed info https://...                 print the endpoint's description
+  embed batch --help                     embed whole folders, on AWS or on this machine
+  embed index --help                     load an index of S3 Vectors, and look into it
+  embed doctor --environment production  check a deployed endpoint, print what to do
+  embed load --help                      test an endpoint under load
+
+The endpoint is --url or --function, or the environment variable {URL_VARIABLE}. Credentials come
+from the same sources as for the AWS CLI. For a URL on this machine they are AWS_ACCESS_KEY_ID and
+AWS_SECRET_ACCESS_KEY, or local and local. To embed the word "info", "search", "batch", "index",
+"doctor" or "load", put -- before it.
+
+exit status:
+  0  every row has a vector
+  1  an error, printed to standard error
+  2  invalid arguments
+  3  complete, but --on-error left rows without a vector
+  130  stopped by Ctrl-C or SIGTERM
+"""
+# The subcommand of a command line that names none. It is not a word of the command line itself.
+_DEFAULT = "embed"
+
+
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line.
+
+    Returns:
+        The arguments. `command` is `embed`, `info`, `search`, `batch`, `index`, `doctor`
+        or `load`; for `embed`, `usage_error` is the function that exits with a message.
+
+    Raises:
+        SystemExit: After --help and --version, and with status 2 for invalid arguments.
+    """
+    parser = _Parser(prog="embed")
+    commands = parser.add_subparsers(dest="command")
+    _add_embed(commands)
+    _add_info(commands)
+    _add_search(commands)
+    add_batch(commands)
+    add_index(commands)
+    add_doctor(commands, url_variable=URL_VARIABLE)
+    add_load(commands, url_variable=URL_VARIABLE)
+    named = arguments[:1] and arguments[0] in commands.choices.keys() - {_DEFAULT}
+    return parser.parse_args(arguments if named else [_DEFAULT, *arguments])
+
+
+def _add_embed(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    parser = commands.add_parser(
+        _DEFAULT,
+        prog="embed",
+        description="Embed texts at a Function URL with signed requests.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=_Version, help="print the version and exit")
+    parser.add_argument("texts", nargs="*", metavar="TEXT", help="texts; default: standard input")
+    files = parser.add_argument_group("files")
+    files.add_argument(
+        "--file",
+        type=Path,
+        help="a text, JSON, JSONL, CSV, TSV or Parquet file to embed; - is standard input",
+    )
+    files.add_argument(
+        "--output",
+        type=Path,
+        help="a .jsonl, .parquet or .npy file to write; default: JSON lines on standard output",
+    )
+    files.add_argument("--column", default="text", help="the field with the text (default: text)")
+    files.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="the format of the input; default: from the file name, text for standard input",
+    )
+    files.add_argument("--overwrite", action="store_true", help="replace --output if it exists")
+    files.add_argument(
+        "--on-error",
+        choices=("stop", "skip", "null"),
+        default="stop",
+        help="how to handle a row that cannot be embedded: stop (the default), skip it, or write "
+        "it with null as the vector; OUTPUT.errors.jsonl lists these rows",
+    )
+    options = parser.add_argument_group("embedding options")
+    options.add_argument("--prompt", help="the name of one of the model's prompts")
+    options.add_argument("--input-type", help="query or document; selects the model's prompt")
+    options.add_argument(
+        "--dimensions", type=whole(1, 1_000_000), help="one of the vector lengths of the model"
+    )
+    options.add_argument(
+        "--dtype",
+        choices=("float32", "int8", "uint8", "binary", "ubinary"),
+        default="float32",
+        help="default: %(default)s",
+    )
+    options.add_argument(
+        "--truncate",
+        choices=("refuse", "right", "left"),
+        help="how to handle texts over the model's limit: refuse them, or cut off the right or "
+        "the left end",
+    )
+    _add_connection(parser)
+    parser.set_defaults(usage_error=parser.error)
+
+
+def _add_info(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    parser = commands.add_parser("info", description="Print the description of an endpoint.")
+    parser.add_argument("endpoint", nargs="?", metavar="URL", help="default: --url")
+    _add_connection(parser)
+
+
+def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    parser = commands.add_parser(
+        "search",
+        description="Search the index of an endpoint, or an index of S3 Vectors directly.",
+        epilog="With INDEX, the endpoint only embeds the text, and your own credentials query the "
+        "index; they need s3vectors:QueryVectors, GetVectors and ListTagsForResource.",
+    )
+    parser.add_argument("index", nargs="?", metavar="INDEX", help="the ARN of an index")
+    parser.add_argument("text", metavar="TEXT", help="the text to search for")
+    parser.add_argument("--top", type=whole(1, 10_000), default=10, help="default: %(default)s")
+    parser.add_argument(
+        "--filter",
+        metavar="JSON",
+        help="""which metadata a match must have, such as '{"year": {"$gte": 2020}}'""",
+    )
+    parser.add_argument("--json", action="store_true", help="print a JSON line for each match")
+    _add_connection(parser)
+
+
+class _Parser(argparse.ArgumentParser):
+    def print_help(self, file: Any = None) -> None:
+        # The method of the base class ignores errors of the file.
+        (file or sys.stdout).write(self.format_help())
+
+
+class _Version(argparse.Action):
+    def __init__(self, option_strings: list[str], dest: str, **named: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **named)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version  # noqa: PLC0415  (only for --version)
+
+        print(f"embed {version('embedding-client')}")
+        parser.exit()
+
+
+def _add_connection(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("endpoint")
+    places = group.add_mutually_exclusive_group()
+    places.add_argument(
+        "--url", default=os.environ.get(URL_VARIABLE), help=f"default: ${URL_VARIABLE}"
+    )
+    places.add_argument(
+        "--function",
+        metavar="NAME:ALIAS",
+        help="call a function by Lambda's Invoke instead of a URL, such as embedder:live, or the "
+        "ARN of an alias",
+    )
+    group.add_argument(
+        "--endpoint-url",
+        metavar="URL",
+        help="with --function: the URL of Lambda's API, such as an interface endpoint's own",
+    )
+    add_credentials(group)
+    group.add_argument(
+        "--concurrency",
+        type=whole(1, 1000),
+        default=4,
+        help="concurrent requests (default: %(default)s)",
+    )
+
+
+_EPILOG = """\
+examples:
+  embed doctor --environment production
+  embed doctor --url https://<id>.lambda-url.<region>.on.aws/ --json
+
+exit status:
+  0  no check has failed; there may be warnings and skipped checks
+  1  a check has failed, or an error was printed to standard error
+  2  invalid arguments
+  130  stopped by Ctrl-C or SIGTERM
+"""
+
+
+def add_doctor(commands: Any, *, url_variable: str) -> None:
+    """Add `doctor` to the parser of `embed`."""
+    parser = commands.add_parser(
+        "doctor",
+        description="Check a deployed endpoint from outside, and print what to do.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument(
+        "--environment", metavar="NAME", help="an environment deployed by `scripts/deploy`"
+    )
+    place.add_argument(
+        "--url",
+        default=os.environ.get(url_variable),
+        help=f"default, without --environment: ${url_variable}",
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_credentials(parser)
+    parser.add_argument(
+        "--deployer",
+        action="store_true",
+        help="only warn if the endpoint refuses these credentials, which need not be a caller's",
+    )
+    compared = parser.add_argument_group("what to compare with")
+    compared.add_argument(
+        "--vector-space", metavar="NAME", help="the vector space of your stored vectors"
+    )
+    compared.add_argument(
+        "--accept-vector-space",
+        action="store_true",
+        help="remember the vector space even if it differs from that of the last use",
+    )
+    compared.add_argument(
+        "--image-days",
+        type=whole(0, 100_000),
+        default=90,
+        metavar="N",
+        help="warn if the base image is older than N days (default: %(default)s)",
+    )
+
+
+_LOAD_EXAMPLES = """\
+examples:
+  embed load --url https://... --rate 50 --minutes 5
+  embed load --url http://127.0.0.1:9000 --rate 10 --minutes 0.5 --tokens 8..400
+
+AWS bills the requests of a test. A test ends at --minutes, --requests or Ctrl-C, whichever is
+first, waits up to --timeout for answers, and then writes its report. It never sends a request
+twice.
+
+exit status:
+  0  the test ended; throttled requests (429) are not errors
+  1  the test could not start, an error such as expired credentials ended it, or its report could
+     not be written
+  2  invalid arguments
+  3  the test ended, and requests failed, timed out or were refused
+  130  stopped by Ctrl-C or SIGTERM
+"""
+_MOST_TOKENS = 32_768
+
+
+def add_load(commands: Any, *, url_variable: str) -> None:
+    """Add the command `load`."""
+    parser = commands.add_parser(
+        "load",
+        description="Send signed requests to an endpoint at the rate you choose, and report "
+        "latencies, cold starts, throttled requests and errors.",
+        epilog=_LOAD_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(usage_error=parser.error)
+    traffic = parser.add_argument_group("traffic")
+    traffic.add_argument(
+        "--rate",
+        type=between(0.001, 10_000),
+        default=5.0,
+        metavar="N",
+        help="requests a second on average, at random times (default 5)",
+    )
+    traffic.add_argument(
+        "--tokens",
+        type=_tokens,
+        metavar="N..M",
+        help="tokens of each text: a number, or a range with many short and few long ones "
+        "(default 8..400, or the model's limit if that is lower)",
+    )
+    traffic.add_argument(
+        "--seed", type=int, default=0, help="seed of the random times and texts (default 0)"
+    )
+    limits = parser.add_argument_group("limits")
+    limits.add_argument(
+        "--minutes",
+        type=between(0.01, 24 * 60),
+        default=1.0,
+        metavar="N",
+        help="the length of the test (default 1)",
+    )
+    limits.add_argument(
+        "--requests",
+        type=whole(1, 10_000_000),
+        default=100_000,
+        metavar="N",
+        help="end after this number of requests (default 100000)",
+    )
+    limits.add_argument(
+        "--connections",
+        type=whole(1, 20_000),
+        default=1000,
+        metavar="N",
+        help="the most requests at the same time; others wait (default 1000)",
+    )
+    limits.add_argument(
+        "--timeout",
+        type=between(0.1, 900),
+        default=60.0,
+        metavar="SECONDS",
+        help="timeout of a request (default 60)",
+    )
+    endpoint = parser.add_argument_group("endpoint")
+    endpoint.add_argument(
+        "--url", default=os.environ.get(url_variable), help=f"default: ${url_variable}"
+    )
+    add_credentials(endpoint)
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    output.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write the JSON to this file, too; an existing one is replaced",
+    )
+
+
+def _tokens(text: str) -> tuple[int, int]:
+    low, dots, high = text.partition("..")
+    try:
+        found = int(low), int(high if dots else low)
+    except ValueError:
+        found = (0, 0)
+    if not 1 <= found[0] <= found[1] <= _MOST_TOKENS:
+        raise argparse.ArgumentTypeError(
+            f"found: {text}; allowed: a number or a range such as 8..400, from 1 to "
+            f"{_MOST_TOKENS:,}"
+        )
+    return found

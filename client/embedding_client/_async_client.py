@@ -1,0 +1,266 @@
+"""The asynchronous client, for asyncio and trio."""
+
+from collections import deque
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any, Generic, Self, TypeVar, Unpack
+
+import anyio
+import httpx
+import numpy.typing as npt
+from anyio.abc import TaskGroup
+
+from embedding_client._errors import ConfigurationError, UnreachableError
+from embedding_client._flows import (
+    TIMEOUT,
+    TRANSPORT_ERRORS,
+    EmbeddingFlows,
+    Flow,
+    RetryPolicy,
+    concatenate,
+)
+from embedding_client._protocol import BatchLimits, EmbedOptions, Match, check_options, checked
+from embedding_client._responses import Part
+from embedding_client._targets import Request, choose_auth, find_target
+
+__all__ = ["AsyncEmbeddingClient"]
+
+_T = TypeVar("_T")
+
+
+class AsyncEmbeddingClient:
+    """The asynchronous `EmbeddingClient`, with the same arguments.
+
+    Use it as an asynchronous context manager. Without one, call `aclose`; `iter_embed` and
+    `iter_parts` are then not available, because their requests run in the context's tasks.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        function: str | None = None,
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        auth: httpx.Auth | None = None,
+        api_key: str | None = None,
+        allow_plain_http: bool = False,
+        vector_space: str | None = None,
+        concurrency: int = 4,
+        limits: BatchLimits | None = None,
+        retries: RetryPolicy | None = None,
+        http_client: httpx.AsyncClient | None = None,
+    ) -> None:
+        target = find_target(
+            url,
+            function=function,
+            endpoint_url=endpoint_url,
+            region=region,
+            allow_plain_http=allow_plain_http,
+        )
+        self._flows = EmbeddingFlows(
+            target, vector_space=vector_space, limits=limits, retries=retries
+        )
+        self._auth = choose_auth(
+            target, auth=auth, api_key=api_key, allow_plain_http=allow_plain_http
+        )
+        self._owns_http = http_client is None
+        self._http = http_client or httpx.AsyncClient(
+            timeout=TIMEOUT,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=concurrency),
+        )
+        self._concurrency = concurrency
+        self._context = AsyncExitStack()
+        self._tasks: TaskGroup | None = None
+
+    @property
+    def vector_space(self) -> str | None:
+        """The vector space of the latest response, or the expected one before the first."""
+        return self._flows.guard.current
+
+    async def embed(
+        self, texts: Iterable[str], **options: Unpack[EmbedOptions]
+    ) -> npt.NDArray[Any]:
+        """Embed texts: a list or any iterable, of any length. See `EmbeddingClient.embed`."""
+        check_options(options)
+        # All are read and checked before the first is sent.
+        flows = self._flows.split(self._flows.embed, list(checked(texts)), options)
+        async with _task_group() as tasks:
+            parts = [part async for part in self._in_order(tasks, flows)]
+        return concatenate(parts, options)
+
+    async def embed_one(self, text: str, **options: Unpack[EmbedOptions]) -> npt.NDArray[Any]:
+        """Embed one text. Return its vector, an array of shape (dimensions,)."""
+        vector: npt.NDArray[Any] = (await self.embed([text], **options))[0]
+        return vector
+
+    def iter_embed(
+        self, texts: Iterable[str], **options: Unpack[EmbedOptions]
+    ) -> AsyncGenerator[npt.NDArray[Any], None]:
+        """Embed a stream of texts. See `EmbeddingClient.iter_embed`.
+
+        To stop before the end of the stream, use `contextlib.aclosing`. It cancels the requests
+        that are in flight.
+
+        Raises:
+            ConfigurationError: If the client is not in use as a context manager.
+        """
+        check_options(options)
+        flows = self._flows.split(self._flows.embed, checked(texts), options)
+        return self._in_order(self._context_tasks(), flows)
+
+    def iter_parts(
+        self, texts: Iterable[str], **options: Unpack[EmbedOptions]
+    ) -> AsyncGenerator[Part, None]:
+        """Embed a stream of texts, and continue after refused ones. See `EmbeddingClient`.
+
+        Raises:
+            ConfigurationError: If the client is not in use as a context manager.
+        """
+        check_options(options)
+        flows = self._flows.split(self._flows.part, checked(texts), options)
+        return self._in_order(self._context_tasks(), flows)
+
+    async def search(
+        self,
+        text: str,
+        *,
+        top: int = 10,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002  (the API's name)
+    ) -> list[Match]:
+        """Search the endpoint's index. See `EmbeddingClient.search`."""
+        return await self._run(self._flows.search(text, top=top, where=filter))
+
+    async def similar(self, text: str, *, num_results: int = 10) -> list[Match]:
+        """Search the endpoint's index without a filter. See `search`."""
+        return await self.search(text, top=num_results)
+
+    async def info(self) -> dict[str, Any]:
+        """Return the endpoint's description: model, limits, prompts, vector space."""
+        return await self._run(self._flows.get("/info"))
+
+    async def health(self) -> dict[str, Any]:
+        """Return the endpoint's health. It responds once the model is loaded."""
+        return await self._run(self._flows.get("/health"))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._owns_http:
+            await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        self._context.push_async_callback(self.aclose)
+        self._tasks = await self._context.enter_async_context(_task_group())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._tasks = None
+        await self._context.aclose()
+
+    def _context_tasks(self) -> TaskGroup:
+        if self._tasks is None:
+            raise ConfigurationError(
+                "Streams need the client as a context manager: "
+                "async with AsyncEmbeddingClient(url) as client."
+            )
+        return self._tasks
+
+    async def _in_order(
+        self, tasks: TaskGroup, flows: Iterator[Flow[_T]]
+    ) -> AsyncGenerator[_T, None]:
+        pending: deque[_Task[_T]] = deque()
+        slots = anyio.Semaphore(self._concurrency)
+        try:
+            for flow in flows:
+                # Acquired here and not in the task, because trio starts tasks in any order.
+                await slots.acquire()
+                pending.append(_Task(partial(self._run, flow), slots))
+                tasks.start_soon(pending[-1].run)
+                if len(pending) > self._concurrency:
+                    yield await pending.popleft().result()
+            while pending:
+                yield await pending.popleft().result()
+        finally:
+            for task in pending:
+                task.cancel()
+
+    async def _run(self, flow: Flow[_T]) -> _T:
+        """Send the requests of a flow. Return its result."""
+        step: Callable[[], Request] = partial(next, flow)
+        while True:
+            try:
+                request = step()
+            except StopIteration as end:
+                result: _T = end.value
+                return result
+            await anyio.sleep(request.delay)
+            try:
+                response = await self._http.request(
+                    request.method,
+                    request.url,
+                    content=request.content,
+                    headers=request.headers,
+                    auth=self._auth,
+                )
+            except TRANSPORT_ERRORS as error:
+                step = partial(flow.throw, error)
+            else:
+                step = partial(flow.send, response)
+
+
+class _Task(Generic[_T]):
+    """A coroutine that runs in a task group, with its result: a future for asyncio and trio."""
+
+    def __init__(self, run: Callable[[], Awaitable[_T]], slots: anyio.Semaphore) -> None:
+        self._run = run
+        self._slots = slots
+        self._scope = anyio.CancelScope()
+        self._done = anyio.Event()
+        self._result: list[_T] = []
+        self._error: Exception = UnreachableError("The client was closed.")
+
+    async def run(self) -> None:
+        """Run the coroutine, keep its result or its error, and release its slot."""
+        with self._scope:
+            try:
+                self._result.append(await self._run())
+            except Exception as error:
+                self._error = error
+            finally:
+                self._slots.release()
+                self._done.set()
+
+    async def result(self) -> _T:
+        """Wait for the coroutine to end. Return its result, or raise its error."""
+        await self._done.wait()
+        if not self._result:
+            raise self._error
+        return self._result[0]
+
+    def cancel(self) -> None:
+        """Cancel the coroutine, whether it has started or not."""
+        self._scope.cancel()
+
+
+@asynccontextmanager
+async def _task_group() -> AsyncIterator[TaskGroup]:
+    """Open a task group, cancel its tasks at the end, and raise the body's own error.
+
+    A plain task group would wait for its tasks, and wrap the error of the body in a group.
+    """
+    tasks = anyio.create_task_group()
+    await tasks.__aenter__()
+    try:
+        yield tasks
+    finally:
+        tasks.cancel_scope.cancel()
+        await tasks.__aexit__(None, None, None)

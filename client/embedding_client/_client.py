@@ -1,0 +1,282 @@
+"""The blocking client."""
+
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any, Self, TypeVar, Unpack
+
+import httpx
+import numpy.typing as npt
+
+from embedding_client._errors import ConfigurationError, UnreachableError
+from embedding_client._flows import (
+    TIMEOUT,
+    TRANSPORT_ERRORS,
+    EmbeddingFlows,
+    Flow,
+    RetryPolicy,
+    concatenate,
+)
+from embedding_client._forks import renew_after_fork
+from embedding_client._protocol import BatchLimits, EmbedOptions, Match, check_options, checked
+from embedding_client._responses import Part
+from embedding_client._targets import Request, choose_auth, find_target
+
+__all__ = ["EmbeddingClient"]
+
+_T = TypeVar("_T")
+
+
+class EmbeddingClient:
+    """Sends signed requests to an embedding endpoint.
+
+    Use it as a context manager, or call `close`. Threads may share a client, and a forked process
+    may use that of its parent.
+
+    Args:
+        url: The Function URL, or the address of what is in front of it.
+        function: The function with its alias, such as `embedder:live`, instead of a URL. Requests
+            then go by Lambda's Invoke, which a private network reaches by an interface endpoint.
+        endpoint_url: The URL of Lambda's API for `function`, such as the interface endpoint's own
+            name; by default the one that botocore finds.
+        region: The region of `function`; by default that of its ARN or of `endpoint_url`, or the
+            configured one.
+        auth: The signer. By default, credentials come from botocore's chain and the region comes
+            from the URL. A host that is not AWS's gets a signature only if it asks for one.
+        api_key: The API key for API Gateway in front of the endpoint, or for a server,
+            instead of `auth`. Nothing is signed.
+        allow_plain_http: Whether to call a host without TLS other than this machine. Texts, vectors
+            and keys then travel in the clear.
+        vector_space: The vector space of your stored vectors. Responses from another space are
+            refused. By default, the first response sets it.
+        concurrency: The number of requests that one call sends at the same time. On Lambda, each of
+            them uses its own execution environment.
+        limits: The limits of one request.
+        retries: The retry policy.
+        http_client: Your own HTTP client (for proxies or certificates). Its `auth` is not used.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        function: str | None = None,
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        auth: httpx.Auth | None = None,
+        api_key: str | None = None,
+        allow_plain_http: bool = False,
+        vector_space: str | None = None,
+        concurrency: int = 4,
+        limits: BatchLimits | None = None,
+        retries: RetryPolicy | None = None,
+        http_client: httpx.Client | None = None,
+    ) -> None:
+        target = find_target(
+            url,
+            function=function,
+            endpoint_url=endpoint_url,
+            region=region,
+            allow_plain_http=allow_plain_http,
+        )
+        self._flows = EmbeddingFlows(
+            target, vector_space=vector_space, limits=limits, retries=retries
+        )
+        self._auth = choose_auth(
+            target, auth=auth, api_key=api_key, allow_plain_http=allow_plain_http
+        )
+        self._concurrency = concurrency
+        self._given_http = http_client
+        #: The process that has sent requests with it.
+        self._sender: int | None = None
+        self._start()
+        renew_after_fork(self)
+
+    @property
+    def vector_space(self) -> str | None:
+        """The vector space of the latest response, or the expected one before the first."""
+        return self._flows.guard.current
+
+    def embed(self, texts: Iterable[str], **options: Unpack[EmbedOptions]) -> npt.NDArray[Any]:
+        """Embed texts: a list or any iterable, of any length.
+
+        Args:
+            texts: The texts.
+            options: See `EmbedOptions`.
+
+        Returns:
+            An array of shape (n, dimensions), float32 by default, or (n, ⌈dimensions / 8⌉) for
+            packed bits. Row i is the vector of text i.
+
+        Raises:
+            EmbeddingClientError: See `embedding_client._errors`.
+        """
+        check_options(options)
+        # All are read and checked before the first is sent.
+        flows = self._flows.split(self._flows.embed, list(checked(texts)), options)
+        return concatenate(list(self._in_order(flows)), options)
+
+    def embed_one(self, text: str, **options: Unpack[EmbedOptions]) -> npt.NDArray[Any]:
+        """Embed one text. Return its vector, an array of shape (dimensions,)."""
+        vector: npt.NDArray[Any] = self.embed([text], **options)[0]
+        return vector
+
+    def iter_embed(
+        self, texts: Iterable[str], **options: Unpack[EmbedOptions]
+    ) -> Iterator[npt.NDArray[Any]]:
+        """Embed a stream of texts. Yield arrays of shape (some, dimensions) in order.
+
+        The client reads only as many texts ahead as it is embedding, so the stream may be endless.
+        """
+        check_options(options)
+        return self._in_order(self._flows.split(self._flows.embed, checked(texts), options))
+
+    def iter_parts(self, texts: Iterable[str], **options: Unpack[EmbedOptions]) -> Iterator[Part]:
+        """Embed a stream of texts, and continue after texts that the endpoint refuses.
+
+        Yield the vectors and the errors of refused texts, in order. Errors that are not about one
+        text, such as a missing permission, are raised.
+        """
+        check_options(options)
+        return self._in_order(self._flows.split(self._flows.part, checked(texts), options))
+
+    def search(
+        self,
+        text: str,
+        *,
+        top: int = 10,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002  (the API's name)
+    ) -> list[Match]:
+        """Search the endpoint's index. Return the matches, best first.
+
+        Args:
+            text: The text to search for.
+            top: The largest number of matches: up to 1000, or 10,000 with an index of S3 Vectors.
+            filter: Which metadata a match must have, such as `{"year": {"$gte": 2020}}`. Only with
+                an index of S3 Vectors.
+
+        Raises:
+            RequestError: With status 404, if the endpoint has no index, or an empty one.
+            ServiceError: If S3 Vectors does not answer.
+        """
+        return self._run(self._flows.search(text, top=top, where=filter))
+
+    def similar(self, text: str, *, num_results: int = 10) -> list[Match]:
+        """Search the endpoint's index without a filter. See `search`."""
+        return self.search(text, top=num_results)
+
+    def info(self) -> dict[str, Any]:
+        """Return the endpoint's description: model, limits, prompts, vector space."""
+        return self._run(self._flows.get("/info"))
+
+    def health(self) -> dict[str, Any]:
+        """Return the endpoint's health. It responds once the model is loaded."""
+        return self._run(self._flows.get("/health"))
+
+    def close(self) -> None:
+        """Close the connections and cancel requests that wait to be sent or retried."""
+        self._closed.set()
+        self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _renew(self) -> None:
+        """Make new threads and connections; called in a forked process."""
+        is_closed = self._closed.is_set()
+        self._release.detach()
+        self._start()
+        if is_closed:
+            self.close()
+
+    def _start(self) -> None:
+        self._http = self._given_http or httpx.Client(
+            timeout=TIMEOUT,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._concurrency),
+        )
+        self._pool = ThreadPoolExecutor(self._concurrency, thread_name_prefix="embedding-client")
+        self._closed = threading.Event()
+        # A finalizer, because the LangChain and LlamaIndex classes are never closed.
+        self._release = weakref.finalize(
+            self, _release, self._pool, None if self._given_http else self._http
+        )
+
+    def _in_order(self, flows: Iterator[Flow[_T]]) -> Iterator[_T]:
+        pending: deque[Future[_T]] = deque()
+        pool = self._pool
+
+        def result() -> _T:
+            if pool is not self._pool:
+                raise ConfigurationError(
+                    "The stream was begun before this process was forked; allowed: to read it in "
+                    "the process that began it."
+                )
+            return pending.popleft().result()
+
+        try:
+            for flow in flows:
+                if self._closed.is_set():
+                    raise self._closed_error()
+                pending.append(self._pool.submit(self._run, flow))
+                if len(pending) > self._concurrency:
+                    yield result()
+            while pending:
+                yield result()
+        finally:
+            if pool is self._pool:
+                for future in pending:
+                    future.cancel()
+
+    def _run(self, flow: Flow[_T]) -> _T:
+        """Send the requests of a flow. Return its result."""
+        step: Callable[[], Request] = partial(next, flow)
+        while True:
+            try:
+                request = step()
+            except StopIteration as end:
+                result: _T = end.value
+                return result
+            if self._closed.wait(request.delay):
+                raise self._closed_error()
+            try:
+                self._check_sender()
+                response = self._http.request(
+                    request.method,
+                    request.url,
+                    content=request.content,
+                    headers=request.headers,
+                    auth=self._auth,
+                )
+            except TRANSPORT_ERRORS as error:
+                step = partial(flow.throw, error)
+            else:
+                step = partial(flow.send, response)
+
+    def _check_sender(self) -> None:
+        """Refuse to share the connections of the caller's own HTTP client with another process.
+
+        Answers would go to either of the two.
+        """
+        if self._given_http is not None and self._sender != os.getpid():
+            if self._sender is not None:
+                raise ConfigurationError(
+                    "The http_client has connections of the process from which this one was "
+                    "forked; allowed: to make the client after the fork, or without http_client."
+                )
+            self._sender = os.getpid()
+
+    def _closed_error(self) -> UnreachableError:
+        return UnreachableError(f"The client for {self._flows.target.name} is closed.")
+
+
+def _release(pool: ThreadPoolExecutor, http: httpx.Client | None) -> None:
+    pool.shutdown(wait=False, cancel_futures=True)
+    if http is not None:
+        http.close()

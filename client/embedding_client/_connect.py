@@ -1,0 +1,156 @@
+"""The client that the arguments of `embed` describe, and the vector spaces of earlier uses.
+
+The file with these is one of the user's: a JSON object of URLs and vector spaces, for `embed
+doctor`. It is no error if it cannot be read or written.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from embedding_client._addresses import LOOPBACK
+from embedding_client._errors import ConfigurationError
+from embedding_client._shared_arguments import URL_VARIABLE
+
+if TYPE_CHECKING:
+    import httpx
+
+    from embedding_client._client import EmbeddingClient
+
+__all__ = [
+    "auth_for",
+    "connect_to",
+    "note_space",
+    "note_use",
+    "read_spaces",
+    "spaces_file",
+    "write_spaces",
+]
+
+
+def connect_to(args: argparse.Namespace, *, vector_space: str | None = None) -> "EmbeddingClient":
+    """Return a client for the endpoint in the arguments.
+
+    Args:
+        args: The arguments.
+        vector_space: The vector space to accept; None for any.
+
+    Raises:
+        ConfigurationError: If the arguments do not name one endpoint, or are invalid.
+    """
+    if not args.url and not args.function:
+        raise ConfigurationError(f"No endpoint: give --url or --function, or set {URL_VARIABLE}.")
+    if args.function:
+        return _to_function(args, vector_space)
+    if args.endpoint_url:
+        raise ConfigurationError("--endpoint-url belongs to --function.")
+    from embedding_client._client import EmbeddingClient  # noqa: PLC0415  (slow)
+
+    return EmbeddingClient(
+        args.url,
+        auth=auth_for(args.url, args),
+        allow_plain_http=args.allow_plain_http,
+        concurrency=args.concurrency,
+        vector_space=vector_space,
+    )
+
+
+def auth_for(url: str, args: argparse.Namespace) -> "httpx.Auth":
+    """Return what authenticates requests to a URL, by the arguments.
+
+    Raises:
+        ConfigurationError: If there is no such API key.
+    """
+    from embedding_client._auth import read_key  # noqa: PLC0415  (slow)
+    from embedding_client._targets import UrlTarget, choose_auth  # noqa: PLC0415  (slow)
+
+    return choose_auth(
+        UrlTarget(url),
+        allow_plain_http=args.allow_plain_http,
+        api_key=args.api_key_env and read_key(args.api_key_env),
+        profile=args.profile,
+        region=args.region,
+    )
+
+
+def note_space(args: argparse.Namespace, client: "EmbeddingClient") -> None:
+    """Note the vector space of a URL, with which `embed doctor` compares it later."""
+    from embedding_client._connect import note_use  # noqa: PLC0415  (slow)
+
+    if not args.function:
+        note_use(args.url, client.vector_space)
+
+
+def _to_function(args: argparse.Namespace, vector_space: str | None) -> "EmbeddingClient":
+    from embedding_client._auth import SigV4Auth  # noqa: PLC0415  (slow)
+    from embedding_client._client import EmbeddingClient  # noqa: PLC0415  (slow)
+    from embedding_client._targets import function_target  # noqa: PLC0415  (slow)
+
+    if args.api_key_env:
+        raise ConfigurationError(
+            "--api-key-env belongs to a URL. Lambda's Invoke takes a signature only."
+        )
+    target = function_target(
+        args.function,
+        endpoint_url=args.endpoint_url,
+        region=args.region,
+        profile=args.profile,
+        allow_plain_http=args.allow_plain_http,
+    )
+    return EmbeddingClient(
+        function=target.name,
+        endpoint_url=target.api,
+        region=target.region,
+        auth=SigV4Auth(
+            profile=args.profile,
+            region=target.region,
+            hosts=[target.host],
+            allow_plain_http=args.allow_plain_http,
+        ),
+        allow_plain_http=args.allow_plain_http,
+        concurrency=args.concurrency,
+        vector_space=vector_space,
+    )
+
+
+def spaces_file() -> Path:
+    """Return the file: in XDG_STATE_HOME, or in ~/.local/state."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "embedding-kit" / "vector-spaces.json"
+
+
+def note_use(url: str, space: str | None) -> None:
+    """Write the vector space of an endpoint that `embed` has used, unless one is noted.
+
+    A later one does not replace it: `embed doctor` reports that it has changed.
+    """
+    # Whatever this machine serves changes often, and is at another port.
+    if space is None or urlsplit(url).hostname in LOOPBACK:
+        return
+    file, url = spaces_file(), url.rstrip("/")
+    known = read_spaces(file)
+    if url not in known:
+        write_spaces(file, {**known, url: space})
+
+
+def read_spaces(file: Path) -> dict[str, str]:
+    """Return the vector spaces by URL; none if the file cannot be read."""
+    try:
+        known = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def write_spaces(file: Path, known: Mapping[str, str]) -> None:
+    """Replace the file, if possible."""
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        new = file.with_suffix(f".{os.getpid()}")
+        new.write_text(json.dumps(known, indent=2))
+        new.replace(file)

@@ -1,0 +1,200 @@
+"""Executions of a state machine of Step Functions that works through a Distributed Map."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, NamedTuple
+
+import botocore.exceptions
+import botocore.session
+
+from embedding_client._errors import ConfigurationError, CredentialsError, EmbeddingClientError
+
+__all__ = ["BatchError", "Execution", "Executions", "aws_errors"]
+
+_MACHINE = re.compile(r"arn:aws[\w-]*:states:(?P<region>[\w-]+):\d{12}:stateMachine:[\w-]+")
+#: The characters that Step Functions allows in a name, and its longest name.
+_NAME = re.compile(r"[\w-]{1,80}", re.ASCII)
+_TIME = "%Y%m%d-%H%M%S"
+
+
+class BatchError(EmbeddingClientError):
+    """A job cannot be started, found or changed."""
+
+
+class Execution(NamedTuple):
+    """An execution and how far it is."""
+
+    arn: str
+    name: str
+    #: `RUNNING`, `SUCCEEDED`, `FAILED`, `TIMED_OUT` or `ABORTED`.
+    state: str
+    started: datetime
+    ended: datetime | None
+    #: What it was started with.
+    settings: Mapping[str, Any]
+    #: The map's description by AWS; None until the items are planned.
+    map_run: Mapping[str, Any] | None
+    #: The result of an execution that succeeded.
+    result: Mapping[str, Any] | None
+    #: Why it failed.
+    problem: str | None
+
+    @property
+    def items(self) -> int | None:
+        """The number of items; None until they are planned."""
+        return self._counts.get("total")
+
+    @property
+    def done(self) -> int:
+        """The items that are done."""
+        return self._counts.get("succeeded", 0)
+
+    @property
+    def failed(self) -> int:
+        """The items that failed."""
+        return sum(self._counts.get(kind, 0) for kind in ("failed", "timedOut", "aborted"))
+
+    @property
+    def _counts(self) -> Mapping[str, int]:
+        counts: Mapping[str, int] = self.map_run["itemCounts"] if self.map_run else {}
+        return counts
+
+
+class Executions:
+    """The executions of one state machine.
+
+    Args:
+        machine: The ARN of the state machine.
+        output: The output of the stack that has the ARN, for an error.
+        profile: An AWS profile.
+
+    Raises:
+        ConfigurationError: If the ARN is not one of a state machine, or there are no credentials.
+    """
+
+    def __init__(self, machine: str, *, output: str, profile: str | None = None) -> None:
+        found = _MACHINE.fullmatch(machine)
+        if found is None:
+            raise ConfigurationError(
+                "The state machine must be given by its ARN, which `scripts/deploy` prints as "
+                f"{output}; found {machine!r}."
+            )
+        self._machine = machine
+        try:
+            self._session = botocore.session.Session(profile=profile)
+            self._client = self._session.create_client("stepfunctions", region_name=found["region"])
+        except botocore.exceptions.BotoCoreError as error:
+            raise ConfigurationError(f"{error}.") from error
+        self._region = found["region"]
+
+    def start(self, settings: Mapping[str, Any], *, name: str | None = None) -> str:
+        """Start an execution and return its name.
+
+        Args:
+            settings: Its input.
+            name: Its name; by default that of the folder in `settings["source"]`, with the time.
+
+        Raises:
+            ConfigurationError: If the name is not allowed.
+            BatchError: If the name is taken, or it cannot be started.
+        """
+        name = name or _name_of(settings["source"])
+        if not _NAME.fullmatch(name):
+            raise ConfigurationError(
+                f"A job's name has up to 80 letters, digits, hyphens or _; found {name!r}."
+            )
+        self._call(
+            "start_execution", stateMachineArn=self._machine, name=name, input=json.dumps(settings)
+        )
+        return name
+
+    def resume(self, name: str) -> str:
+        """Start an execution with the settings of an earlier one, and return its name.
+
+        Items that are done are not done again.
+
+        Raises:
+            BatchError: If the earlier one does not exist, or is still running.
+        """
+        earlier = self.execution(name)
+        if earlier.state == "RUNNING":
+            raise BatchError(f"The job {name} is still running.")
+        return self.start(earlier.settings)
+
+    def cancel(self, name: str) -> None:
+        """Stop an execution. Its finished items stay.
+
+        Raises:
+            BatchError: If it does not exist.
+        """
+        self._call("stop_execution", executionArn=self._arn(name), error="Canceled")
+
+    def execution(self, name: str) -> Execution:
+        """Return how far an execution is.
+
+        Raises:
+            BatchError: If it does not exist.
+        """
+        found = self._call("describe_execution", executionArn=self._arn(name))
+        map_run = None
+        for run in self._call("list_map_runs", executionArn=found["executionArn"])["mapRuns"]:
+            map_run = self._call("describe_map_run", mapRunArn=run["mapRunArn"])
+        problem = found.get("cause") or found.get("error")
+        return Execution(
+            arn=found["executionArn"],
+            name=name,
+            state=found["status"],
+            started=found["startDate"],
+            ended=found.get("stopDate"),
+            settings=json.loads(found["input"]),
+            map_run=map_run,
+            result=json.loads(found["output"]) if found.get("output") else None,
+            problem=_message(problem) if problem else None,
+        )
+
+    def newest(self, count: int) -> Iterator[tuple[str, str, datetime]]:
+        """Yield the names, states and start times of the newest executions."""
+        pages = self._client.get_paginator("list_executions").paginate(
+            stateMachineArn=self._machine, PaginationConfig={"PageSize": min(count, 1000)}
+        )
+        with aws_errors():
+            for item in islice((item for page in pages for item in page["executions"]), count):
+                yield item["name"], item["status"], item["startDate"]
+
+    def _arn(self, name: str) -> str:
+        return f"{self._machine.replace(':stateMachine:', ':execution:')}:{name}"
+
+    def _call(self, operation: str, **arguments: Any) -> Any:
+        with aws_errors():
+            return getattr(self._client, operation)(**arguments)
+
+
+@contextmanager
+def aws_errors() -> Iterator[None]:
+    """Raise AWS's errors as the client's own."""
+    try:
+        yield
+    except botocore.exceptions.ClientError as error:
+        reason = error.response["Error"]
+        raise BatchError(f"AWS refused: {reason.get('Message') or reason['Code']}") from error
+    except botocore.exceptions.NoCredentialsError as error:
+        raise CredentialsError(f"AWS cannot be reached: {error}.") from error
+    except botocore.exceptions.BotoCoreError as error:
+        raise BatchError(f"AWS cannot be reached: {error}.") from error
+
+
+def _name_of(source: str) -> str:
+    folder = re.sub(r"[^\w-]+", "-", source.rstrip("/").rpartition("/")[2], flags=re.ASCII)
+    return f"{folder.strip('-')[:60] or 'job'}-{datetime.now(UTC).strftime(_TIME)}"
+
+
+def _message(cause: str) -> str:
+    """Return the message in the cause of a failure, which is JSON if a function failed."""
+    try:
+        return str(json.loads(cause)["errorMessage"])
+    except (ValueError, KeyError, TypeError):
+        return cause

@@ -1,0 +1,406 @@
+"""Embeds the rows of files and pipes, and resumes after an interruption.
+
+`embed_file` reads its input twice: once to find its errors before anything is sent, and once to
+embed and write it. `embed_stream` reads a pipe once.
+"""
+
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from embedding_client._checkpoint import Checkpoint, Rejected
+from embedding_client._client import EmbeddingClient
+from embedding_client._errors import FileError, RequestError
+from embedding_client._progress import Progress, progress_on
+from embedding_client._protocol import EmbedOptions, data_type
+from embedding_client._readers import Record, Row, Source
+from embedding_client._responses import Part
+from embedding_client._writers import ADDED, WRITERS, Outputs, Table, json_line, parquet_schema
+
+__all__ = ["OnError", "Summary", "check_resumes", "embed_file", "embed_rows", "embed_stream"]
+
+OnError = Literal["stop", "skip", "null"]
+_Pair = tuple[Record, npt.NDArray[Any] | None]
+
+# A pipe may be slow or endless, so each group is written before the next one is read.
+_GROUP = 64
+# `"texts[7]" has 300 tokens…`: the message names the row instead.
+_POSITION = re.compile(r'^"?texts\[\d+\]"? ')
+# `Send "truncate": true …` is advice for programs that write the request themselves.
+_ADVICE = re.compile(r'\s*Send "[^.]*\.')
+_FLAGS = {"input_too_long": "--truncate right embeds only its beginning"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """The result of a run.
+
+    Attributes:
+        rows: The number of rows in the output.
+        rejected: The number of rows of the input without a vector.
+        report: The file that lists them, or None if every row has a vector.
+    """
+
+    rows: int
+    rejected: int
+    report: Path | None
+
+
+def embed_file(
+    connect: Callable[[str | None], EmbeddingClient],
+    source: Source,
+    output: Path,
+    *,
+    options: EmbedOptions,
+    overwrite: bool = False,
+    on_error: OnError = "stop",
+    progress: Callable[..., Progress] = progress_on,
+) -> Summary:
+    """Embed every row of a file and write the rows with their vectors.
+
+    The vectors are stored in a checkpoint, `OUTPUT.part`, until all rows are embedded. After an
+    error, Ctrl-C or a crash, the same call resumes from the checkpoint. No row is lost or
+    duplicated. Only the requests that were in flight are sent again.
+
+    Args:
+        connect: Returns a client that accepts only the given vector space, or any with None.
+        source: The file.
+        output: The path of the output. It ends in .jsonl, .parquet or .npy.
+        options: The embedding options.
+        overwrite: Whether to replace an existing output.
+        on_error: How to handle a row that cannot be embedded: `stop`, `skip` it, or write it with
+            `null` as the vector. `OUTPUT.errors.jsonl` lists these rows.
+        progress: Returns the progress display for a name, a total and a number of complete rows.
+
+    Raises:
+        EmbeddingClientError: See `embedding_client._errors`.
+    """
+    outputs = Outputs(output)
+    outputs.check(source, overwrite=overwrite)
+    if on_error == "null" and outputs.suffix == ".npy" and data_type(options) != "float32":
+        raise FileError("An array of integers cannot hold null. Use --on-error skip, or .jsonl.")
+    with Checkpoint(outputs.part) as checkpoint:
+        survey = _survey(source, outputs.suffix, on_error, checkpoint.rejected)
+        job = {"source": source.identity(), "options": dict(options)}
+        if checkpoint.job is not None:
+            check_resumes(checkpoint, job, name=source.name)
+        checkpoint.job = job
+        if on_error == "stop" and survey.rejected is not None:
+            raise row_error(source.name, *survey.rejected)
+        run = _Run(source=source, checkpoint=checkpoint, options=options, on_error=on_error)
+        written = 0
+
+        def write(file: IO[bytes]) -> tuple[dict[str, object], list[dict[str, object]]]:
+            nonlocal written
+            written = run.write(file, outputs.suffix, survey.schema)
+            source.check_unchanged()
+            outputs.check(source, overwrite=overwrite)  # a file may have appeared since
+            return run.description(written), run.report
+
+        with ExitStack() as stack:
+            if checkpoint.rows < survey.rows:
+                client = stack.enter_context(connect(checkpoint.vector_space))
+                shown = progress(source.name, total=survey.rows, done=checkpoint.rows)
+                run = replace(run, client=client, shown=stack.enter_context(closing(shown)))
+            outputs.place(write)
+        rejected = len(checkpoint.rejected)
+    outputs.part.unlink(missing_ok=True)
+    return Summary(rows=written, rejected=rejected, report=outputs.report if rejected else None)
+
+
+class _Survey(NamedTuple):
+    """The result of the first reading."""
+
+    rows: int
+    schema: Any  # of Parquet's output, without the vectors
+    rejected: tuple[Row, Rejected] | None  # the first row that an earlier run rejected
+
+
+def _survey(
+    source: Source, suffix: str, on_error: OnError, rejected: Mapping[int, Rejected]
+) -> _Survey:
+    """Read the file before anything is sent, to find its errors early and to count its rows."""
+    total = 0
+    first: tuple[Row, Rejected] | None = None
+
+    def records() -> Iterator[Record]:
+        nonlocal total, first
+        for row in source.rows(identify=True):
+            total = row.number
+            if row.problem and on_error == "stop":
+                raise row_error(source.name, row, unreadable(row))
+            check_names(source.name, row, suffix)
+            if first is None and row.number - 1 in rejected:
+                first = row, rejected[row.number - 1]
+            if not row.problem or on_error == "null":
+                yield row.fields
+
+    if suffix == ".parquet":
+        return _Survey(schema=parquet_schema(records()), rows=total, rejected=first)
+    deque(records(), maxlen=0)
+    return _Survey(total, None, first)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    """The second reading: it embeds the rows that the checkpoint lacks, and writes all of them."""
+
+    source: Source
+    checkpoint: Checkpoint
+    options: EmbedOptions
+    on_error: OnError
+    client: EmbeddingClient | None = None  # None if the checkpoint has all rows
+    shown: Progress | None = None
+    report: list[dict[str, object]] = field(default_factory=list)
+
+    def write(self, file: IO[bytes], suffix: str, schema: Any) -> int:
+        """Write the output, and return the number of its rows."""
+        pairs = self._pairs()
+        # The first vector shows the width and the space; the rows before it have none.
+        head: list[_Pair] = []
+        for pair in pairs:
+            head.append(pair)
+            if pair[1] is not None:
+                break
+        rejected = self.checkpoint.rejected
+        if rejected and self.checkpoint.vector_space is None:
+            reason = rejected[min(rejected)]["error"]
+            raise FileError(f"{self.source.name}: no row can be embedded; the first {reason}.")
+        table = Table(
+            pairs=chain(head, pairs),
+            width=self.checkpoint.width,
+            dtype=self.checkpoint.dtype,
+            vector_space=self.checkpoint.vector_space,
+            schema=schema,
+        )
+        return WRITERS[suffix](file, table)
+
+    def description(self, rows: int) -> dict[str, object]:
+        """Return the description of an array."""
+        return {
+            "vector_space": self.checkpoint.vector_space,
+            "count": rows,
+            "source": self.source.name,
+            "without_vector": len(self.checkpoint.rejected),
+        }
+
+    def _pairs(self) -> Iterator[_Pair]:
+        """Yield the rows of the output with their vectors."""
+        rows = self.source.rows()
+        vectors = (vector for block in self.checkpoint.read() for vector in block)
+        rejected = dict(self.checkpoint.rejected)
+        for row in islice(rows, self.checkpoint.rows):
+            yield from self._pair(row, rejected.get(row.number - 1), vectors)
+        if self.client is None:
+            if next(rows, None) is not None:
+                raise self.source.changed()
+            return
+        for part in embed_rows(self.client, rows, self.options):
+            self._keep(part, self.client.vector_space)
+            fresh = iter(part.vectors)
+            for position, row in enumerate(part.rows):
+                yield from self._pair(row, part.rejected.get(position), fresh)
+            if self.shown is not None:
+                self.shown.update(len(part.rows))
+
+    def _pair(
+        self, row: Row, rejected: Rejected | None, vectors: Iterator[npt.NDArray[Any]]
+    ) -> Iterator[_Pair]:
+        if rejected is not None:
+            self.report.append({"row": row.number, "line": row.line, **rejected})
+            if self.on_error == "null":
+                yield row.fields, None
+            return
+        vector = next(vectors, None)
+        if vector is None:
+            raise self.source.changed()
+        yield row.fields, vector
+
+    def _keep(self, part: "EmbeddedRows", vector_space: str | None) -> None:
+        """Add rows to the checkpoint, unless the file has changed since the first reading."""
+        self.source.check_unchanged()
+        if not part.rejected or self.on_error != "stop":
+            self.checkpoint.append(part.vectors, vector_space=vector_space, rejected=part.rejected)
+            return
+        at = min(part.rejected)
+        if at:
+            self.checkpoint.append(part.vectors[:at], vector_space=vector_space)
+        raise row_error(self.source.name, part.rows[at], part.rejected[at])
+
+
+def embed_stream(
+    client: EmbeddingClient,
+    rows: Iterable[Row],
+    *,
+    name: str,
+    options: EmbedOptions,
+    on_error: str,
+    output: IO[str],
+    report: IO[str],
+) -> int:
+    """Embed rows and write each with its vector.
+
+    Args:
+        client: The client to embed with.
+        rows: The rows.
+        name: The name of the input in messages.
+        options: The embedding options.
+        on_error: `stop`, `skip` or `null`, as in `embed_file`.
+        output: Receives a JSON line for each row.
+        report: Receives a JSON line for each row without a vector.
+
+    Returns:
+        The number of rows without a vector.
+    """
+    remaining, rejections = iter(rows), 0
+    while group := list(islice(remaining, _GROUP)):
+        for row in group:
+            check_names(name, row, ".jsonl")
+        for part in embed_rows(client, group, options):
+            vectors = iter(part.vectors)
+            for position, row in enumerate(part.rows):
+                reason = part.rejected.get(position)
+                if reason is not None:
+                    if on_error == "stop":
+                        output.flush()
+                        raise row_error(name, row, reason)
+                    report.write(json.dumps({"row": row.number, "line": row.line, **reason}) + "\n")
+                    rejections += 1
+                if reason is None or on_error == "null":
+                    vector = next(vectors) if reason is None else None
+                    output.write(json_line(row.fields, vector, client.vector_space).decode())
+        output.flush()
+    return rejections
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddedRows:
+    """Some consecutive rows.
+
+    Attributes:
+        rows: The rows.
+        vectors: The vectors of the rows that have one, in order.
+        rejected: The other rows, by their position among these rows.
+    """
+
+    rows: list[Row]
+    vectors: npt.NDArray[Any]
+    rejected: dict[int, Rejected]
+
+
+def embed_rows(
+    client: EmbeddingClient, rows: Iterable[Row], options: EmbedOptions
+) -> Iterator[EmbeddedRows]:
+    """Embed rows, and continue after rows without a text and after texts that are refused."""
+    waiting: deque[Row] = deque()  # rows that were read and are in no part yet
+
+    def texts() -> Iterator[str]:
+        for row in rows:
+            waiting.append(row)
+            if row.text is not None:
+                yield row.text
+
+    for part in client.iter_parts(texts(), **options):
+        yield _take(waiting, part)
+    if waiting:
+        rejected = {position: unreadable(row) for position, row in enumerate(waiting)}
+        yield EmbeddedRows(rows=list(waiting), vectors=np.empty((0, 0)), rejected=rejected)
+
+
+def _take(waiting: deque[Row], part: Part) -> EmbeddedRows:
+    """Remove the rows up to the last text of a part."""
+    rows: list[Row] = []
+    rejected: dict[int, Rejected] = {}
+    position = 0
+    while position < part.count:
+        row = waiting.popleft()
+        if row.text is None:
+            rejected[len(rows)] = unreadable(row)
+        else:
+            if position in part.refused:
+                rejected[len(rows)] = _refused(part.refused[position])
+            position += 1
+        rows.append(row)
+    return EmbeddedRows(rows=rows, vectors=part.vectors, rejected=rejected)
+
+
+def _refused(error: RequestError) -> Rejected:
+    """Return why the endpoint refused a row. The message continues after the row's position."""
+    message, found = _POSITION.subn("", _ADVICE.sub("", error.reason))
+    message = message.rstrip(". ") if found else f"was refused: {message.rstrip('. ')}"
+    flag = _FLAGS.get(error.code or "")
+    return {"error": f"{message}; {flag}" if flag else message, "code": error.code}
+
+
+def unreadable(row: Row) -> Rejected:
+    """Return why a row has no text."""
+    return {"error": row.problem, "code": None}
+
+
+def row_error(name: str, row: Row, rejected: Rejected) -> FileError:
+    """Return the error that ends a run at a row."""
+    return FileError(
+        f"{name}: {row.place} {rejected['error']}. To continue without it, use --on-error skip or "
+        "--on-error null."
+    )
+
+
+def check_names(name: str, row: Row, suffix: str) -> None:
+    """Check that the output does not replace a field of a row.
+
+    Raises:
+        FileError: If the row has a field that the output adds.
+    """
+    for added in ADDED[suffix]:
+        if added in row.fields:
+            raise FileError(
+                f"{name}: {row.place} already has a field {added!r}, which the {suffix} output "
+                "adds. Rename or remove it in the input."
+            )
+
+
+def check_resumes(checkpoint: Checkpoint, job: Mapping[str, Any], *, name: str) -> None:
+    """Check that a checkpoint holds vectors of the same job.
+
+    `truncate` may change from `refuse` or none to `right` or `left`, so that a run can continue
+    after a text that was too long. No vector in the checkpoint depends on it.
+
+    Raises:
+        FileError: If the job differs. The message lists the differences.
+    """
+    differences = list(_differences(checkpoint.job or {}, job, name))
+    if differences:
+        raise FileError(
+            f"{checkpoint.path} holds {checkpoint.rows} rows of another run: "
+            f"{'; '.join(differences)}. To continue that run, use its file and options. To start "
+            f"again, delete {checkpoint.path}."
+        )
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> Iterator[str]:
+    source, options = old.get("source", {}), old.get("options", {})
+    if source.get("sha256") != new["source"]["sha256"]:
+        yield f"the content of {name} has changed"
+    for key in ("format", "column"):
+        yield from _changed(key, source.get(key), new["source"][key])
+    for key in dict.fromkeys([*options, *new["options"]]):
+        before, now = options.get(key), new["options"].get(key)
+        starts_cutting = (
+            key == "truncate" and before in {None, "refuse"} and now in {"right", "left"}
+        )
+        if not starts_cutting:
+            yield from _changed(key.replace("_", "-"), before, now)
+
+
+def _changed(flag: str, before: object, now: object) -> Iterator[str]:
+    if before != now:
+        yield f"--{flag} was {before or 'not given'} and is {now or 'not given'}"

@@ -1,0 +1,245 @@
+"""The logic of each API call, without I/O, shared by the blocking and the asynchronous client.
+
+A call is a generator that yields the requests to send, as httpx's `Auth.auth_flow` does. The client
+that drives it waits for `delay` seconds, sends the request, and sends the response back into the
+generator, or throws the transport error into it. The generator returns the result of the call.
+Splitting, retries and the checks of responses are here; threads, tasks and sockets are not.
+"""
+
+import random
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+import httpx
+import numpy as np
+import numpy.typing as npt
+
+from embedding_client._errors import RequestError, ResponseError, UnreachableError
+from embedding_client._protocol import (
+    Batch,
+    BatchLimits,
+    EmbedOptions,
+    Match,
+    batches,
+    checked,
+    embed_body,
+    halves,
+    numpy_type,
+    similar_body,
+)
+from embedding_client._responses import (
+    Part,
+    VectorSpaceGuard,
+    read_matches,
+    read_object,
+    read_vectors,
+    should_split,
+)
+from embedding_client._targets import Request, Target
+
+__all__ = ["TIMEOUT", "TRANSPORT_ERRORS", "EmbeddingFlows", "Flow", "RetryPolicy", "concatenate"]
+
+_RETRIED = frozenset({429, 500, 502, 503, 504})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryPolicy:
+    """The number of attempts, and the delays between them.
+
+    Attributes:
+        attempts: The maximum number of times that a request is sent.
+        base: Seconds; the ceiling of the first delay. It doubles with each attempt.
+        ceiling: Seconds; the maximum of the ceiling.
+        longest_wait: Seconds; the maximum `Retry-After` to wait for. With a longer one, the client
+            raises the error.
+    """
+
+    attempts: int = 6
+    base: float = 0.25
+    ceiling: float = 20.0
+    longest_wait: float = 120.0
+
+    def retries(self, status: int) -> bool:
+        """Return whether a response with this status is retried."""
+        return status in _RETRIED
+
+    def wait(self, attempt: int, headers: Mapping[str, str] | None = None) -> float | None:
+        """Return the seconds to wait after a failed attempt, or None to give up.
+
+        Args:
+            attempt: The number of attempts so far, from 1.
+            headers: The headers of the response, for `Retry-After`, and for `x-should-retry` as
+                OpenAI's clients read it: a monthly quota is not over in a moment.
+        """
+        if attempt >= self.attempts or (headers or {}).get("x-should-retry") == "false":
+            return None
+        jitter = random.uniform(0, min(self.ceiling, self.base * 2 ** (attempt - 1)))  # noqa: S311  (not cryptography)
+        requested = _retry_after(headers or {})
+        if requested > self.longest_wait:
+            return None
+        return requested + jitter
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    """Return the seconds of `Retry-After` in either form (RFC 9110, 10.2.3), or 0 without one."""
+    value = headers.get("retry-after", "").strip()
+    if not value:
+        return 0.0
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
+    try:
+        moment = parsedate_to_datetime(value)
+    except ValueError:
+        return 0.0
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+
+
+_T = TypeVar("_T")
+
+#: Enough for a cold start and a full batch. Lambda ends a request at the function's timeout.
+TIMEOUT = httpx.Timeout(120.0, connect=10.0)
+#: The exceptions of httpx to throw into a flow. They may be temporary, so the flow decides.
+TRANSPORT_ERRORS = (httpx.TransportError, httpx.DecodingError)
+
+Flow = Generator[Request, httpx.Response, _T]
+
+
+class EmbeddingFlows:
+    """Makes the flows of one client's calls.
+
+    Args:
+        target: The endpoint.
+        vector_space: The vector space to accept. By default, the first response sets it.
+        limits: The limits of one request.
+        retries: The retry policy.
+
+    Attributes:
+        target: The endpoint.
+        guard: Holds the vector space of the responses.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        vector_space: str | None,
+        limits: BatchLimits | None,
+        retries: RetryPolicy | None,
+    ) -> None:
+        self.target = target
+        self.guard = VectorSpaceGuard(vector_space)
+        self._limits = limits or BatchLimits()
+        self._retries = retries or RetryPolicy()
+
+    def split(
+        self,
+        call: Callable[[Batch, EmbedOptions], Flow[_T]],
+        texts: Iterable[str],
+        options: EmbedOptions,
+    ) -> Iterator[Flow[_T]]:
+        """Yield the flow of each batch of texts, in order.
+
+        If reading the texts fails, the last flow raises that error, so that a caller that runs the
+        flows in order still gets the results of the batches before it.
+        """
+        try:
+            for batch in batches(texts, self._limits):
+                yield call(batch, options)
+        except Exception as error:
+            yield _failure(error)
+
+    def embed(self, batch: Batch, options: EmbedOptions) -> Flow[npt.NDArray[Any]]:
+        """Embed a batch. Return an array of shape (texts, dimensions)."""
+        count = len(batch.texts)
+        body = embed_body(batch.texts, options)
+        response = yield from self._exchange("POST", "/", body, count=count)
+        if should_split(response, count=count):
+            first, second = halves(batch)
+            above = yield from self.embed(first, options)
+            below = yield from self.embed(second, options)
+            return np.concatenate([above, below])
+        try:
+            vectors, space = read_vectors(response, count=count, options=options)
+        except ResponseError as error:
+            if error.position is None:
+                raise
+            raise error.at(batch.start + error.position) from None
+        self.guard.check(space)
+        return vectors
+
+    def part(self, batch: Batch, options: EmbedOptions) -> Flow[Part]:
+        """Embed a batch. Texts that the endpoint refuses become errors in the result."""
+        remaining = list(range(len(batch.texts)))
+        refused: dict[int, RequestError] = {}
+        vectors = concatenate([], options)
+        while remaining:
+            texts = [batch.texts[position] for position in remaining]
+            try:
+                vectors = yield from self.embed(Batch(start=0, texts=texts), options)
+                break
+            except RequestError as error:
+                if error.position is None:
+                    raise
+                position = remaining.pop(error.position)
+                refused[position] = error.at(batch.start + position)
+        return Part(count=len(batch.texts), vectors=vectors, refused=refused)
+
+    def search(self, text: str, *, top: int, where: Mapping[str, Any] | None) -> Flow[list[Match]]:
+        """Search the endpoint's index. Return the matches, best first."""
+        (text,) = checked([text])
+        body = similar_body(text, top, where)
+        response = yield from self._exchange("POST", "/similar", body)
+        matches, space = read_matches(response)
+        self.guard.check(space)
+        return matches
+
+    def get(self, path: str) -> Flow[dict[str, Any]]:
+        """Return the JSON object at a path."""
+        response = yield from self._exchange("GET", path)
+        return read_object(response)
+
+    def _exchange(
+        self, method: str, path: str, body: bytes | None = None, *, count: int = 1
+    ) -> Flow[httpx.Response]:
+        """Send a request until a response is final or the attempts are used up."""
+        attempt, delay = 0, 0.0
+        while True:
+            attempt += 1
+            try:
+                sent = yield self.target.request(method, path, body, delay=delay)
+                response = self.target.response(sent)
+            except TRANSPORT_ERRORS as error:
+                wait = self._retries.wait(attempt)
+                if wait is None:
+                    raise self._unreachable(attempt, error) from error
+            else:
+                retried = self._retries.retries(response.status_code)
+                if not retried or should_split(response, count=count):
+                    return response
+                wait = self._retries.wait(attempt, response.headers)
+                if wait is None:
+                    return response
+            delay = wait
+
+    def _unreachable(self, attempts: int, error: Exception) -> UnreachableError:
+        reason = str(error) or type(error).__name__
+        return UnreachableError(
+            f"{self.target.name} did not respond in {attempts} attempts: {reason}"
+        )
+
+
+def concatenate(parts: list[npt.NDArray[Any]], options: EmbedOptions) -> npt.NDArray[Any]:
+    """Return the rows of all parts, or an empty array of the requested type and length."""
+    if parts:
+        return np.concatenate(parts)
+    return np.empty((0, options.get("dimensions") or 0), dtype=numpy_type(options))
+
+
+def _failure(error: Exception) -> Flow[Any]:
+    raise error
+    yield

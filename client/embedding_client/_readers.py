@@ -1,0 +1,385 @@
+"""Reads the rows of a file in any format, with their line numbers and errors."""
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from embedding_client._errors import FileError
+from embedding_client._formats import format_of
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+__all__ = ["Record", "Row", "Source", "problem_of"]
+
+#: The fields of a row, including the text.
+Record = Mapping[str, Any]
+
+_GZIP = b"\x1f\x8b"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_NOT_UTF8 = (
+    "is not UTF-8. Convert the file first; from Latin-1: iconv -f LATIN1 -t UTF-8 FILE > NEW"
+)
+_SURROGATE = "has a lone surrogate, which is not valid Unicode, in {column!r}"
+
+#: The line where a row begins, its fields, and the reason if it cannot be embedded.
+_Read = tuple[int | None, Record, str | None]
+
+
+def problem_of(fields: Record, column: str) -> str | None:
+    """Return why the text of a row cannot be embedded, or None."""
+    if column not in fields:
+        has = ", ".join(map(repr, fields)) or "no fields"
+        return f"has no {column!r}; it has {has}. Select the field with --column"
+    text = fields[column]
+    if not isinstance(text, str) or not text.strip():
+        found = repr(text) if isinstance(text, str) else json.dumps(text, default=str)
+        return f"has no text in {column!r}: {found:.60}"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.format(column=column)
+    return None
+
+
+def _text(file: io.BufferedReader, column: str) -> Iterator[_Read]:
+    """Read each line as a row. Blank lines at the end are ignored."""
+    blank = 0
+    for number, line in enumerate(_lines(file, newline="\n"), 1):
+        if not line.strip():
+            blank += 1
+            continue
+        for before in range(number - blank, number):
+            yield before, {column: ""}, "is blank"
+        blank = 0
+        fields = {column: _decoded(line.rstrip("\r\n"))}
+        yield number, fields, _decoding_problem(line) or problem_of(fields, column)
+
+
+def _jsonl(file: io.BufferedReader, column: str) -> Iterator[_Read]:
+    """Read an object or a string from each line. Blank lines are not rows."""
+    for number, line in enumerate(_lines(file, newline="\n"), 1):
+        if not line.strip():
+            continue
+        problem = _decoding_problem(line)
+        fields: Record = {}
+        if problem is None:
+            try:
+                value = json.loads(line, object_pairs_hook=_object)
+            except (ValueError, RecursionError) as error:
+                problem = f"is not JSON: {error}"
+            else:
+                fields, problem = _fields(value, column)
+        yield number, fields, problem
+
+
+def _json(file: io.BufferedReader, column: str) -> Iterator[_Read]:
+    """Read an array of objects or strings."""
+    try:
+        values = json.loads("".join(_lines(file, newline="")), object_pairs_hook=_object)
+    except (ValueError, RecursionError) as error:
+        raise FileError(
+            f"is not one JSON value: {error}. If each line holds an object, use --format jsonl."
+        ) from error
+    if not isinstance(values, list):
+        raise FileError(
+            "must hold a JSON array of objects or strings; found "
+            f"{'an object' if isinstance(values, dict) else type(values).__name__}."
+        )
+    for value in values:
+        yield None, *_fields(value, column)
+
+
+def _csv(file: io.BufferedReader, column: str, *, delimiter: str = ",") -> Iterator[_Read]:
+    csv.field_size_limit(
+        min(sys.maxsize, 2**31 - 1)
+    )  # the default limit of 128 KB is too small for texts
+    lines = csv.reader(_lines(file, newline=""), delimiter=delimiter, strict=True)
+    try:
+        header = next((cells for cells in lines if cells), [])
+        _check_header(header, column)
+        blank: list[int] = []
+        before = lines.line_num
+        for cells in lines:
+            line, before = before + 1, lines.line_num
+            if not cells:
+                # With one column, a blank line is an empty cell. With several, it is not a row.
+                blank += [line] if len(header) == 1 else []
+                continue
+            yield from (
+                (number, {column: ""}, problem_of({column: ""}, column)) for number in blank
+            )
+            blank = []
+            fields: Record = dict(zip_longest(header, map(_decoded, cells[: len(header)])))
+            problem = _decoding_problem("".join(cells)) or problem_of(fields, column)
+            if len(cells) > len(header):
+                problem = f"has {len(cells)} cells; the header has {len(header)}"
+            yield line, fields, problem
+    except csv.Error as error:
+        raise FileError(f"is not CSV: line {lines.line_num}: {error}.") from error
+
+
+def _tsv(file: io.BufferedReader, column: str) -> Iterator[_Read]:
+    return _csv(file, column, delimiter="\t")
+
+
+def _parquet(file: io.BufferedReader, column: str) -> Iterator[_Read]:
+    try:
+        import pyarrow as arrow  # noqa: PLC0415  (an extra)
+        import pyarrow.parquet  # noqa: PLC0415  (an extra)
+    except ImportError:
+        raise FileError(
+            "cannot be read without pyarrow: pip install 'embedding-client[parquet]'."
+        ) from None
+    try:
+        opened = arrow.parquet.ParquetFile(file)
+        _check_header(opened.schema_arrow.names, column)
+        for batch in opened.iter_batches(batch_size=1024):
+            for fields in batch.to_pylist():
+                yield None, fields, problem_of(fields, column)
+    except (arrow.ArrowException, UnicodeDecodeError) as error:
+        raise FileError(f"is not valid Parquet: {error}") from error
+
+
+#: The reader of each format. It yields (line, fields, problem) for a binary file and a column.
+READERS: dict[str, Callable[[io.BufferedReader, str], Iterator[_Read]]] = {
+    "text": _text,
+    "json": _json,
+    "jsonl": _jsonl,
+    "csv": _csv,
+    "tsv": _tsv,
+    "parquet": _parquet,
+}
+
+
+def _lines(file: io.BufferedReader, *, newline: str) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file, with or without a byte order mark or gzip compression.
+
+    A byte that is not valid UTF-8 becomes a lone surrogate, which `_decoding_problem` reports.
+    """
+    start = file.peek(2)[:2]
+    if start in _UTF16:
+        raise FileError(
+            "is UTF-16, not UTF-8. Convert it first: iconv -f UTF-16 -t UTF-8 FILE > NEW"
+        )
+    raw: Any = gzip.GzipFile(fileobj=file) if start == _GZIP else file
+    try:
+        with io.TextIOWrapper(
+            raw, encoding="utf-8-sig", errors="surrogateescape", newline=newline
+        ) as text:
+            yield from text
+    except (zlib.error, gzip.BadGzipFile, EOFError) as error:
+        raise FileError(f"is damaged: {error}.") from error
+
+
+def _check_header(names: list[str], column: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise FileError(
+            f"has more than one column named {', '.join(map(repr, twice))}. Column names must be "
+            "unique."
+        )
+    if column not in names:
+        raise FileError(
+            f"has no column {column!r}; it has {', '.join(map(repr, names)) or 'no columns'}. "
+            "Select the column with --column."
+        )
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a JSON object; the last of two equal keys would win without a word."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} is twice in an object, and is allowed once")
+    return made
+
+
+def _fields(value: object, column: str) -> tuple[Record, str | None]:
+    if isinstance(value, str):
+        value = {column: value}
+    if not isinstance(value, dict):
+        return {}, f"is neither an object nor a string; found {type(value).__name__}"
+    return value, problem_of(value, column)
+
+
+def _decoding_problem(text: str) -> str | None:
+    """Return the problem of a text with bytes that were not UTF-8, or None."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _NOT_UTF8
+    return None
+
+
+def _decoded(text: str) -> str:
+    """Replace bytes that were not UTF-8 with U+FFFD."""
+    return text.encode(errors="surrogateescape").decode(errors="replace")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row of a file.
+
+    Attributes:
+        number: The number of the row, from 1.
+        line: The line where it begins, from 1, or None in a format without lines.
+        fields: The fields of the row. Empty if the row could not be read.
+        text: The text to embed, or None if the row has no valid text.
+        problem: Why the row has no valid text, or None.
+    """
+
+    number: int
+    line: int | None
+    fields: Record
+    text: str | None
+    problem: str | None
+
+    @property
+    def place(self) -> str:
+        """The position of the row, for messages."""
+        if self.line is None:
+            return f"row {self.number}"
+        if self.line == self.number:
+            return f"line {self.line}"
+        return f"row {self.number} (line {self.line})"
+
+
+class Source:
+    """A file with texts, or standard input.
+
+    A row that cannot be embedded is yielded too. Its `problem` gives the reason, and the caller
+    decides how to handle it.
+
+    Args:
+        path: The file, or None for standard input, which can be read only once.
+        kind: One of `FORMATS`. By default, the file name sets it, and standard input is text.
+        column: The field that holds the text.
+        name: The name of the file in messages. The default is its path.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        kind: str | None = None,
+        column: str = "text",
+        name: str | None = None,
+    ) -> None:
+        self.path = path
+        self.name = name or (str(path) if path else "standard input")
+        if path is not None and not path.is_file():
+            raise FileError(
+                f"{path} is not a file." if path.exists() else f"{path} does not exist."
+            )
+        self.kind = kind or (format_of(path) if path is not None else "text")
+        self.column = column
+        self._state: tuple[int, ...] | None = None
+        self._digest = ""
+
+    def identity(self) -> dict[str, Any]:
+        """Return the digest of the content and how to read it, without the name and the time.
+
+        `rows` has read the file with `identify`.
+        """
+        return {"sha256": self._digest, "format": self.kind, "column": self.column}
+
+    def check_unchanged(self) -> None:
+        """Check that the content has not changed since `rows` identified it.
+
+        Raises:
+            FileError: If it has changed.
+        """
+        with self._opened() as file:
+            if (state := _state(file)) == self._state:
+                return
+            if hashlib.file_digest(file, "sha256").hexdigest() != self._digest:
+                raise self.changed()
+            self._state = state
+
+    def changed(self) -> FileError:
+        """Return the error for a file that changed during a run."""
+        return FileError(
+            f"{self.name} was changed while it was being embedded, so the vectors do not match its "
+            "rows. Run the command again."
+        )
+
+    def rows(self, *, identify: bool = False) -> Iterator[Row]:
+        """Yield the rows.
+
+        Args:
+            identify: Whether to compute what `identity` returns, once all rows are read.
+
+        Raises:
+            FileError: If the file cannot be read, or is not valid in its format.
+        """
+        with self._opened() as file:
+            try:
+                opened = _Hashed(file) if identify else None
+                # Parquet's reader jumps in the file.
+                jumps = self.kind == "parquet"
+                if opened is not None and jumps:
+                    opened.readall()
+                    file.seek(0)
+                read = READERS[self.kind](
+                    io.BufferedReader(opened) if opened and not jumps else file, self.column
+                )
+                for number, (line, fields, problem) in enumerate(read, 1):
+                    text = None if problem else fields[self.column]
+                    yield Row(number=number, line=line, fields=fields, text=text, problem=problem)
+                if opened is not None:
+                    self._state, self._digest = opened.state, opened.digest.hexdigest()
+            except FileError as error:
+                raise FileError(f"{self.name} {error}") from error.__cause__
+            except (OSError, EOFError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise FileError(f"{self.name} cannot be read: {reason}.") from error
+
+    def is_same_file(self, path: Path) -> bool:
+        """Return whether a path leads to this file, also through a link."""
+        try:
+            with self._opened() as file:
+                return os.path.samestat(os.fstat(file.fileno()), path.stat())
+        except (OSError, io.UnsupportedOperation):
+            return False
+
+    def _opened(self) -> io.BufferedReader:
+        if self.path is None:
+            return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+        try:
+            return self.path.open("rb")
+        except OSError as error:
+            raise FileError(f"{self.name} cannot be read: {error.strerror or error}.") from error
+
+
+class _Hashed(io.RawIOBase):
+    """A file that is hashed as it is read."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        self._file = file
+        self.state = _state(file)
+        self.digest = hashlib.sha256()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        count = self._file.readinto(buffer)
+        self.digest.update(memoryview(buffer)[:count])
+        return count
+
+
+def _state(file: io.BufferedReader) -> tuple[int, ...]:
+    state = os.fstat(file.fileno())
+    return (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)

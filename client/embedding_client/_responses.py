@@ -1,0 +1,276 @@
+"""The responses of the endpoint's native API: vectors, matches, errors."""
+
+import base64
+import binascii
+import json
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import numpy as np
+import numpy.typing as npt
+
+from embedding_client._errors import (
+    ForbiddenError,
+    RequestError,
+    ResponseError,
+    ServiceError,
+    ThrottledError,
+    VectorSpaceError,
+)
+from embedding_client._forks import renew_after_fork
+from embedding_client._protocol import EmbedOptions, Match, numpy_type
+
+__all__ = [
+    "Part",
+    "VectorSpaceGuard",
+    "error_of",
+    "read_matches",
+    "read_object",
+    "read_vectors",
+    "should_split",
+]
+
+
+class VectorSpaceGuard:
+    """Holds the vector space of the responses and refuses responses from another one.
+
+    The name of a vector space is `model@revision/precision/fingerprint/dimensions`. Calls may use
+    different dimensions of one space. The rest of the name must be the same.
+
+    Args:
+        expected: The vector space of a database, with or without the dimensions. With None, the
+            first response sets it.
+    """
+
+    def __init__(self, expected: str | None = None) -> None:
+        self._renew()
+        renew_after_fork(self)
+        self._expected = expected
+        self._family = None if expected is None else _family(expected)
+        self.current = expected
+
+    def _renew(self) -> None:
+        """Make a new lock; called in a forked process."""
+        self._lock = threading.Lock()
+
+    def check(self, space: str) -> None:
+        """Check the vector space of a response.
+
+        Raises:
+            VectorSpaceError: If it differs from the expected one, or from earlier responses.
+        """
+        with self._lock:
+            if self._family is None:
+                self._family = _family(space)
+            if _family(space) != self._family or (
+                _has_dimensions(self._expected) and space != self._expected
+            ):
+                raise VectorSpaceError(
+                    f"The endpoint uses the vector space {space!r}; expected "
+                    f"{self._expected or self.current!r}. Vectors of two spaces cannot be "
+                    "compared. Embed all texts again, or use the endpoint of the stored vectors."
+                )
+            self.current = space
+
+
+def _family(space: str) -> str:
+    return space.rpartition("/")[0] if _has_dimensions(space) else space
+
+
+def _has_dimensions(space: str | None) -> bool:
+    return space is not None and space.rpartition("/")[2].isdigit() and "/" in space
+
+
+# The codes of a request that is too large and may succeed in two halves.
+_TOO_LARGE = frozenset({"batch_too_large", "body_too_large", "out_of_time"})
+# The codes of errors about one text. If the message does not name the text, splitting finds it.
+_ONE_TEXT = frozenset({"empty_input", "input_too_long"})
+_POSITION = re.compile(r'"?texts\[(\d+)\]')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """The result for some consecutive texts of a stream.
+
+    Attributes:
+        count: The number of texts.
+        vectors: The vectors of the texts that were embedded, in order: an array of shape
+            (count - len(refused), dimensions).
+        refused: The errors of the other texts, by their position in this part.
+    """
+
+    count: int
+    vectors: npt.NDArray[Any]
+    refused: Mapping[int, RequestError]
+
+
+def read_object(response: httpx.Response) -> dict[str, Any]:
+    """Return the JSON object of a successful response.
+
+    Raises:
+        ResponseError: If the status is not 200, or the body is not a JSON object.
+    """
+    if response.status_code != 200:
+        raise error_of(response)
+    value = _json(response.content)
+    if not isinstance(value, dict):
+        raise _invalid(response, "the body is not a JSON object")
+    return value
+
+
+def read_vectors(
+    response: httpx.Response, *, count: int, options: EmbedOptions
+) -> tuple[npt.NDArray[Any], str]:
+    """Return the vectors of a response and the name of their vector space.
+
+    Returns:
+        An array of shape (count, dimensions), or (count, ⌈dimensions / 8⌉) for packed bits, and the
+        name of the vector space.
+
+    Raises:
+        ResponseError: If the status is not 200, or the body does not hold the requested vectors. If
+            one text caused the error, `position` is its position in the request.
+    """
+    if response.status_code != 200:
+        raise error_of(response, count=count)
+    value = read_object(response)
+    rows, space = value.get("embeddings"), value.get("vector_space")
+    if not isinstance(rows, list) or len(rows) != count or not isinstance(space, str):
+        raise _invalid(response, f"it does not hold {count} embeddings and their vector space")
+    try:
+        raw = b"".join(base64.b64decode(row, validate=True) for row in rows)
+        numbers = np.frombuffer(raw, dtype=numpy_type(options)).reshape(count, -1)
+    except (TypeError, ValueError, binascii.Error) as error:
+        raise _invalid(response, "the embeddings are not base64 of equal length") from error
+    if not np.isfinite(numbers).all():
+        row = int(np.argmin(np.isfinite(numbers).all(axis=1)))
+        raise _invalid(response, f"embedding {row} holds NaN or infinity")
+    return numbers.astype(numbers.dtype.newbyteorder("="), copy=True), space
+
+
+def read_matches(response: httpx.Response) -> tuple[list[Match], str]:
+    """Return the matches of a search, best first, and the name of their vector space."""
+    value = read_object(response)
+    try:
+        matches = [_match(match) for match in value["results"]]
+        space = str(value["vector_space"])
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise _invalid(response, "it does not hold search results") from error
+    if not np.isfinite([match.score for match in matches]).all():
+        raise _invalid(response, "a score is NaN or infinity")
+    return matches, space
+
+
+def _match(value: Mapping[str, Any]) -> Match:
+    text, index = value["text"], value["index"]
+    return Match(
+        text=None if text is None else str(text),
+        index=None if index is None else int(index),
+        score=float(value["score"]),
+        # An endpoint of an earlier release has no ids and no metadata.
+        id=str(value.get("id", index)),
+        metadata=dict(value.get("metadata", {})),
+    )
+
+
+def should_split(response: httpx.Response, *, count: int) -> bool:
+    """Return whether to send the texts of a failed request again in two halves.
+
+    Args:
+        response: The response.
+        count: The number of texts in the request. A single text cannot be split.
+    """
+    if count < 2 or response.status_code < 400:
+        return False
+    fields = _fields(response)
+    text_unknown = fields.get("code") in _ONE_TEXT and _position(fields, count) is None
+    return text_unknown or _is_too_large(response)
+
+
+def error_of(response: httpx.Response, *, count: int = 0) -> ResponseError:
+    """Return the exception for a response that is not a success.
+
+    Args:
+        response: The response.
+        count: The number of texts in the request, to find the one that caused the error.
+    """
+    status, headers, fields = response.status_code, response.headers, _fields(response)
+    message = fields.get("error") or fields.get("message") or fields.get("Message")
+    if 300 <= status < 400:
+        message = _redirect(response)
+    if not isinstance(message, str) or not message:
+        message = response.content[:200].decode(errors="replace") or "The endpoint gave no reason."
+    code = fields.get("code")
+    kind: type[ResponseError] = ServiceError
+    position = None
+    if 400 <= status < 500:
+        kind = {401: ForbiddenError, 403: ForbiddenError, 429: ThrottledError}.get(
+            status, RequestError
+        )
+        position = _position(fields, count)
+        if position is None and count == 1 and (code in _ONE_TEXT or _is_too_large(response)):
+            position = 0
+        if status == 413 and code is None:
+            message = f"It is too large for one request to Lambda: {message}"
+    return kind(
+        message,
+        status=status,
+        code=code or headers.get("x-amzn-errortype"),
+        field=fields.get("field"),
+        request_id=headers.get("x-request-id") or headers.get("x-amzn-requestid"),
+        position=position,
+    )
+
+
+def _is_too_large(response: httpx.Response) -> bool:
+    if response.status_code < 400:
+        return False
+    code = _fields(response).get("code")
+    # A 413 without a code is Lambda's own: the request did not reach the function.
+    return code in _TOO_LARGE if isinstance(code, str) else response.status_code == 413
+
+
+def _position(fields: Mapping[str, Any], count: int) -> int | None:
+    """Return the position of the text that an error names, or None."""
+    for value in (fields.get("field"), fields.get("error")):
+        match = _POSITION.match(value) if isinstance(value, str) else None
+        if match and int(match[1]) < count:
+            return int(match[1])
+    return None
+
+
+def _redirect(response: httpx.Response) -> str:
+    target = response.headers.get("location")
+    where = f"redirects to {target}" if target else "redirects without a Location header"
+    return (
+        f"The URL {where}. The client does not follow redirects, because a signature is valid for "
+        "one URL only. Use the endpoint's own URL"
+        + (", or the redirect's target if you trust it." if target else ".")
+    )
+
+
+def _invalid(response: httpx.Response, problem: str) -> ServiceError:
+    return ServiceError(
+        f"The response is invalid: {problem}.",
+        status=response.status_code,
+        request_id=response.headers.get("x-request-id"),
+    )
+
+
+def _fields(response: httpx.Response) -> Mapping[str, Any]:
+    value = _json(response.content)
+    fields = value if isinstance(value, dict) else {}
+    error = fields.get("error")
+    # API Gateway's own errors have OpenAI's form on every path.
+    return {**error, "error": error.get("message")} if isinstance(error, dict) else fields
+
+
+def _json(body: bytes) -> object:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,349 @@
+"""Where a client sends its requests, and what authenticates them: a URL, or Lambda's Invoke.
+
+A target turns a call of the endpoint's API into the HTTP request to send, and the HTTP response
+into that of the endpoint. It does no I/O.
+
+Invoke is for callers in a private network: a Function URL has no private address; Lambda's own API
+has one, by an interface endpoint of a VPC. The event is that of a Function URL, payload format 2.0,
+and so is the function's result:
+https://docs.aws.amazon.com/lambda/latest/dg/urls-invocation.html#urls-payloads
+https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html
+"""
+
+import base64
+import binascii
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from urllib.parse import quote, urlsplit
+
+import botocore
+import botocore.exceptions
+import botocore.session
+import httpx
+from botocore.config import Config
+
+from embedding_client._addresses import check_url
+from embedding_client._auth import ApiKeyAuth, SigV4Auth, SigV4AuthIfRefused, region_of
+from embedding_client._errors import ConfigurationError
+
+__all__ = [
+    "FunctionTarget",
+    "Request",
+    "Target",
+    "UrlTarget",
+    "choose_auth",
+    "find_target",
+    "function_target",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A request to send.
+
+    Attributes:
+        method: The HTTP method.
+        url: The URL.
+        content: The body, or None.
+        headers: The headers besides those of the HTTP client.
+        delay: Seconds to wait before sending it.
+    """
+
+    method: str
+    url: str
+    content: bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+
+
+class Target(Protocol):
+    """Where requests go.
+
+    Attributes:
+        name: The URL or the function, for messages.
+        host: The host to sign for.
+        region: The region to sign for; None for the one in the host.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def region(self) -> str | None: ...
+
+    def request(self, method: str, path: str, body: bytes | None, *, delay: float) -> Request:
+        """Return the request for a call of the endpoint's API, with a JSON body or none."""
+
+    def response(self, response: httpx.Response) -> httpx.Response:
+        """Return the endpoint's response."""
+
+
+@dataclass(frozen=True)
+class UrlTarget:
+    """A Function URL, an API in front of it, or a server."""
+
+    url: str
+    region: None = None
+
+    @property
+    def name(self) -> str:
+        """The URL."""
+        return self.url
+
+    @property
+    def host(self) -> str:
+        """The host of the URL."""
+        return urlsplit(self.url).hostname or ""
+
+    def request(self, method: str, path: str, body: bytes | None, *, delay: float) -> Request:
+        """Return the request."""
+        headers = {"content-type": "application/json"} if body is not None else {}
+        return Request(
+            method=method, url=self.url + path, content=body, headers=headers, delay=delay
+        )
+
+    def response(self, response: httpx.Response) -> httpx.Response:
+        """Return the response, which is the endpoint's own."""
+        return response
+
+
+_NAME = re.compile(
+    r"(?:(?:arn:aws[a-z0-9-]*:lambda:(?P<region>[a-z0-9-]+):)?\d{12}:function:)?"
+    r"[A-Za-z0-9_-]{1,140}:[A-Za-z0-9_-]{1,128}"
+)
+#: Lambda's error for a result over its 6 MB. Fewer texts have a smaller one.
+_RESULT_TOO_LARGE = "Function.ResponseSizeTooLarge"
+#: The longest part of a function's error that a message shows.
+_SHOWN = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionTarget:
+    """An alias of a function.
+
+    Attributes:
+        name: The name and the alias, or their ARN.
+        api: The URL of Lambda's API, without a trailing slash.
+        region: The function's region.
+    """
+
+    name: str
+    api: str
+    region: str
+
+    @property
+    def host(self) -> str:
+        """The host of Lambda's API."""
+        return urlsplit(self.api).hostname or ""
+
+    def request(self, method: str, path: str, body: bytes | None, *, delay: float) -> Request:
+        """Return the request that invokes the function with the event of this call."""
+        function, _, alias = self.name.rpartition(":")
+        return Request(
+            method="POST",
+            url=f"{self.api}/2015-03-31/functions/{quote(function, safe='')}/invocations"
+            f"?Qualifier={alias}",
+            content=_event(method, path, body),
+            headers={
+                "content-type": "application/json",
+                "x-amz-invocation-type": "RequestResponse",
+            },
+            delay=delay,
+        )
+
+    def response(self, response: httpx.Response) -> httpx.Response:
+        """Return the response in the function's result, or an error of Lambda as it is.
+
+        A failure of the function is a 502, as at a Function URL. A result over Lambda's limit is a
+        413, so that the client sends fewer texts.
+        """
+        if response.status_code != 200:
+            return response
+        result = _json(response.content)
+        headers = {"x-amzn-requestid": response.headers.get("x-amzn-requestid", "")}
+        if "x-amz-function-error" in response.headers:
+            return _failure(result, headers)
+        if not isinstance(result, dict) or "statusCode" not in result:
+            return httpx.Response(200, headers=headers, content=response.content)
+        try:
+            return _http_response(result, headers)
+        except (AttributeError, TypeError, ValueError, binascii.Error):
+            return httpx.Response(502, headers=headers, content=b"Internal Server Error")
+
+
+def function_target(
+    function: str,
+    *,
+    endpoint_url: str | None = None,
+    region: str | None = None,
+    profile: str | None = None,
+    allow_plain_http: bool = False,
+) -> FunctionTarget:
+    """Return the target of a function's name.
+
+    Args:
+        function: `NAME:ALIAS`, `ACCOUNT:function:NAME:ALIAS` or the alias's ARN.
+        endpoint_url: The URL of Lambda's API, such as that of an interface endpoint; by default
+            the one that botocore finds for the region.
+        region: The function's region; by default that of the ARN, of `endpoint_url`, or the
+            configured one.
+        profile: The AWS profile that configures them; by default botocore's choice.
+        allow_plain_http: Whether `endpoint_url` may be one of plain HTTP.
+
+    Raises:
+        ConfigurationError: If an argument is invalid, or the region is unknown.
+    """
+    found = _NAME.fullmatch(function)
+    if found is None:
+        raise ConfigurationError(
+            "The function must be named with its alias, such as embedder:live, "
+            "123456789012:function:embedder:live or "
+            "arn:aws:lambda:eu-central-1:123456789012:function:embedder:live; "
+            f"found {function!r}."
+        )
+    in_arn = found["region"]
+    if in_arn and region not in {None, in_arn}:
+        raise ConfigurationError(f"The function is in {in_arn}, but region={region!r} is given.")
+    api = (
+        None if endpoint_url is None else check_url(endpoint_url, allow_plain_http=allow_plain_http)
+    )
+    try:
+        session = botocore.session.Session(profile=profile)
+        region = region or in_arn or _region(function, api, session)
+        if api is None:
+            api = _api_url(region, session)
+    except (botocore.exceptions.BotoCoreError, ValueError) as error:
+        raise ConfigurationError(f"{function}: {str(error).rstrip('.')}.") from error
+    return FunctionTarget(name=function, api=api, region=region)
+
+
+def _region(function: str, api: str | None, session: botocore.session.Session) -> str:
+    try:
+        return region_of(urlsplit(api or "").hostname or "", session=session)
+    except ConfigurationError:
+        raise ConfigurationError(
+            f"The AWS region of {function!r} is unknown. Give region= or the ARN of the alias, or "
+            "set AWS_REGION."
+        ) from None
+
+
+def _api_url(region: str, session: botocore.session.Session) -> str:
+    """Return the URL of Lambda's API: AWS's, or that of AWS_ENDPOINT_URL_LAMBDA or a profile."""
+    config = Config(signature_version=botocore.UNSIGNED)
+    client = session.create_client("lambda", region_name=region, config=config)
+    return str(client.meta.endpoint_url).rstrip("/")
+
+
+def _event(method: str, path: str, body: bytes | None) -> bytes:
+    event: dict[str, Any] = {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": path,
+        "rawQueryString": "",
+        "headers": {} if body is None else {"content-type": "application/json"},
+        "requestContext": {"http": {"method": method, "path": path}},
+        "isBase64Encoded": False,
+    }
+    if body is not None:
+        event["body"] = body.decode()
+    return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _http_response(result: dict[str, Any], headers: dict[str, str]) -> httpx.Response:
+    body = result.get("body") or ""
+    content = base64.b64decode(body, validate=True) if result.get("isBase64Encoded") else body
+    own = {str(name): str(value) for name, value in (result.get("headers") or {}).items()}
+    return httpx.Response(
+        int(result["statusCode"]),
+        headers={**headers, **own},
+        content=content if isinstance(content, bytes) else content.encode(),
+    )
+
+
+def _failure(result: object, headers: dict[str, str]) -> httpx.Response:
+    """Return the response for a function that raised an error, timed out or exited."""
+    error = result if isinstance(result, dict) else {}
+    kind = error.get("errorType")
+    reason = str(error.get("errorMessage") or "Lambda gave no reason")[:_SHOWN]
+    message = f"The function failed: {reason} ({kind or 'without a type'})"
+    if kind == _RESULT_TOO_LARGE:
+        return httpx.Response(413, headers=headers, json={"error": message})
+    return httpx.Response(502, headers=headers, json={"error": message, "code": kind})
+
+
+def _json(content: bytes) -> object:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def find_target(
+    url: str | None,
+    *,
+    function: str | None,
+    endpoint_url: str | None,
+    region: str | None,
+    allow_plain_http: bool,
+) -> Target:
+    """Return the target of a client's arguments.
+
+    Raises:
+        ConfigurationError: If they do not name one endpoint, or one is invalid.
+    """
+    if (url is None) is (function is None):
+        raise ConfigurationError(
+            "Give the endpoint's URL or function=, not both; found "
+            + ("neither." if url is None else "both.")
+        )
+    if function is not None:
+        from embedding_client._targets import function_target  # noqa: PLC0415  (slow)
+
+        return function_target(
+            function,
+            endpoint_url=endpoint_url,
+            region=region,
+            allow_plain_http=allow_plain_http,
+        )
+    if endpoint_url is not None or region is not None:
+        raise ConfigurationError("endpoint_url and region belong to function=; found a URL.")
+    return UrlTarget(check_url(url or "", allow_plain_http=allow_plain_http))
+
+
+def choose_auth(
+    target: Target,
+    *,
+    allow_plain_http: bool,
+    auth: httpx.Auth | None = None,
+    api_key: str | None = None,
+    profile: str | None = None,
+    region: str | None = None,
+) -> httpx.Auth:
+    """Return what authenticates requests: by default a signer, also for the target's own host.
+
+    Without a profile and a region, a host that is not AWS's gets a signature only if it refuses
+    requests that have none.
+
+    Raises:
+        ConfigurationError: If both `auth` and `api_key` are given, or `api_key` with a function.
+        CredentialsError: If the key cannot be the value of a header.
+    """
+    if api_key is None:
+        if auth is not None:
+            return auth
+        region = region or target.region
+        signer = SigV4Auth if profile or region else SigV4AuthIfRefused
+        return signer(
+            profile=profile,
+            hosts=[target.host],
+            region=region,
+            allow_plain_http=allow_plain_http,
+        )
+    if auth is not None:
+        raise ConfigurationError("Give only one of auth and api_key.")
+    if not isinstance(target, UrlTarget):
+        raise ConfigurationError("Lambda's Invoke takes no API key: give url, or no api_key.")
+    return ApiKeyAuth(api_key, allow_plain_http=allow_plain_http)

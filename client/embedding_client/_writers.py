@@ -1,0 +1,292 @@
+"""Writes rows and their vectors as JSONL, Parquet or .npy, and replaces the files atomically.
+
+notes.npy               the vectors
+notes.npy.json          a description of the array: vector space, count, source
+notes.npy.errors.jsonl  the rows without a vector
+notes.npy.part          the checkpoint of an unfinished run
+"""
+
+import base64
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from embedding_client._errors import ConfigurationError, FileError
+from embedding_client._formats import OUTPUTS
+from embedding_client._readers import Record, Source
+
+__all__ = ["ADDED", "WRITERS", "Outputs", "Table", "json_line", "numbers", "parquet_schema"]
+
+#: The fields that each format adds to a row.
+ADDED = {".jsonl": ("embedding", "vector_space"), ".parquet": ("embedding",), ".npy": ()}
+_CHUNK = 4096
+
+_Pair = tuple[Record, npt.NDArray[Any] | None]
+_Described = tuple[dict[str, object], list[dict[str, object]]]
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class Table:
+    """The content of an output.
+
+    Attributes:
+        pairs: The rows, each with its vector, or None for null.
+        width: The number of components of a vector.
+        dtype: The type of the components.
+        vector_space: The vector space, or None if there are no vectors.
+        schema: For Parquet, the result of `parquet_schema` for all rows.
+    """
+
+    pairs: Iterator[_Pair]
+    width: int
+    dtype: np.dtype[Any]
+    vector_space: str | None
+    schema: Any = None
+
+
+def numbers(vector: npt.NDArray[Any]) -> list[float] | list[int]:
+    """Return the components for JSON, as the shortest decimals that preserve the float32 values."""
+    if vector.dtype == np.float32:
+        return [float(text) for text in map(str, vector)]
+    return [int(number) for number in vector]
+
+
+def json_line(row: Record, vector: npt.NDArray[Any] | None, vector_space: str | None) -> bytes:
+    """Return a row and its vector as a line of JSON."""
+    added = {"embedding": None if vector is None else numbers(vector), "vector_space": vector_space}
+    fields = {**row, **added}
+    try:
+        line = json.dumps(fields, ensure_ascii=False, default=_plain, allow_nan=False)
+    except ValueError:  # JSON has no NaN and infinity, which Parquet columns may hold
+        line = json.dumps(_finite(fields), ensure_ascii=False, default=_plain)
+    try:
+        return line.encode() + b"\n"
+    except UnicodeEncodeError:  # a lone surrogate in another field, which JSON can escape
+        return json.dumps(json.loads(line)).encode() + b"\n"
+
+
+def _jsonl(file: IO[bytes], table: Table) -> int:
+    rows = 0
+    for rows, (row, vector) in enumerate(table.pairs, 1):  # noqa: B007  (the count of all)
+        file.write(json_line(row, vector, table.vector_space))
+    return rows
+
+
+def _npy(file: IO[bytes], table: Table) -> int:
+    def write_header(rows: int) -> int:
+        header = {
+            "descr": table.dtype.newbyteorder("<").str,
+            "fortran_order": False,
+            "shape": (rows, table.width),
+        }
+        np.lib.format.write_array_header_1_0(file, header)
+        return file.tell()
+
+    # numpy pads the header so that the number of rows can grow in place.
+    start = write_header(0)
+    null = np.full(table.width, math.nan, np.float32)
+    rows = 0
+    for rows, (_, vector) in enumerate(table.pairs, 1):  # noqa: B007  (the count of all)
+        file.write((null if vector is None else vector).astype(table.dtype).tobytes())
+    file.seek(0)
+    if write_header(rows) != start:
+        raise AssertionError("the header of an array has grown")
+    return rows
+
+
+def _parquet(file: IO[bytes], table: Table) -> int:
+    arrow = _arrow()
+    kind = arrow.list_(arrow.from_numpy_dtype(table.dtype), table.width)
+    whole = table.schema.append(arrow.field("embedding", kind)).with_metadata(
+        {"vector_space": table.vector_space or ""}
+    )
+    zeros = np.zeros(table.width, table.dtype)
+    rows = 0
+    # Floats rarely repeat, so a dictionary would only take space.
+    with arrow.parquet.ParquetWriter(file, whole, use_dictionary=table.schema.names) as writer:
+        while chunk := list(islice(table.pairs, _CHUNK)):
+            columns = [
+                arrow.array([row.get(field.name) for row, _ in chunk], field.type)
+                for field in table.schema
+            ]
+            flat = np.concatenate([zeros if vector is None else vector for _, vector in chunk])
+            mask = arrow.array([vector is None for _, vector in chunk])
+            vectors = arrow.FixedSizeListArray.from_arrays(arrow.array(flat), type=kind, mask=mask)
+            writer.write_table(arrow.Table.from_arrays([*columns, vectors], schema=whole))
+            rows += len(chunk)
+    return rows
+
+
+#: The writer for each extension. It writes a table to a binary file and returns the number of rows.
+WRITERS: dict[str, Callable[[IO[bytes], Table], int]] = {
+    ".jsonl": _jsonl,
+    ".parquet": _parquet,
+    ".npy": _npy,
+}
+
+
+def _plain(value: object) -> str:
+    """Return the text for a value that JSON does not have: bytes in base64, dates and decimals."""
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
+def _finite(value: Any) -> Any:
+    """Replace NaN and infinity with None."""
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def parquet_schema(records: Iterable[Record]) -> Any:
+    """Return the schema of all rows, without the vectors. A field that a row lacks is null.
+
+    Raises:
+        FileError: If pyarrow is missing, or the values of a column have incompatible types.
+    """
+    arrow = _arrow()
+    schema = arrow.schema([])
+    records = iter(records)
+    try:
+        while chunk := list(islice(records, _CHUNK)):
+            names = dict.fromkeys(name for row in chunk for name in row)
+            columns = {name: arrow.array([row.get(name) for row in chunk]) for name in names}
+            schema = arrow.unify_schemas(
+                [schema, arrow.table(columns).schema], promote_options="permissive"
+            )
+    except (arrow.ArrowException, UnicodeEncodeError, OverflowError) as error:
+        raise FileError(
+            f"The rows do not fit into one Parquet table: {error}. Write .jsonl instead."
+        ) from error
+    return schema
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow as arrow  # noqa: PLC0415  (an extra)
+        import pyarrow.parquet  # noqa: PLC0415  (an extra)
+    except ImportError:
+        raise FileError("Parquet needs pyarrow: pip install 'embedding-client[parquet]'.") from None
+    return arrow
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The files that belong to an output.
+
+    Args:
+        path: The path of the output. Its extension is the format.
+
+    Raises:
+        ConfigurationError: If the extension is unknown, it is a folder, or it is in none.
+    """
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        if self.suffix not in OUTPUTS:
+            raise ConfigurationError(
+                f"--output must end in {', '.join(OUTPUTS)}, which sets its format; found: "
+                f"{self.path}."
+            )
+        if not self.path.parent.is_dir():
+            raise ConfigurationError(
+                f"--output must be in a folder that exists; found {self.path.parent}."
+            )
+        if self.path.is_dir():
+            raise ConfigurationError(f"--output must name a file; found the folder {self.path}.")
+
+    @property
+    def suffix(self) -> str:
+        """The extension of the output in lower case."""
+        return self.path.suffix.lower()
+
+    @property
+    def part(self) -> Path:
+        """The checkpoint of an unfinished run."""
+        return self._named(".part")
+
+    @property
+    def about(self) -> Path:
+        """The description of an array, as JSON."""
+        return self._named(".json")
+
+    @property
+    def report(self) -> Path:
+        """The list of the rows without a vector, as JSONL."""
+        return self._named(".errors.jsonl")
+
+    def check(self, source: Source, *, overwrite: bool) -> None:
+        """Check that the run will not destroy a file.
+
+        Raises:
+            FileError: If a file of this output is the input, or exists and must not be replaced.
+        """
+        placed = [self.path, self.report, *([self.about] if self.suffix == ".npy" else [])]
+        for path in (*placed, self.part, self._temporary):
+            if source.is_same_file(path):
+                raise FileError(
+                    f"{path} is the input file and would be lost. Choose another --output."
+                )
+        for path in placed:
+            if os.path.lexists(path) and not overwrite:
+                raise FileError(f"{path} already exists. Use --overwrite to replace it.")
+
+    def place(self, write: Callable[[IO[bytes]], _Described]) -> None:
+        """Write the output to a temporary file, then the other files, then move it into place.
+
+        Args:
+            write: Writes the output to a file. It returns the description of an array, and the rows
+                without a vector. It may raise an error.
+
+        Raises:
+            FileError: If a file cannot be written. The output is unchanged.
+        """
+        try:
+            about, report = _write(self._temporary, write)
+            if self.suffix == ".npy":
+                self._put(self.about, json.dumps(about, indent=1) + "\n")
+            if report:
+                lines = "".join(json.dumps(row) + "\n" for row in report)
+                self._put(self.report, lines)
+            else:
+                self.report.unlink(missing_ok=True)
+            self._temporary.replace(self.path)
+        except OSError as error:
+            raise FileError(f"{self.path} cannot be written: {error.strerror or error}.") from error
+        finally:
+            self._temporary.unlink(missing_ok=True)
+
+    @property
+    def _temporary(self) -> Path:
+        return self.path.with_name(f".{self.path.name}.tmp")
+
+    def _put(self, path: Path, text: str) -> None:
+        temporary = self.path.with_name(f".{path.name}.tmp")
+        try:
+            _write(temporary, lambda file: file.write(text.encode()))
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _named(self, ending: str) -> Path:
+        return self.path.with_name(self.path.name + ending)
+
+
+def _write(path: Path, write: Callable[[IO[bytes]], _Result]) -> _Result:
+    with path.open("wb") as file:
+        result = write(file)
+        file.flush()
+        # Some file systems report a full disk only here.
+        os.fsync(file.fileno())
+    return result

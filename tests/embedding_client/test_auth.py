@@ -1,0 +1,419 @@
+"""Signatures and API keys: what is sent, and where."""
+
+import asyncio
+import hashlib
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+
+import botocore.session
+import httpx
+import httpx2
+import pytest
+from botocore.credentials import Credentials, RefreshableCredentials
+
+from embedding_client import (
+    ApiKeyAuth,
+    AsyncEmbeddingClient,
+    ConfigurationError,
+    CredentialsError,
+    EmbeddingClient,
+    ForbiddenError,
+    SigV4Auth,
+    ThrottledError,
+)
+from embedding_client._auth import region_of
+from tests.embedding_client.answers import embedded
+from tools.local_endpoint.signature import SignatureError, SignedRequest, Verifier
+
+URL = "https://abc123.lambda-url.eu-central-1.on.aws"
+PAIR = Credentials("AKID", "secret")
+
+
+@pytest.fixture(autouse=True)
+def no_configuration(monkeypatch, tmp_path):
+    """Use only the AWS configuration of the test."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+def sent(auth, *, method="POST", url=URL + "/", library=httpx, **parts):
+    """Return the request that an HTTP client with this auth sends."""
+    seen = []
+
+    def answer(request):
+        seen.append(request)
+        return library.Response(200)
+
+    with library.Client(auth=auth, transport=library.MockTransport(answer)) as client:
+        client.request(method, url, **parts)
+    return seen[0]
+
+
+def accepted(request, *, region="eu-central-1", pair=PAIR):
+    """Verify a request as the local Function URL does. Return its caller."""
+    received = SignedRequest(
+        method=request.method,
+        target=request.url.raw_path.decode(),
+        headers={name.lower(): value for name, value in request.headers.items()},
+        body=request.content,
+    )
+    return Verifier(credentials=pair, region=region).verify(received)
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/v1/embeddings", "/a b/é?x=1 2&y=%2F&x=0", "/p?q=a:b/c+d&flag", "/~user/(1)?a='b'"],
+)
+def test_the_signature_covers_any_path_and_query(library, path):
+    """The URL is signed as httpx and httpx2 send it."""
+    request = sent(SigV4Auth(credentials=PAIR), url=URL + path, library=library, content=b"body")
+    assert accepted(request).access_key == "AKID"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_the_signature_covers_the_method(method):
+    """With and without a body."""
+    accepted(sent(SigV4Auth(credentials=PAIR), method=method))
+
+
+def test_a_streamed_body_is_signed():
+    """The body is read completely before it is signed."""
+    request = sent(SigV4Auth(credentials=PAIR), content=iter([b"one ", b"two"]))
+    assert request.headers["x-amz-content-sha256"] == hashlib.sha256(b"one two").hexdigest()
+    accepted(request)
+
+
+def test_an_api_key_is_replaced():
+    """The signature replaces the Authorization header of an SDK."""
+    request = sent(SigV4Auth(credentials=PAIR), headers={"authorization": "Bearer sk-123"})
+    assert request.headers["authorization"].startswith("AWS4-HMAC-SHA256 ")
+    accepted(request)
+
+
+def test_headers_that_proxies_change_are_not_signed():
+    """The signature is valid after a proxy changes the user agent."""
+    request = sent(SigV4Auth(credentials=PAIR), headers={"user-agent": "a"}, json={})
+    request.headers["user-agent"] = "b"
+    request.headers["accept-encoding"] = "identity"
+    accepted(request)
+
+
+def test_a_session_token_is_sent_and_signed():
+    """For temporary credentials."""
+    request = sent(SigV4Auth(credentials=Credentials("AKID", "secret", "token")))
+    assert accepted(request).session_token == "token"
+    assert "x-amz-security-token" in request.headers["authorization"]
+
+
+def test_the_signature_covers_the_relevant_headers():
+    """They are the host, the content type and each `x-amz-` header."""
+    request = sent(
+        SigV4Auth(credentials=Credentials("AKID", "secret", "token")),
+        headers={"x-amz-meta-team": "search", "x-other": "1"},
+        json={},
+    )
+    signed = re.search(r"SignedHeaders=([^,]+),", request.headers["authorization"])[1].split(";")
+    assert signed == [
+        "content-type",
+        "host",
+        "x-amz-content-sha256",
+        "x-amz-date",
+        "x-amz-meta-team",
+        "x-amz-security-token",
+    ]
+    accepted(request)
+
+
+@pytest.mark.parametrize("name", ["content-type", "x-amz-meta-team"])
+def test_a_change_of_a_signed_header_is_detected(name):
+    """The endpoint computes another signature."""
+    headers = {"content-type": "application/json", "x-amz-meta-team": "search"}
+    request = sent(SigV4Auth(credentials=PAIR), headers=headers, content=b"{}")
+    request.headers[name] = "changed"
+    with pytest.raises(SignatureError):
+        accepted(request)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://example.com/", "https://lambda-url.eu-central-1.on.aws.example.com/"]
+)
+def test_requests_to_other_hosts_are_not_signed(url):
+    """A request of the same HTTP client to another host is unchanged."""
+    request = sent(SigV4Auth(credentials=PAIR), url=url, headers={"authorization": "Bearer x"})
+    assert request.headers["authorization"] == "Bearer x"
+    assert "x-amz-date" not in request.headers
+
+
+def test_custom_domains_are_signed_for():
+    """With `hosts` and `region`."""
+    auth = SigV4Auth(credentials=PAIR, hosts=["embed.example.com"], region="eu-west-1")
+    accepted(sent(auth, url="https://embed.example.com/"), region="eu-west-1")
+
+
+def test_a_domain_without_a_region_is_an_error():
+    """The message names the argument and the variable."""
+    auth = SigV4Auth(credentials=PAIR, hosts=["embed.example.com"])
+    with pytest.raises(ConfigurationError, match="Give region=, or set AWS_REGION"):
+        sent(auth, url="https://embed.example.com/")
+
+
+def test_the_region_comes_from_the_url(monkeypatch):
+    """The configured region applies only to other hosts."""
+    monkeypatch.setenv("AWS_REGION", "ap-south-1")
+    assert region_of("abc.lambda-url.eu-west-3.on.aws") == "eu-west-3"
+    assert region_of("embed.example.com") == "ap-south-1"
+    monkeypatch.delenv("AWS_REGION")
+    assert region_of("127.0.0.1") == "us-east-1"
+
+
+def test_credentials_come_from_a_profile(tmp_path):
+    """Botocore reads the profile from the configuration files."""
+    (tmp_path / "credentials").write_text(
+        "[team]\naws_access_key_id = AKID\naws_secret_access_key = secret\n"
+    )
+    accepted(sent(SigV4Auth(profile="team")))
+
+
+def test_credentials_come_from_the_environment(monkeypatch):
+    """The variables are those of every AWS program."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    accepted(sent(SigV4Auth()))
+
+
+def test_credentials_come_from_a_given_session():
+    """The botocore session provides the credentials."""
+    session = botocore.session.Session()
+    session.set_credentials("AKID", "secret")
+    accepted(sent(SigV4Auth(session=session)))
+
+
+def test_this_machine_needs_no_credentials():
+    """For a local URL the key pair is local / local, and profiles are not used."""
+    request = sent(SigV4Auth(), url="http://127.0.0.1:9000/")
+    accepted(request, region="us-east-1", pair=Credentials("local", "local"))
+
+
+def test_missing_credentials_are_an_error():
+    """The message names the variables to set."""
+    with pytest.raises(CredentialsError, match="No AWS credentials were found: set AWS_ACCESS"):
+        sent(SigV4Auth())
+
+
+def test_an_unknown_profile_is_an_error():
+    """An error of this package with botocore's message."""
+    with pytest.raises(CredentialsError, match="config profile"):
+        sent(SigV4Auth(profile="nobody"))
+
+
+def test_two_sources_of_credentials_are_an_error():
+    """Only one of the arguments is allowed."""
+    with pytest.raises(ConfigurationError, match="one of profile, session and credentials"):
+        SigV4Auth(profile="a", credentials=PAIR)
+
+
+def expiring(keys):
+    """Return credentials that expire soon. Each refresh returns the next of some keys."""
+
+    def renew():
+        return {
+            "access_key": next(keys),
+            "secret_key": "secret",
+            "token": "t",
+            "expiry_time": (datetime.now(UTC) + timedelta(seconds=5)).isoformat(),
+        }
+
+    return RefreshableCredentials.create_from_metadata(
+        metadata=renew(), refresh_using=renew, method="test"
+    )
+
+
+def test_credentials_are_refreshed():
+    """Each request uses current credentials."""
+    auth = SigV4Auth(credentials=expiring(iter(["FIRST", "SECOND", "THIRD"])))
+    keys = [sent(auth).headers["authorization"].split("=")[1].split("/")[0] for _ in range(2)]
+    assert keys == ["SECOND", "THIRD"]
+
+
+def test_credentials_are_refreshed_asynchronously():
+    """In asynchronous clients too."""
+    auth = SigV4Auth(credentials=expiring(iter(["FIRST", "SECOND"])))
+
+    async def send():
+        transport = httpx.MockTransport(lambda request: httpx.Response(200, request=request))
+        async with httpx.AsyncClient(auth=auth, transport=transport) as client:
+            return (await client.post(URL + "/", json={})).request
+
+    request = asyncio.run(send())
+    accepted(request, pair=Credentials("SECOND", "secret"))
+
+
+def test_httpx2_is_optional():
+    """The signer works with httpx alone."""
+    program = (
+        "import sys; sys.modules['httpx2'] = None\n"
+        "import httpx\n"
+        "from embedding_client import SigV4Auth\n"
+        "assert isinstance(SigV4Auth(), httpx.Auth)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+KEY_URL = "https://abc123.execute-api.eu-central-1.amazonaws.com/live/"
+
+
+def made(answer, url=KEY_URL, **options):
+    """Return a client with a key whose requests a function answers."""
+    http = httpx.Client(transport=httpx.MockTransport(answer))
+    return EmbeddingClient(url, http_client=http, **{"auth": ApiKeyAuth("secret"), **options})
+
+
+def keyed(challenge, seen):
+    """Return a function that wants a key, in the header that its challenge names."""
+
+    def answer(request):
+        seen.append(httpx.Headers(request.headers))
+        header = {"authorization": "Bearer secret"} if challenge else {"x-api-key": "secret"}
+        if header.items() <= dict(request.headers).items():
+            return embedded(request)
+        return httpx.Response(401, headers={"www-authenticate": challenge} if challenge else {})
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("challenge", "headers"),
+    [
+        (None, ["x-api-key", "x-api-key"]),
+        ("Bearer", ["x-api-key", "authorization", "authorization"]),
+        ('Bearer error="invalid_token"', ["x-api-key", "authorization", "authorization"]),
+        ('Basic realm="a", bearer', ["x-api-key", "authorization", "authorization"]),
+    ],
+)
+def test_the_key_is_sent_as_the_server_says(challenge, headers):
+    """API Gateway wants a header of its own, the server a bearer token. Nothing is signed."""
+    seen: list[httpx.Headers] = []
+    with made(keyed(challenge, seen)) as client:
+        client.embed(["a"])
+        client.embed(["a"])
+    found = [{"x-api-key", "authorization"} & set(sent) for sent in seen]
+    assert found == [{name} for name in headers]
+    assert all("x-amz-date" not in sent for sent in seen)
+
+
+@pytest.mark.parametrize("challenge", ["Basic", "BearerToken", 'Digest realm="bearer"'])
+def test_another_challenge_does_not_get_the_key(challenge):
+    """The 401 is the answer."""
+    seen: list[httpx.Headers] = []
+    with made(keyed(challenge, seen)) as client, pytest.raises(ForbiddenError):
+        client.embed(["a"])
+    assert len(seen) == 1
+
+
+def test_a_streamed_body_is_sent_again_as_a_whole():
+    """The library reads it first; a sync and an async client alike."""
+
+    def answer(request):
+        if "x-api-key" in request.headers:
+            return httpx.Response(401, headers={"www-authenticate": "Bearer"})
+        return httpx.Response(200, content=request.content)
+
+    async def parts():
+        yield b"one "
+        yield b"two"
+
+    async def send():
+        transport = httpx.MockTransport(answer)
+        async with httpx.AsyncClient(transport=transport, auth=ApiKeyAuth("secret")) as client:
+            return (await client.post(KEY_URL, content=parts())).text
+
+    with httpx.Client(transport=httpx.MockTransport(answer), auth=ApiKeyAuth("secret")) as client:
+        assert client.post(KEY_URL, content=iter([b"one ", b"two"])).text == "one two"
+    assert asyncio.run(send()) == "one two"
+
+
+@pytest.mark.parametrize("client", [EmbeddingClient, AsyncEmbeddingClient])
+def test_a_client_takes_a_key_or_another_auth(client):
+    """Both would replace each other."""
+    with pytest.raises(ConfigurationError, match="only one of auth and api_key"):
+        client(KEY_URL, api_key="secret", auth=ApiKeyAuth("secret"))
+    with pytest.raises(CredentialsError, match="without spaces"):
+        client(KEY_URL, api_key="a secret")
+    with pytest.raises(ConfigurationError, match="Invoke takes no API key"):
+        client(function="embedder:live", region="eu-central-1", api_key="secret")
+
+
+def test_async_clients_and_httpx2_send_it_too():
+    """An SDK uses one library or the other."""
+
+    async def embed():
+        http = httpx.AsyncClient(
+            transport=httpx.MockTransport(
+                lambda request: embedded(request) if "x-api-key" in request.headers else None
+            )
+        )
+        async with AsyncEmbeddingClient(
+            KEY_URL, auth=ApiKeyAuth("secret"), http_client=http
+        ) as made:
+            return await made.embed(["a"])
+
+    assert len(asyncio.run(embed())) == 1
+    transport = httpx2.MockTransport(lambda r: httpx2.Response(200, text=r.headers["x-api-key"]))
+    with httpx2.Client(auth=ApiKeyAuth("secret"), transport=transport) as client:
+        assert client.get(KEY_URL).text == "secret"
+
+
+@pytest.mark.parametrize("key", ["", "a b", "a\n", "ä"])
+def test_what_cannot_be_a_header_is_refused_without_a_quote(key):
+    """The message does not contain the key. A copied key easily ends with a line break."""
+    with pytest.raises(CredentialsError, match="printable ASCII characters") as caught:
+        ApiKeyAuth(key)
+    assert not key or key not in str(caught.value).replace("printable ASCII", "")
+
+
+def refusal(status, code, message, headers=None):
+    """Return an answer of API Gateway itself, which has OpenAI's form on every path."""
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
+    return httpx.Response(status, json={"error": error}, headers=headers)
+
+
+def test_a_refused_key_is_a_forbidden_error():
+    """It has the message and the code of API Gateway's answer."""
+    with (
+        made(lambda _: refusal(401, "invalid_api_key", "No valid API key.")) as client,
+        pytest.raises(ForbiddenError, match=r"No valid API key\.") as caught,
+    ):
+        client.embed(["a"])
+    assert (caught.value.status, caught.value.code) == (401, "invalid_api_key")
+
+
+def test_a_used_up_quota_is_not_retried():
+    """The quota is used up until the next period, and the answer has `x-should-retry: false`."""
+    requests = []
+
+    def answer(request):
+        requests.append(request)
+        return refusal(429, "insufficient_quota", "Used up.", {"x-should-retry": "false"})
+
+    with made(answer) as client, pytest.raises(ThrottledError, match="Used up"):
+        client.embed(["a"])
+    assert len(requests) == 1
+
+
+def test_a_body_over_the_apis_limit_is_sent_in_halves():
+    """API Gateway refuses bodies of 4.5 MB, which are below Lambda's limit."""
+
+    def answer(request):
+        large = len(request.content) > 100
+        return refusal(413, "body_too_large", "Too large.") if large else embedded(request)
+
+    with made(answer) as client:
+        assert len(client.embed([f"text {number}" for number in range(50)])) == 50

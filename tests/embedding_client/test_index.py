@@ -1,0 +1,243 @@
+"""Searching an index of S3 Vectors: through an endpoint that has it, and directly."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from embedding_client import (
+    AsyncEmbeddingClient,
+    ConfigurationError,
+    EmbeddingClient,
+    Match,
+    RequestError,
+    VectorSpaceError,
+)
+from embedding_client._cli import run as run_command
+from embedding_client._index import SPACE_TAG, IndexSearch, SearchError
+from tests.fixtures.s3_vectors.indexes import Index
+from tests.fixtures.s3_vectors.server import (
+    CREDENTIALS,
+    Failure,
+    LocalS3Vectors,
+    local_s3_vectors,
+)
+from tools.local_endpoint.endpoint import endpoint
+
+FACTS = ["Water boils at 100 degrees.", "A violin\nhas four strings.", "Rain is wet."]
+QUESTION = "Which instrument is played with a bow?"
+
+
+@pytest.fixture(scope="module")
+def s3_vectors() -> Iterator[LocalS3Vectors]:
+    with local_s3_vectors() as state, pytest.MonkeyPatch.context() as environment:
+        for name, value in CREDENTIALS.items():
+            environment.setenv(name, value)
+        environment.setenv("AWS_ENDPOINT_URL_S3VECTORS", state.url)
+        environment.setenv("AWS_MAX_ATTEMPTS", "1")
+        yield state
+
+
+@pytest.fixture(scope="module")
+def index(running, s3_vectors) -> Index:
+    """Return an index of three facts, embedded by the endpoint."""
+    with EmbeddingClient(running.url) as client:
+        vectors = client.embed(FACTS, input_type="document")
+        made = s3_vectors.create(
+            "facts",
+            vectors.shape[1],
+            non_filterable=("text",),
+            tags={SPACE_TAG: client.vector_space},
+        )
+    made.put(
+        [
+            {
+                "key": f"fact-{number}",
+                "data": {"float32": vector.tolist()},
+                "metadata": {"text": text, "number": number},
+            }
+            for number, (text, vector) in enumerate(zip(FACTS, vectors, strict=True))
+        ]
+    )
+    return made
+
+
+@pytest.fixture(scope="module")
+def searched(minilm_artifact, s3_vectors, index) -> Iterator[str]:
+    """Return the URL of an endpoint that searches the index, in AWS's runtime."""
+    url, _ = endpoint(minilm_artifact.folder, vector_index=index.arn)
+    with url:
+        yield url.url
+
+
+@pytest.fixture
+def embed(capsys, running, monkeypatch):
+    """Return a function that runs the command."""
+    monkeypatch.setenv("EMBEDDING_URL", running.url)
+
+    def call(*arguments):
+        code = run_command([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_an_endpoint_searches_its_index(searched):
+    """A match has text, id, score and metadata, and no position."""
+    with EmbeddingClient(searched) as client:
+        best, *others = client.search(QUESTION)
+        assert best == Match(
+            text=FACTS[1], index=None, score=best.score, id="fact-1", metadata={"number": 1}
+        )
+        assert 0 < best.score < 1
+        assert len(others) == 2
+        assert client.similar(QUESTION, num_results=1) == [best]
+
+
+def test_a_filter_reaches_the_index(searched):
+    """Only matches with the metadata are returned, by either client."""
+    where = {"$or": [{"number": 0}, {"number": {"$gt": 1}}]}
+
+    async def search() -> list[Match]:
+        async with AsyncEmbeddingClient(searched) as client:
+            return await client.search(QUESTION, top=5, filter=where)
+
+    with EmbeddingClient(searched) as client:
+        matches = client.search(QUESTION, top=5, filter=where)
+    assert {match.id for match in matches} == {"fact-0", "fact-2"}
+    assert asyncio.run(search()) == matches
+
+
+def test_a_wrong_filter_is_the_endpoints_error(searched):
+    """The error names the field and the operators."""
+    with EmbeddingClient(searched) as client, pytest.raises(RequestError, match="nin") as caught:
+        client.search(QUESTION, filter={"number": {"$near": 1}})
+    assert (caught.value.status, caught.value.field) == (400, "filter")
+
+
+def test_an_index_is_searched_directly(embed, index, searched):
+    """With an ARN, the endpoint only embeds, and the result is that of its own search."""
+    code, out, err = embed("search", index.arn, QUESTION, "--top", "2")
+    assert (code, err) == (0, "")
+    assert [line[6:] for line in out.splitlines()] == [
+        "  A violin has four strings.",
+        "  " + out.splitlines()[1][8:],
+    ]
+    direct = embed("search", index.arn, QUESTION, "--json")[1]
+    through = embed("search", QUESTION, "--url", searched, "--json")[1]
+    pairs = zip(direct.splitlines(), through.splitlines(), strict=True)
+    for one, other in ((json.loads(a), json.loads(b)) for a, b in pairs):
+        assert one.pop("score") == pytest.approx(other.pop("score"), abs=1e-6)
+        assert one == other
+
+
+def test_a_filter_is_json(embed, index):
+    """A filter is passed on directly, and something else than an object is an error."""
+    code, out, _ = embed("search", index.arn, QUESTION, "--filter", '{"number": 2}', "--json")
+    assert (code, [json.loads(line)["id"] for line in out.splitlines()]) == (0, ["fact-2"])
+    for text, message in (("{", "--filter must be JSON: "), ("3", "must be a JSON object")):
+        code, _, err = embed("search", QUESTION, "--filter", text)
+        assert (code, message in err) == (2, True)
+
+
+def test_more_matches_than_a_page_are_collected(running, s3_vectors):
+    """The pages of a query are followed up to the number of matches."""
+    with EmbeddingClient(running.url) as client:
+        client.embed(["a"])
+        space = client.vector_space
+        made = s3_vectors.create("many", running.dimensions, tags={SPACE_TAG: space})
+        random = np.random.default_rng(1)
+        rows = random.standard_normal((1100, running.dimensions)).tolist()
+        for start in (0, 500, 1000):
+            made.put(
+                [
+                    {"key": str(number), "data": {"float32": rows[number]}}
+                    for number in range(start, min(start + 500, 1100))
+                ]
+            )
+        matches = IndexSearch(made.arn).search(client, "a", top=1050)
+    assert len({match.id for match in matches}) == 1050
+    scores = [match.score for match in matches]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_an_index_without_texts_prints_its_ids(embed, running, s3_vectors, index):
+    """An index may be loaded without texts."""
+    made = s3_vectors.create("bare", running.dimensions, tags=index.tags)
+    made.put([{"key": "k", "data": {"float32": [1.0] * running.dimensions}}])
+    assert embed("search", made.arn, QUESTION)[1].endswith("  k\n")
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        ("other@1/fp32/x/384", "Vectors of two spaces cannot be compared"),
+        ("other@1/fp32/x/7", "the endpoint's model has no vectors of 7 dimensions"),
+    ],
+)
+def test_a_foreign_index_is_refused(running, s3_vectors, space, message):
+    """The vectors of an index are compared only with the same model's."""
+    made = s3_vectors.create("foreign", running.dimensions, tags={SPACE_TAG: space})
+    search = IndexSearch(made.arn)
+    with (
+        EmbeddingClient(running.url, vector_space=search.vector_space) as client,
+        pytest.raises(VectorSpaceError, match=message),
+    ):
+        search.search(client, QUESTION, top=1)
+
+
+def test_an_index_without_a_vector_space_is_refused(embed, s3_vectors, running):
+    """The error says how to load it."""
+    made = s3_vectors.create("empty", running.dimensions)
+    code, _, err = embed("search", made.arn, QUESTION)
+    assert code == 1
+    assert "has no tag embedding-kit:vector-space" in err
+    assert "docs/search.md says how" in err
+
+
+@pytest.mark.parametrize("top", [0, 10_001])
+def test_the_number_of_matches_is_bounded(running, index, top):
+    """AWS allows up to 10,000."""
+    with (
+        EmbeddingClient(running.url) as client,
+        pytest.raises(ConfigurationError, match=f"from 1 to 10000; found {top}"),
+    ):
+        IndexSearch(index.arn).search(client, QUESTION, top=top)
+
+
+def test_aws_errors_are_the_clients_own(embed, index, s3_vectors):
+    """The command prints AWS's message, and works again once the fault is gone."""
+    s3_vectors.failures = [Failure(403, "AccessDeniedException")]
+    code, _, err = embed("search", index.arn, QUESTION)
+    assert (code, err) == (1, "error: AWS refused: secret internals\n")
+    assert embed("search", index.arn, QUESTION)[0] == 0
+
+
+def test_without_credentials_the_index_is_not_searched(index, monkeypatch, tmp_path):
+    """The error is the client's own, and so is that of a host that does not answer."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3VECTORS", "http://127.0.0.1:9")
+    with pytest.raises(SearchError, match="AWS cannot be reached"):
+        _ = IndexSearch(index.arn).vector_space
+    for name in CREDENTIALS:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(ConfigurationError, match="Unable to locate credentials"):
+        _ = IndexSearch(index.arn).vector_space
+
+
+@pytest.mark.parametrize("arn", ["facts", "arn:aws:s3:::bucket", "arn:aws:s3vectors:x:1:bucket/b"])
+def test_an_index_is_named_by_its_arn(embed, arn):
+    """The error has an example of an ARN."""
+    code, _, err = embed("search", arn, QUESTION)
+    assert code == 2
+    assert "The index must be given by its ARN, such as arn:aws:s3vectors:" in err
+
+
+def test_an_unknown_profile_is_an_error(index):
+    """As for every other command."""
+    with pytest.raises(ConfigurationError, match="nobody"):
+        IndexSearch(index.arn, profile="nobody")
