@@ -11,7 +11,7 @@ import pytest
 
 from tools.rehearsal.deploy.docker_client import push_empty
 from tools.rehearsal.deploy.emulator import Emulator, emulator
-from tools.rehearsal.deploy.function import FunctionServer, Invocation, function_server
+from tools.rehearsal.deploy.function_server import FunctionServer, Invocation, function_server
 
 
 def echo(invocation: Invocation) -> bytes:
@@ -24,7 +24,7 @@ def echo(invocation: Invocation) -> bytes:
 def function() -> Iterator[FunctionServer]:
     """Start the server that receives the events of every function."""
     with function_server() as server:
-        server.serve(echo)
+        server.serve = echo
         yield server
 
 

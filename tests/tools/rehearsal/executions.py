@@ -9,7 +9,7 @@ from typing import Any
 from jobs.errors import BatchError
 from tools.local_endpoint.runtime import FunctionError
 from tools.rehearsal.deploy.emulator import Emulator
-from tools.rehearsal.deploy.function import Invocation
+from tools.rehearsal.deploy.function_server import Invocation
 
 KILLED = '{"errorMessage": "signal: killed", "errorType": "ExitError"}'
 

@@ -13,12 +13,12 @@ import pytest
 import tomlkit
 
 from tools.local_endpoint.models import artifact_of
-from tools.rehearsal.deploy.cdk import Cdk
-from tools.rehearsal.deploy.checkout import Checkout, copy_checkout
+from tools.rehearsal.deploy.cdk import Cdk, Checkout, copy_checkout
 from tools.rehearsal.deploy.deployed_functions import DeployedFunctions
 from tools.rehearsal.deploy.docker_client import push_empty, write_client
 from tools.rehearsal.deploy.emulator import Emulator, emulator
-from tools.rehearsal.deploy.function import function_server
+from tools.rehearsal.deploy.function_server import function_server
+from tools.rehearsal.report import Report
 
 # Starts the CDK's command many times.
 pytestmark = pytest.mark.slow
@@ -121,11 +121,10 @@ def run(root: Path, tmp_path_factory):
     ):
         artifacts = {"int8": artifact_of(MODEL)}
         functions = DeployedFunctions(aws, artifacts, checkout.root / "cdk.out")
-        function.serve(functions.answer)
-        client = write_client(
-            folder, registry=aws.registry, local=f"localhost:{aws.port}", docker=None, variables={}
-        )
-        assert Cdk(checkout=checkout, aws=aws, docker=client).bootstrap().status == 0
+        function.serve = functions.answer
+        client = write_client(folder, aws)
+        cdk = Cdk(report=Report(), checkout=checkout, aws=aws, docker=client)
+        cdk.succeeded(cdk.bootstrap())
         yield _Shell(checkout, aws, client, functions)
         functions.close()
 

@@ -14,22 +14,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
-import huggingface_hub
 import numpy as np
 import openai
 import pytest
 from aws_cdk import App, Stack
-from langchain_openai import OpenAIEmbeddings
-from pydantic import SecretStr
 
 from embedder.core.artifact import Artifact
 from embedding_client import ApiKeyAuth, EmbeddingClient, ForbiddenError
 from embedding_kit import ApiGatewayFront, EmbeddingEndpoint, EmbeddingRestApi
 from tests.tools.rehearsal.conftest import echo
 from tools.local_endpoint.runtime import Function, Runtime, start
-from tools.rehearsal.deploy.callers import make_role
 from tools.rehearsal.deploy.emulator import Emulator
-from tools.rehearsal.deploy.function import FunctionServer, Invocation
+from tools.rehearsal.deploy.function_server import FunctionServer, Invocation
 
 # Starts the emulated AWS and a real model, and deploys stacks.
 pytestmark = pytest.mark.slow
@@ -85,9 +81,9 @@ def events(runtime: Runtime, function: FunctionServer) -> Iterator[list[dict[str
             return _decision(event)
         return runtime.invoke(invocation.event)
 
-    function.serve(answer)
+    function.serve = answer
     yield found
-    function.serve(echo)
+    function.serve = echo
 
 
 def _decision(event: dict[str, Any]) -> bytes:
@@ -105,7 +101,7 @@ def _decision(event: dict[str, Any]) -> bytes:
 @pytest.fixture(scope="module")
 def functions(aws: Emulator, image: Callable[[str], dict[str, str]]) -> dict[str, str]:
     """Create the functions, which the stack does not: ARNs of the alias and of the authorizer."""
-    client, role = aws.client("lambda"), make_role(aws, "front")
+    client, role = aws.client("lambda"), aws.make_role("front")
     for name in (EMBEDDER, AUTHORIZER):
         code = image("front:1")
         client.create_function(FunctionName=name, PackageType="Image", Code=code, Role=role)
@@ -199,24 +195,6 @@ def test_openais_client_sends_its_key_as_a_header(front: Front, vectors: Any) ->
     assert np.array_equal(found, vectors)
 
 
-def test_hugging_faces_client_sends_its_key_as_a_header(front: Front, vectors: Any) -> None:
-    """TEI's API, by the client's own `headers`."""
-    client = huggingface_hub.InferenceClient(model=f"{front.url}/embed", headers=front.headers())
-    assert np.allclose(client.feature_extraction(TEXTS[0])[0], vectors[0], atol=1e-6)
-
-
-def test_langchains_client_sends_its_key_as_a_header(front: Front, vectors: Any) -> None:
-    """Its class for OpenAI, by `default_headers`."""
-    model = OpenAIEmbeddings(
-        base_url=f"{front.url}/v1",
-        api_key=SecretStr("-"),
-        model=MODEL,
-        check_embedding_ctx_length=False,
-        default_headers=front.headers(),
-    )
-    assert np.allclose(model.embed_documents(TEXTS), vectors, atol=1e-6)
-
-
 def test_our_own_client_and_command_send_their_key(front: Front, vectors: Any) -> None:
     """`ApiKeyAuth` in programs, and a variable with the key on the command line."""
     with EmbeddingClient(front.url, auth=ApiKeyAuth(front.keys["search-1"])) as client:
@@ -246,17 +224,6 @@ def test_the_clients_on_the_page_run(front: Front) -> None:
     command = [sys.executable, "-W", "error", "-c", program]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-
-
-def test_the_alias_gets_the_event_of_a_rest_api(front: Front, events: list[dict[str, Any]]) -> None:
-    """Payload format 1.0, of the version behind the alias, with every body as bytes."""
-    answer = httpx.post(f"{front.url}/embed?a=b", json={"inputs": "a"}, headers=front.headers())
-    assert answer.status_code == 200
-    event = events[-1]
-    assert (event["function"], event["functionVersion"]) == (EMBEDDER, "1")
-    assert event["resource"] == "/{proxy+}"
-    assert event["requestContext"]["stage"] == "live"
-    assert event["isBase64Encoded"] is True
 
 
 def test_errors_of_the_embedder_arrive_as_they_are(front: Front) -> None:
@@ -337,19 +304,6 @@ def test_a_caller_over_its_quota_is_refused_once(
     assert len(events) == before + 2
 
 
-def test_domain_firewall_and_role_are_connected(aws: Emulator, front: Front) -> None:
-    """As far as the emulated AWS has them: the mapping, the web ACL, the account's role."""
-    gateway = aws.client("apigateway")
-    (mapping,) = gateway.get_base_path_mappings(domainName="embeddings.example.com")["items"]
-    api = front.url.rsplit("/", 2)[1]
-    assert (mapping["restApiId"], mapping["stage"]) == (api, "live")
-    assert gateway.get_account()["cloudwatchRoleArn"]
-    acl = aws.client("wafv2").get_web_acl_for_resource(
-        ResourceArn=f"arn:aws:apigateway:{aws.region}::/restapis/{api}/stages/live"
-    )["WebACL"]
-    assert len(acl["Rules"]) == 4
-
-
 def test_a_key_is_replaced_without_an_interruption(
     aws: Emulator,
     functions: dict[str, str],
@@ -411,16 +365,3 @@ def test_an_authorizer_refuses_for_certain(
     status, asked = answered({"x-team": "search"})
     assert status == 401
     assert EMBEDDER not in asked
-
-
-def test_a_private_api_is_created_with_its_policy(
-    aws: Emulator,
-    functions: dict[str, str],
-    events: list[dict[str, Any]],
-    stack: Callable[..., None],
-) -> None:
-    """The emulated AWS has no VPC endpoint to call through; the policy is evaluated elsewhere."""
-    ours = "vpce-0123456789abcdef0"
-    stack("front-private", template(functions, vpc_endpoints=[ours])["Resources"])
-    api = deployed(aws, "front-private").url.rsplit("/", 2)[1]
-    assert ours in aws.client("apigateway").get_rest_api(restApiId=api)["policy"]

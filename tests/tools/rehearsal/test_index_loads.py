@@ -24,7 +24,7 @@ from tests.tools.rehearsal.conftest import echo
 from tests.tools.rehearsal.executions import KILLED, execute, run_step
 from tools.local_endpoint.runtime import FunctionError
 from tools.rehearsal.deploy.emulator import Emulator
-from tools.rehearsal.deploy.function import FunctionServer, Invocation
+from tools.rehearsal.deploy.function_server import FunctionServer, Invocation
 
 # The fixtures of the loader's own tests: a finished job, and S3 Vectors.
 embed, engine, s3_vectors = loading.embed, loading.engine, loading.s3_vectors
@@ -121,9 +121,9 @@ def loads(
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("AWS_ENDPOINT_URL", aws.url)
     s3_vectors.any_credentials = True  # those of the function's role
-    function.serve(answer)
+    function.serve = answer
     yield made
-    function.serve(echo)
+    function.serve = echo
 
 
 @pytest.mark.slow

@@ -21,9 +21,8 @@ from embedding_client import (
 from tests.tools.rehearsal.conftest import echo
 from tools.local_endpoint.endpoint import endpoint
 from tools.local_endpoint.runtime import Runtime
-from tools.rehearsal.deploy.callers import make_role
 from tools.rehearsal.deploy.emulator import Emulator
-from tools.rehearsal.deploy.function import FunctionServer, Invocation
+from tools.rehearsal.deploy.function_server import FunctionServer, Invocation
 
 # Starts the emulated AWS and a real model.
 pytestmark = pytest.mark.slow
@@ -52,15 +51,15 @@ def served(minilm_artifact: Artifact, function: FunctionServer) -> Iterator[tupl
     url, runtime = endpoint(Path(minilm_artifact.folder))
     with url:
         made = Served(runtime)
-        function.serve(made.answer)
+        function.serve = made.answer
         yield made, url.url
-    function.serve(echo)
+    function.serve = echo
 
 
 @pytest.fixture(scope="module")
 def alias(aws: Emulator, served: object, image: Callable[[str], dict[str, str]]) -> str:
     """Create the function with its alias, and let one role invoke it as `[callers]` does."""
-    client, role = aws.client("lambda"), make_role(aws, "invoked-function")
+    client, role = aws.client("lambda"), aws.make_role("invoked-function")
     client.create_function(
         FunctionName=NAME,
         PackageType="Image",
@@ -74,9 +73,9 @@ def alias(aws: Emulator, served: object, image: Callable[[str], dict[str, str]])
         Qualifier="live",
         StatementId="caller",
         Action="lambda:InvokeFunction",
-        Principal=make_role(aws, "invoker"),
+        Principal=aws.make_role("invoker"),
     )
-    make_role(aws, "other")
+    aws.make_role("other")
     return str(made["AliasArn"])
 
 
@@ -86,7 +85,7 @@ def connect(aws: Emulator, alias: str) -> Any:
 
     def client(role: str = "invoker", function: str = alias, **options: Any) -> EmbeddingClient:
         who = aws.assume(f"arn:aws:iam::{aws.account}:role/{role}")
-        auth = SigV4Auth(credentials=Credentials(who.key, who.secret, who.token), region=aws.region)
+        auth = SigV4Auth(credentials=Credentials(*who[:3]), region=aws.region)
         retries = RetryPolicy(base=0, attempts=2)
         return EmbeddingClient(
             function=function,
@@ -115,8 +114,7 @@ def test_the_vectors_are_those_of_the_url(connect: Any, served: tuple[Served, st
 def test_the_name_of_the_function_is_enough_in_its_account(aws: Emulator, alias: str) -> None:
     """Without the rest of the ARN."""
     # As the account's root: the emulated AWS finds the alias's policy by its ARN only.
-    root = Credentials(aws.root.key, aws.root.secret)
-    auth = SigV4Auth(credentials=root, region=aws.region)
+    auth = SigV4Auth(credentials=Credentials(*aws.root[:3]), region=aws.region)
     name = alias.rpartition("function:")[2]
     with EmbeddingClient(
         function=name, endpoint_url=aws.url, region=aws.region, auth=auth

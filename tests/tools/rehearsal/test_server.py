@@ -19,7 +19,7 @@ from embedder.server.settings import ServerSettings as Flags
 from embedding_kit import EmbeddingService, Model, ServerSettings
 from tests.embedder.server.running import Running, running
 from tools.rehearsal.deploy.emulator import Emulator
-from tools.rehearsal.deploy.server_scenario import make_network
+from tools.rehearsal.deploy.parts import make_network
 
 LINE = f"search:{hashlib.sha256(b's1').hexdigest()}"
 
@@ -97,38 +97,3 @@ def test_the_load_balancer_forwards_to_a_server_with_its_keys(
     assert answered.status_code == 200
     assert answered.json() == task.post("/v1/embeddings", body, headers=key).json()
     assert httpx.post(url, json=body, timeout=60).status_code == 401
-
-
-def test_the_service_and_its_scaling_are_created(server: Server) -> None:
-    """What the emulated AWS refuses to create is recorded with its resolved references."""
-    aws = server.aws
-    cluster, service = server.only("AWS::ECS::Cluster"), server.only("AWS::ECS::Service")
-    (found,) = aws.client("ecs").describe_services(cluster=cluster, services=[service])["services"]
-    assert found["status"] == "ACTIVE"
-    assert found["deploymentConfiguration"]["deploymentCircuitBreaker"]["rollback"] is True
-    (target,) = aws.recorded("AWS::ApplicationAutoScaling::ScalableTarget")
-    wanted = target["properties"]
-    assert wanted["ResourceId"] == f"service/{cluster}/{found['serviceName']}"
-    assert (wanted["MinCapacity"], wanted["MaxCapacity"]) == (2, 4)
-    labels = [
-        policy["properties"]["TargetTrackingScalingPolicyConfiguration"][
-            "PredefinedMetricSpecification"
-        ].get("ResourceLabel")
-        for policy in aws.recorded("AWS::ApplicationAutoScaling::ScalingPolicy")
-    ]
-    (label,) = filter(None, labels)
-    # On AWS the second part begins with `targetgroup/`, as `TargetGroupFullName` does there.
-    balancer = server.only("AWS::ElasticLoadBalancingV2::LoadBalancer").rpartition("app/")[2]
-    group = server.only("AWS::ElasticLoadBalancingV2::TargetGroup").rpartition("targetgroup/")[2]
-    assert label.replace("targetgroup/", "") == f"app/{balancer}/{group}"
-
-
-def test_only_the_load_balancer_reaches_the_tasks(server: Server) -> None:
-    """Each rule names the other's security group."""
-    (to_tasks,) = server.aws.recorded("AWS::EC2::SecurityGroupEgress")
-    (from_balancer,) = server.aws.recorded("AWS::EC2::SecurityGroupIngress")
-    out, into = to_tasks["properties"], from_balancer["properties"]
-    assert into["SourceSecurityGroupId"] == out["GroupId"]
-    assert into["GroupId"] == out["DestinationSecurityGroupId"]
-    assert {out["GroupId"], into["GroupId"]} == set(server.ids["AWS::EC2::SecurityGroup"])
-    assert (out["ToPort"], into["ToPort"]) == (8080, 8080)

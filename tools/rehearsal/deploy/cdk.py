@@ -1,51 +1,113 @@
-"""Run the pinned CDK CLI and the project's scripts against the emulated AWS."""
+"""Run the pinned CDK CLI and the project's scripts in a copy of the repository."""
 
 import os
 import re
+import shutil
 import subprocess
-import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.rehearsal.deploy.checkout import Checkout
+import tomlkit
+
+from stacks.names import endpoint_stack_name, observability_stack_name
 from tools.rehearsal.deploy.emulator import Emulator
-from tools.rehearsal.image.report import Report
+from tools.rehearsal.report import Report
 
-__all__ = ["Cdk", "Finished", "check_success"]
+__all__ = ["HANDLER", "Cdk", "Checkout", "Finished", "copy_checkout"]
 
+#: The endpoint's code that the rehearsal changes.
+HANDLER = Path("lambda_image", "embedder", "aws_lambda", "handler.py")
+_LINKED = (".venv", "scripts/node_modules")
+_SOURCE_ROOTS = ("constructs", "lambda_image", "client", ".")
 _QUIET = ("--no-notices", "--no-color")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
+class Checkout:
+    """A copy of the repository, of which an environment is deployed.
+
+    Attributes:
+        root: Its folder.
+        environment: The name of the environment.
+    """
+
+    root: Path
+    environment: str
+
+    @property
+    def file(self) -> Path:
+        """The environment's file."""
+        return self.root / "environments" / f"{self.environment}.toml"
+
+    @property
+    def python_path(self) -> str:
+        """The PYTHONPATH with the copy's sources, which come before the installed ones."""
+        return os.pathsep.join(str(self.root / part) for part in _SOURCE_ROOTS)
+
+    @contextmanager
+    def edit(self) -> Iterator[tomlkit.TOMLDocument]:
+        """Yield the environment's file, and write it at the end of the block."""
+        document = tomlkit.parse(self.file.read_text())
+        yield document
+        self.file.write_text(tomlkit.dumps(document))
+
+    def change_code(self) -> None:
+        """Change the embedder's code without changing its behavior."""
+        handler = self.root / HANDLER
+        handler.write_text(handler.read_text() + "\n# Changed by the rehearsal.\n")
+
+
+def copy_checkout(source: Path, folder: Path, environment: str) -> Checkout:
+    """Copy the files that git tracks or would add, and link the installed packages.
+
+    Args:
+        source: The repository.
+        folder: The folder of the copy, which must not exist.
+        environment: The environment to rehearse.
+    """
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=source, check=True, capture_output=True, text=True).stdout
+    for name in filter(None, listed.split("\0")):
+        if (source / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source / name, folder / name)
+    for name in _LINKED:
+        (folder / name).symlink_to(source / name)
+    return Checkout(folder, environment)
+
+
+@dataclass(frozen=True)
 class Finished:
-    """A finished command: its exit status, its output, and its duration in seconds."""
+    """A finished command: its exit status and its output."""
 
     status: int
     output: str
-    seconds: float
 
     def count(self, pattern: str) -> int:
         """Count the matches of a pattern in the output."""
         return len(re.findall(pattern, self.output))
 
-    def tail(self, lines: int = 12) -> str:
-        """Return the last lines of the output as one."""
-        last = self.output.splitlines()[-lines:]
-        return " / ".join(line.strip() for line in last if line.strip())
+    def last(self, words: str = "") -> str:
+        """Return the last line that has some words, and the status after a failure."""
+        lines = [line.strip() for line in self.output.splitlines() if words in line]
+        status = f" (status {self.status})" if self.status else ""
+        return f"{lines[-1][:300] if lines else f'nothing about {words}'}{status}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cdk:
-    """Run commands in a copy of the repository.
+    """Runs commands for an environment; each is a step of the report.
 
     Attributes:
-        checkout: The copy.
+        report: The report.
+        checkout: The copy of the repository with the environment.
         aws: The emulated AWS.
         docker: The program that the CLI calls as `docker`.
     """
 
+    report: Report
     checkout: Checkout
     aws: Emulator
     docker: Path
@@ -57,57 +119,60 @@ class Cdk:
 
     def bootstrap(self) -> Finished:
         """Bootstrap the account and region."""
-        place = f"aws://{self.aws.account}/{self.aws.region}"
-        return self._cdk("bootstrap", place)
+        return self._cdk("bootstrap", f"aws://{self.aws.account}/{self.aws.region}")
 
-    def deploy(self, assembly: Path | None = None, *, options: Sequence[str] = ()) -> Finished:
+    def diff(self, why: str) -> Finished:
+        """Compare every stack with the deployed one; the status is 1 if something differs."""
+        return self._cdk("diff", "--fail", why=why)
+
+    def deploy(self, why: str, *options: str, assembly: Path | None = None) -> Finished:
         """Run `scripts/deploy`, without the doctor: the emulated URL has no address in DNS.
 
         Args:
-            assembly: A synthesized assembly; the app synthesizes one if None.
+            why: What the step is for.
             options: Further options of the script.
-        """
-        command = ["scripts/deploy", self.checkout.environment, "--no-doctor", *options]
-        ours = ["--require-approval", "never", "--progress", "events", *_QUIET, *_app(assembly)]
-        return self._run([*command, *ours])
-
-    def diff(self, assembly: Path | None = None) -> Finished:
-        """Compare every stack with the deployed one; the status is 1 if something differs.
-
-        Args:
             assembly: A synthesized assembly; the app synthesizes one if None.
         """
-        return self._cdk("diff", "--fail", *_app(assembly))
+        ours = ("--no-doctor", "--require-approval", "never", "--progress", "events", *_QUIET)
+        app = ["--app", str(assembly)] if assembly else []
+        command = ["scripts/deploy", self.checkout.environment, *options, *ours, *app]
+        return self._run(command, why)
 
-    def destroy(self, assembly: Path | None = None, *, answer: str | None = None) -> Finished:
-        """Run `scripts/destroy`, with `--force` or with an answer to its question.
+    def destroy(self, why: str) -> Finished:
+        """Run `scripts/destroy --force` with the assembly of the last deploy."""
+        command = ["scripts/destroy", self.checkout.environment, "--force", *_QUIET]
+        return self._run([*command, "--app", str(self.assembly)], why)
 
-        Args:
-            assembly: A synthesized assembly; the app synthesizes one if None.
-            answer: The answer to its question; `--force` if None.
-        """
-        command = ["scripts/destroy", self.checkout.environment, *_QUIET, *_app(assembly)]
-        return self._run(command if answer else [*command, "--force"], answer=answer)
-
-    def roll_back(self) -> Finished:
+    def roll_back(self, why: str) -> Finished:
         """Run `scripts/rollback`."""
-        return self._run(["scripts/rollback", self.checkout.environment])
+        return self._run(["scripts/rollback", self.checkout.environment], why)
 
-    def template_of_bootstrap(self) -> Finished:
-        """Print the template that `cdk bootstrap` deploys."""
-        return self._cdk("bootstrap", "--show-template")
+    def succeeded(self, done: Finished) -> None:
+        """Check that a command has succeeded, and print its output if not.
 
-    def _cdk(self, command: str, *arguments: str) -> Finished:
+        Raises:
+            StoppedError: It has failed.
+        """
+        if done.status:
+            print(done.output[-8000:], flush=True)
+        self.report.need("the command succeeds", done.status == 0, done.last())
+
+    def outputs(self) -> dict[str, str]:
+        """Return the outputs of the endpoint's stack and of the alarms'."""
+        name = self.checkout.environment
+        endpoint = self.aws.outputs(endpoint_stack_name(name))
+        return endpoint | self.aws.outputs(observability_stack_name(name))
+
+    def _cdk(self, command: str, *arguments: str, why: str = "") -> Finished:
         program = str(self.checkout.root / "scripts" / "node_modules" / ".bin" / "cdk")
-        context = ["-c", f"environment={self.checkout.environment}"]
-        return self._run([program, command, *arguments, *context, *_QUIET])
+        context = ("-c", f"environment={self.checkout.environment}")
+        return self._run([program, command, *arguments, *context, *_QUIET], why)
 
-    def _run(self, command: list[str], *, answer: str | None = None) -> Finished:
+    def _run(self, command: list[str], why: str) -> Finished:
         root = self.checkout.root
-        path = f"{root / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
         variables = {
             **self.aws.variables(),
-            "PATH": path,
+            "PATH": f"{root / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
             # The copy's sources come before those of the installed checkout.
             "PYTHONPATH": self.checkout.python_path,
             # The copy's .venv is a link; a setup would install the copy into the user's .venv.
@@ -115,34 +180,16 @@ class Cdk:
             "CDK_DOCKER": str(self.docker),
             "NODE_USE_SYSTEM_CA": "1",
         }
-        start = time.monotonic()
-        done = subprocess.run(
-            _at_a_terminal(command, answer) if answer else command,
-            cwd=root,
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        return Finished(
-            status=done.returncode, output=done.stdout, seconds=time.monotonic() - start
-        )
-
-
-def check_success(report: Report, command: str, done: Finished) -> bool:
-    """Check that a command has succeeded, and print its output if not."""
-    if done.status:
-        print(done.output[-8000:], file=sys.stderr)
-    found = f"{done.seconds:.0f} s" if done.status == 0 else f"status {done.status}"
-    return report.check(command, "succeeds", done.status == 0, by="the pinned CDK CLI", found=found)
-
-
-def _app(assembly: Path | None) -> list[str]:
-    return ["--app", str(assembly)] if assembly else []
-
-
-def _at_a_terminal(command: list[str], answer: str) -> list[str]:
-    """Run a command in a pseudo-terminal, and answer its question with one line."""
-    return [sys.executable, "-m", "tools.rehearsal.deploy.terminal", answer, *command]
+        name = " ".join([command[0].rpartition("/")[2], command[1]])
+        with self.report.step(f"{name} ({why})" if why else name):
+            done = subprocess.run(
+                command,
+                cwd=root,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+            )
+        return Finished(done.returncode, done.stdout)

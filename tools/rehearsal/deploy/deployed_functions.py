@@ -14,45 +14,45 @@ import json
 import tempfile
 import threading
 import time
+import urllib.request
 import zipfile
 from collections import OrderedDict
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from botocore.credentials import ReadOnlyCredentials
+from botocore.exceptions import ClientError
+
 from embedder.core.artifact import manifest_checksum
 from tools.local_endpoint.runtime import Function, FunctionError, Runtime, start
-from tools.rehearsal.deploy.emulator import Credentials, Emulator
-from tools.rehearsal.deploy.function import Invocation
-from tools.rehearsal.deploy.metrics_log import MetricsLog, count_invocation
-from tools.rehearsal.deploy.provider_framework import HANDLER, relay
+from tools.rehearsal.deploy.emulator import Emulator
+from tools.rehearsal.deploy.function_metrics import MetricsLog, count_invocation
+from tools.rehearsal.deploy.function_server import Invocation
 from tools.rehearsal.image.asset import ImageAsset, image_assets
 
-__all__ = ["DeployedFunctions", "rename_space"]
+__all__ = ["DeployedFunctions", "relay", "rename_space"]
 
 _EMBEDDER = "embedder.aws_lambda.handler.handler"
 _BATCH = "jobs.embed.handler.handler"
+#: The handler of the CDK's provider framework, and the physical id after a Create that failed.
+_FRAMEWORK = "framework.onEvent"
+_CREATE_FAILED = "AWSCDK::CustomResourceProviderFramework::CREATE_FAILED"
 #: What runs here of a zip: the code, the model and its index.
 _OF_ZIP = ("artifact/", "embedder/", "index/", "jobs/")
 #: The number of embedder processes: the serving version, the new version, and one more.
 _KEPT = 3
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Code:
-    """The code of a deployed function: its folder and what names it, handler and configuration."""
+    """The code of a deployed function: its folder, what names its content, and its handler."""
 
     folder: Path
     hash: str
     handler: str
-    configuration: dict[str, Any]
-
-    @property
-    def key(self) -> str:
-        variables = self.configuration.get("Environment", {}).get("Variables", {})
-        name = self.configuration["FunctionName"], self.configuration["Version"]
-        return json.dumps([*name, self.hash, variables], sort_keys=True)
 
 
 class DeployedFunctions:
@@ -60,7 +60,6 @@ class DeployedFunctions:
 
     Attributes:
         checks: The events of the release check.
-        description: The name of the runtime that runs the code.
     """
 
     def __init__(self, aws: Emulator, artifacts: dict[str, Path], assembly: Path) -> None:
@@ -72,21 +71,14 @@ class DeployedFunctions:
             assembly: The folder in which the CLI synthesizes.
         """
         self.checks: list[dict[str, Any]] = []
-        self.description = ""
         self._aws, self._artifacts, self._assembly = aws, artifacts, assembly
         self._assets: dict[str, ImageAsset] = {}
         self._running: OrderedDict[str, Runtime] = OrderedDict()
-        self._lock = threading.Lock()
-        self._unpacked = tempfile.TemporaryDirectory(prefix="zips-")
         self._batch: Runtime | None = None
-        self._batch_lock = threading.Lock()
-        # A runtime ends with the thread that started it, so one thread starts all of them.
-        self._starter = ThreadPoolExecutor(1)
-
-    @property
-    def artifact(self) -> Path:
-        """The folder of the model that is deployed first."""
-        return self._artifacts["int8"]
+        self._lock, self._batch_lock = threading.Lock(), threading.Lock()
+        self._unpacked = tempfile.TemporaryDirectory(prefix="functions-")
+        # A process ends with the thread that has started it, so this thread starts all of them.
+        self._starter = ThreadPoolExecutor(max_workers=1)
 
     def learn(self, assembly: Path) -> None:
         """Read which folders the images of an assembly are built from."""
@@ -107,32 +99,40 @@ class DeployedFunctions:
         )
         configuration = found["Configuration"]
         event = json.loads(invocation.event)
-        if configuration.get("Handler") == HANDLER:
-            relay(event, self._as_role(invocation), _handler_of(configuration))
+        if configuration.get("Handler") == _FRAMEWORK:
+            keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+            who = ReadOnlyCredentials(*(invocation.credentials[key] for key in keys))
+            variables = configuration["Environment"]["Variables"]
+            relay(event, self._aws.client("lambda", who), variables["USER_ON_EVENT_FUNCTION_ARN"])
             return b"null"
         if configuration.get("PackageType") == "Zip":
             code = self._code_of_zip(configuration, invocation)
         else:
-            code = self._code(configuration, found.get("Code", {}).get("ImageUri", ""))
+            code = self._code_of_image(configuration, found.get("Code", {}).get("ImageUri", ""))
         if code.handler == _BATCH:
-            return self._embed_shard(code, invocation)
-        if code.handler != _EMBEDDER:
-            # A Delete removes the check and checks no version.
-            self.checks += [event] if event.get("RequestType") != "Delete" else []
-            return self._check(code, invocation)
-        return self._serve(code, invocation)
+            # Like AWS, the runtime answers one event at a time. One process is enough for a job.
+            with self._batch_lock:
+                self._batch = self._batch or self._start(code, configuration, invocation)
+                return self._batch.invoke(invocation.event)
+        if code.handler == _EMBEDDER:
+            return self._serve(code, configuration, invocation)
+        # A Delete removes the release check and checks no version.
+        self.checks += [event] if event.get("RequestType") != "Delete" else []
+        runtime = self._start(code, configuration, invocation)
+        try:
+            return runtime.invoke(invocation.event)
+        finally:
+            runtime.close()
 
     def close(self) -> None:
         """Stop every process."""
-        for runtime in self._running.values():
+        for runtime in [*self._running.values(), *([self._batch] if self._batch else [])]:
             runtime.close()
         self._running.clear()
-        if self._batch is not None:
-            self._batch.close()
         self._starter.shutdown()
         self._unpacked.cleanup()
 
-    def _code(self, configuration: dict[str, Any], uri: str) -> _Code:
+    def _code_of_image(self, configuration: dict[str, Any], uri: str) -> _Code:
         image = configuration.get("ImageConfigResponse", {}).get("ImageConfig", {})
         image = image or configuration.get("ImageConfig", {})
         names = self._tags(uri) if "@" in uri else [uri.rpartition(":")[2]]
@@ -142,19 +142,16 @@ class DeployedFunctions:
         if asset is None:
             raise FunctionError(f"no image {uri}")
         (handler,) = image.get("Command") or [_EMBEDDER]
-        return _Code(
-            folder=asset.context, hash=asset.hash, handler=handler, configuration=configuration
-        )
+        return _Code(asset.context, asset.hash, handler)
 
     def _tags(self, uri: str) -> list[str]:
         """Return the tags of a promoted image, of which the first repository's names its folder."""
         ecr, digest = self._aws.client("ecr"), uri.partition("@")[2]
+        names = [found["repositoryName"] for found in ecr.describe_repositories()["repositories"]]
         return [
             tag
-            for repository in ecr.describe_repositories()["repositories"]
-            for image in ecr.describe_images(repositoryName=repository["repositoryName"])[
-                "imageDetails"
-            ]
+            for name in names
+            for image in ecr.describe_images(repositoryName=name)["imageDetails"]
             if image["imageDigest"] == digest
             for tag in image.get("imageTags", [])
         ]
@@ -169,48 +166,28 @@ class DeployedFunctions:
                     # The packages are for another processor: this machine has the same ones.
                     names = archive.namelist()
                     archive.extractall(folder, [n for n in names if n.startswith(_OF_ZIP)])
-        return _Code(
-            folder=folder,
-            hash=digest,
-            handler=configuration["Handler"],
-            configuration=configuration,
-        )
+        return _Code(folder, digest, configuration["Handler"])
 
-    def _check(self, code: _Code, invocation: Invocation) -> bytes:
-        runtime = self._start(code, invocation)
-        try:
-            return runtime.invoke(invocation.event)
-        finally:
-            runtime.close()
-
-    def _embed_shard(self, code: _Code, invocation: Invocation) -> bytes:
-        # Like AWS, the runtime answers one event at a time. One process is enough for a short job.
-        with self._batch_lock:
-            if self._batch is None:
-                self._batch = self._start(code, invocation)
-            return self._batch.invoke(invocation.event)
-
-    def _serve(self, code: _Code, invocation: Invocation) -> bytes:
+    def _serve(self, code: _Code, configuration: dict[str, Any], invocation: Invocation) -> bytes:
+        variables = configuration.get("Environment", {}).get("Variables", {})
+        named = [invocation.function, configuration["Version"], code.hash, variables]
+        key = json.dumps(named, sort_keys=True)
         with self._lock:
-            runtime = self._running.pop(code.key, None) or self._start(code, invocation)
-            self._running[code.key] = runtime
+            started = self._running.pop(key, None)
+            runtime = started or self._start(code, configuration, invocation)
+            self._running[key] = runtime
             if len(self._running) > _KEPT:
                 self._running.popitem(last=False)[1].close()
-        started, status = time.perf_counter(), 502
+        began, status = time.perf_counter(), 502
         try:
             result = runtime.invoke(invocation.event)
             status = int(json.loads(result)["statusCode"])
             return result
         finally:
-            count_invocation(
-                self._aws,
-                invocation,
-                status=status,
-                milliseconds=1000 * (time.perf_counter() - started),
-            )
+            duration = 1000 * (time.perf_counter() - began)
+            count_invocation(self._aws, invocation, status=status, milliseconds=duration)
 
-    def _start(self, code: _Code, invocation: Invocation) -> Runtime:
-        configuration = code.configuration
+    def _start(self, code: _Code, configuration: dict[str, Any], invocation: Invocation) -> Runtime:
         function = Function(
             handler=code.handler,
             source_root=code.folder,
@@ -229,22 +206,7 @@ class DeployedFunctions:
             memory=configuration["MemorySize"],
             timeout=configuration["Timeout"],
         )
-        runtime = self._starter.submit(start, function, logs=MetricsLog(self._aws)).result()
-        self.description = runtime.description
-        return runtime
-
-    def _as_role(self, invocation: Invocation) -> Any:
-        given = invocation.credentials
-        who = Credentials(
-            key=given["AWS_ACCESS_KEY_ID"],
-            secret=given["AWS_SECRET_ACCESS_KEY"],
-            token=given["AWS_SESSION_TOKEN"],
-        )
-        return self._aws.client("lambda", who)
-
-
-def _handler_of(configuration: dict[str, Any]) -> str:
-    return str(configuration["Environment"]["Variables"]["USER_ON_EVENT_FUNCTION_ARN"])
+        return self._starter.submit(start, function, logs=MetricsLog(self._aws)).result()
 
 
 def rename_space(artifact: Path, folder: Path) -> Path:
@@ -259,3 +221,40 @@ def rename_space(artifact: Path, folder: Path) -> Path:
     manifest["checksum"] = manifest_checksum(manifest)
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder
+
+
+def relay(event: Mapping[str, Any], client: Any, handler: str) -> None:
+    """Invoke a custom resource's handler, and send its answer to CloudFormation's response URL.
+
+    The CDK's provider framework, by its documented contract: its own function is JavaScript and
+    needs the AWS SDK of Lambda's runtime. See "Provider Framework" in
+    https://docs.aws.amazon.com/cdk/api/v2/docs/aws-cdk-lib.custom_resources-readme.html
+
+    Args:
+        event: CloudFormation's event.
+        client: A Lambda client with the role of the framework's function.
+        handler: The ARN of the handler's function.
+    """
+    physical = event.get("PhysicalResourceId")
+    response = {name: event[name] for name in ("StackId", "RequestId", "LogicalResourceId")}
+    if event["RequestType"] == "Delete" and physical == _CREATE_FAILED:
+        response |= {"Status": "SUCCESS", "PhysicalResourceId": _CREATE_FAILED}
+    else:
+        try:
+            payload = json.dumps({**event, "ResponseURL": "..."})
+            invoked = client.invoke(FunctionName=handler, Payload=payload)
+            answer = json.loads(invoked["Payload"].read()) or {}
+            reason = str(answer.get("errorMessage")) if "FunctionError" in invoked else ""
+        except ClientError as error:
+            answer, reason = {}, str(error)
+        if reason:
+            given = _CREATE_FAILED if event["RequestType"] == "Create" else physical
+            response |= {"Status": "FAILED", "PhysicalResourceId": given, "Reason": reason}
+        else:
+            given = answer.get("PhysicalResourceId") or physical or event["RequestId"]
+            response |= {"Status": "SUCCESS", "PhysicalResourceId": given}
+            response["Data"] = answer.get("Data", {})
+    body = json.dumps(response).encode()
+    request = urllib.request.Request(event["ResponseURL"], body, method="PUT")
+    with urllib.request.urlopen(request, timeout=30):
+        pass

@@ -3,7 +3,7 @@
 The CLI builds, tags and pushes with the program that `CDK_DOCKER` names. This one records its
 arguments, replaces ECR's address by that of the local registry, and runs the real client. Without
 containers it builds nothing and pushes an empty image under the same tag, so that the deploy can
-continue; the report says so.
+continue.
 """
 
 import hashlib
@@ -14,77 +14,81 @@ import re
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["main", "push_empty", "write_client"]
+from tools.rehearsal.deploy.emulator import Emulator
+
+__all__ = ["main", "push_empty", "recorded_calls", "write_client"]
 
 _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 _CONFIG = "application/vnd.docker.container.image.v1+json"
 
 
 def write_client(
-    folder: Path, *, registry: str, local: str, docker: list[str] | None, variables: dict[str, str]
+    folder: Path,
+    aws: Emulator,
+    *,
+    docker: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
 ) -> Path:
     """Write the program for `CDK_DOCKER`.
 
     Args:
-        folder: The folder for the program, its settings and its record.
-        registry: ECR's address, which the CLI uses.
-        local: The address of the local registry.
-        docker: The real client and its extra options for a build; None without containers.
+        folder: A new folder for the program, its settings and its record.
+        aws: The emulated AWS, with the registry.
+        docker: The real client and its extra options for a build; empty without containers.
         variables: The environment variables that select the real client's daemon.
     """
-    settings = folder / "docker.json"
-    record = folder / "docker.jsonl"
-    settings.write_text(
-        json.dumps(
-            {
-                "registry": registry,
-                "local": local,
-                "docker": docker,
-                "variables": variables,
-                "record": str(record),
-                "built": str(folder / "built.json"),
-            }
-        )
-    )
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "registry": aws.registry,
+        "local": f"localhost:{aws.port}",
+        "docker": list(docker),
+        "variables": dict(variables or {}),
+    }
+    (folder / "docker.json").write_text(json.dumps(settings))
     client = folder / "docker"
-    client.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {__name__} "{settings}" "$@"\n')
+    client.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {__name__} "{folder}" "$@"\n')
     client.chmod(0o755)
     return client
 
 
+def recorded_calls(client: Path) -> list[list[str]]:
+    """Return the arguments of each call so far."""
+    record = client.with_suffix(".jsonl")
+    lines = record.read_text().splitlines() if record.is_file() else []
+    return [json.loads(line) for line in lines]
+
+
 def main(arguments: list[str]) -> int:
-    """Run the command with the CLI's arguments."""
-    settings = json.loads(Path(arguments[0]).read_text())
-    asked = arguments[1:]
-    with Path(settings["record"]).open("a") as record:
-        record.write(json.dumps({"arguments": asked, "folder": str(Path.cwd())}) + "\n")
-    if asked[0] == "login":
+    """Run the command with the CLI's arguments, after the folder of the settings."""
+    folder, (first, *others) = Path(arguments[0]), arguments[1:]
+    settings = json.loads((folder / "docker.json").read_text())
+    with (folder / "docker.jsonl").open("a") as record:
+        record.write(json.dumps([first, *others]) + "\n")
+    if first == "login":
         # The emulated registry has no passwords.
         sys.stdin.read()
         return 0
-    words = [word.replace(settings["registry"], settings["local"]) for word in asked]
-    if settings["docker"] is None:
-        return _without_containers(words, settings)
+    words = [word.replace(settings["registry"], settings["local"]) for word in others]
+    if not settings["docker"]:
+        return _without_containers(folder / "built.json", first, words)
     client, *extra = settings["docker"]
-    if words[0] == "build":
-        words[1:1] = extra
-    return subprocess.run(
-        [client, *words], env=os.environ | settings["variables"], check=False
-    ).returncode
+    command = [client, first, *(extra if first == "build" else []), *words]
+    return subprocess.run(command, env=os.environ | settings["variables"], check=False).returncode
 
 
-def _without_containers(words: list[str], settings: dict[str, str]) -> int:
-    built = Path(settings["built"])
+def _without_containers(built: Path, command: str, words: list[str]) -> int:
+    """Remember the labels of the images by their names, and push an empty image with them."""
     names: dict[str, dict[str, str]] = json.loads(built.read_text()) if built.is_file() else {}
-    match words[0]:
+    match command:
         case "build":
             names[words[words.index("--tag") + 1]] = _labels(words)
         case "inspect":
             return 0 if words[-1] in names else 1
         case "tag":
-            names[words[-1]] = names[words[1]]
+            names[words[-1]] = names[words[0]]
         case "push":
             push_empty(words[-1], labels=names.get(words[-1], {}))
     built.write_text(json.dumps(names))

@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,76 +22,64 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import botocore.session
+import httpx
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import ReadOnlyCredentials
 
-__all__ = [
-    "ACCOUNT",
-    "Credentials",
-    "Emulator",
-    "emulator",
-    "environment_of_ministack",
-    "free_port",
-]
+__all__ = ["ACCOUNT", "REGION", "Emulator", "emulator", "environment_of_ministack"]
 
-ACCOUNT = "123456789012"
+ACCOUNT, REGION = "123456789012", "us-east-1"
 _ROOT = Path(__file__).parents[3]
 _PINS = _ROOT / "tools" / "rehearsal" / "ministack.txt"
 _PLUGIN = _ROOT / "tools" / "rehearsal" / "ministack" / "ministack_plugin.py"
 _START_SECONDS = 60
 
 
-@dataclass(frozen=True, kw_only=True)
-class Credentials:
-    """An access key, with a session token if it belongs to a role."""
-
-    key: str
-    secret: str
-    token: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Emulator:
     """A running emulated AWS.
 
     Attributes:
         port: Its port on 127.0.0.1.
-        account: The account.
-        region: The region.
-        records: The file in which the plugin records resources that MiniStack cannot create.
-        log: Its log file.
     """
 
     port: int
-    account: str
-    region: str
-    records: Path
-    log: Path
+    account = ACCOUNT
+    region = REGION
+    #: The address of ECR, as AWS writes it.
+    registry = f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com"
+    #: The account's root, whose requests are not checked.
+    root = ReadOnlyCredentials(ACCOUNT, "test", None)
 
     @property
     def url(self) -> str:
         """The endpoint of every API."""
         return f"http://localhost:{self.port}"
 
-    @property
-    def registry(self) -> str:
-        """ECR's address, as AWS writes it."""
-        return f"{self.account}.dkr.ecr.{self.region}.amazonaws.com"
-
-    @property
-    def root(self) -> Credentials:
-        """The account's root, whose requests are not checked."""
-        return Credentials(key=self.account, secret="test")  # noqa: S106  (not a real secret)
-
-    def client(self, service: str, credentials: Credentials | None = None) -> Any:
+    def client(self, service: str, who: ReadOnlyCredentials | None = None) -> Any:
         """Create a client of a service, with the root's credentials by default."""
-        return _client(self.url, self.region, service, credentials or self.root)
+        return _client(self.url, service, who or self.root)
 
-    def assume(self, role_arn: str) -> Credentials:
-        """Assume a role."""
-        answer = self.client("sts").assume_role(RoleArn=role_arn, RoleSessionName="rehearsal")
-        given = answer["Credentials"]
-        return Credentials(
-            key=given["AccessKeyId"], secret=given["SecretAccessKey"], token=given["SessionToken"]
-        )
+    def make_role(self, name: str) -> str:
+        """Create a role that the account may assume and that has no policy; return its ARN."""
+        principal = {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}
+        statement = {"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}
+        trust = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+        role = self.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=trust)
+        return str(role["Role"]["Arn"])
+
+    def assume(self, role: str) -> ReadOnlyCredentials:
+        """Assume a role, by its ARN or its name."""
+        arn = role if role.startswith("arn:") else f"arn:aws:iam::{ACCOUNT}:role/{role}"
+        answer = self.client("sts").assume_role(RoleArn=arn, RoleSessionName="rehearsal")
+        keys = ("AccessKeyId", "SecretAccessKey", "SessionToken")
+        return ReadOnlyCredentials(*(answer["Credentials"][key] for key in keys))
+
+    def outputs(self, stack: str) -> dict[str, str]:
+        """Return the outputs of a stack."""
+        (found,) = self.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+        return {item["OutputKey"]: item["OutputValue"] for item in found.get("Outputs", [])}
 
     def code_of(self, function: str, version: str = "$LATEST") -> bytes:
         """Download the deployed zip of a function."""
@@ -101,10 +89,37 @@ class Emulator:
         with urllib.request.urlopen(f"{self.url}{address.path}?{address.query}") as answer:
             return bytes(answer.read())
 
-    def recorded(self, kind: str) -> list[dict[str, Any]]:
-        """Read the recorded resources of a type, with their resolved properties."""
-        records = json.loads(self.records.read_text()) if self.records.is_file() else {}
-        return [record for record in records.values() if record["type"] == kind]
+    def post(
+        self,
+        url: str,
+        body: Mapping[str, Any],
+        *,
+        who: ReadOnlyCredentials | None = None,
+        headers: Mapping[str, str] | None = None,
+        tampered: bool = False,
+    ) -> httpx.Response:
+        """Post JSON to a URL of the emulated AWS, such as a Function URL.
+
+        Args:
+            url: The URL; the request goes to the emulated AWS with its host as a header.
+            body: The JSON body.
+            who: The credentials that sign the request; unsigned if None.
+            headers: Further headers.
+            tampered: Whether the body is changed after signing.
+        """
+        payload = json.dumps(body).encode()
+        given = {"content-type": "application/json", **(headers or {})}
+        signed = AWSRequest("POST", url, data=payload, headers=given)
+        if who is not None:
+            SigV4Auth(who, "lambda", REGION).add_auth(signed)
+        parts = urlsplit(url)
+        return httpx.post(
+            f"{self.url}{parts.path}",
+            content=payload.replace(b"e", b"a") if tampered else payload,
+            headers={**signed.headers, "host": parts.netloc},
+            timeout=120,
+            trust_env=False,
+        )
 
     def variables(self) -> dict[str, str]:
         """Return the environment variables of a program that uses this AWS and no other."""
@@ -113,10 +128,10 @@ class Emulator:
             **kept,
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ENDPOINT_URL_S3": self.url,
-            "AWS_ACCESS_KEY_ID": self.root.key,
-            "AWS_SECRET_ACCESS_KEY": self.root.secret,
-            "AWS_REGION": self.region,
-            "AWS_DEFAULT_REGION": self.region,
+            "AWS_ACCESS_KEY_ID": self.root.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.root.secret_key,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
             # The user's own AWS configuration is not read.
             "AWS_CONFIG_FILE": os.devnull,
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
@@ -132,112 +147,95 @@ _session = functools.cache(botocore.session.get_session)
 
 
 @functools.cache
-def _client(url: str, region: str, service: str, who: Credentials) -> Any:
+def _client(url: str, service: str, who: ReadOnlyCredentials) -> Any:
     return _session().create_client(
         service,
-        region_name=region,
+        region_name=REGION,
         endpoint_url=url,
-        aws_access_key_id=who.key,
-        aws_secret_access_key=who.secret,
+        aws_access_key_id=who.access_key,
+        aws_secret_access_key=who.secret_key,
         aws_session_token=who.token,
     )
 
 
 @contextmanager
-def emulator(
-    folder: Path,
-    *,
-    region: str = "us-east-1",
-    account: str = ACCOUNT,
-    function_url: str | None = None,
-) -> Iterator[Emulator]:
+def emulator(folder: Path, *, function_url: str) -> Iterator[Emulator]:
     """Run an emulated AWS until the block ends.
 
     Args:
         folder: An empty folder for its files.
-        region: Its region.
-        account: Its account.
-        function_url: The address that receives functions' events; every invocation fails if None.
+        function_url: The address that receives the events of functions.
     """
-    python = environment_of_ministack()
-    port = free_port()
+    python, port = environment_of_ministack(), _free_port()
+    foreign = ("AWS_", "DOCKER_", "PYTHON")
     variables = {
-        **{k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "DOCKER_", "PYTHON"))},
+        **{key: value for key, value in os.environ.items() if not key.startswith(foreign)},
         "GATEWAY_PORT": str(port),
         "BIND_HOST": "127.0.0.1",
         "STATE_DIR": str(folder / "state"),
         "S3_DATA_DIR": str(folder / "s3"),
         "TMPDIR": str(folder),
-        "MINISTACK_ACCOUNT_ID": account,
-        "MINISTACK_REGION": region,
+        "MINISTACK_ACCOUNT_ID": ACCOUNT,
+        "MINISTACK_REGION": REGION,
         "AUTH": "true",
-        "REHEARSAL_RECORDS": str(folder / "records.json"),
-        **({"REHEARSAL_FUNCTION_PROXY": function_url} if function_url else {}),
+        "REHEARSAL_FUNCTION_PROXY": function_url,
     }
-    running = Emulator(
-        port=port,
-        account=account,
-        region=region,
-        records=folder / "records.json",
-        log=folder / "ministack.log",
-    )
-    with running.log.open("wb") as log:
+    log = folder / "ministack.log"
+    with log.open("wb") as written:
         process = subprocess.Popen(
             [str(python), str(_PLUGIN)],
             env=variables,
             stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
+            stdout=written,
+            stderr=written,
             cwd=folder,
             start_new_session=True,
         )
+    try:
+        _wait(f"http://localhost:{port}/_ministack/health", process, log)
+        yield Emulator(port)
+    finally:
+        process.terminate()
         try:
-            _wait(running, process)
-            yield running
-        finally:
-            process.terminate()
-            try:
-                process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def environment_of_ministack() -> Path:
     """Return the Python of MiniStack's virtual environment, created once for each set of pins."""
     folder = _ROOT / ".cache" / "ministack"
-    stamp = folder / "stamp"
+    stamp, python = folder / "stamp", folder / "bin" / "python"
     wanted = f"{_PINS.read_text()}{sys.version}"
-    python = folder / "bin" / "python"
     if not stamp.is_file() or stamp.read_text() != wanted:
-        uv = Path(sys.executable).with_name("uv")
-        environment = os.environ | {"UV_SYSTEM_CERTS": "1"}
+        uv = str(Path(sys.executable).with_name("uv"))
         quiet = ["--quiet", "--no-config"]
         for command in (
             ["venv", *quiet, "--clear", "--python", sys.executable, str(folder)],
             ["pip", "install", *quiet, "--python", str(python), "--requirement", str(_PINS)],
         ):
-            subprocess.run([str(uv), *command], check=True, env=environment)
+            subprocess.run([uv, *command], check=True, env=os.environ | {"UV_SYSTEM_CERTS": "1"})
         stamp.write_text(wanted)
     return python
 
 
-def free_port() -> int:
-    """Return a free port of 127.0.0.1."""
+def _free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
 
 
-def _wait(running: Emulator, process: subprocess.Popen[bytes]) -> None:
+def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     end = time.monotonic() + _START_SECONDS
     while time.monotonic() < end and process.poll() is None:
         try:
-            with urllib.request.urlopen(f"{running.url}/_ministack/health", timeout=2):
+            with urllib.request.urlopen(url, timeout=2):
                 return
         except urllib.error.HTTPError:
             return
         except OSError:
             time.sleep(0.1)
-    log = running.log.read_text(errors="replace")[-3000:]
-    raise RuntimeError(f"the emulated AWS did not start:\n{log}")
+    raise RuntimeError(
+        f"the emulated AWS did not start:\n{log.read_text(errors='replace')[-3000:]}"
+    )

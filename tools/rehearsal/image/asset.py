@@ -14,10 +14,7 @@ from typing import Any
 
 from tools.rehearsal.image.docker import Docker
 
-__all__ = ["BUILD_ENVIRONMENT", "ImageAsset", "build", "image_assets", "synthesize"]
-
-#: As the CDK's asset builder: otherwise newer builders create an index, which Lambda refuses.
-BUILD_ENVIRONMENT = {"BUILDX_NO_DEFAULT_ATTESTATIONS": "1"}
+__all__ = ["ImageAsset", "build", "certificates", "image_assets", "synthesize"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +24,6 @@ class ImageAsset:
     Attributes:
         hash: The asset's hash, which names the image.
         context: The staged folder that is built.
-        file: The Dockerfile, relative to the context.
         arguments: The build arguments.
         platform: The platform, such as `linux/arm64`; None if the manifest has none.
         secrets: The build secrets by id, as the assembly writes them.
@@ -37,7 +33,6 @@ class ImageAsset:
 
     hash: str
     context: Path
-    file: str
     arguments: dict[str, str]
     platform: str | None
     secrets: dict[str, str]
@@ -61,21 +56,18 @@ class ImageAsset:
             words += ["--secret", f"id={name},{value}"]
         words += ["--tag", self.tag]
         words += ["--target", self.target] if self.target else []
-        words += ["--file", self.file] if self.file != "Dockerfile" else []
         words += ["--platform", self.platform] if self.platform else []
         return [*words, "."]
 
 
 def synthesize(root: Path, environment: str, output: Path) -> Path:
     """Synthesize an environment's stacks into `output`, as `cdk synth` has the app do it."""
-    variables = os.environ | {"CDK_OUTDIR": str(output)}
     # As the CLI: it also adds the construct's path to each resource.
     context = {"environment": environment, "aws:cdk:enable-path-metadata": True}
     configured = json.loads((root / "cdk.json").read_text()).get("context", {})
-    variables["CDK_CONTEXT_JSON"] = json.dumps({**configured, **context})
-    subprocess.run(
-        [sys.executable, "app.py"], cwd=root, env=variables, check=True, stdout=subprocess.DEVNULL
-    )
+    given = {"CDK_OUTDIR": str(output), "CDK_CONTEXT_JSON": json.dumps({**configured, **context})}
+    command, variables = [sys.executable, "app.py"], os.environ | given
+    subprocess.run(command, cwd=root, env=variables, check=True, stdout=subprocess.DEVNULL)
     return output
 
 
@@ -88,49 +80,38 @@ def image_assets(assembly: Path) -> list[ImageAsset]:
     found = {}
     for manifest in sorted(assembly.glob("*.assets.json")):
         for name, entry in json.loads(manifest.read_text()).get("dockerImages", {}).items():
-            found[name] = _asset(name, entry["source"], assembly)
+            found[name] = _asset(name, dict(entry["source"]), assembly)
     return list(found.values())
 
 
 def _asset(name: str, source: dict[str, Any], assembly: Path) -> ImageAsset:
-    known = {
-        "directory",
-        "dockerBuildArgs",
-        "dockerBuildContexts",
-        "dockerBuildSecrets",
-        "dockerBuildTarget",
-        "dockerFile",
-        "platform",
-    }
-    if unknown := sorted(set(source) - known):
-        raise ValueError(f"image asset {name} has {unknown}, which the rehearsal does not support")
-    return ImageAsset(
+    asset = ImageAsset(
         hash=name,
-        context=assembly / source["directory"],
-        file=source.get("dockerFile", "Dockerfile"),
-        arguments=source.get("dockerBuildArgs", {}),
-        platform=source.get("platform"),
-        secrets=source.get("dockerBuildSecrets", {}),
-        target=source.get("dockerBuildTarget"),
-        contexts=source.get("dockerBuildContexts", {}),
+        context=assembly / source.pop("directory"),
+        arguments=source.pop("dockerBuildArgs", {}),
+        platform=source.pop("platform", None),
+        secrets=source.pop("dockerBuildSecrets", {}),
+        target=source.pop("dockerBuildTarget", None),
+        contexts=source.pop("dockerBuildContexts", {}),
     )
+    if source:
+        raise ValueError(
+            f"image asset {name} has {sorted(source)}, which the rehearsal does not support"
+        )
+    return asset
 
 
-def build(docker: Docker, asset: ImageAsset, *, cached: bool = True) -> str:
-    """Build an image with the CDK's command and return its id.
+def build(docker: Docker, asset: ImageAsset, *, cached: bool = True) -> None:
+    """Build an image with the CDK's command.
 
     Args:
         docker: The daemon.
         asset: The image.
         cached: Whether to use the build cache.
     """
-    extra = list(certificates(asset)) + ([] if cached else ["--no-cache"])
-    command = asset.command
-    with_environment = Docker(
-        client=docker.client, environment=docker.environment | BUILD_ENVIRONMENT, own=docker.own
-    )
-    with_environment.run(command[0], *extra, *command[1:], cwd=asset.context)
-    return docker.run("image", "inspect", "--format", "{{.Id}}", asset.tag).strip()
+    extra = certificates(asset) + ([] if cached else ["--no-cache"])
+    command, *others = asset.command
+    docker.run(command, *extra, *others, cwd=asset.context)
 
 
 def certificates(asset: ImageAsset) -> list[str]:
@@ -140,7 +121,7 @@ def certificates(asset: ImageAsset) -> list[str]:
     in no layer, so the image is the same without it.
     """
     bundle = os.environ.get("SSL_CERT_FILE") or "/etc/ssl/certs/ca-certificates.crt"
-    asks = "id=certificates" in (asset.context / asset.file).read_text()
+    asks = "id=certificates" in (asset.context / "Dockerfile").read_text()
     if not asks or "certificates" in asset.secrets or not Path(bundle).is_file():
         return []
     return ["--secret", f"id=certificates,src={bundle}"]

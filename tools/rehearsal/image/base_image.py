@@ -1,4 +1,4 @@
-"""The base images of a Dockerfile: pulled, or replaced by a substitute if no registry answers.
+"""The base images of the Dockerfile: pulled, or replaced by a substitute if no registry answers.
 
 A substitute is Debian with the Python version of the base image's tag, AWS's runtime interface
 client and emulator, under the base image's name. It is not Amazon Linux: it tests our layers on
@@ -15,149 +15,77 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from tools.rehearsal.image.asset import ImageAsset
 from tools.rehearsal.image.docker import Docker
+from tools.rehearsal.report import Report
 
-__all__ = ["Base", "ensure_bases", "final_base", "named_bases"]
+__all__ = ["bases", "ensure_bases"]
 
 #: Debian's release by the Python that it ships.
 _DEBIAN_RELEASES = {"3.13": "trixie", "3.11": "bookworm"}
 _PACKAGES = "python3,python3-pip,ca-certificates,libstdc++6,libc-bin,coreutils,dash,bash"
-_FROM = re.compile(
-    r"FROM\s+(?:--platform=(?P<platform>\S+)\s+)?(?P<image>\S+)(?:\s+AS\s+(?P<name>\S+))?",
-    re.IGNORECASE,
-)
-_USED = re.compile(r"(?:--from=|\bfrom=)([\w-]+)")
-_ARGUMENT = re.compile(r"ARG\s+(\w+)=(\S+)", re.IGNORECASE)
 _SUBSTITUTE = Path(__file__).parent / "substitute"
 _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Base:
-    """An image that the Dockerfile starts a stage from.
+def bases(asset: ImageAsset) -> dict[str, str]:
+    """Return the architecture of each base image; the one of the last stages comes last.
 
-    Attributes:
-        name: Its name and tag.
-        architecture: `amd64` or `arm64`.
-        origin: "pulled" or "substitute"; empty before `ensure_bases`.
+    AWS's tags end with an architecture that is not the building machine's.
     """
-
-    name: str
-    architecture: str
-    origin: str = ""
-
-
-def named_bases(asset: ImageAsset) -> list[Base]:
-    """List the base images of the built stage and of the stages it needs; its own comes last."""
-    building = _MACHINES[platform.machine().lower()]
-    wanted = (asset.platform or f"linux/{building}").rpartition("/")[2]
-    values = {"TARGETARCH": wanted, "BUILDPLATFORM": f"linux/{building}", **asset.arguments}
-    stages = _stages((asset.context / asset.file).read_text(), values)
-    found: list[Base] = []
-
-    def visit(stage: _Stage) -> None:
-        for name in stage.uses:
-            if name in stages:
-                visit(stages[name])
-        if stage.image in stages:
-            visit(stages[stage.image])
-        elif stage.image != "scratch":
-            architecture = (stage.platform or wanted).rpartition("/")[2]
-            base = Base(name=stage.image, architecture=architecture)
-            found[:] = [known for known in found if known != base] + [base]
-
-    visit(stages[asset.target] if asset.target else list(stages.values())[-1])
+    dockerfile = (asset.context / "Dockerfile").read_text()
+    arguments = dict(re.findall(r"^ARG (\w+)=(\S+)", dockerfile, re.MULTILINE)) | asset.arguments
+    names = re.findall(r"^FROM (?:--platform=\S+ )?(\S+)", dockerfile, re.MULTILINE)
+    filled = {re.sub(r"\$\{?(\w+)\}?", lambda m: arguments.get(m[1], m[0]), n) for n in names}
+    here = _MACHINES[platform.machine().lower()]
+    wanted = (asset.platform or f"linux/{here}").rpartition("/")[2]
+    found = {}
+    for name in sorted(
+        filter(lambda name: "/" in name, filled), key=lambda n: n.endswith("-arm64")
+    ):
+        tagged = re.search(r"-(arm64|x86_64)$", name)
+        architecture = _MACHINES[tagged[1]] if tagged else here
+        if not tagged or architecture == wanted:
+            found[name] = architecture
     return found
 
 
-@dataclass
-class _Stage:
-    image: str
-    platform: str | None
-    uses: list[str]
+def ensure_bases(report: Report, docker: Docker, asset: ImageAsset) -> str:
+    """Pull every base image, or build a substitute; return the base of the last stages."""
+    with report.step("getting the base images"):
+        for name, architecture in bases(asset).items():
+            origin = "AWS's image, pulled"
+            if not docker.succeeds("pull", "--platform", f"linux/{architecture}", name):
+                _ensure_substitute(docker, name, architecture)
+                origin = "a substitute, because no registry answered: Debian with the same Python"
+            report.notes.append(f"Base image {name} ({architecture}): {origin}.")
+    return name
 
 
-def _stages(dockerfile: str, values: dict[str, str]) -> dict[str, _Stage]:
-    stages: dict[str, _Stage] = {}
-
-    def filled(text: str) -> str:
-        return re.sub(r"\$\{?(\w+)\}?", lambda m: values.get(m[1], m[0]), text)
-
-    for line in dockerfile.splitlines():
-        if not stages and (argument := _ARGUMENT.match(line)):
-            values.setdefault(argument[1], argument[2])
-        if match := _FROM.match(line):
-            asked = match["platform"] and filled(match["platform"])
-            name = match["name"] or str(len(stages))
-            stages[name] = _Stage(image=filled(match["image"]), platform=asked, uses=[])
-        elif stages and not line.lstrip().startswith("#"):
-            list(stages.values())[-1].uses += _USED.findall(line)
-    return stages
-
-
-def final_base(asset: ImageAsset) -> Base:
-    """Return the base image of the last stage."""
-    return named_bases(asset)[-1]
-
-
-def ensure_bases(docker: Docker, asset: ImageAsset) -> list[Base]:
-    """Pull every base image of a Dockerfile, or build a substitute.
-
-    Raises:
-        ValueError: The Dockerfile needs one tag on two platforms, which a substitute cannot be.
-    """
-    bases = named_bases(asset)
-    present = []
-    for base in bases:
-        pulled = docker.succeeds("pull", "--platform", f"linux/{base.architecture}", base.name)
-        if not pulled and any(b.name == base.name and b != base for b in bases):
-            raise ValueError(
-                f"{base.name} is used on two platforms, and a substitute has one platform per tag: "
-                "use different tags for the build stages and the last stage"
-            )
-        if not pulled:
-            _ensure_substitute(docker, base)
-        origin = "pulled" if pulled else "substitute"
-        present.append(Base(name=base.name, architecture=base.architecture, origin=origin))
-    return present
-
-
-def _ensure_substitute(docker: Docker, base: Base) -> None:
-    version = _python_version(base.name)
-    recipe = hashlib.sha256()
+def _ensure_substitute(docker: Docker, base: str, architecture: str) -> None:
+    match = re.search(r"python:(\d+\.\d+)", base)
+    if match is None or match[1] not in _DEBIAN_RELEASES:
+        raise ValueError(
+            f"no substitute can be built for the base image {base}; allowed: a Python image of "
+            f"{', '.join(_DEBIAN_RELEASES)}"
+        )
+    version = match[1]
+    recipe = hashlib.sha256(f"{architecture} {version} {_client_version()}".encode())
     for path in (Path(__file__), *sorted(_SUBSTITUTE.iterdir())):
         recipe.update(path.read_bytes())
-    recipe.update(f"{base.architecture} {version} {_client_version()}".encode())
-    label = f"rehearsal.recipe={recipe.hexdigest()}"
-    if label.partition("=")[2] in _labels(docker, base.name):
+    inspect = ("image", "inspect", "--format", "{{json .Config.Labels}}", base)
+    if docker.succeeds(*inspect) and recipe.hexdigest() in docker.run(*inspect):
         return
     with tempfile.TemporaryDirectory(prefix="base-") as name:
         context = Path(name)
-        _debian(context / "rootfs.tar", architecture=base.architecture, version=version)
-        _layout(context / "layout.tar", architecture=base.architecture, version=version)
+        _debian(context / "rootfs.tar", architecture=architecture, version=version)
+        _layout(context / "layout.tar", architecture=architecture, version=version)
         (context / "Dockerfile").write_bytes((_SUBSTITUTE / "Dockerfile").read_bytes())
-        wanted = ["--platform", f"linux/{base.architecture}", "--label", label]
-        docker.run("build", "--tag", base.name, *wanted, ".", cwd=context)
-
-
-def _labels(docker: Docker, name: str) -> str:
-    if not docker.succeeds("image", "inspect", name):
-        return ""
-    return docker.run("image", "inspect", "--format", "{{json .Config.Labels}}", name)
-
-
-def _python_version(name: str) -> str:
-    match = re.search(r"python:(\d+\.\d+)", name)
-    if match is None or match[1] not in _DEBIAN_RELEASES:
-        raise ValueError(
-            f"no substitute can be built for the base image {name}; allowed: a Python image of "
-            f"{', '.join(_DEBIAN_RELEASES)}"
-        )
-    return match[1]
+        label = f"rehearsal.recipe={recipe.hexdigest()}"
+        wanted = ["--platform", f"linux/{architecture}", "--label", label]
+        docker.run("build", "--tag", base, *wanted, ".", cwd=context)
 
 
 def _debian(output: Path, *, architecture: str, version: str) -> None:

@@ -1,4 +1,4 @@
-"""The image of batch jobs: its layers, and a job that runs in it as in Lambda.
+"""The image of batch jobs, and a job that runs in it as in Lambda.
 
 S3 is a stand-in inside the container, which has no network. The same job runs on this machine with
 the image's own artifact, and the vectors are compared.
@@ -22,15 +22,8 @@ from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.environment_file import load_environment
 from embedding_kit.settings import BatchSettings
 from tools.rehearsal.image.asset import image_assets
-from tools.rehearsal.image.image_under_test import (
-    ImageUnderTest,
-    precision_of,
-    unpacked,
-    variables_of,
-)
-from tools.rehearsal.image.runtime import running
-from tools.rehearsal.image.target_image import TargetImage
-from tools.rehearsal.image.vectors import COSINE, least_cosine
+from tools.rehearsal.image.runtime import COSINE, Tested, least_cosine
+from tools.rehearsal.image.target import Target, function_variables
 
 __all__ = ["batch_image"]
 
@@ -43,120 +36,6 @@ _ROWS = [
     {"id": "b", "text": "Wie spät ist es? 今日は良い天気ですね。"},
     {"id": "c", "text": ""},
 ]
-_SETTINGS = {"id": "id", "max_rejected_percent": 50}
-
-
-def batch_image(root: Path, environment: str, output: Path) -> TargetImage:
-    """Synthesize an environment's batch jobs, and return their image.
-
-    An environment without `[batch]` gets buckets of any name, on which the image does not depend.
-    """
-    settings = load_environment(environment, folder=root / "environments")
-    app = App(outdir=str(output), analytics_reporting=False)
-    stack = Stack(app, "Batch")
-    EmbeddingBatch(
-        stack,
-        "Batch",
-        model=settings.model,
-        settings=settings.batch or BatchSettings(input="s3://documents", output="s3://vectors"),
-        name=environment,
-    )
-    resources = app.synth().get_stack_by_name("Batch").template["Resources"].values()
-    (function,) = (item for item in resources if item["Type"] == "AWS::Lambda::Function")
-    (asset,) = image_assets(output)
-    return TargetImage(
-        name="batch image",
-        asset=asset,
-        variables=variables_of(function["Properties"]),
-        imports="jobs.embed.handler",
-        layers=("dependencies", "dependencies", "model", "code", "code"),
-        own_layers=[1, 4],
-        command=("jobs.embed.handler.handler",),
-        most_bytes=215_000_000,
-        check=_check_job,
-    )
-
-
-def _check_job(tested: ImageUnderTest) -> None:
-    """Run a job over two formats in the container and on this machine, and compare."""
-    source = tested.folder / "documents"
-    source.mkdir()
-    lines = [json.dumps(row) for row in _ROWS]
-    (source / "a.jsonl").write_text("\n".join([*lines[1:], "{broken"]), encoding="utf-8")
-    pyarrow.parquet.write_table(arrow.Table.from_pylist(_ROWS[:1]), source / "b.parquet")
-    with tested.report.step("running a batch job in the container, and on this machine"):
-        result, stored, log = _job_inside(tested, source)
-        expected, vectors = _job_here(tested, source)
-    counts = {name: result[name] for name in expected if name != "shards"}
-    tested.report.check(
-        tested.name,
-        "a job in the emulator has the same rows, rejected rows, tokens and vector space",
-        all(counts[name] == expected[name] for name in counts) and expected["rejected"] == 2,
-        by="the image's own artifact in both places",
-        found=f"{result['rows']} rows, {result['rejected']} rejected",
-    )
-    found = [_table(data) for name, data in stored.items() if name.endswith(".parquet")]
-    precision = precision_of(tested)
-    cosine = least_cosine(np.concatenate([_vectors(table) for table in found]), vectors)
-    tested.report.check(
-        tested.name,
-        f"{precision}: cosine to the vectors of this machine's job ≥ {COSINE[precision]}",
-        cosine >= COSINE[precision],
-        by="the parts of both",
-        found=f"{cosine:.8f}",
-    )
-    ids = sorted(name for table in found for name in table.column("id").to_pylist())
-    tested.report.check(
-        tested.name, "each row is there once", ids == ["a", "b"], by="the parts", found=ids
-    )
-    records = sum("/_job/progress/" in name for name in stored)
-    tested.report.check(
-        tested.name,
-        "each run of a shard leaves its record",
-        records == len(found),
-        by="the stand-in for S3",
-        found=records,
-    )
-    leaked = [row["id"] for row in _ROWS if row["text"] and row["text"][:10] in log]
-    check = "no text of a row is in the log"
-    tested.report.check(
-        tested.name, check, not leaked and '"step":"shard"' in log, by="docker logs", found=leaked
-    )
-
-
-def _job_inside(
-    tested: ImageUnderTest, source: Path
-) -> tuple[dict[str, Any], dict[str, bytes], str]:
-    """Return the result, the files of the output, and the log."""
-    variables = {
-        **tested.variables,
-        "AWS_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": "AKIAEXAMPLE",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{_PORT}",
-    }
-    mounts = {_S3: "/s3/local_s3.py", source: "/documents"}
-    with running(
-        tested.docker, tested.asset.tag, environment=variables, mounts=mounts
-    ) as container:
-        inside = [container.name, "python", "-c"]
-        tested.docker.run("exec", "--detach", *inside, _SERVE)
-        tested.docker.run("exec", *inside, _WAIT)
-        (plan,) = container.invoke([{"step": "plan", "defaults": _FOLDERS, "job": _SETTINGS}])
-        if "folder" not in plan:
-            raise RuntimeError(f"the image does not plan: {plan}\n{container.logs()[-3000:]}")
-        stored = _stored(tested, container.name)
-        shards = stored[plan["shards_key"]].splitlines()
-        steps = [
-            {"step": "shard", "folder": plan["folder"], "shard": json.loads(line)}
-            for line in shards
-        ]
-        *_, result = container.invoke([*steps, {"step": "finish", "folder": plan["folder"]}])
-        if "rows" not in result:
-            raise RuntimeError(f"the job fails: {result}\n{container.logs()[-3000:]}")
-        return result, _stored(tested, container.name), container.logs()
-
-
 # These run in the container: the standard library only.
 _SERVE = f"""
 import sys; sys.path.insert(0, "/s3")
@@ -184,30 +63,97 @@ print(json.dumps({{key: read(key) for key in keys}}))
 """
 
 
-def _stored(tested: ImageUnderTest, container: str) -> dict[str, bytes]:
-    """Return the files of the output by their keys."""
-    output = tested.docker.run("exec", container, "python", "-c", _READ)
-    return {key: base64.b64decode(data) for key, data in json.loads(output).items()}
+def batch_image(root: Path, environment: str, output: Path) -> Target:
+    """Synthesize an environment's batch jobs, and return their image.
+
+    An environment without `[batch]` gets buckets of any name, on which the image does not depend.
+    """
+    settings = load_environment(environment, folder=root / "environments")
+    batch = settings.batch or BatchSettings(input="s3://documents", output="s3://vectors")
+    app = App(outdir=str(output), analytics_reporting=False)
+    stack = Stack(app, "Batch")
+    EmbeddingBatch(stack, "Batch", model=settings.model, settings=batch, name=environment)
+    resources = app.synth().get_stack_by_name("Batch").template["Resources"].values()
+    (function,) = (item for item in resources if item["Type"] == "AWS::Lambda::Function")
+    (asset,) = image_assets(output)
+    return Target(
+        name="batch",
+        asset=asset,
+        variables=function_variables(function["Properties"]),
+        command=("jobs.embed.handler.handler",),
+        own_layers=[1, 4],
+        most_bytes=215_000_000,
+        check=_check_job,
+    )
 
 
-def _job_here(
-    tested: ImageUnderTest, source: Path
-) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
+def _check_job(tested: Tested) -> None:
+    """Run a job over two formats in the container and on this machine, and compare."""
+    source = tested.folder / "documents"
+    source.mkdir()
+    lines = [json.dumps(row) for row in _ROWS]
+    (source / "a.jsonl").write_text("\n".join([*lines[1:], "{broken"]), encoding="utf-8")
+    pyarrow.parquet.write_table(arrow.Table.from_pylist(_ROWS[:1]), source / "b.parquet")
+    with tested.report.step("running a batch job in the container, and on this machine"):
+        result, stored, log = _job_inside(tested, source)
+        expected, vectors = _job_here(tested, source)
+    counts = {name: result[name] for name in expected if name != "shards"}
+    holds = all(counts[name] == expected[name] for name in counts) and expected["rejected"] == 2
+    check = "both have the same rows, rejected rows, tokens and vector space"
+    tested.report.check(check, holds, counts)
+    parts = [data for name, data in stored.items() if name.endswith(".parquet")]
+    cosine = least_cosine(_vectors(parts), vectors)
+    least = COSINE[tested.precision]
+    check = f"{tested.precision}: the cosine to this machine's vectors is at least {least}"
+    tested.report.check(check, cosine >= least, f"{cosine:.8f}")
+    leaked = [row["id"] for row in _ROWS if row["text"] and row["text"][:10] in log]
+    tested.report.check("no text of a row is in the log", not leaked and bool(log), leaked or "")
+
+
+def _job_inside(tested: Tested, source: Path) -> tuple[dict[str, Any], dict[str, bytes], str]:
+    """Return the result, the files of the output, and the log."""
+    variables = {
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "AKIAEXAMPLE",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{_PORT}",
+    }
+    mounts = {_S3: "/s3/local_s3.py", source: "/documents"}
+    job = {"id": "id", "max_rejected_percent": 50}
+    with tested.running(variables=variables, mounts=mounts) as container:
+        inside = [container.name, "python", "-c"]
+        tested.docker.run("exec", "--detach", *inside, _SERVE)
+        tested.docker.run("exec", *inside, _WAIT)
+
+        def stored() -> dict[str, bytes]:
+            found = json.loads(tested.docker.run("exec", *inside, _READ))
+            return {key: base64.b64decode(data) for key, data in found.items()}
+
+        (plan,) = container.invoke([{"step": "plan", "defaults": _FOLDERS, "job": job}])
+        if "folder" not in plan:
+            raise RuntimeError(f"the image does not plan: {plan}\n{container.logs()[-3000:]}")
+        folder = {"folder": plan["folder"]}
+        shards = [json.loads(line) for line in stored()[plan["shards_key"]].splitlines()]
+        steps = [{"step": "shard", "shard": shard, **folder} for shard in shards]
+        *_, result = container.invoke([*steps, {"step": "finish", **folder}])
+        if "rows" not in result:
+            raise RuntimeError(f"the job fails: {result}\n{container.logs()[-3000:]}")
+        return result, stored(), container.logs()
+
+
+def _job_here(tested: Tested, source: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
     """Return the result and the vectors of the same job on this machine."""
     output = tested.folder / "vectors"
     command = [sys.executable, "-m", "jobs.embed", str(source), str(output), "--id", "id"]
-    command += ["--artifact", str(unpacked(tested) / "artifact"), "--max-rejected-percent", "50"]
+    command += ["--artifact", str(tested.task / "artifact"), "--max-rejected-percent", "50"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"the job fails on this machine:\n{done.stderr[-3000:]}")
     parts = sorted(output.glob("*/part-*.parquet"))
-    vectors = np.concatenate([_vectors(_table(part.read_bytes())) for part in parts])
-    return json.loads(done.stdout), vectors
+    return json.loads(done.stdout), _vectors([part.read_bytes() for part in parts])
 
 
-def _table(data: bytes) -> arrow.Table:
-    return pyarrow.parquet.read_table(io.BytesIO(data))
-
-
-def _vectors(table: arrow.Table) -> npt.NDArray[np.float64]:
-    return np.array(table.column("embedding").to_pylist(), dtype=np.float64)
+def _vectors(parts: list[bytes]) -> npt.NDArray[np.float64]:
+    tables = [pyarrow.parquet.read_table(io.BytesIO(part)) for part in parts]
+    rows = [row for table in tables for row in table.column("embedding").to_pylist()]
+    return np.array(rows, dtype=np.float64)

@@ -13,22 +13,22 @@ import platform
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ContainersUnavailableError", "Docker", "containers", "emulated"]
+__all__ = ["PLATFORM", "ContainersUnavailableError", "Docker", "containers", "emulated"]
 
+PLATFORM = "linux/arm64"
 _PACKAGES = {
     "dockerd": "docker.io",
     "iptables": "iptables",
-    "qemu-aarch64-static": "qemu-user-static",
-    "update-binfmts": "binfmt-support",
     "mmdebstrap": "mmdebstrap",
     "arch-test": "arch-test",
+    "qemu-aarch64-static": "qemu-user-static",
+    "update-binfmts": "binfmt-support",
 }
 _BINFMT = Path("/proc/sys/fs/binfmt_misc")
 # Long enough for a busy machine. A daemon that exits is noticed at once.
@@ -37,28 +37,39 @@ _STOP_SECONDS = 120
 # Not in TMPDIR, which differs between users.
 _LOCK = Path("/tmp/embedding-kit-rehearsal.lock")  # noqa: S108  (only locked, never written)
 _KEPT = "4GB"
+# As the CDK's asset builder: otherwise newer builders create an index, which Lambda refuses.
+_BUILDKIT = {"DOCKER_BUILDKIT": "1", "BUILDX_NO_DEFAULT_ATTESTATIONS": "1"}
+# A user's PATH may lack the folders of Debian's daemons.
+_PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
 
 
 class ContainersUnavailableError(RuntimeError):
     """Containers cannot run here; the message names the reason and the requirements."""
 
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"containers cannot run here: {reason}")
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True)
 class Docker:
     """A running daemon and its client.
 
     Attributes:
         client: The client program.
         environment: The variables that select the daemon and BuildKit.
-        own: Whether this rehearsal started the daemon.
     """
 
     client: str
     environment: dict[str, str]
-    own: bool
 
-    def run(self, *arguments: str, stdin: bytes | None = None, cwd: Path | None = None) -> str:
-        """Run a command of the client and return its output.
+    def run(
+        self,
+        *arguments: str,
+        stdin: bytes | None = None,
+        cwd: Path | None = None,
+        with_errors: bool = False,
+    ) -> str:
+        """Run a command of the client and return its output, and the errors if asked for.
 
         Raises:
             subprocess.CalledProcessError: It failed; the error contains its output.
@@ -66,17 +77,17 @@ class Docker:
         done = subprocess.run(
             [self.client, *arguments],
             env=os.environ | self.environment,
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
+            input=stdin or b"",
             cwd=cwd,
             capture_output=True,
             check=False,
         )
+        printed = done.stdout + (done.stderr if with_errors or done.returncode else b"")
+        text = printed.decode(errors="replace")
         if done.returncode:
-            output = (done.stdout + done.stderr).decode(errors="replace")[-6000:]
             command = " ".join(["docker", *arguments[:6]])
-            raise subprocess.CalledProcessError(done.returncode, f"{command} ...\n{output}")
-        return done.stdout.decode(errors="replace")
+            raise subprocess.CalledProcessError(done.returncode, f"{command} ...\n{text[-6000:]}")
+        return text
 
     def succeeds(self, *arguments: str) -> bool:
         """Return whether a command of the client succeeds."""
@@ -97,9 +108,15 @@ def containers(folder: Path) -> Iterator[Docker]:
     Raises:
         ContainersUnavailableError: Containers cannot run on this machine.
     """
-    with ExitStack() as stack:
-        stack.enter_context(_turn(_LOCK))
-        yield stack.enter_context(_containers(folder))
+    with _turn(_LOCK):
+        own = Docker(shutil.which("docker") or "", _BUILDKIT)
+        if own.client and own.succeeds("version", "--format", "{{.Server.Version}}"):
+            with _arm64_emulation():
+                yield own
+            return
+        _install("dockerd", "iptables", "mmdebstrap", "arch-test")
+        with _arm64_emulation(), _daemon(folder) as docker:
+            yield docker
 
 
 @contextmanager
@@ -117,31 +134,11 @@ def _turn(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            message = (
-                f"waiting for another rehearsal on this machine to end (it holds {path}) ...\n"
-            )
-            sys.stderr.write(message)
+            print(f"waiting for another rehearsal to end, which holds {path} ...", flush=True)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def _containers(folder: Path) -> Iterator[Docker]:
-    running = _running()
-    if running is not None:
-        with _arm64_emulation():
-            yield running
-        return
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise ContainersUnavailableError(
-            "containers cannot run here: no Docker daemon answers, and to start one this needs "
-            "root and apt-get"
-        )
-    _install(["dockerd", "iptables", "mmdebstrap", "arch-test"])
-    with _arm64_emulation(), _daemon(folder) as docker:
-        yield docker
 
 
 def emulated() -> bool:
@@ -149,30 +146,22 @@ def emulated() -> bool:
     return platform.machine() not in {"aarch64", "arm64"}
 
 
-def _running() -> Docker | None:
-    client = shutil.which("docker")
-    if client is None:
-        return None
-    docker = Docker(client=client, environment={"DOCKER_BUILDKIT": "1"}, own=False)
-    return docker if docker.succeeds("version", "--format", "{{.Server.Version}}") else None
-
-
-def _install(programs: list[str]) -> None:
+def _install(*programs: str) -> None:
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise ContainersUnavailableError(
+            "no Docker daemon for ARM64 answers, and to start one this needs root and apt-get"
+        )
     missing = sorted({_PACKAGES[p] for p in programs if shutil.which(p, path=_PATH) is None})
-    if not missing:
-        return
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    quiet = ["--yes", "--quiet", "--no-install-recommends"]
-    for command in (["apt-get", "update", "--quiet"], ["apt-get", "install", *quiet, *missing]):
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise ContainersUnavailableError(
-                f"containers cannot run here: {' '.join(command)} failed:\n{done.stderr[-2000:]}"
-            )
+    if missing:
+        _must("apt-get", "update", "--quiet")
+        _must("apt-get", "install", "--yes", "--quiet", "--no-install-recommends", *missing)
 
 
-# A user's PATH may lack the folders of Debian's daemons.
-_PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
+def _must(*command: str) -> None:
+    variables = os.environ | {"PATH": _PATH, "DEBIAN_FRONTEND": "noninteractive"}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ContainersUnavailableError(f"{' '.join(command)}: {done.stderr.strip()[-2000:]}")
 
 
 @contextmanager
@@ -181,48 +170,39 @@ def _daemon(folder: Path) -> Iterator[Docker]:
     # A socket's path must be short, and a checkout's may be long.
     place = Path("/run") / f"rehearsal-{os.getpid()}"
     place.mkdir()
-    docker = Docker(
-        # Debian's client, which uses its daemon's BuildKit without a plugin.
-        client="/usr/bin/docker",
-        environment={"DOCKER_HOST": f"unix://{place}/docker.sock", "DOCKER_BUILDKIT": "1"},
-        own=True,
-    )
+    host = f"unix://{place}/docker.sock"
+    # Debian's client, which uses its daemon's BuildKit without a plugin.
+    docker = Docker("/usr/bin/docker", {"DOCKER_HOST": host, **_BUILDKIT})
     command = ["dockerd", "--data-root", str(folder / "data"), "--exec-root", str(place / "exec")]
-    command += ["--pidfile", str(place / "pid"), "--host", docker.environment["DOCKER_HOST"]]
-    log_path = folder / "dockerd.log"
-    with log_path.open("wb") as log:
+    command += ["--pidfile", str(place / "pid"), "--host", host]
+    log = folder / "dockerd.log"
+    with log.open("wb") as written:
         daemon = subprocess.Popen(
             command,
-            stdout=log,
-            stderr=log,
+            stdout=written,
+            stderr=written,
             start_new_session=True,
             env=os.environ | {"PATH": _PATH},
         )
+    try:
+        end = time.monotonic() + _START_SECONDS
+        while not docker.succeeds("version", "--format", "{{.Server.Version}}"):
+            if daemon.poll() is not None or time.monotonic() > end:
+                reason = log.read_text(errors="replace")[-2000:]
+                raise ContainersUnavailableError(f"dockerd did not start:\n{reason}")
+            time.sleep(0.2)
+        yield docker
+        # The folder is kept for the next run; this bounds its size.
+        docker.run("image", "prune", "--force")
+        docker.run("builder", "prune", "--force", "--keep-storage", _KEPT)
+    finally:
+        daemon.send_signal(signal.SIGTERM)
         try:
-            _wait_until_up(docker, daemon, log_path)
-            yield docker
-            # The folder is kept for the next run; this bounds its size.
-            docker.run("image", "prune", "--force")
-            docker.run("builder", "prune", "--force", "--keep-storage", _KEPT)
-        finally:
-            daemon.send_signal(signal.SIGTERM)
-            try:
-                daemon.wait(timeout=_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
-            shutil.rmtree(place, ignore_errors=True)
-
-
-def _wait_until_up(docker: Docker, daemon: subprocess.Popen[bytes], log_path: Path) -> None:
-    end = time.monotonic() + _START_SECONDS
-    while not docker.succeeds("version", "--format", "{{.Server.Version}}"):
-        if daemon.poll() is not None or time.monotonic() > end:
-            log = log_path.read_text(errors="replace")[-2000:]
-            raise ContainersUnavailableError(
-                f"containers cannot run here: dockerd did not start:\n{log}"
-            )
-        time.sleep(0.2)
+            daemon.wait(timeout=_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            daemon.kill()
+            daemon.wait()
+        shutil.rmtree(place, ignore_errors=True)
 
 
 @contextmanager
@@ -232,36 +212,17 @@ def _arm64_emulation() -> Iterator[None]:
     if not emulated() or platform.system() != "Linux" or registered.exists():
         yield
         return
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise ContainersUnavailableError(
-            "containers for ARM64 cannot run here: no emulator is registered with the kernel, and "
-            "to register qemu this needs root and apt-get"
-        )
-    _install(["qemu-aarch64-static", "update-binfmts"])
+    _install("qemu-aarch64-static", "update-binfmts")
     mounted = (_BINFMT / "register").exists()
     if not mounted:
-        _must(["mount", "-t", "binfmt_misc", "binfmt_misc", str(_BINFMT)])
+        _must("mount", "-t", "binfmt_misc", "binfmt_misc", str(_BINFMT))
     try:
-        _must(["update-binfmts", "--enable", "qemu-aarch64"])
+        _must("update-binfmts", "--enable", "qemu-aarch64")
         if not registered.exists():
-            raise ContainersUnavailableError("containers cannot run here: qemu was not registered")
+            raise ContainersUnavailableError("qemu was not registered")
         yield
     finally:
-        subprocess.run(
-            ["update-binfmts", "--disable", "qemu-aarch64"],
-            env=os.environ | {"PATH": _PATH},
-            check=False,
-            capture_output=True,
-        )
-        if not mounted:
-            subprocess.run(["umount", str(_BINFMT)], check=False, capture_output=True)
-
-
-def _must(command: list[str]) -> None:
-    done = subprocess.run(
-        command, env=os.environ | {"PATH": _PATH}, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise ContainersUnavailableError(
-            f"containers cannot run here: {' '.join(command)}: {done.stderr.strip()}"
-        )
+        with suppress(ContainersUnavailableError):
+            _must("update-binfmts", "--disable", "qemu-aarch64")
+            if not mounted:
+                _must("umount", str(_BINFMT))

@@ -12,14 +12,43 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.rehearsal.image.docker import Docker, emulated
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["Container", "embed_events", "event", "run_here", "run_inside", "running"]
+from tools.local_endpoint.events import to_event
+from tools.local_endpoint.signature import Caller, SignedRequest
+from tools.rehearsal.image.asset import ImageAsset
+from tools.rehearsal.image.docker import PLATFORM, Docker, emulated
+from tools.rehearsal.report import Report
 
+__all__ = [
+    "COSINE",
+    "TEXTS",
+    "Container",
+    "Tested",
+    "body_of",
+    "compare",
+    "embed_events",
+    "event",
+    "least_cosine",
+    "vectors_of",
+]
+
+#: The minimum cosine between two processors, whose int8 kernels round differently.
+COSINE = {"fp32": 0.9999, "int8": 0.999}
+#: Short and long texts, many scripts, and unusual characters.
+TEXTS = (
+    "hello world",
+    "a",
+    "A function that parses a date out of a string, given a format. " * 12,
+    "Wie spät ist es? 今日は良い天気ですね。 Где находится библиотека? كم الساعة",
+    "naïve café 👩‍👩‍👧‍👦 \t\u200b e\u0301 ﬁ ½ \u00a0 zero-width\u200djoiner",
+    "SELECT * FROM vectors WHERE cosine(a, b) > 0.5; -- comment <html>&amp;</html>",
+)
+_CALLER = Caller(access_key="AKIAEXAMPLE", session_token=None)
 #: Lambda runs the image as a user who owns no file of it.
 _USER = "1051:1051"
 _TMP = "/tmp:size=512m,mode=1777"  # noqa: S108  (the container's own)
-_PROBE = Path(__file__).with_name("probe.py")
 
 # Runs inside the container, which has no network outside: standard library only.
 # On a busy machine with an emulated processor, starting the emulator takes minutes and an answer
@@ -43,17 +72,27 @@ for line in sys.stdin:
     else:
         sys.exit("the emulator does not answer")
 """
+# Runs on this machine, with the image's code and artifact and this machine's libraries. The handler
+# logs to the standard output, as Lambda expects; its answers are kept apart.
+_HERE = """
+import json, os, sys
+sys.path.insert(0, os.environ["LAMBDA_TASK_ROOT"])
+from embedder.aws_lambda.handler import handler
+answers, sys.stdout = sys.stdout, sys.stderr
+for line in sys.stdin:
+    print(json.dumps(handler(json.loads(line), None)), file=answers)
+"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Container:
-    """A running container of the image, with the emulator."""
+    """A running container of the image."""
 
     docker: Docker
     name: str
 
     def invoke(self, events: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Send events to the handler one by one, and return its answers."""
+        """Send events to the handler in Lambda's emulator one by one, and return its answers."""
         return self.ask(_POST, events)
 
     def ask(self, program: str, asked: Sequence[Mapping[str, Any]]) -> list[Any]:
@@ -62,10 +101,9 @@ class Container:
         Raises:
             RuntimeError: It fails; the error has the container's log.
         """
-        lines = "".join(json.dumps(item) + "\n" for item in asked).encode()
         command = ["exec", "--interactive", self.name, "python", "-c", program]
         try:
-            answers = self.docker.run(*command, stdin=lines)
+            answers = self.docker.run(*command, stdin=_lines(asked))
         except subprocess.CalledProcessError as error:
             raise RuntimeError(
                 f"the image does not answer:\n{error}\n{self.logs()[-6000:]}"
@@ -74,138 +112,159 @@ class Container:
 
     def logs(self) -> str:
         """Return the container's standard output and standard error."""
-        done = subprocess.run(
-            [self.docker.client, "logs", self.name],
-            env={**self.docker.environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=True,
-        )
-        return done.stdout.decode(errors="replace")
+        return self.docker.run("logs", self.name, with_errors=True)
 
 
-@contextmanager
-def running(
-    docker: Docker,
-    image: str,
-    *,
-    environment: Mapping[str, str],
-    mounts: Mapping[Path, str] | None = None,
-    command: Sequence[str] = (),
-) -> Iterator[Container]:
-    """Run the image until the block ends.
+@dataclass(frozen=True, kw_only=True)
+class Tested:
+    """A built image.
 
-    Args:
-        docker: The daemon.
-        image: The image's name.
-        environment: The environment variables.
-        mounts: Files and folders of this machine, by their place inside.
-        command: The program and its arguments; by default the image's own command, in its Runtime
-            Interface Emulator.
+    Attributes:
+        report: The report of the checks.
+        docker: The daemon with the image.
+        asset: The asset that it was built from.
+        variables: The environment variables of the deployed function or task.
+        folder: A folder for temporary files.
+        task: The image's files of /var/task.
     """
-    name = f"rehearsal-{uuid.uuid4().hex[:12]}"
-    with tempfile.TemporaryDirectory(prefix="empty-") as empty:
-        arguments = _confined(Path(empty), environment, mounts or {})
-        if command:
-            arguments += ["--entrypoint", command[0]]
-        docker.run("run", "--detach", "--name", name, *arguments, image, *command[1:])
-        try:
-            yield Container(docker=docker, name=name)
-        finally:
-            docker.run("rm", "--force", name)
+
+    report: Report
+    docker: Docker
+    asset: ImageAsset
+    variables: Mapping[str, str]
+    folder: Path
+    task: Path
+
+    @property
+    def precision(self) -> str:
+        """The precision of the image's model."""
+        return str(json.loads((self.task / "artifact/manifest.json").read_text())["precision"])
+
+    @contextmanager
+    def running(
+        self,
+        *,
+        variables: Mapping[str, str] | None = None,
+        mounts: Mapping[Path, str] | None = None,
+        command: Sequence[str] = (),
+    ) -> Iterator[Container]:
+        """Run the image until the block ends.
+
+        Args:
+            variables: Further environment variables.
+            mounts: Files and folders of this machine, by their place inside.
+            command: The program and its arguments; by default the image's own command, in its
+                Runtime Interface Emulator.
+        """
+        name = f"rehearsal-{uuid.uuid4().hex[:12]}"
+        with tempfile.TemporaryDirectory(prefix="empty-") as empty:
+            arguments = self._confined(Path(empty), variables or {}, mounts or {})
+            if command:
+                arguments += ["--entrypoint", command[0]]
+            image = [self.asset.tag, *command[1:]]
+            self.docker.run("run", "--detach", "--name", name, *arguments, *image)
+            try:
+                yield Container(self.docker, name)
+            finally:
+                self.docker.run("rm", "--force", name)
+
+    def python(self, program: str, *, mounts: Mapping[Path, str] | None = None) -> str:
+        """Run a program with the image's Python, and return its output."""
+        with tempfile.TemporaryDirectory(prefix="empty-") as empty:
+            confined = self._confined(Path(empty), {}, mounts or {})
+            command = ["run", "--rm", "--entrypoint", "python", *confined, self.asset.tag]
+            return self.docker.run(*command, "-c", program)
+
+    def _confined(
+        self, empty: Path, variables: Mapping[str, str], mounts: Mapping[Path, str]
+    ) -> list[str]:
+        arguments = ["--read-only", "--network", "none", "--user", _USER, "--cap-drop", "ALL"]
+        arguments += ["--security-opt", "no-new-privileges", "--tmpfs", _TMP]
+        arguments += ["--platform", PLATFORM]
+        if emulated():
+            # QEMU shows this machine's processor there, and ONNX Runtime would read it as ARM's.
+            empty.chmod(0o755)
+            arguments += ["--volume", f"{empty}:/sys/devices/system/cpu:ro"]
+        for name, value in {**self.variables, **variables}.items():
+            arguments += ["--env", f"{name}={value}"]
+        for source, place in mounts.items():
+            arguments += ["--volume", f"{source}:{place}:ro"]
+        return arguments
 
 
-def run_inside(
-    docker: Docker,
-    image: str,
-    arguments: Sequence[str],
-    *,
-    environment: Mapping[str, str],
-    stdin: bytes = b"",
-) -> str:
-    """Run the image's Python with other arguments, with the same restrictions as its handler."""
-    with tempfile.TemporaryDirectory(prefix="empty-") as empty:
-        confined = _confined(Path(empty), environment, {_PROBE: "/probe.py"})
-        command = [
-            "run",
-            "--rm",
-            "--interactive",
-            "--entrypoint",
-            "python",
-            *confined,
-            image,
-            *arguments,
-        ]
-        return docker.run(*command, stdin=stdin)
-
-
-def run_here(
-    arguments: Sequence[str], *, environment: Mapping[str, str], stdin: bytes = b""
-) -> str:
-    """Run this project's Python with the same arguments, outside the container."""
-    here = [str(_PROBE) if argument == "/probe.py" else argument for argument in arguments]
-    command = [sys.executable, *here]
+def compare(tested: Tested, answers: list[Any]) -> None:
+    """Check that answers to `TEXTS` agree with those of the image's code on this machine."""
+    own = tested.folder / "here"
+    own.mkdir(exist_ok=True)
+    for part in ("artifact", "index", "embedder"):
+        if (tested.task / part).exists() and not (own / part).exists():
+            (own / part).symlink_to(tested.task / part)
+    variables = {**tested.variables, "LAMBDA_TASK_ROOT": str(own), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
-        command, input=stdin, env={**environment}, capture_output=True, check=False
+        [sys.executable, "-c", _HERE],
+        input=_lines(embed_events()),
+        env=variables,
+        capture_output=True,
+        check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"{' '.join(here)} failed:\n{done.stderr.decode()[-3000:]}")
-    return done.stdout.decode()
+        raise RuntimeError(f"the handler fails on this machine:\n{done.stderr.decode()[-3000:]}")
+    here = [json.loads(line) for line in done.stdout.splitlines()]
+    cosine, least = least_cosine(vectors_of(answers), vectors_of(here)), COSINE[tested.precision]
+    check = f"{tested.precision}: the cosine to this machine's vectors is at least {least}"
+    tested.report.check(check, cosine >= least, f"{cosine:.8f}")
+    spaces = {str(body_of(answer).get("vector_space")) for answer in [*answers, *here]}
+    check = "both name the same vector space"
+    tested.report.check(check, len(spaces) == 1 and spaces != {"None"}, ", ".join(spaces))
 
 
-def _confined(empty: Path, environment: Mapping[str, str], mounts: Mapping[Path, str]) -> list[str]:
-    arguments = ["--read-only", "--network", "none", "--user", _USER, "--cap-drop", "ALL"]
-    arguments += ["--security-opt", "no-new-privileges", "--tmpfs", _TMP]
-    arguments += ["--platform", "linux/arm64"]
-    if emulated():
-        # QEMU shows this machine's processor there, and ONNX Runtime would read it as an ARM one.
-        empty.chmod(0o755)
-        arguments += ["--volume", f"{empty}:/sys/devices/system/cpu:ro"]
-    for name, value in environment.items():
-        arguments += ["--env", f"{name}={value}"]
-    for source, place in mounts.items():
-        arguments += ["--volume", f"{source}:{place}:ro"]
-    return arguments
-
-
-def embed_events(texts: Sequence[str]) -> list[dict[str, Any]]:
+def embed_events() -> list[dict[str, Any]]:
     """Return an event for the vector of each text."""
-    return [event("POST", "/", json.dumps({"text": text}).encode()) for text in texts]
+    return [event("POST", "/", {"text": text}) for text in TEXTS]
 
 
-def event(method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
-    """Return the event of a Function URL (payload format 2.0)."""
-    identity = uuid.uuid4().hex
-    written: dict[str, Any] = {
-        "version": "2.0",
-        "routeKey": "$default",
-        "rawPath": path,
-        "rawQueryString": "",
-        "headers": {
-            "content-type": "application/json",
-            "host": "rehearsal.lambda-url.us-east-1.on.aws",
-        },
-        "requestContext": {
-            "accountId": "123456789012",
-            "apiId": "rehearsal",
-            "domainName": "rehearsal.lambda-url.us-east-1.on.aws",
-            "domainPrefix": "rehearsal",
-            "http": {
-                "method": method,
-                "path": path,
-                "protocol": "HTTP/1.1",
-                "sourceIp": "192.0.2.1",
-                "userAgent": "rehearsal",
-            },
-            "requestId": identity,
-            "routeKey": "$default",
-            "stage": "$default",
-            "time": "01/Jan/2026:00:00:00 +0000",
-            "timeEpoch": 1767225600000,
-        },
-        "isBase64Encoded": False,
-    }
-    if body is not None:
-        written["body"] = base64.b64encode(body).decode()
-        written["isBase64Encoded"] = True
-    return written
+def event(method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the event of a Function URL."""
+    headers = {"content-type": "application/json", "host": "rehearsal.lambda-url.us-east-1.on.aws"}
+    payload = b"" if body is None else json.dumps(body).encode()
+    request = SignedRequest(method=method, target=path, headers=headers, body=payload)
+    made: dict[str, Any] = json.loads(to_event(request, caller=_CALLER, source_ip="192.0.2.1"))
+    return made
+
+
+def body_of(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the JSON body of an answer to a Function URL event.
+
+    Raises:
+        ValueError: The handler failed.
+    """
+    if "statusCode" not in answer:
+        raise ValueError(f"the handler failed: {json.dumps(answer)[:1000]}")
+    text = answer.get("body") or "{}"
+    body: dict[str, Any] = json.loads(
+        base64.b64decode(text) if answer.get("isBase64Encoded") else text
+    )
+    return body
+
+
+def vectors_of(answers: Sequence[Mapping[str, Any]]) -> npt.NDArray[np.float64]:
+    """Return the embeddings of answers, one per row.
+
+    Raises:
+        ValueError: An answer is not 200.
+    """
+    for answer in answers:
+        if body_of(answer) and answer["statusCode"] != 200:
+            raise ValueError(f"status {answer['statusCode']}: {str(answer)[:1000]}")
+    return np.array([body_of(answer)["embedding"] for answer in answers], dtype=np.float64)
+
+
+def least_cosine(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float:
+    """Return the smallest cosine between corresponding rows of two arrays of one shape."""
+    products = np.einsum("ij,ij->i", one, other)
+    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+    return float(np.min(products / lengths))
+
+
+def _lines(asked: Sequence[Mapping[str, Any]]) -> bytes:
+    return "".join(json.dumps(item) + "\n" for item in asked).encode()

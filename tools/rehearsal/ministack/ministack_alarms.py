@@ -1,46 +1,37 @@
-"""Alarms with dimensions and metric math.
+"""Alarms on their own dimensions and on metric math, and composite alarms.
 
-MiniStack evaluates an alarm on every metric of the name, without dimensions or metric math.
-This module evaluates the alarm's own metrics, with the arithmetic, comparisons, `IF` and `FILL` of
-https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html.
-
-An alarm has one data point for each of its periods, the last of which ends now. Those that breach
-and those that are missing decide its state
-(https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarms-and-missing-data.html). A
-changed alarm keeps its state until it is evaluated again, as on AWS ("its state is left unchanged",
-https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html). Alarms
-are evaluated when a metric arrives and at each poll of a deployment. An alarm that never had data
-keeps the state that was set.
+MiniStack evaluates an alarm on every metric of the name, refuses metric math, and makes composite
+alarms by its API alone. Here an alarm has one data point for each of its periods, the last of which
+ends now. Those that breach and those that are missing decide its state
+(https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarms-and-missing-data.html).
+Alarms are evaluated when a metric arrives and at each poll of a deployment. An alarm that never had
+data keeps the state that was set.
 """
 
 import ast
-import functools
 import operator
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from ministack.services import cloudwatch
-
-__all__ = ["PRIVATE_NAMES", "evaluate_all", "evaluate_expression", "install"]
-
-PRIVATE_NAMES = (
-    (cloudwatch, "_calc_stats"),
-    (cloudwatch, "_dims_key"),
-    (cloudwatch, "_evaluate_alarm"),
-    (cloudwatch, "_evaluate_all_alarms"),
-    (cloudwatch, "_metrics"),
-    (cloudwatch, "_put_metric_alarm"),
-    (cloudwatch, "_set_alarm_state"),
-    (cloudwatch, "_stat_value"),
+from ministack_patches import (
+    HANDLERS,
+    Created,
+    Properties,
+    add_handler,
+    arn,
+    forget,
+    record,
+    records,
+    refused,
+    replaces,
 )
 
-_COMPARISONS = {
-    "GreaterThanOrEqualToThreshold": operator.ge,
-    "GreaterThanThreshold": operator.gt,
-    "LessThanThreshold": operator.lt,
-    "LessThanOrEqualToThreshold": operator.le,
-}
+__all__ = ["evaluate_all"]
+
+_KIND = "AWS::CloudWatch::Alarm"
 _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -51,28 +42,15 @@ _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
 }
-
-
-def install(metric_math: Callable[[str], list[dict[str, Any]]]) -> None:
-    """Evaluate alarms on their own metrics.
-
-    Args:
-        metric_math: Returns the `Metrics` of an alarm's template; empty for a plain alarm.
-    """
-    put, evaluate = cloudwatch._put_metric_alarm, functools.partial(_evaluate, metric_math)
-
-    def kept(*arguments: Any) -> Any:
-        # Creating or changing an alarm does not evaluate it.
-        cloudwatch._evaluate_alarm = lambda _alarm: None
-        try:
-            return put(*arguments)
-        finally:
-            cloudwatch._evaluate_alarm = evaluate
-
-    cloudwatch._put_metric_alarm = kept
-    cloudwatch._evaluate_alarm = evaluate
+_COMPARISONS = {
+    "GreaterThanOrEqualToThreshold": operator.ge,
+    "GreaterThanThreshold": operator.gt,
+    "LessThanThreshold": operator.lt,
+    "LessThanOrEqualToThreshold": operator.le,
+}
+#: Whether an alarm is just being made or changed.
+_changing = ContextVar("changing", default=False)
 
 
 def evaluate_all() -> None:
@@ -80,50 +58,22 @@ def evaluate_all() -> None:
     cloudwatch._evaluate_all_alarms()
 
 
-def evaluate_expression(expression: str, values: Mapping[str, float | None]) -> float | None:
-    """Compute metric math; return None if a value is missing and not filled.
-
-    Raises:
-        ValueError: The expression uses something that is not emulated.
-    """
-    value: float | None = _compute(ast.parse(expression.strip(), mode="eval").body, values)
-    return value
-
-
-def _compute(node: ast.expr, values: Mapping[str, float | None]) -> Any:
-    value: Any
-    match node:
-        case ast.Constant(value=int() | float() as number):
-            value = number
-        case ast.Name(id=name):
-            value = values[name]
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            value = _apply(operator.sub, 0, _compute(operand, values))
-        case (
-            ast.BinOp(left=left, op=op, right=right)
-            | ast.Compare(left=left, ops=[op], comparators=[right])
-        ) if type(op) in _OPERATORS:
-            value = _apply(_OPERATORS[type(op)], _compute(left, values), _compute(right, values))
-        case ast.Call(func=ast.Name(id="IF"), args=[test, yes, no]):
-            holds = _compute(test, values)
-            value = None if holds is None else _compute(yes if holds else no, values)
-        case ast.Call(func=ast.Name(id="FILL"), args=[filled, filling]):
-            found = _compute(filled, values)
-            value = _compute(filling, values) if found is None else found
-        case _:
-            raise ValueError(f"metric math that is not emulated: {ast.unparse(node)}")
-    return value
+# A changed alarm keeps its state until it is evaluated again: "its state is left unchanged",
+# https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html.
+@replaces(cloudwatch, "_put_metric_alarm")
+def _put(original: Callable[..., Any], *arguments: Any) -> Any:
+    token = _changing.set(True)
+    try:
+        return original(*arguments)
+    finally:
+        _changing.reset(token)
 
 
-def _apply(compute: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    if left is None or right is None or (compute is operator.truediv and right == 0):
-        return None
-    return compute(left, right)
-
-
-def _evaluate(metric_math: Callable[[str], list[dict[str, Any]]], alarm: dict[str, Any]) -> None:
-    metrics = metric_math(alarm["AlarmName"]) or [_as_query(alarm)]
-    if not any(_points(metric) for metric in metrics if "MetricStat" in metric):
+@replaces(cloudwatch, "_evaluate_alarm")
+def _evaluate(_: Callable[..., Any], alarm: dict[str, Any]) -> None:
+    recorded = records.get(alarm["AlarmName"], {}).get("properties", {})
+    metrics = recorded.get("Metrics") or [_as_query(alarm)]
+    if _changing.get() or not any(_points(m) for m in metrics if "MetricStat" in m):
         return
     breaches = _COMPARISONS[alarm["ComparisonOperator"]]
     points = [
@@ -142,8 +92,7 @@ def _state(points: list[bool | None], alarm: dict[str, Any]) -> str:
     missing = alarm.get("TreatMissingData", "missing")
     fill = {"breaching": True, "notBreaching": False}.get(missing)
     known = [fill if point is None else point for point in points]
-    wanted = int(alarm.get("DatapointsToAlarm") or alarm["EvaluationPeriods"])
-    if known.count(True) >= wanted:
+    if known.count(True) >= int(alarm.get("DatapointsToAlarm") or alarm["EvaluationPeriods"]):
         return "ALARM"
     if False in known:
         return "OK"
@@ -165,25 +114,24 @@ def _values(metrics: list[dict[str, Any]], periods: int) -> Iterator[float | Non
     returned = [m.get("Id", "m") for m in metrics if m.get("ReturnData", True)]
     for age in range(periods):
         values: dict[str, float | None] = {}
-        for metric in metrics:
+        for metric in sorted(metrics, key=lambda metric: "Expression" in metric):
             if "MetricStat" in metric:
-                values[metric.get("Id", "m")] = _statistic(metric, now, age)
-        for metric in metrics:
-            if "Expression" in metric:
-                values[metric["Id"]] = evaluate_expression(metric["Expression"], values)
+                value = _statistic(metric, now, age)
+            else:
+                value = _compute(ast.parse(metric["Expression"], mode="eval").body, values)
+            values[metric.get("Id", "m")] = value
         yield values[returned[-1]]
 
 
 def _statistic(metric: dict[str, Any], now: float, age: int) -> float | None:
-    """Compute a metric over a period that is so many periods old."""
+    """Compute a metric over a period that is so many periods old; None without data."""
     stat = metric["MetricStat"]
-    end = now - int(stat["Period"]) * age
-    points = [p for p in _points(metric) if end - int(stat["Period"]) < p["Timestamp"] <= end]
+    end, period = now - int(stat["Period"]) * age, int(stat["Period"])
+    points = [p for p in _points(metric) if end - period < p["Timestamp"] <= end]
     if not points:
         return None
-    value: float | None = cloudwatch._stat_value(
-        cloudwatch._calc_stats(points), stat["Stat"], points
-    )
+    stats = cloudwatch._calc_stats(points)
+    value: float | None = cloudwatch._stat_value(stats, stat["Stat"], points)
     return value
 
 
@@ -192,3 +140,74 @@ def _points(metric: dict[str, Any]) -> list[dict[str, Any]]:
     dimensions = {d["Name"]: str(d["Value"]) for d in named.get("Dimensions") or []}
     key = (named["Namespace"], named["MetricName"], cloudwatch._dims_key(dimensions))
     return list(cloudwatch._metrics.get(key) or [])
+
+
+# https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html
+def _compute(node: ast.expr, values: Mapping[str, float | None]) -> Any:
+    """Compute metric math; None if a value is missing and not filled."""
+    match node:
+        case ast.Constant(value=number):
+            return number
+        case ast.Name(id=name):
+            return values[name]
+        case (
+            ast.BinOp(left=left, op=op, right=right)
+            | ast.Compare(left=left, ops=[op], comparators=[right])
+        ):
+            one, other = _compute(left, values), _compute(right, values)
+            if one is None or other is None or (isinstance(op, ast.Div) and other == 0):
+                return None
+            return _OPERATORS[type(op)](one, other)
+        case ast.Call(func=ast.Name(id="IF"), args=[test, yes, no]):
+            holds = _compute(test, values)
+            return None if holds is None else _compute(yes if holds else no, values)
+        case ast.Call(func=ast.Name(id="FILL"), args=[filled, filling]):
+            found = _compute(filled, values)
+            return _compute(filling, values) if found is None else found
+    message = f"metric math that is not emulated: {ast.unparse(node)}"
+    raise ValueError(message)
+
+
+@replaces(HANDLERS[_KIND], "create")
+def _create(original: Callable[..., Created], logical: str, given: Properties, stack: str) -> Any:
+    if "Metrics" not in given:
+        return original(logical, given, stack)
+    name = given.get("AlarmName") or f"{stack}-{logical}"
+    plain = {key: value for key, value in given.items() if key != "Metrics"}
+    refused(cloudwatch._put_metric_alarm({}, _as_call(plain, name), False, True))
+    record(name, _KIND, given)
+    return name, {"Arn": arn("cloudwatch", f"alarm:{name}")}
+
+
+@replaces(HANDLERS[_KIND], "update")
+def _update(
+    original: Callable[..., Created], name: str, old: Properties, new: Properties, *at: str
+) -> Any:
+    stack, logical = at
+    create = HANDLERS[_KIND]["create"]
+    return create(logical, new, stack) if "Metrics" in new else original(name, old, new, *at)
+
+
+@replaces(HANDLERS[_KIND], "delete")
+def _delete(original: Callable[..., None], name: str, properties: Properties) -> None:
+    forget(name, properties)
+    original(name, properties)
+
+
+def _create_composite(logical: str, properties: Properties, stack: str) -> Created:
+    name = properties.get("AlarmName") or f"{stack}-{logical}"
+    refused(cloudwatch._put_composite_alarm({}, _as_call(properties, name), False, True))
+    return name, {"Arn": arn("cloudwatch", f"alarm:{name}")}
+
+
+def _delete_composite(name: str, _: Properties) -> None:
+    cloudwatch._composite_alarms.pop(name, None)
+
+
+def _as_call(properties: Properties, name: str) -> Properties:
+    """Return an alarm's properties as API parameters, without the stack's tags."""
+    tags = [t for t in properties.get("Tags", []) if not t["Key"].startswith("aws:")]
+    return {**properties, "AlarmName": name, "Tags": tags}
+
+
+add_handler("AWS::CloudWatch::CompositeAlarm", _create_composite, _delete_composite)

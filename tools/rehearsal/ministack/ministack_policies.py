@@ -1,126 +1,94 @@
-"""Corrections of the action and the resource that MiniStack's policies see.
-
-- Bootstrap's bucket refuses requests without TLS: the loopback interface counts as TLS.
-- `DescribeRepositories` is authorized against the named repository
-  (https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonelasticcontainerregistry.html).
-- Reading an alias is `GetAlias` and changing it is `UpdateAlias`, not `ListAliases`. Reading the
-  reserved concurrency is `GetFunctionConcurrency`, not `PutFunctionConcurrency`. The resource of a
-  function with a qualifier is that version or alias
-  (https://docs.aws.amazon.com/service-authorization/latest/reference/list_awslambda.html).
-- A request to a Function URL needs `InvokeFunction` besides `InvokeFunctionUrl`
-  (https://docs.aws.amazon.com/lambda/latest/dg/urls-auth.html).
-- `SimulatePrincipalPolicy` is authorized against the principal, and uses the request's conditions
-  (https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsidentityandaccessmanagementiam.html).
-- `DescribeMapRun` is authorized against the map run
-  (https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsstepfunctions.html).
-"""
+"""The actions, resources and conditions by which AWS authorizes requests."""
 
 import json
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
 from ministack import app
 from ministack.core import iam_actions, iam_evaluator
 from ministack.services import iam
-
-__all__ = ["PRIVATE_NAMES", "install"]
-
-PRIVATE_NAMES = (
-    (app, "_enforce_data_plane"),
-    (iam, "_extract_simulate_params"),
-    (iam, "_p"),
-    (iam_actions, "_lambda_action"),
-    (iam_actions, "extract_resource_arn"),
-    (iam_evaluator, "_resolve_condition_key"),
-)
+from ministack_patches import replaces
 
 _BY_URL = "lambda:InvokeFunctionUrl"
-_CONTEXT = "ContextEntries.member"
 #: The condition keys of a simulation, in lower case; each request has its own.
 _simulated: ContextVar[dict[str, str]] = ContextVar("simulated", default={})  # noqa: B039 - not changed
 _OF_ONE_ALIAS = {"GET": "GetAlias", "PUT": "UpdateAlias", "DELETE": "DeleteAlias"}
 
 
-def install() -> None:
-    """Authorize requests against the actions and resources that AWS uses."""
-    condition_key = iam_evaluator._resolve_condition_key
-    iam_evaluator._resolve_condition_key = lambda key, context: (
-        "true"
-        if key.lower() == "aws:securetransport"
-        else _simulated.get().get(key.lower()) or condition_key(key, context)
-    )
-    parameters = iam._extract_simulate_params
-
-    def extract(request: dict[str, Any]) -> Any:
-        _simulated.set(_context(request))
-        return parameters(request)
-
-    iam._extract_simulate_params = extract
-    enforced = app._enforce_data_plane
-
-    def enforce(
-        service: str, wanted: str, headers: dict[str, str], query: Any, request: str, **given: Any
-    ) -> Any:
-        refused = enforced(service, wanted, headers, query, request, **given)
-        # An unsigned request has no caller; the URL itself refuses it.
-        if refused or wanted != _BY_URL or "authorization" not in headers:
-            return refused
-        by_url = given | {"service_context": {"lambda:InvokedViaFunctionUrl": "true"}}
-        return enforced(service, "lambda:InvokeFunction", headers, query, request, **by_url)
-
-    app._enforce_data_plane = enforce
-    action = iam_actions._lambda_action
-    iam_actions._lambda_action = lambda method, path: (
-        _of_one_alias(method, path) or _of_concurrency(method, path) or action(method, path)
-    )
-    resource = iam_actions.extract_resource_arn
-    iam_actions.extract_resource_arn = lambda service, *request: (
-        _named_repository(service, request)
-        or _map_run(service, request)
-        or _simulated_principal(service, request)
-        or _qualified(service, request, resource(service, *request))
-    )
+# Bootstrap's bucket refuses requests without TLS: here the loopback interface counts as TLS.
+@replaces(iam_evaluator, "_resolve_condition_key")
+def _condition_key(original: Callable[..., Any], key: str, context: Any) -> Any:
+    if key.lower() == "aws:securetransport":
+        return "true"
+    return _simulated.get().get(key.lower()) or original(key, context)
 
 
-def _of_one_alias(method: str, path: str) -> str | None:
-    parts = path.strip("/").split("/")
-    return _OF_ONE_ALIAS.get(method) if "aliases" in parts[3:-1] else None
-
-
-def _of_concurrency(method: str, path: str) -> str | None:
-    reads = method == "GET" and path.rstrip("/").endswith("/concurrency")
-    return "GetFunctionConcurrency" if reads else None
-
-
-def _context(request: dict[str, Any]) -> dict[str, str]:
-    """Return the condition keys of a simulation."""
+# SimulatePrincipalPolicy uses the conditions of its request, which MiniStack ignores:
+# https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html
+@replaces(iam, "_extract_simulate_params")
+def _extract(original: Callable[..., Any], request: dict[str, Any]) -> Any:
     keys, number = {}, 1
-    while name := iam._p(request, f"{_CONTEXT}.{number}.ContextKeyName"):
-        value = iam._p(request, f"{_CONTEXT}.{number}.ContextKeyValues.member.1")
+    while name := iam._p(request, f"ContextEntries.member.{number}.ContextKeyName"):
+        value = iam._p(request, f"ContextEntries.member.{number}.ContextKeyValues.member.1")
         keys[name.lower()] = value
         number += 1
-    return keys
+    _simulated.set(keys)
+    return original(request)
 
 
-def _named_repository(service: str, request: tuple[Any, ...]) -> str | None:
-    _, _, _, body, _, region, account = request
-    names = json.loads(body or b"{}").get("repositoryNames", []) if service == "ecr" else []
-    return f"arn:aws:ecr:{region}:{account}:repository/{names[0]}" if len(names) == 1 else None
+# A request to a Function URL needs `InvokeFunction` besides `InvokeFunctionUrl`:
+# https://docs.aws.amazon.com/lambda/latest/dg/urls-auth.html
+@replaces(app, "_enforce_data_plane")
+def _enforce(
+    original: Callable[..., Any],
+    service: str,
+    wanted: str,
+    headers: dict[str, str],
+    *request: Any,
+    **given: Any,
+) -> Any:
+    refused = original(service, wanted, headers, *request, **given)
+    # An unsigned request has no caller; the URL itself refuses it.
+    if refused or wanted != _BY_URL or "authorization" not in headers:
+        return refused
+    by_url = given | {"service_context": {"lambda:InvokedViaFunctionUrl": "true"}}
+    return original(service, "lambda:InvokeFunction", headers, *request, **by_url)
 
 
-def _map_run(service: str, request: tuple[Any, ...]) -> str | None:
-    named = json.loads(request[3] or b"{}") if service == "states" else {}
-    found: str | None = named.get("mapRunArn")
-    return found
+# https://docs.aws.amazon.com/service-authorization/latest/reference/list_awslambda.html:
+# an alias is not read by `ListAliases`, nor the reserved concurrency by an action that sets it.
+@replaces(iam_actions, "_lambda_action")
+def _action(original: Callable[..., Any], method: str, path: str) -> Any:
+    parts = path.strip("/").split("/")
+    if "aliases" in parts[3:-1] and method in _OF_ONE_ALIAS:
+        return _OF_ONE_ALIAS[method]
+    if method == "GET" and parts[-1] == "concurrency":
+        return "GetFunctionConcurrency"
+    return original(method, path)
 
 
-def _simulated_principal(service: str, request: tuple[Any, ...]) -> str | None:
-    given = request[4].get("PolicySourceArn") if service == "iam" else None
-    return given[0] if isinstance(given, list) else given
+# A repository, a map run, the principal of a simulation, and a version or alias are resources:
+# https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonelasticcontainerregistry.html
+# https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsstepfunctions.html
+# https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsidentityandaccessmanagementiam.html
+@replaces(iam_actions, "extract_resource_arn")
+def _resource(original: Callable[..., Any], service: str, *request: Any) -> Any:
+    _, _, _, body, query, region, account = request
+    if service == "ecr":
+        names = json.loads(body or b"{}").get("repositoryNames", [])
+        if len(names) == 1:
+            return f"arn:aws:ecr:{region}:{account}:repository/{names[0]}"
+    if service == "states" and (run := json.loads(body or b"{}").get("mapRunArn")):
+        return run
+    if service == "iam" and (principal := _first(query.get("PolicySourceArn"))):
+        return principal
+    arn = original(service, *request)
+    qualifier = _first(query.get("Qualifier")) if service == "lambda" else None
+    if qualifier and arn.startswith("arn:aws:lambda:") and arn.count(":") == 6:
+        return f"{arn}:{qualifier}"
+    return arn
 
 
-def _qualified(service: str, request: tuple[Any, ...], arn: str) -> str:
-    qualifier = request[4].get("Qualifier") if service == "lambda" else None
-    if not qualifier or not arn.startswith("arn:aws:lambda:") or arn.count(":") != 6:
-        return arn
-    return f"{arn}:{qualifier[0] if isinstance(qualifier, list) else qualifier}"
+def _first(value: Any) -> Any:
+    return value[0] if isinstance(value, list) else value

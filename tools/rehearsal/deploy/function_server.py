@@ -48,37 +48,30 @@ class FunctionServer:
     Attributes:
         url: The address.
         events: The number of events that came through a Function URL.
+        serve: Returns a function's result; it raises FunctionError for a function's error.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.events = 0
-        self._answer: Callable[[Invocation], bytes] | None = None
-
-    def serve(self, answer: Callable[[Invocation], bytes]) -> None:
-        """Set the callable that answers; it raises FunctionError for a function's error."""
-        self._answer = answer
+        self.serve: Callable[[Invocation], bytes] = _no_function
 
     def answer(self, invocation: Invocation) -> bytes:
         """Return the function's result, or its error in Lambda's form."""
         self.events += invocation.through_url
-        if self._answer is None:
-            return _error("no function runs yet")
         try:
-            return self._answer(invocation)
+            return self.serve(invocation)
         except FunctionError as error:
-            return _error(str(error))
+            # Only message and class are needed: the runtime's text has a long stack trace.
+            found = re.search(r'"errorMessage": ?("(?:[^"\\]|\\.)*")', str(error))
+            kind = re.search(r'"errorType": ?"(\w+)"', str(error))
+            message = json.loads(found[1]) if found else str(error)
+            told = {"errorMessage": message, "errorType": kind[1] if kind else "FunctionError"}
+            return json.dumps(told).encode()
 
 
-def _error(text: str) -> bytes:
-    """Write a function's error as Lambda returns it to the caller."""
-    # Only message and class are needed: the runtime's text has a long stack trace.
-    found = re.search(r'"errorMessage": ?("(?:[^"\\]|\\.)*")', text)
-    message = json.loads(found[1]) if found else text
-    kind = re.search(r'"errorType": ?"(\w+)"', text)
-    return json.dumps(
-        {"errorMessage": message, "errorType": kind[1] if kind else "FunctionError"}
-    ).encode()
+def _no_function(_: Invocation) -> bytes:
+    raise FunctionError("no function runs yet")
 
 
 class _Server(ThreadingHTTPServer):
@@ -93,11 +86,10 @@ def function_server() -> Iterator[FunctionServer]:
 
     class _Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            size = int(self.headers.get("Content-Length", 0))
             invocation = Invocation(
-                function=self.headers.get("X-Amzn-Lambda-Function-Name", ""),
-                version=self.headers.get("X-Amzn-Lambda-Function-Version", ""),
-                event=self.rfile.read(size),
+                function=self.headers["X-Amzn-Lambda-Function-Name"],
+                version=self.headers["X-Amzn-Lambda-Function-Version"],
+                event=self.rfile.read(int(self.headers["Content-Length"])),
                 credentials=dict(parse_qsl(urlsplit(self.path).query)),
             )
             body = server.answer(invocation)

@@ -1,0 +1,96 @@
+"""The rules about the files of an image or a zip, each broken once, and kept by the real zip."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from embedding_kit.settings import Model
+from embedding_kit.zip_command import build_command
+from tools.rehearsal.image.tree import check_tree, unpack_zip
+from tools.rehearsal.report import Report
+from zip_builder.cache import default_cache
+
+MINILM = Model(name="sentence-transformers/all-MiniLM-L6-v2")
+#: The headers of a library for ARM64 and for x86-64.
+ARM, X86 = (b"\x7fELF" + bytes(14) + machine for machine in (b"\xb7\x00", b"\x3e\x00"))
+LARGE = bytes(1_000_000)
+
+
+def _broken(folder: Path, files: dict[str, bytes]) -> list[str]:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    report = Report()
+    check_tree(report, folder, most_bytes=2_500_000)
+    return report.broken
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"numpy/core.so": X86}, "each library is for ARM64; found: numpy/core.so"),
+        ({"a/b.so": LARGE, "c/d.so": LARGE}, "no file of 1 MB or more is in it twice"),
+        ({"a": LARGE, "b": LARGE + b"b", "c": LARGE + b"c"}, "is under 2 MB unpacked; found: 3.0"),
+        *(
+            ({name: ARM}, f"no caches, tests, compilers, sources .*; found: {name}")
+            for name in (
+                ".cache/pip/wheels/x",
+                "x.whl",
+                "numpy/tests/a.py",
+                "numpy/conftest.py",
+                "pip/__init__.py",
+                "setuptools-80.dist-info/METADATA",
+                "bin/gcc",
+                "numpy/include/a.h",
+                "model_compiler/compile.py",
+                "artifact/model.safetensors",
+                "onnxruntime/capi/libonnxruntime.so.1.31.1",
+            )
+        ),
+    ],
+)
+def test_what_a_run_does_not_need_is_found(tmp_path, files, found):
+    """Each broken tree fails the one check that names its fault."""
+    (line,) = _broken(tmp_path, files)
+    assert re.search(found, line)
+
+
+def test_files_of_a_run_are_accepted(tmp_path):
+    """The rules match only files that a run does not read."""
+    names = (
+        "onnxruntime/capi/_pybind_state.py",
+        "onnxruntime/capi/libonnxruntime_providers_shared.so",
+        "numpy/testing/__init__.py",
+        "artifact/model.onnx",
+    )
+    assert _broken(tmp_path, dict.fromkeys(names, ARM)) == []
+
+
+def test_a_file_that_only_its_owner_can_read_is_found(tmp_path):
+    """Lambda's user owns no file."""
+    (tmp_path / "closed.py").touch(0o600)
+    (line,) = _broken(tmp_path, {})
+    assert line.endswith("can read each; found: closed.py")
+
+
+@pytest.mark.slow
+def test_the_zip_of_minilm_keeps_every_rule_and_its_sizes(tmp_path):
+    """Up to 50 MB, and 105 MB unpacked; built again from nothing but its wheels, the same bytes."""
+
+    def build(*options: str) -> Path:
+        command = [*build_command(MINILM), *options]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        return Path(done.stdout.strip())
+
+    archive, report = build(), Report()
+    unpack_zip(archive, tmp_path / "zip")
+    check_tree(report, tmp_path / "zip", most_bytes=80_000_000)
+    assert report.broken == []
+    assert archive.stat().st_size <= 50_000_000
+    files = (path for path in (tmp_path / "zip").rglob("*") if path.is_file())
+    assert sum(path.stat().st_size for path in files) <= 105_000_000
+    shutil.copytree(default_cache() / "wheels", tmp_path / "wheels")
+    assert build("--cache", str(tmp_path)).read_bytes() == archive.read_bytes()

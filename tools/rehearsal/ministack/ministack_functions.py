@@ -1,0 +1,96 @@
+"""Lambda functions: who answers them, their provisioned concurrency, and their versions."""
+
+import os
+import urllib.parse
+from collections.abc import Callable
+from typing import Any
+
+from ministack.core import lambda_runtime, responses
+from ministack.services import lambda_svc
+from ministack_patches import HANDLERS, arn, replaces
+
+#: Fields that an update or a publication changes, and so not part of the content.
+_VOLATILE = frozenset(
+    {
+        "FunctionArn", "LastModified", "LastUpdateStatus", "LastUpdateStatusReason",
+        "LastUpdateStatusReasonCode", "RevisionId", "State", "StateReason", "StateReasonCode",
+        "Version",
+    }
+)  # fmt: skip
+
+
+# Functions are invoked at `REHEARSAL_FUNCTION_PROXY`, in MiniStack's proxy mode, with the
+# credentials of the function's role.
+@replaces(lambda_svc, "_proxy_url_for")
+def _proxy(original: Callable[..., Any], config: dict[str, Any]) -> Any:
+    proxy = os.environ.get("REHEARSAL_FUNCTION_PROXY")
+    keys = lambda_runtime.execution_credentials(config)
+    return f"{proxy}?{urllib.parse.urlencode(keys)}" if proxy else original(config)
+
+
+# A response in the form of an error is the function's error:
+# https://docs.aws.amazon.com/lambda/latest/dg/python-exceptions.html
+@replaces(lambda_svc, "_execute_function_proxy")
+def _execute(original: Callable[..., dict[str, Any]], *asked: Any) -> dict[str, Any]:
+    result = original(*asked)
+    body = result.get("body")
+    failed = isinstance(body, dict) and set(body) == {"errorMessage", "errorType"}
+    return {**result, "error": True} if failed else result
+
+
+# Without a qualifier, the request lists all:
+# https://docs.aws.amazon.com/lambda/latest/api/API_ListProvisionedConcurrencyConfigs.html
+@replaces(lambda_svc, "_get_provisioned_concurrency")
+def _provisioned(original: Callable[..., Any], function: str, qualifier: str | None) -> Any:
+    if qualifier:
+        return original(function, qualifier)
+    kept = lambda_svc._functions[function].get("provisioned_concurrency", {})
+    configs = [
+        {**config, "FunctionArn": arn("lambda", f"function:{function}:{name}")}
+        for name, config in kept.items()
+    ]
+    return responses.json_response({"ProvisionedConcurrencyConfigs": configs})
+
+
+# "Lambda doesn't publish a version if the function's configuration and code haven't changed since
+# the last version": https://docs.aws.amazon.com/lambda/latest/api/API_PublishVersion.html. Here it
+# compares revision ids, so a function that was changed and changed back looks new. CloudFormation
+# fails if it gets an existing version: https://github.com/aws/serverless-application-model/issues/1375
+@replaces(lambda_svc, "_publish_version")
+def _publish(original: Callable[..., Any], name: str, data: dict[str, Any]) -> Any:
+    _compare(name)
+    return original(name, data)
+
+
+@replaces(HANDLERS["AWS::Lambda::Version"], "create")
+def _create(
+    original: Callable[..., Any], logical: str, properties: dict[str, Any], stack: str
+) -> Any:
+    _compare(str(properties.get("FunctionName", "")))
+    return original(logical, properties, stack)
+
+
+def _compare(function: str) -> None:
+    """Give the newest version the function's revision id if their content is equal."""
+    name = function.split(":")[6] if function.startswith("arn:") else function
+    record = lambda_svc._functions.get(name)
+    newest = max(record["versions"], key=int, default=None) if record else None
+    if newest is None:
+        return
+    version = record["versions"][newest]
+    if _content(version["config"]) == _content(record["config"]):
+        version["function_revision"] = record["config"].get("RevisionId")
+
+
+def _content(config: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key not in _VOLATILE}
+
+
+# A version with SnapStart is active once it is published, because CloudFormation waits for that:
+# https://docs.aws.amazon.com/lambda/latest/dg/snapstart-activate.html. MiniStack would start the
+# code of a zip in its own process to make a snapshot.
+@replaces(lambda_svc, "_snapstart_provision_version_async")
+def _activate(_: Callable[..., Any], name: str, version: dict[str, Any]) -> None:
+    configuration = version["config"]
+    configuration.update(State="Active", LastUpdateStatus="Successful")
+    configuration.update(StateReason="", StateReasonCode="")

@@ -1,0 +1,112 @@
+"""The report of a rehearsal: steps, the checks of each, and at the end those that do not hold."""
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["Report", "StoppedError", "first_few", "run"]
+
+_ROOT = Path(__file__).parents[2]
+
+
+class StoppedError(Exception):
+    """A check does not hold, and what follows needs it."""
+
+
+@dataclass
+class Report:
+    """Prints each check as soon as it is made.
+
+    Attributes:
+        held: The number of checks that hold.
+        broken: The lines of those that do not.
+        notes: What is said at the end.
+    """
+
+    held: int = 0
+    broken: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def step(self, text: str) -> Iterator[None]:
+        """Print a step and its duration."""
+        print(f"{text} ...", flush=True)
+        start = time.monotonic()
+        yield
+        print(f"  {time.monotonic() - start:.1f} s", flush=True)
+
+    def check(self, text: str, holds: bool, found: object = "") -> None:
+        """Make a check.
+
+        Args:
+            text: What holds, as a sentence without a period.
+            holds: Whether it does.
+            found: The value that was found; empty if the text says enough.
+        """
+        line = f"{text}; found: {found}" if str(found) else text
+        print(f"  {'holds ' if holds else 'BROKEN'}  {line}", flush=True)
+        if holds:
+            self.held += 1
+        else:
+            self.broken.append(line)
+
+    def need(self, text: str, holds: bool, found: object = "") -> None:
+        """Make a check that the next steps need.
+
+        Raises:
+            StoppedError: It does not hold.
+        """
+        self.check(text, holds, found)
+        if not holds:
+            raise StoppedError(text)
+
+    def end(self) -> int:
+        """Print the notes and the broken checks, and return the command's exit status."""
+        for note in self.notes:
+            print(f"\n{note}")
+        print()
+        for line in self.broken:
+            print(f"BROKEN  {line}")
+        print(f"{self.held} of {self.held + len(self.broken)} checks hold")
+        return 1 if self.broken else 0
+
+
+def run(
+    prog: str, description: str | None, rehearse: Callable[..., None], *, several: bool = False
+) -> int:
+    """Read the command line, rehearse, and return the exit status: 0 if no check fails.
+
+    Args:
+        prog: The command's name.
+        description: The description in its help.
+        rehearse: A function of the report, the repository, the environments' names, and
+            `require_containers`.
+        several: Whether it takes more than one environment.
+    """
+    parser = argparse.ArgumentParser(prog=prog, description=description)
+    count = "*" if several else "?"
+    parser.add_argument("environment", nargs=count, default="dev", help="default: dev")
+    parser.add_argument(
+        "--require-containers",
+        action="store_true",
+        default=bool(os.environ.get("CI")),
+        help="fail if containers cannot run; the default if CI is set",
+    )
+    asked = parser.parse_args()
+    names = asked.environment if isinstance(asked.environment, list) else [asked.environment]
+    report = Report()
+    try:
+        rehearse(report, _ROOT, *names, require_containers=asked.require_containers)
+    except StoppedError:
+        report.notes.append("The rehearsal stopped there: what follows needs the broken check.")
+    return report.end()
+
+
+def first_few(found: list[str], most: int = 4) -> str:
+    """Return the first few items, and the number of the others."""
+    rest = f" and {len(found) - most} more" if len(found) > most else ""
+    return ", ".join(found[:most]) + rest
