@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import TensorProto
 
-from model_compiler.errors import SourceError
+from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures.layer_settings import FULL, check_halves, rope_base
@@ -25,6 +25,8 @@ __all__ = ["Qwen3Config", "parse"]
 
 #: The default of transformers' Qwen3Config, whatever the hidden size and the number of heads are.
 DEFAULT_HEAD_SIZE = 128
+#: ONNX Runtime's GroupQueryAttention rotates heads of multiples of this width only.
+HEAD_SIZE_STEP = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,11 @@ def parse(config: ConfigFile) -> Qwen3Config:
         rope_base=_rope_base(config),
     )
     check_halves(config, parsed.head_size)
+    if parsed.head_size % HEAD_SIZE_STEP:
+        raise UnsupportedModelError(
+            f"{config.path}: head_dim must be a multiple of {HEAD_SIZE_STEP}, which ONNX Runtime's "
+            f"attention needs; found {parsed.head_size}."
+        )
     if parsed.heads % parsed.key_value_heads:
         raise SourceError(
             f"{config.path}: num_attention_heads must be a multiple of num_key_value_heads; "

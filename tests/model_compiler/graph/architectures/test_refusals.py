@@ -52,6 +52,7 @@ NOT_EXPRESSED: Cases = {
             'layer_types is ["sliding_attention"',
         ),
         ({"attention_bias": True}, "attention_bias is true"),
+        ({"head_dim": 8}, "head_dim must be a multiple of 16"),
         ({"rope_scaling": {"factor": 4.0, "type": "yarn"}}, "rope_scaling is"),
         (
             {"rope_parameters": {"rope_theta": 1e6, "rope_type": "yarn"}},
