@@ -60,6 +60,7 @@ class DeployedFunctions:
 
     Attributes:
         checks: The events of the release check.
+        assembly: The folder in which the CLI synthesizes.
     """
 
     def __init__(self, aws: Emulator, artifacts: dict[str, Path], assembly: Path) -> None:
@@ -71,7 +72,7 @@ class DeployedFunctions:
             assembly: The folder in which the CLI synthesizes.
         """
         self.checks: list[dict[str, Any]] = []
-        self._aws, self._artifacts, self._assembly = aws, artifacts, assembly
+        self._aws, self._artifacts, self.assembly = aws, artifacts, assembly
         self._assets: dict[str, ImageAsset] = {}
         self._running: OrderedDict[str, Runtime] = OrderedDict()
         self._batch: Runtime | None = None
@@ -136,8 +137,8 @@ class DeployedFunctions:
         image = configuration.get("ImageConfigResponse", {}).get("ImageConfig", {})
         image = image or configuration.get("ImageConfig", {})
         names = self._tags(uri) if "@" in uri else [uri.rpartition(":")[2]]
-        if self._assets.keys().isdisjoint(names) and self._assembly.is_dir():
-            self.learn(self._assembly)
+        if self._assets.keys().isdisjoint(names) and self.assembly.is_dir():
+            self.learn(self.assembly)
         asset = next((self._assets[name] for name in names if name in self._assets), None)
         if asset is None:
             raise FunctionError(f"no image {uri}")

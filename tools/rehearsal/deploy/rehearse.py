@@ -94,6 +94,7 @@ class _Rehearsal:
 
     def shortly(self, cdk: Cdk) -> None:
         """Deploy an environment with its shipped settings, change its code, and destroy it."""
+        self.functions.assembly = cdk.assembly
         before = list_resources(cdk.aws)
         cdk.succeeded(cdk.deploy("the first deploy"))
         check_answers(cdk.report, cdk.aws, cdk.outputs(), self.function)
