@@ -5,7 +5,11 @@ one, and an upload that was interrupted has left nothing.
 """
 
 import hashlib
+import json
 import re
+import shutil
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,45 @@ from botocore.session import Session
 
 from operations.bootstrap_role import bootstrap_client
 
-__all__ = ["PackageBucket", "file_digest"]
+__all__ = ["PackageBucket", "file_digest", "read_labels", "write_labeled"]
+
+_FILE = "embedding-kit.json"
+#: The first time that a zip can hold, and a file that everyone may read: the same labels give the
+#: same bytes.
+_TIME = (1980, 1, 1, 0, 0, 0)
+_MODE = 0o100644 << 16
+_UNIX = 3
+
+
+def write_labeled(archive: Path, labels: Mapping[str, str], to: Path) -> None:
+    """Write a copy of a zip with labels.
+
+    Args:
+        archive: The zip.
+        labels: Its labels.
+        to: The copy.
+    """
+    shutil.copyfile(archive, to)
+    entry = zipfile.ZipInfo(_FILE, _TIME)
+    entry.create_system, entry.external_attr = _UNIX, _MODE
+    with zipfile.ZipFile(to, "a") as copy:
+        copy.writestr(entry, json.dumps(labels, indent=1, sort_keys=True))
+
+
+def read_labels(archive: Path) -> dict[str, str]:
+    """Return the labels of a zip; none if it has no labels.
+
+    Raises:
+        ValueError: The file is no zip.
+    """
+    try:
+        with zipfile.ZipFile(archive) as found:
+            return dict(json.loads(found.read(_FILE)))
+    except KeyError:
+        return {}
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{archive.name} is no zip: {error}") from None
+
 
 #: The buckets of `cdk bootstrap` and of the kit end with their account and region.
 _PLACE = re.compile(r".*-(?P<account>[0-9]{12})-(?P<region>[a-z]+(?:-[a-z]+)+-[0-9])")

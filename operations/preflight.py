@@ -21,10 +21,8 @@ from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
 from embedding_kit.settings.package import EMBEDDER
 from operations.deployed import find_deployed
 from operations.environment_session import session_for
-from operations.finding import Finding
 from operations.package_places import needed_targets
-from operations.preflight_existing import check_existing, check_role_change
-from operations.preflight_key import check_key
+from operations.preflight_account import Finding, check_existing, check_key, check_role_change
 from operations.stack_list import DeployedStack, read_stacks
 from stacks.names import (
     artifact_bucket_name,

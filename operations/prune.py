@@ -29,8 +29,14 @@ from operations.environment_session import session_for
 from operations.image_registry import Place
 from operations.package_places import place_of
 from operations.rollback import version_before
-from operations.users import function_versions, task_definitions, versions_of
-from operations.vector_store import delete_indexes, find_store, unused_indexes
+from operations.vector_store import (
+    delete_indexes,
+    find_store,
+    function_versions,
+    task_definitions,
+    unused_indexes,
+    versions_of,
+)
 
 __all__ = ["Plan", "main", "make_plan", "prune"]
 

@@ -9,7 +9,7 @@ from moto import mock_aws
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.publishing import bucket_statements, repository_statements
-from operations.preflight_existing import check_existing, check_role_change
+from operations.preflight_account import check_existing, check_role_change
 
 HOME, REGION = "123456789012", "eu-central-1"
 MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}

@@ -9,7 +9,7 @@ from moto import mock_aws
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.key_policy import needed_statements
-from operations.preflight_key import check_key
+from operations.preflight_account import check_key
 
 HOME, REGION = "123456789012", "eu-central-1"
 MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}

@@ -8,12 +8,11 @@ import pytest
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import model_labels
 from embedding_kit.settings import Model
-from operations import built_zip as module
-from operations.built_zip import built_zip
-from operations.package_bucket import PackageBucket, file_digest
+from operations import built_images as module
+from operations.built_images import built_zip
+from operations.package_bucket import PackageBucket, file_digest, write_labeled
 from operations.package_places import bucket_of, place_of
-from operations.zip_labels import write_labeled
-from operations.zip_promotion import ZipReference, promote_zip
+from operations.promotion import ZipReference, promote_zip
 
 from .test_promotion import MODEL, _Root
 
