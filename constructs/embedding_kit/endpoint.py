@@ -45,7 +45,7 @@ __all__ = ["LIVE", "EmbeddingEndpoint", "principals"]
 
 def principals(callers: Callers) -> list[iam.IPrincipal]:
     """Return the principals that a permission names: roles, users, accounts, the organization."""
-    found: list[iam.IPrincipal] = [iam.ArnPrincipal(arn) for arn in callers.roles]
+    found: list[iam.IPrincipal] = [iam.ArnPrincipal(arn) for arn in callers.principals]
     found += [iam.AccountPrincipal(account) for account in callers.accounts]
     if callers.organization:
         found.append(iam.OrganizationPrincipal(callers.organization))

@@ -84,11 +84,12 @@ def _statement(permission: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("callers", "principal"),
     [
-        (Callers(roles=(ROLE,)), ROLE),
-        (Callers(roles=(ROLE_AT_HOME,)), ROLE_AT_HOME),
+        (Callers(principals=(ROLE,)), ROLE),
+        (Callers(principals=(ROLE_AT_HOME,)), ROLE_AT_HOME),
         (Callers(accounts=("111122223333",)), ROLE),
         (Callers(accounts=("111122223333",)), OTHER_ROLE_THERE),
         (Callers(accounts=("111122223333",)), USER),
+        (Callers(principals=(USER,)), USER),
     ],
     ids=[
         "a role",
@@ -96,6 +97,7 @@ def _statement(permission: dict[str, Any]) -> dict[str, Any]:
         "a role of an account",
         "another of that account",
         "a user of an account",
+        "a user",
     ],
 )
 def test_a_listed_caller_may(may_call, callers, principal):
@@ -112,16 +114,18 @@ def test_a_role_of_the_organization_may(may_call):
 @pytest.mark.parametrize(
     ("callers", "principal"),
     [
-        (Callers(roles=(ROLE,)), OTHER_ROLE_THERE),
-        (Callers(roles=(ROLE,)), ELSEWHERE),
-        (Callers(roles=(ROLE,)), ROLE_AT_HOME),
+        (Callers(principals=(ROLE,)), OTHER_ROLE_THERE),
+        (Callers(principals=(ROLE,)), ELSEWHERE),
+        (Callers(principals=(ROLE,)), ROLE_AT_HOME),
         (Callers(accounts=("111122223333",)), ELSEWHERE),
+        (Callers(principals=(USER,)), ROLE),
     ],
     ids=[
         "another role",
         "another account",
         "the same name at home",
         "an account not listed",
+        "a role with the user's name",
     ],
 )
 def test_nobody_else_may(may_call, callers, principal):
@@ -142,7 +146,7 @@ def test_a_role_of_another_organization_may_not(may_call):
 )
 def test_the_caller_may_reach_the_alias_only(may_call, resource):
     """The unqualified function, another alias and a version are not accessible."""
-    assert not may_call(Callers(roles=(ROLE,)), ROLE, resource=resource)
+    assert not may_call(Callers(principals=(ROLE,)), ROLE, resource=resource)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +164,7 @@ def test_a_caller_may_invoke_past_the_url_only_if_listed_so(  # noqa: PLR0917 - 
     endpoint_template, question, may, invoke, principal, resource, allowed
 ):
     """A plain Invoke needs `invoke`, and reaches the alias only."""
-    callers = Callers(roles=(ROLE,), invoke=invoke)
+    callers = Callers(principals=(ROLE,), invoke=invoke)
     policy = _resource_policy(endpoint_template(callers=callers))
     plain = question(
         principal=principal,
@@ -232,7 +236,7 @@ def test_the_role_of_units_may_do_what_a_caller_may(endpoint_template, invoke):
 
 def _callers(count: int, *, path: str, invoke: bool) -> Callers:
     roles = tuple(f"arn:aws:iam::111122223333:role/{path}{number:03}" for number in range(count))
-    return Callers(roles=roles, accounts=("444455556666",), invoke=invoke)
+    return Callers(principals=roles, accounts=("444455556666",), invoke=invoke)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_nobody_may_call_by_default(template):
 @pytest.mark.parametrize(
     ("callers", "principal"),
     [
-        (Callers(roles=(ROLE,)), {"Principal": ROLE, "PrincipalOrgID": Match.absent()}),
+        (Callers(principals=(ROLE,)), {"Principal": ROLE, "PrincipalOrgID": Match.absent()}),
         (
             Callers(accounts=("444455556666",)),
             {"Principal": "444455556666", "PrincipalOrgID": Match.absent()},
@@ -115,7 +115,7 @@ def test_two_aliases_have_a_url_each_and_the_same_callers(endpoint_template):
     template = endpoint_template(
         cold_start=Provisioned(),
         experiment=Experiment(version=12),
-        callers=Callers(roles=(ROLE,)),
+        callers=Callers(principals=(ROLE,)),
     )
     template.has_resource_properties(
         "AWS::Lambda::Alias", {"Name": "candidate", "FunctionVersion": "12"}

@@ -45,7 +45,7 @@ def test_a_model_is_all_that_must_be_said(load):
     assert environment.function.memory_mb == 2048
     assert environment.cold_start is None
     assert environment.release.kind == "all-at-once"
-    assert environment.callers.roles == ()
+    assert environment.callers.principals == ()
     assert environment.budget is None
 
 
@@ -167,10 +167,10 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             "environments/test.toml: cold_start.minimum: unknown key; found: 1; allowed here: kind",
         ),
         (
-            '[callers]\nroles = ["search"]',
+            '[callers]\nprincipals = ["search"]',
             (
-                'environments/test.toml: callers.roles[0]: found: "search"; '
-                "allowed: a role's ARN such as arn:aws:iam::111122223333:role/search"
+                'environments/test.toml: callers.principals[0]: found: "search"; '
+                "allowed: the ARN of a role or a user, such as arn:aws:iam::111122223333:role/search"
             ),
         ),
         (
@@ -302,9 +302,9 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             ),
         ),
         (
-            '[callers]\nroles = ["arn:aws:iam::111122223333:role/a", "arn:aws:iam::111122223333:role/a"]',
+            '[callers]\nprincipals = ["arn:aws:iam::111122223333:role/a", "arn:aws:iam::111122223333:role/a"]',
             (
-                "environments/test.toml: callers.roles: a value is given twice; found: arn:aws:iam::111122223333:role/a; "
+                "environments/test.toml: callers.principals: a value is given twice; found: arn:aws:iam::111122223333:role/a; "
                 "allowed: each value once"
             ),
         ),
@@ -475,7 +475,7 @@ def test_everything_that_is_wrong_is_told_at_once(refusal):
 
 def test_a_long_value_is_cut(refusal):
     """A long value must not hide the values allowed."""
-    assert f'found: "{"x" * 79}...' in refusal(f'[callers]\nroles = ["{"x" * 500}"]')
+    assert f'found: "{"x" * 79}...' in refusal(f'[callers]\nprincipals = ["{"x" * 500}"]')
 
 
 @pytest.mark.parametrize(

@@ -292,7 +292,7 @@ def test_callers_invoke_only_if_they_may(endpoint_template):
 
     role = f"arn:aws:iam::{HOME}:role/search"
     everyone: dict[str, Any] = {
-        "roles": (role,), "accounts": ("444455556666",), "organization": "o-a1b2c3d4e5"
+        "principals": (role,), "accounts": ("444455556666",), "organization": "o-a1b2c3d4e5"
     }  # fmt: skip
     assert plain(Callers(**everyone)) == []
     assert plain(Callers(**everyone, invoke=True)) == ["*", "444455556666", role]

@@ -88,7 +88,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "reserved": {"function": FunctionSettings(reserved_concurrency=20)},
     "callers": {
         "callers": Callers(
-            roles=("arn:aws:iam::111122223333:role/search",),
+            principals=("arn:aws:iam::111122223333:role/search",),
             accounts=("444455556666",),
             organization="o-a1b2c3d4e5",
             organizational_units=("o-a1b2c3d4e5/r-ab12/ou-ab12-11111111",),
@@ -142,7 +142,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "network": {
         "network": NETWORK,
-        "callers": Callers(roles=("arn:aws:iam::111122223333:role/search",), invoke=True),
+        "callers": Callers(principals=("arn:aws:iam::111122223333:role/search",), invoke=True),
         "alarms": AlarmTable(expected_traffic_interval=timedelta(hours=1)),
     },
     "private-front": {
@@ -171,7 +171,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "experiment": Experiment(version=12),
         "function": FunctionSettings(reserved_concurrency=20, cache_entries=10),
         "callers": Callers(
-            roles=("arn:aws:iam::111122223333:role/search",),
+            principals=("arn:aws:iam::111122223333:role/search",),
             accounts=("444455556666",),
             organization="o-a1b2c3d4e5",
             invoke=True,

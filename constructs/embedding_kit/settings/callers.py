@@ -46,10 +46,10 @@ class Cors(Settings):
         return value
 
 
-_Role = Annotated[
+_Principal = Annotated[
     str,
-    Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]+$"),
-    allowed("a role's ARN such as arn:aws:iam::111122223333:role/search"),
+    Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)/[\w+=,.@/-]+$"),
+    allowed("the ARN of a role or a user, such as arn:aws:iam::111122223333:role/search"),
 ]
 _Account = Annotated[
     str, Field(pattern=r"^[0-9]{12}$"), allowed("an account number of 12 digits, as text")
@@ -82,8 +82,8 @@ _BY_URL, _BY_BOTH = 2, 3
 class Callers(Settings):
     """The principals that may call the endpoint."""
 
-    roles: Annotated[tuple[_Role, ...], EachOnce] = Field(
-        default=(), strict=False, description="ARNs of roles that may call."
+    principals: Annotated[tuple[_Principal, ...], EachOnce] = Field(
+        default=(), strict=False, description="ARNs of roles and users that may call."
     )
     accounts: Annotated[tuple[_Account, ...], EachOnce] = Field(
         default=(),
@@ -110,7 +110,7 @@ class Callers(Settings):
     def named(self) -> tuple[str, ...]:
         """The principals that the policy of an alias names."""
         return (
-            *self.roles,
+            *self.principals,
             *self.accounts,
             *([self.organization] if self.organization else []),
         )
@@ -121,7 +121,7 @@ class Callers(Settings):
             raise rule_error(
                 "no caller is listed who could invoke",
                 found="invoke = true without any caller",
-                allowed="roles, accounts, organization or organizational_units; or no invoke",
+                allowed="principals, accounts, organization or organizational_units; or no invoke",
             )
         return self
 

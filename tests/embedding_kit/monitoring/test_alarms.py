@@ -488,7 +488,7 @@ def test_only_requests_beside_those_of_the_deployed_version_count(alarmed, data,
 
 def test_calls_by_invoke_are_counted_where_callers_may_invoke(alarmed):
     """The URL's own metrics lack them, so the alarms on traffic and throttles read Lambda's."""
-    invoke = Callers(roles=("arn:aws:iam::111122223333:role/search",), invoke=True)
+    invoke = Callers(principals=("arn:aws:iam::111122223333:role/search",), invoke=True)
     alarms = _alarms(alarmed(alarms=EXPECTING, callers=invoke))
     assert alarms["NoTraffic"]["MetricName"] == "Invocations"
     names = {

@@ -169,7 +169,7 @@ def _copy(root: Path, folder: Path, environment: str, *, notify: bool = False) -
             document["model"] = tomlkit.item({"name": _MODEL})
         callers = document.setdefault("callers", tomlkit.table())
         role = f"arn:aws:iam::{Emulator.account}:role/{CALLER}"
-        callers["roles"] = [*callers.get("roles", []), role]
+        callers["principals"] = [*callers.get("principals", []), role]
         if notify:
             alarms = document.setdefault("alarms", tomlkit.table())
             alarms["emails"] = [*alarms.get("emails", []), "rehearsal@example.com"]
