@@ -4,6 +4,7 @@ A client of OpenAI's API sends the next request when it has its answer.
 """
 
 import asyncio
+import hashlib
 import itertools
 import os
 import random
@@ -141,10 +142,17 @@ def allocated_kb(pid: int) -> float:
     return _status_kb(pid, "RssAnon")
 
 
-def kit(artifact: Path, *, merged: bool = True, truncate: str = "right") -> Server:
-    """Return this project's server, or the same one without merging runs of several requests."""
+def kit(
+    artifact: Path, *, merged: bool = True, truncate: str = "right", keys: Sequence[str] = ()
+) -> Server:
+    """Return this project's server, or the same one without merging runs of several requests.
+
+    Each of the keys is the name of its caller, too; without any, everyone may call.
+    """
     (port,) = free_ports(1)
-    flags = ["--no-keys"] if merged else ["--no-keys", "--max-batch-tokens", "1"]
+    flags = [] if keys else ["--no-keys"]
+    flags += [] if merged else ["--max-batch-tokens", "1"]
+    lines = [f"{key}:{hashlib.sha256(key.encode()).hexdigest()}" for key in keys]
     address = ["--host", "127.0.0.1", "--port", str(port), "--drain-accept", "0"]
     return Server(
         name="kit" if merged else "one by one",
@@ -156,6 +164,7 @@ def kit(artifact: Path, *, merged: bool = True, truncate: str = "right") -> Serv
             "EMBEDDING_ARTIFACT": str(artifact),
             "EMBEDDING_CACHE_ENTRIES": "0",
             "EMBEDDING_TRUNCATE": truncate,
+            **({"EMBEDDING_SERVER_KEYS": "\n".join(lines)} if keys else {}),
         },
     )
 
@@ -270,8 +279,10 @@ class Connection:
     A request costs a tenth of a millisecond: a slower client would leave the server less to merge.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, key: str = "") -> None:
         self._port = port
+        self._headers = "host: 127.0.0.1\r\ncontent-type: application/json\r\n"
+        self._headers += f"authorization: Bearer {key}\r\n" if key else ""
 
     async def __aenter__(self) -> Self:
         self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
@@ -283,7 +294,7 @@ class Connection:
 
     async def exchange(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         """Send a request; return the status and the body of its answer."""
-        head = f"{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+        head = f"{method} {path} HTTP/1.1\r\n{self._headers}"
         self._writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
         answer = (await self._reader.readuntil(b"\r\n\r\n")).lower()
         length = int(answer.partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0])
