@@ -133,7 +133,7 @@ class Frame:
         Raises:
             IncompleteJobError: If an item is not done.
         """
-        missing = [item.done_key for item in self.missing(folder, items)]
+        missing = [_name(item) for item in self.missing(folder, items)]
         if missing:
             names = ", ".join([*missing[:_NAMED], *(["..."] if len(missing) > _NAMED else [])])
             raise IncompleteJobError(
@@ -319,3 +319,8 @@ def _log(line: Mapping[str, Any], began: float) -> None:
 def _write(line: Mapping[str, Any]) -> None:
     sys.stdout.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE).decode())
     sys.stdout.flush()
+
+
+def _name(item: Item) -> str:
+    """Return the name of an item's file, without its folder and its suffixes."""
+    return item.done_key.rpartition("/")[2].partition(".")[0]

@@ -110,8 +110,6 @@ def run(root: Path, tmp_path_factory):
     }
     for name, change in changes.items():
         document = tomlkit.parse(checkout.file.read_text())
-        if change.get("function", {}).get("package"):
-            document.pop("repository")
         document.update(change)
         checkout.file.with_name(f"{name}.toml").write_text(tomlkit.dumps(document))
     (folder / "aws").mkdir()
