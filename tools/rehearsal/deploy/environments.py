@@ -1,24 +1,38 @@
-"""Other environments besides a deployed one: a zip, and one with all parts."""
+"""Other environments besides a deployed one: a zip, and one with all parts in a strict account."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tomlkit
+from botocore.credentials import Credentials
 
-from stacks.names import artifact_bucket_name
+from embedding_client import EmbeddingClient, ForbiddenError, SigV4Auth
+from embedding_kit.environment_file import load_environment
+from embedding_kit.key_policy import needed_statements
+from embedding_kit.publishing import repository_statements
+from stacks.names import artifact_bucket_name, bootstrap_qualifier
 from tools.rehearsal.deploy.cdk import Cdk, Checkout, Finished, copy_checkout
 from tools.rehearsal.deploy.docker_client import recorded_calls, write_client
-from tools.rehearsal.deploy.emulator import ACCOUNT, REGION
-from tools.rehearsal.deploy.endpoint_checks import ask, same_vector
-from tools.rehearsal.deploy.leftovers import check_destroyed, list_resources
+from tools.rehearsal.deploy.emulator import ACCOUNT, REGION, Emulator
+from tools.rehearsal.deploy.endpoint_checks import CALLER, STRANGER, ask, same_vector
+from tools.rehearsal.deploy.leftovers import Leftovers, check_destroyed, list_resources
 
 __all__ = ["check_all_parts", "check_zip_environment"]
 
 #: Tables that need an image.
 _OF_IMAGES = ("batch", "server", "index", "repository")
 _BUCKET = artifact_bucket_name("zip", account=ACCOUNT, region=REGION)
+_PLACE = {"partition": "aws", "region": REGION, "account": ACCOUNT}
+#: What `[existing]` names.
+_EXISTING = {
+    "repository": "team/embeddings",
+    "log_group": "/team/embedder",
+    "role": "team/embedder",
+}
 
 
 def check_zip_environment(cdk: Cdk, url: str, *, root: Path, folder: Path) -> None:
@@ -107,7 +121,9 @@ def _artifacts(cdk: Cdk) -> dict[str, object]:
 def check_all_parts(
     cdk: Cdk, parts: Mapping[str, Mapping[str, Any]], *, root: Path, folder: Path
 ) -> None:
-    """Deploy an environment with all parts, and destroy it with their tables in the file.
+    """Deploy an environment with all parts, and with its account's key, roles and resources.
+
+    It is destroyed with their tables in the file.
 
     Args:
         cdk: Runs the commands for another environment.
@@ -115,13 +131,103 @@ def check_all_parts(
         root: The repository.
         folder: A folder for the copy of the repository.
     """
+    aws = cdk.aws
     checkout = copy_checkout(root, folder / "parts-checkout", "parts")
     checkout.file.write_text(cdk.checkout.file.read_text())
-    _edit(checkout, ("index", "release", "cold_start", "experiment"))
+    _edit(checkout, ("index", "release", "cold_start", "experiment", "repository"))
+    before, with_parts = list_resources(aws), replace(cdk, checkout=checkout)
+    key = aws.client("kms").create_key()["KeyMetadata"]["Arn"]
+    boundary = aws.client("iam").create_policy(
+        PolicyName="rehearsal-boundary", PolicyDocument=_policy([_allow("*")])
+    )
+    roles = {"path": "/team/", "permissions_boundary": boundary["Policy"]["Arn"]}
+    owned = {"encryption": {"key": key}, "roles": roles, "existing": _EXISTING}
     with checkout.edit() as document:
-        for table, settings in parts.items():
+        for table, settings in {**parts, **owned}.items():
             document[table] = tomlkit.item(dict(settings))
-    before, with_parts = list_resources(cdk.aws), replace(cdk, checkout=checkout)
-    with_parts.succeeded(with_parts.deploy("with all parts"))
+        document.get("function", {}).pop("log_retention_days", None)
+        callers: Any = document["callers"]
+        callers["invoke"] = True
+    refused = with_parts.deploy("without what its account prescribes")
+    for kind in _EXISTING:
+        _check_refused(with_parts, refused, f"there is no {kind.replace('_', ' ')}")
+    _check_refused(with_parts, refused, f"the policy of the key {key} lacks a statement")
+    environment = load_environment("parts", folder=checkout.file.parent)
+    key_policy = _policy(needed_statements(environment, **_PLACE))
+    aws.client("kms").put_key_policy(KeyId=key, PolicyName="default", Policy=key_policy)
+    _make_existing(aws)
+    with_parts.succeeded(with_parts.deploy("with all parts, and a key, roles and resources"))
+    _check_invoke(with_parts)
+    _edit(checkout, ("existing", "roles"))
+    with checkout.edit() as document:
+        document["release"] = tomlkit.item({"kind": "canary"})
+    refused = with_parts.deploy("with a new role and a canary")
+    _check_refused(with_parts, refused, "must have the same execution role")
+    with checkout.edit() as document:
+        document.update({"existing": _EXISTING, "roles": roles})
     with_parts.succeeded(with_parts.destroy("with all parts in the file"))
+    _remove_existing(with_parts, before)
+    aws.client("kms").schedule_key_deletion(KeyId=key)
     check_destroyed(with_parts, before)
+
+
+def _make_existing(aws: Emulator) -> None:
+    """Make the repository, the log group and the role of the function."""
+    ecr, iam = aws.client("ecr"), aws.client("iam")
+    ecr.create_repository(repositoryName=_EXISTING["repository"], imageTagMutability="IMMUTABLE")
+    statements = repository_statements(**_PLACE, qualifier=bootstrap_qualifier())
+    ecr.set_repository_policy(
+        repositoryName=_EXISTING["repository"], policyText=_policy(statements)
+    )
+    aws.client("logs").create_log_group(logGroupName=_EXISTING["log_group"])
+    trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}}
+    iam.create_role(
+        RoleName="embedder",
+        Path="/team/",
+        AssumeRolePolicyDocument=_policy([{**trust, "Action": "sts:AssumeRole"}]),
+    )
+    allowed = [_allow("logs:*"), _allow("xray:*")]
+    iam.put_role_policy(RoleName="embedder", PolicyName="Logs", PolicyDocument=_policy(allowed))
+
+
+def _remove_existing(cdk: Cdk, before: Leftovers) -> None:
+    """Check that what existed is still there, and remove it."""
+    names = {_EXISTING["repository"], _EXISTING["log_group"], "embedder"}
+    kept = names & {name for _, name in list_resources(cdk.aws) - before}
+    cdk.report.check("what existed before is kept", kept == names, ", ".join(sorted(kept)))
+    cdk.aws.client("ecr").delete_repository(repositoryName=_EXISTING["repository"], force=True)
+    cdk.aws.client("logs").delete_log_group(logGroupName=_EXISTING["log_group"])
+    iam = cdk.aws.client("iam")
+    iam.delete_role_policy(RoleName="embedder", PolicyName="Logs")
+    iam.delete_role(RoleName="embedder")
+
+
+def _check_invoke(cdk: Cdk) -> None:
+    """Call the alias by Lambda's Invoke as the caller and as another role."""
+    aws, outputs, text = cdk.aws, cdk.outputs(), "hello, invoke"
+
+    def embed(role: str, function: str) -> Any:
+        auth = SigV4Auth(credentials=Credentials(*aws.assume(role)[:3]), region=REGION)
+        with EmbeddingClient(
+            function=function, endpoint_url=aws.url, region=REGION, auth=auth
+        ) as client:
+            try:
+                return client.embed_one(text)
+            except ForbiddenError:
+                return None
+
+    alias = outputs["AliasArn"]
+    vector, by_url = embed(CALLER, alias), ask(aws, outputs["Url"], text).json()["embedding"]
+    same = vector is not None and np.array_equal(vector, np.array(by_url, np.float32))
+    cdk.report.check("the caller gets the same vector by Invoke, to the last bit", same)
+    others = embed(STRANGER, alias), embed(CALLER, f"{alias.rpartition(':')[0]}:1")
+    check = "another role may not invoke the alias, and the caller no version by its number"
+    cdk.report.check(check, others == (None, None))
+
+
+def _allow(action: str) -> dict[str, str]:
+    return {"Effect": "Allow", "Action": action, "Resource": "*"}
+
+
+def _policy(statements: Sequence[Mapping[str, object]]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})
