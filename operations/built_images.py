@@ -13,12 +13,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.environment_file import EnvironmentFileError
 from embedding_kit.image_identity import LABEL, compare_labels, model_labels
+from operations.command import command_parser, environment_of, run_command
 from operations.environment_session import session_for
 from operations.image_registry import registry_client
 from operations.package_bucket import PackageBucket, file_digest, write_labeled
@@ -71,13 +71,12 @@ def _run(command: list[str]) -> Path:
     return Path(done.stdout.strip().splitlines()[-1])
 
 
-_ROOT = Path(__file__).parents[1]
+_ASSEMBLY = Path(__file__).parents[1] / "cdk.out"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Print what was built, one a line, for `scripts/deploy --image`; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m operations.built_images", description=__doc__)
-    parser.add_argument("environment")
+    parser = command_parser("python -m operations.built_images", __doc__)
     parser.add_argument("others", nargs="*", help="the environments that get the images later")
     parser.add_argument(
         "--check",
@@ -85,32 +84,22 @@ def main(arguments: list[str] | None = None) -> int:
         help="only check the environments, and print the stack that the images need first, if any, "
         "or `existing` for an existing repository",
     )
-    options = parser.parse_args(arguments)
-    folder = _ROOT / "environments"
-    try:
-        environment = load_environment(options.environment, folder=folder)
-        for other in options.others:
-            check_accepts(load_environment(other, folder=folder), environment)
-        if options.check:
-            is_existing = environment.existing is not None and environment.existing.repository
-            print(store_stack(environment) or ("existing" if is_existing else ""))
-            return 0
-        session = session_for(environment)
-        if environment.function.package == "zip":
-            images = [built_zip(session, environment)]
-        else:
-            images = built_images(session, environment, _ROOT / "cdk.out")
-    except (EnvironmentFileError, FileNotFoundError) as error:
-        print(f"error: {error}; nothing was built", file=sys.stderr)
-        return 1
-    except subprocess.CalledProcessError as error:
-        # The builder has printed why.
-        return error.returncode
-    except (BotoCoreError, ClientError, ValueError) as error:
-        print(f"error: what was built could not be looked up: {error}", file=sys.stderr)
-        return 1
-    for image in images:
-        print(image)
+    failure = "what was built could not be looked up"
+    return run_command(parser, _print_built, arguments, failure=failure)
+
+
+def _print_built(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
+    for other in options.others:
+        check_accepts(environment_of(other), environment)
+    if options.check:
+        is_existing = environment.existing is not None and environment.existing.repository
+        print(store_stack(environment) or ("existing" if is_existing else ""))
+        return 0
+    session = session_for(environment)
+    if environment.function.package == "zip":
+        print(built_zip(session, environment))
+    else:
+        print("\n".join(built_images(session, environment, _ASSEMBLY)))
     return 0
 
 
@@ -165,7 +154,7 @@ def check_accepts(environment: EnvironmentSettings, built: EnvironmentSettings) 
             f"{environment.name} would not accept what {built.name} builds:\n  {lines}\n"
             f"found is what environments/{built.name}.toml says, allowed is what "
             f"environments/{environment.name}.toml says; give both the same, or build for "
-            f"{environment.name} apart: scripts/build {environment.name}"
+            f"{environment.name} apart: scripts/build {environment.name}; nothing was built"
         )
 
 

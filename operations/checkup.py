@@ -8,13 +8,12 @@ the deploy has failed and can be tried again.
 import argparse
 import subprocess
 import sys
-from pathlib import Path
 
-from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.environment import EnvironmentSettings
+from operations.command import command_parser, run_command
 
 __all__ = ["ILL", "main"]
 
-_ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 #: The exit status of a deploy that succeeded, with a failed check.
 ILL = 3
 _INTERRUPTED = 130
@@ -22,14 +21,11 @@ _INTERRUPTED = 130
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m operations.checkup", description=__doc__)
-    parser.add_argument("environment")
-    options = parser.parse_args(arguments)
-    try:
-        environment = load_environment(options.environment, folder=_ENVIRONMENTS)
-    except EnvironmentFileError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    parser = command_parser("python -m operations.checkup", __doc__)
+    return run_command(parser, _check, arguments)
+
+
+def _check(environment: EnvironmentSettings, _: argparse.Namespace) -> int:
     name, region = environment.name, environment.region
     # The release check of this deploy has compared the vector space with the one before.
     # The role that deploys does not have to be a caller.

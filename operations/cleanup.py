@@ -9,15 +9,14 @@ leaves the scaling suspended, which no template shows; the next deploy resumes i
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.environment_file import load_environment
 from embedding_kit.settings import Provisioned, artifact_in_s3
+from operations.command import command_parser, run_command
 from operations.deployed import Deployed, find_deployed
 from operations.environment_session import confirmed, session_for
 from operations.stack_list import DeployedStack, DeployedStacks, read_stacks
@@ -33,7 +32,6 @@ from stacks.names import (
 
 __all__ = ["end_provisioned_concurrency", "main", "resume_scaling"]
 
-_ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 #: In a list of stacks, after the name of one that the CDK's command does not know.
 _GONE = " (no longer in the file)"
 _KINDS = (
@@ -45,8 +43,7 @@ _KINDS = (
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m operations.cleanup", description=__doc__)
-    parser.add_argument("environment")
+    parser = command_parser("python -m operations.cleanup", __doc__)
     moment = parser.add_mutually_exclusive_group(required=True)
     moment.add_argument("--after", choices=["deploy", "failed-deploy", "destroy"])
     moment.add_argument("--before", choices=["deploy", "destroy"])
@@ -54,30 +51,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--removed", action="store_true", help="destroy only what the file no longer has"
     )
-    options = parser.parse_args(arguments)
-    try:
-        environment = load_environment(options.environment, folder=_ENVIRONMENTS)
-        if options.after == "destroy":
-            _print_what_stays(environment)
-            if _deletes_vectors(environment):
-                _delete_vectors(session_for(environment), environment)
-            return 0
-        return _act(session_for(environment), environment, options)
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except (BotoCoreError, ClientError) as error:
-        print(f"error: {options.environment} could not be looked through: {error}", file=sys.stderr)
-        return 1
+    return run_command(parser, _act, arguments, failure="{} could not be looked through")
 
 
-def _act(session: Session, environment: EnvironmentSettings, options: argparse.Namespace) -> int:
-    if options.before == "deploy":
-        return _before_deploy(session, environment)
+def _act(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
+    if options.after == "destroy":
+        _print_what_stays(environment)
+        if _deletes_vectors(environment):
+            _delete_vectors(session_for(environment), environment)
+        return 0
+    session = session_for(environment)
     if options.before == "destroy":
         return _before_destroy(
             session, environment, force=options.force, only_removed=options.removed
         )
+    if options.before == "deploy":
+        return _before_deploy(session, environment)
     if options.after == "failed-deploy":
         return _after_failure(session, environment)
     return _after_deploy(session, environment)

@@ -7,18 +7,18 @@ import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.quotas import needed_concurrency
 from embedding_kit.settings import ApiGatewayFront
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
 from embedding_kit.settings.package import EMBEDDER
+from operations.command import command_parser, run_command
 from operations.deployed import find_deployed
 from operations.environment_session import session_for
 from operations.package_places import needed_targets
@@ -38,7 +38,6 @@ from stacks.names import (
 
 __all__ = ["Finding", "before_deploy", "main"]
 
-_ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 _IMPORT = "--import-existing-resources"
 #: The options of `cdk deploy` without which it asks: `--require-approval never` and `--yes`.
 _NO_QUESTION = {"never", "--require-approval=never", "--yes", "-y"}
@@ -51,23 +50,17 @@ _DOCKER_SECONDS = 20
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the findings; return 1 if the deploy would fail, else 0."""
-    parser = argparse.ArgumentParser(prog="python -m operations.preflight", description=__doc__)
-    parser.add_argument("environment")
+    parser = command_parser("python -m operations.preflight", __doc__)
     parser.add_argument("--built", action="store_true", help="the images were built before")
-    options, of_cdk = parser.parse_known_args(arguments)
-    try:
-        environment = load_environment(options.environment, folder=_ENVIRONMENTS)
-        session = session_for(environment, changes=True, ask=not _NO_QUESTION & {*of_cdk})
-    except EnvironmentFileError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except (BotoCoreError, ClientError) as error:
-        print(f"error: AWS does not accept the credentials: {error}", file=sys.stderr)
-        return 1
+    failure = "AWS does not accept the credentials"
+    return run_command(parser, _check, arguments, failure=failure, takes_cdk_options=True)
+
+
+def _check(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
+    session = session_for(environment, changes=True, ask=not _NO_QUESTION & {*options.of_cdk})
+    imports, builds = _IMPORT in options.of_cdk, not options.built
     stops = False
-    for finding in before_deploy(
-        session, environment, imports=_IMPORT in of_cdk, builds=not options.built
-    ):
+    for finding in before_deploy(session, environment, imports=imports, builds=builds):
         print(f"{'error' if finding.stops else 'note'}: {finding.text}", file=sys.stderr)
         stops |= finding.stops
     return int(stops)
@@ -85,6 +78,7 @@ def before_deploy(
         builds: Whether the deploy builds the images that it does not find.
     """
     client = session.create_client("cloudformation", region_name=environment.region)
+    name = environment.name
     stacks: dict[str, DeployedStack] = {}
     try:
         stacks = {stack.name: stack for stack in read_stacks(client, environment)}
@@ -93,17 +87,25 @@ def before_deploy(
     else:
         yield from _stacks(session, environment, stacks, imports=imports)
     if builds:
-        yield from _docker(environment, repository_stack_name(environment.name) in stacks)
-    try:
-        yield from _quotas(session, environment)
-    except (BotoCoreError, ClientError) as error:
-        yield Finding(f"the account's quotas could not be read: {error}")
+        yield from _docker(environment, repository_stack_name(name) in stacks)
+    yield from _readable("the account's quotas", _quotas(session, environment))
     if isinstance(environment.front, ApiGatewayFront):
-        try:
-            yield from _log_role(session, environment, environment.front)
-        except (BotoCoreError, ClientError) as error:
-            yield Finding(f"API Gateway's role for logs could not be looked up: {error}")
-    yield from _prescribed(session, environment)
+        findings = _log_role(session, environment, environment.front)
+        yield from _readable("API Gateway's role for logs", findings)
+    if environment.encryption is not None:
+        findings = check_key(session, environment, environment.encryption)
+        yield from _readable("the key of [encryption]", findings)
+    if environment.existing is not None:
+        findings = check_existing(session, environment, environment.existing)
+        yield from _readable("the resources of [existing]", findings)
+
+
+def _readable(what: str, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the findings, as far as AWS lets them be read."""
+    try:
+        yield from findings
+    except (BotoCoreError, ClientError) as error:
+        yield Finding(f"{what} could not be looked up: {error}")
 
 
 def _stacks(
@@ -119,24 +121,17 @@ def _stacks(
         if reason:
             yield Finding(reason, stops=True)
     if endpoint_stack_name(environment.name) in stacks:
-        try:
-            yield from _package(session, environment)
-        except (BotoCoreError, ClientError) as error:
-            yield Finding(f"the deployed function could not be looked up: {error}")
+        found = chain(_package(session, environment), check_role_change(session, environment))
+        yield from _readable("the deployed function", found)
     # With the account in its file, the template has the bucket's name in plain text.
     imports_bucket = imports and environment.account is not None
     has_bucket = artifact_stack_name(environment.name) in stacks
     if has_bucket_stack(environment) and not imports_bucket and not has_bucket:
-        try:
-            yield from _artifact_bucket(session, environment)
-        except (BotoCoreError, ClientError) as error:
-            yield Finding(f"the bucket of artifacts could not be looked up: {error}")
+        yield from _readable("the bucket of artifacts", _artifact_bucket(session, environment))
     if has_repository_stack(environment):
         repository = stacks.get(repository_stack_name(environment.name))
-        try:
-            yield from _repository(session, environment, repository, imports=imports)
-        except (BotoCoreError, ClientError) as error:
-            yield Finding(f"the image repository could not be looked up: {error}")
+        findings = _repository(session, environment, repository, imports=imports)
+        yield from _readable("the image repository", findings)
 
 
 def _docker(environment: EnvironmentSettings, has_repository: bool) -> Iterator[Finding]:
@@ -157,27 +152,6 @@ def _docker(environment: EnvironmentSettings, has_repository: bool) -> Iterator[
             + (". Only images that were pushed before can be deployed" if has_repository else ""),
             stops=not has_repository,
         )
-
-
-def _prescribed(session: Session, environment: EnvironmentSettings) -> Iterator[Finding]:
-    """Check the account's own key, roles and existing resources."""
-    if environment.encryption is not None:
-        try:
-            yield from check_key(session, environment, environment.encryption)
-        except (BotoCoreError, ClientError) as error:
-            yield Finding(f"the key of [encryption] could not be looked up: {error}")
-    if environment.existing is not None:
-        try:
-            yield from check_existing(session, environment, environment.existing)
-        except (BotoCoreError, ClientError) as error:
-            yield Finding(f"the resources of [existing] could not be looked up: {error}")
-    new_path = environment.roles is not None and environment.roles.path is not None
-    new_role = environment.existing is not None and environment.existing.role is not None
-    if new_path or new_role:
-        try:
-            yield from check_role_change(session, environment)
-        except (BotoCoreError, ClientError) as error:
-            yield Finding(f"the deployed role could not be looked up: {error}")
 
 
 def _quotas(session: Session, environment: EnvironmentSettings) -> Iterator[Finding]:

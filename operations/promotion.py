@@ -16,12 +16,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.image_identity import LABEL, compare_labels
+from operations.command import ENVIRONMENTS, command_parser, run_command
 from operations.environment_session import session_for
 from operations.image_registry import Image, Place, Repository
 from operations.package_bucket import PackageBucket, file_digest, read_labels
@@ -197,7 +196,6 @@ def _copy_file(file: Path, own: PackageBucket, key: str) -> None:
         print(f"{key} copied to s3://{own.name}: {size:.0f} MB", file=sys.stderr)
 
 
-_ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 _REFERENCE = re.compile(
     r"(?:(?P<account>[0-9]{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z0-9.-]+"
     r"/(?P<name>[a-z0-9][a-z0-9._/-]*)@)?(?P<digest>sha256:[0-9a-f]{64})"
@@ -234,8 +232,7 @@ class Reference:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m operations.promotion", description=__doc__)
-    parser.add_argument("environment")
+    parser = command_parser("python -m operations.promotion", __doc__)
     parser.add_argument("--image", action="append", default=[])
     parser.add_argument(
         "--check",
@@ -243,27 +240,21 @@ def main(arguments: list[str] | None = None) -> int:
         help="only check the images, and print their digests, or the stack that they need first, "
         "if any",
     )
-    options = parser.parse_args(arguments)
-    only_check = options.check is not None
-    try:
-        environment = load_environment(options.environment, folder=_ENVIRONMENTS)
-        session, others = session_for(environment), _others(environment)
-        if environment.function.package == "zip":
-            images = promote_zip(
-                session, environment, options.image, others=others, check=only_check
-            )
-        else:
-            references = [Reference.parse(text) for text in options.image]
-            images = promote(session, environment, references, others=others, check=only_check)
-    except EnvironmentFileError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except (ValueError, FileNotFoundError) as error:
-        print(f"error: {error}; nothing was deployed", file=sys.stderr)
-        return 1
-    except (BotoCoreError, ClientError) as error:
-        print(f"error: the images could not be looked up: {error}", file=sys.stderr)
-        return 1
+    failure, outcome = "the images could not be looked up", "; nothing was deployed"
+    return run_command(parser, _prepare, arguments, failure=failure, outcome=outcome)
+
+
+def _prepare(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
+    session, others, only_check = (
+        session_for(environment),
+        _others(environment),
+        bool(options.check),
+    )
+    if environment.function.package == "zip":
+        images = promote_zip(session, environment, options.image, others=others, check=only_check)
+    else:
+        references = [Reference.parse(text) for text in options.image]
+        images = promote(session, environment, references, others=others, check=only_check)
     if options.check == "stack":
         print(store_stack(environment) or "")
     else:
@@ -370,7 +361,7 @@ def _copy(image: Image, source: Repository, own: Repository) -> None:
 
 def _others(environment: EnvironmentSettings) -> list[str]:
     return sorted(
-        file.stem for file in _ENVIRONMENTS.glob("*.toml") if file.stem != environment.name
+        file.stem for file in ENVIRONMENTS.glob("*.toml") if file.stem != environment.name
     )
 
 

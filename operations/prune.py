@@ -11,13 +11,12 @@ import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.environment_file import load_environment
+from operations.command import command_parser, run_command
 from operations.deployed import (
     Deployed,
     find_alias,
@@ -40,7 +39,6 @@ from operations.vector_store import (
 
 __all__ = ["Plan", "main", "make_plan", "prune"]
 
-_ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 _KEEP = 3
 _LATEST = "$LATEST"
 #: The most images of one request.
@@ -70,8 +68,7 @@ class Plan:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(prog="scripts/prune", description=__doc__)
-    parser.add_argument("environment")
+    parser = command_parser("scripts/prune", __doc__)
     parser.add_argument(
         "--keep",
         type=int,
@@ -80,25 +77,20 @@ def main(arguments: list[str] | None = None) -> int:
         help=f"keep the newest N versions and images, whether used or not; {_KEEP} by default",
     )
     parser.add_argument("--yes", action="store_true", help="delete; without it, only print")
-    options = parser.parse_args(arguments)
+    return run_command(parser, _prune, arguments, failure="{} could not be pruned")
+
+
+def _prune(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
     if options.keep < 1:
-        parser.error(f"--keep: found: {options.keep}; allowed: 1 or more")
-    try:
-        environment = load_environment(options.environment, folder=_ENVIRONMENTS)
-        session = session_for(environment)
-        plan = make_plan(session, environment, keep=options.keep)
-        where = f"in {plan.place.account}, {plan.place.region}"
-        print(f"{'Deleting' if options.yes else 'Would delete'} {where}:\n{plan}")
-        if options.yes:
-            prune(session, environment, plan)
-        elif plan:
-            print(f"To delete it: scripts/prune {environment.name} --keep {options.keep} --yes")
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except (BotoCoreError, ClientError) as error:
-        print(f"error: {options.environment} could not be pruned: {error}", file=sys.stderr)
-        return 1
+        raise ValueError(f"--keep: found: {options.keep}; allowed: 1 or more")
+    session = session_for(environment)
+    plan = make_plan(session, environment, keep=options.keep)
+    where = f"in {plan.place.account}, {plan.place.region}"
+    print(f"{'Deleting' if options.yes else 'Would delete'} {where}:\n{plan}")
+    if options.yes:
+        prune(session, environment, plan)
+    elif plan:
+        print(f"To delete it: scripts/prune {environment.name} --keep {options.keep} --yes")
     return 0
 
 

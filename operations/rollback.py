@@ -24,11 +24,11 @@ from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
 from operations.bootstrap_role import bootstrap_client, partition_domain
+from operations.command import command_parser, run_version_command
 from operations.deployed import Deployed, find_alias, find_deployed, find_deployment_group
 from operations.image_registry import Place
 from operations.package_bucket import PackageBucket
 from operations.package_places import bucket_of, place_of
-from operations.version_command import run_version_command
 from stacks.names import endpoint_stack_name
 
 __all__ = ["main", "roll_back", "version_before"]
@@ -56,13 +56,10 @@ _HEALTH = json.dumps(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
+    parser = command_parser("scripts/rollback", __doc__)
+    failure = "{} was not rolled back"
     return run_version_command(
-        arguments,
-        roll_back,
-        program="scripts/rollback",
-        description=__doc__,
-        default="the one before",
-        failure="{} was not rolled back",
+        parser, roll_back, arguments, default="the one before", failure=failure
     )
 
 

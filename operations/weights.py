@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
+from operations.command import command_parser, run_version_command
 from operations.deployed import Deployed, find_alias, find_deployed, find_deployment_group
-from operations.version_command import run_version_command
 from stacks.names import endpoint_stack_name
 
 __all__ = ["Weights", "clear_weights", "find_stuck_weights", "main"]
@@ -41,14 +41,9 @@ class Weights:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    return run_version_command(
-        arguments,
-        clear_weights,
-        program="scripts/reset-traffic",
-        description=__doc__,
-        default="the one with most of them",
-        failure="the weights of {}",
-    )
+    parser = command_parser("scripts/reset-traffic", __doc__)
+    default, failure = "the one with most of them", "the weights of {}"
+    return run_version_command(parser, clear_weights, arguments, default=default, failure=failure)
 
 
 def clear_weights(

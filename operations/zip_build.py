@@ -7,28 +7,23 @@ then finds the zip in the cache.
 import argparse
 import subprocess
 import sys
-from pathlib import Path
 
-from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import artifact_in_s3
+from operations.command import command_parser, run_command
 
 __all__ = ["main"]
-
-_ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Build the zip if the environment has one; return the builder's exit status."""
-    parser = argparse.ArgumentParser(prog="python -m operations.zip_build", description=__doc__)
-    parser.add_argument("environment")
+    parser = command_parser("python -m operations.zip_build", __doc__)
     # An assembly has a recipe of its own, which may differ from this folder's.
     parser.add_argument("-a", "--app", help="a synthesized assembly, of which nothing is built")
-    options, _ = parser.parse_known_args(arguments)
-    try:
-        environment = load_environment(options.environment, folder=_ENVIRONMENTS)
-    except EnvironmentFileError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    return run_command(parser, _build, arguments, takes_cdk_options=True)
+
+
+def _build(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
     if environment.function.package != "zip" or options.app:
         return 0
     # Only now, because it imports the CDK, which takes seconds.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from operations import built_images
+from operations import built_images, command
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 PIN = f"base@sha256:{'a' * 64}"
@@ -15,7 +15,7 @@ IN_S3 = '[function]\npackage = "zip"\nartifact = "s3"\n[cold_start]\nkind = "sna
 def check(tmp_path, monkeypatch):
     """Return a function that checks environments, given the text of their files."""
     (tmp_path / "environments").mkdir()
-    monkeypatch.setattr(built_images, "_ROOT", tmp_path)
+    monkeypatch.setattr(command, "ENVIRONMENTS", tmp_path / "environments")
 
     def check(**files: str) -> int:
         for name, text in files.items():

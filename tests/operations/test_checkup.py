@@ -2,7 +2,7 @@
 
 import pytest
 
-from operations import checkup
+from operations import checkup, command
 
 PLACED = '[model]\nname = "any/model"\n'
 
@@ -16,7 +16,7 @@ def run(tmp_path, monkeypatch, capsys):
     (folder / "placed.toml").write_text(
         'account = "123456789012"\nregion = "eu-central-1"\n' + PLACED
     )
-    monkeypatch.setattr(checkup, "_ENVIRONMENTS", folder)
+    monkeypatch.setattr(command, "ENVIRONMENTS", folder)
     called, program = tmp_path / "called", tmp_path / "bin" / "embed"
     program.parent.mkdir()
     monkeypatch.setenv("PATH", str(program.parent), prepend=":")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from botocore.stub import ANY
 
-from operations import cleanup
+from operations import cleanup, command
 from operations.cleanup import end_provisioned_concurrency, main, resume_scaling
 from operations.stack_list import DeployedStack
 
@@ -107,7 +107,7 @@ def aws(session, environments, monkeypatch):
     """Let the command use this session and the tests' environments."""
     monkeypatch.setattr(cleanup, "session_for", lambda _: session)
     monkeypatch.setattr(cleanup, "DeployedStacks", _Stacks)
-    monkeypatch.setattr(cleanup, "load_environment", lambda name, **_: environments[name])
+    monkeypatch.setattr(command, "load_environment", lambda name, **_: environments[name])
     return session
 
 
@@ -432,7 +432,7 @@ def asked(monkeypatch, environments) -> list[str]:
         names.append(environment.name)
         return iter([f"{ARN}:live"])
 
-    monkeypatch.setattr(cleanup, "load_environment", lambda name, **_: environments[name])
+    monkeypatch.setattr(command, "load_environment", lambda name, **_: environments[name])
     monkeypatch.setattr(cleanup, "session_for", lambda _: None)
     monkeypatch.setattr(cleanup, "DeployedStacks", _Stacks)
     monkeypatch.setattr(cleanup, "end_provisioned_concurrency", end)
@@ -464,7 +464,7 @@ def test_what_stays_after_a_destroy_is_told(asked, capsys):
 
 def test_a_zip_that_stays_after_a_destroy_is_told(asked, capsys, monkeypatch, environments):
     """It has no repository, and the bucket belongs to bootstrap."""
-    monkeypatch.setattr(cleanup, "load_environment", lambda *_, **__: environments["zip"])
+    monkeypatch.setattr(command, "load_environment", lambda *_, **__: environments["zip"])
     assert main(["dev", "--after", "destroy"]) == 0
     said = capsys.readouterr().out
     assert "cdk gc --unstable=gc --type s3" in said
@@ -474,7 +474,7 @@ def test_a_zip_that_stays_after_a_destroy_is_told(asked, capsys, monkeypatch, en
 def test_the_bucket_of_artifacts_stays_after_a_destroy(monkeypatch, environments, capsys):
     """A zip has no repository; its artifacts are shown with the commands for both."""
     in_s3 = environments["zip-s3"]
-    monkeypatch.setattr(cleanup, "load_environment", lambda *_, **__: in_s3)
+    monkeypatch.setattr(command, "load_environment", lambda *_, **__: in_s3)
     assert main(["dev", "--after", "destroy"]) == 0
     shown = capsys.readouterr().out
     assert "aws s3 rb --force s3://kit-dev-ACCOUNT-REGION" in shown
@@ -496,7 +496,7 @@ def test_an_unknown_environment_is_an_error(capsys):
 
 def test_missing_credentials_are_told_without_a_traceback(monkeypatch, environments, capsys):
     """Missing credentials give one line of error without a traceback."""
-    monkeypatch.setattr(cleanup, "load_environment", lambda name, **_: environments[name])
+    monkeypatch.setattr(command, "load_environment", lambda name, **_: environments[name])
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")

@@ -7,7 +7,7 @@ import pytest
 from botocore.stub import Stubber
 
 from embedding_kit.settings import FunctionSettings, Provisioned
-from operations import preflight
+from operations import command, preflight
 from operations.preflight import Finding, before_deploy, main
 
 from .conftest import SESSION
@@ -498,7 +498,7 @@ def test_the_command_stops_the_script_where_something_would_fail(
         asked.append((environment.name, imports, builds))
         return findings
 
-    monkeypatch.setattr(preflight, "load_environment", lambda name, **_: environments[name])
+    monkeypatch.setattr(command, "load_environment", lambda name, **_: environments[name])
     monkeypatch.setattr(preflight, "session_for", lambda *_, **__: None)
     monkeypatch.setattr(preflight, "before_deploy", before_deploy)
     assert main(["dev", "--require-approval", "never"]) == status

@@ -279,6 +279,7 @@ OURS = "EmbeddingKit-dev-Endpoint-EndpointEmbedderRole-1A2B"
         (f"other/{OURS}", {"roles": {"path": "/team/"}, **PROVISIONED}),
         (OURS, {"existing": {"role": "team/embedder"}, **CANARY}),
         ("embedder", {"existing": {"role": "team/embedder"}, **CANARY}),
+        ("team/embedder", CANARY),
     ],
 )
 def test_a_changed_role_stops_a_release_with_weights(change, deployed, tables):

@@ -10,7 +10,7 @@ import pytest
 from botocore.response import StreamingBody
 from botocore.stub import ANY
 
-from operations import rollback, version_command
+from operations import command, rollback
 from operations.rollback import main, roll_back
 
 STACK = "EmbeddingKit-dev-Endpoint"
@@ -326,7 +326,7 @@ def test_the_command_prints_what_it_did(monkeypatch, capsys):
         return "the alias live serves version 5"
 
     monkeypatch.setattr(rollback, "roll_back", answer)
-    monkeypatch.setattr(version_command, "session_for", lambda *_, **__: None)
+    monkeypatch.setattr(command, "session_for", lambda *_, **__: None)
     assert main(["dev"]) == 0
     assert main(["dev", "--version", "3"]) == 1
     assert main(["nowhere"]) == 1

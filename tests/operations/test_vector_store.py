@@ -11,7 +11,7 @@ from botocore.stub import Stubber
 from moto import mock_aws
 
 from embedding_kit.settings import VectorIndexSettings
-from operations import cleanup
+from operations import cleanup, command
 from operations.vector_store import (
     VectorStore,
     delete_indexes,
@@ -220,7 +220,7 @@ def test_after_a_destroy_the_settings_decide(account, environments, monkeypatch,
     dev = environments["dev"].model_copy(
         update={"index": VectorIndexSettings(), "removal_policy": removal}
     )
-    monkeypatch.setattr(cleanup, "load_environment", lambda *_, **__: dev)
+    monkeypatch.setattr(command, "load_environment", lambda *_, **__: dev)
     monkeypatch.setattr(cleanup, "session_for", lambda _: account)
     if removal == "destroy":
         account.deleted((STACK, 7, BUCKET))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from operations import version_command
+from operations import command
 from operations.weights import clear_weights, find_stuck_weights, main
 
 LEFT = {"3": 1.0}
@@ -171,7 +171,7 @@ def test_the_weights_of_a_running_release_are_not_stuck(session, environments):
 
 def test_the_command_prints_what_it_did(session, environments, monkeypatch, capsys):
     """The command prints one line on stdout, or an error with exit status 1."""
-    monkeypatch.setattr(version_command, "session_for", lambda *_, **__: session)
+    monkeypatch.setattr(command, "session_for", lambda *_, **__: session)
     session.deployed()
     _alias(session, "3", {})
     assert main(["dev"]) == 0

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from operations import zip_build
+from operations import command, zip_build
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
@@ -17,7 +17,7 @@ def built(tmp_path, monkeypatch) -> list[list[str]]:
         (tmp_path / f"{name}.toml").write_text(
             f'[model]\nname = "{MINILM}"\n[function]\npackage = "{name}"\n'
         )
-    monkeypatch.setattr(zip_build, "_ENVIRONMENTS", tmp_path)
+    monkeypatch.setattr(command, "ENVIRONMENTS", tmp_path)
     ran: list[list[str]] = []
 
     def run(command, **_):

@@ -10,7 +10,7 @@ import pytest
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import build_arguments
 from embedding_kit.settings import Model
-from operations import promotion
+from operations import command, promotion
 from operations.built_images import built_images
 from operations.image_registry import RegistryError, Repository
 from operations.package_places import place_of
@@ -134,7 +134,7 @@ def test_the_command_checks_for_a_deploy_and_for_a_difference(
     dev = environment()
     digest = push(dev)
     monkeypatch.setattr(promotion, "session_for", lambda _: session)
-    monkeypatch.setattr(promotion, "load_environment", lambda *_, **__: dev)
+    monkeypatch.setattr(command, "load_environment", lambda *_, **__: dev)
     printed = []
     for check in ("stack", "images"):
         assert promotion.main([dev.name, "--check", check, "--image", digest]) == 0

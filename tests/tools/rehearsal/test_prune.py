@@ -266,7 +266,9 @@ def test_indexes_are_deleted_only_if_the_settings_say_so(deployed, monkeypatch, 
 def test_nothing_is_deleted_without_yes(deployed, monkeypatch, capsys):
     """The command prints what it would delete, and the command that does."""
     monkeypatch.setattr(command, "session_for", lambda _: _Root(deployed.aws))
-    monkeypatch.setattr(command, "load_environment", lambda *_, **__: deployed.environment)
+    monkeypatch.setattr(
+        "operations.command.load_environment", lambda *_, **__: deployed.environment
+    )
     place = f"{deployed.aws.account}, {deployed.aws.region}"
     assert command.main([deployed.environment.name, "--keep", "2"]) == 0
     printed = capsys.readouterr().out

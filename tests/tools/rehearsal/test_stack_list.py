@@ -13,7 +13,7 @@ from embedding_kit.settings import (
     Model,
     VectorIndexSettings,
 )
-from operations import cleanup
+from operations import cleanup, command
 from tools.rehearsal.deploy.docker_client import push_empty
 
 TOPIC = {"Topic": {"Type": "AWS::SNS::Topic"}}
@@ -50,7 +50,7 @@ def account(aws, stack, shell):
     """Return the account of an environment without [front]; the command reads it as its file."""
     model = Model(name="sentence-transformers/all-MiniLM-L6-v2")
     made = _Account(aws, stack, EnvironmentSettings(name=f"e{uuid4().hex[:8]}", model=model))
-    shell.setattr(cleanup, "load_environment", lambda *_, **__: made.environment)
+    shell.setattr(command, "load_environment", lambda *_, **__: made.environment)
     return made
 
 

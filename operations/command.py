@@ -1,0 +1,110 @@
+"""The frame of the commands that act on an environment: its file, the action, one line of error."""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.session import Session
+
+from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.environment_file import load_environment
+from operations.environment_session import session_for
+
+__all__ = ["ENVIRONMENTS", "command_parser", "environment_of", "run_command", "run_version_command"]
+
+ENVIRONMENTS = Path(__file__).parents[1] / "environments"
+
+
+def command_parser(program: str, description: str | None) -> argparse.ArgumentParser:
+    """Return a parser whose first argument is the environment's name."""
+    parser = argparse.ArgumentParser(prog=program, description=description)
+    parser.add_argument("environment")
+    return parser
+
+
+def environment_of(name: str) -> EnvironmentSettings:
+    """Read an environment's file.
+
+    Raises:
+        EnvironmentFileError: There is none, or its content is refused.
+    """
+    return load_environment(name, folder=ENVIRONMENTS)
+
+
+def run_command(
+    parser: argparse.ArgumentParser,
+    action: Callable[[EnvironmentSettings, argparse.Namespace], int],
+    arguments: Sequence[str] | None,
+    *,
+    failure: str = "{}",
+    outcome: str = "",
+    takes_cdk_options: bool = False,
+) -> int:
+    """Parse the arguments, act, and print an error as one line.
+
+    Args:
+        parser: The command's parser.
+        action: The action. A `ValueError` says what is wrong, and what is allowed.
+        arguments: The arguments; those of the process if None.
+        failure: The text before an error of AWS; `{}` is replaced by the environment's name.
+        outcome: The text after an error: what was not done.
+        takes_cdk_options: Whether other options are accepted, for the CDK's command. The action
+            finds them in `options.of_cdk`.
+
+    Returns:
+        The exit status: the action's, that of a program that failed, or 1.
+    """
+    options, others = parser.parse_known_args(arguments)
+    if others and not takes_cdk_options:
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
+    options.of_cdk = others
+    try:
+        return action(environment_of(options.environment), options)
+    except (ValueError, FileNotFoundError) as error:
+        text = str(error)
+    except (BotoCoreError, ClientError) as error:
+        text = f"{failure.format(options.environment)}: {error}"
+    except subprocess.CalledProcessError as error:
+        # The program has printed why.
+        return error.returncode
+    print(f"error: {text}{outcome}", file=sys.stderr)
+    return 1
+
+
+class _VersionAction(Protocol):
+    def __call__(
+        self, session: Session, environment: EnvironmentSettings, *, version: str | None
+    ) -> str: ...
+
+
+def run_version_command(
+    parser: argparse.ArgumentParser,
+    action: _VersionAction,
+    arguments: Sequence[str] | None,
+    *,
+    default: str,
+    failure: str,
+) -> int:
+    """Run a command that moves an environment's alias to a version, which `--version` chooses.
+
+    Args:
+        parser: The command's parser.
+        action: Returns a description of the change, or raises a `ValueError`.
+        arguments: The arguments; those of the process if None.
+        default: The version that is chosen without `--version`, in words.
+        failure: The text before an error of AWS.
+    """
+    parser.add_argument(
+        "--version", help=f"the version that gets all requests; {default} by default"
+    )
+
+    def act(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
+        session = session_for(environment, changes=True)
+        print(action(session, environment, version=options.version))
+        return 0
+
+    return run_command(parser, act, arguments, failure=failure)
