@@ -9,8 +9,9 @@ OF_PACKAGES = [ROOT / "client" / "README.md", ROOT / "constructs" / "README.md"]
 OF_EXAMPLE = ROOT / "docs" / "examples" / "app" / "README.md"
 _OF_ROOT = [ROOT / name for name in ("README.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md")]
 PAGES = sorted([*_OF_ROOT, OF_EXAMPLE, *OF_PACKAGES, *(ROOT / "docs").rglob("*.md")])
-#: Pages whose examples need environments of their own, in which tests/recipes runs them.
-RECIPES = ROOT / "docs" / "recipes"
+#: Pages with examples for other environments, in which tests/recipes runs them.
+RECIPES = ROOT / "docs" / "recipes.md"
+VECTORS = ROOT / "docs" / "vectors.md"
 BLOCK = re.compile(
     r"(<!-- not run: (?P<reason>[^>]+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)```", re.DOTALL
 )
@@ -25,7 +26,7 @@ def blocks(text: str, language: str) -> list[str]:
 def sections(page: Path, language: str) -> dict[str, str]:
     """Return the examples of each section of a page by its title, joined by line breaks."""
     found = re.findall(
-        r"^## (.+?)\n(.*?)(?=^## |\Z)", page.read_text("utf-8"), re.DOTALL | re.MULTILINE
+        r"^###? (.+?)\n(.*?)(?=^###? |\Z)", page.read_text("utf-8"), re.DOTALL | re.MULTILINE
     )
     return {
         title: "\n".join(examples) for title, text in found if (examples := blocks(text, language))

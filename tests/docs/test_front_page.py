@@ -1,4 +1,4 @@
-"""The pages of what is in front of the endpoint: the examples are valid, the tables complete."""
+"""The page of the API in front: its examples are valid, its table of codes is complete."""
 
 import re
 import tomllib
@@ -10,7 +10,7 @@ from embedding_kit.front.gateway_responses import GATEWAY_RESPONSES
 
 from .pages import BLOCK, ROOT
 
-PAGE = (ROOT / "docs" / "front.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "front.md").read_text("utf-8").partition("\n## Private networks")[0]
 MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
 
 
@@ -35,7 +35,7 @@ def test_the_settings_on_the_page_are_valid(table):
 
 def test_the_codes_of_api_gateways_answers_are_on_the_page():
     """A code in the templates is in the table; the two defaults are for what has no name."""
-    section = PAGE.partition("## Answers of API Gateway itself")[2].partition("\n## ")[0]
+    section = PAGE.partition("### Answers of API Gateway itself")[2].partition("\n### ")[0]
     named = set(re.findall(r"`([a-z_]+)`", section))
     codes = {answer.code for _, answer in GATEWAY_RESPONSES.values()} - {"invalid_request"}
     assert codes <= named

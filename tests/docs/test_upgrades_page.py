@@ -1,4 +1,4 @@
-"""The page on upgrades: the logical ids that it promises are those of the templates."""
+"""The section on upgrades: the logical ids that it promises are those of the templates."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 
 from .pages import ROOT
 
-PAGE = (ROOT / "docs" / "upgrades.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "releases.md").read_text(encoding="utf-8")
 SNAPSHOTS = ROOT / "tests" / "stacks" / "__snapshots__" / "test_snapshots"
 ROWS = re.findall(r"^\| `(\w+)` \| (AWS::\S+) \| `([^`]+)` \|", PAGE, re.MULTILINE)
 

@@ -28,7 +28,7 @@ from embedding_kit import (
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from tests.embedding_kit.roles import HOME, asker
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "network.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "front.md"
 VPC = "vpc-0123456789abcdef0"
 ONE, TWO = "subnet-0aaaaaaaaaaaaaaa1", "subnet-0aaaaaaaaaaaaaaa2"
 GROUP = "sg-0123456789abcdef0"

@@ -1,4 +1,4 @@
-"""The commands of docs/recipes/http.md receive the vectors that the kit's client receives."""
+"""The commands on docs/recipes.md receive the vectors that the kit's client receives."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from .conftest import KEYS, SERVED, Served
 
 pytestmark = pytest.mark.slow
 
-COMMANDS = sections(RECIPES / "http.md", "bash")
+COMMANDS = sections(RECIPES, "bash")
 
 
 def test_every_program_is_tested() -> None:

@@ -1,4 +1,4 @@
-"""Each recipe of docs/recipes/javascript.md receives the vectors of the kit's client."""
+"""Each JavaScript recipe on docs/recipes.md receives the vectors of the kit's client."""
 
 import subprocess
 import sys
@@ -13,15 +13,14 @@ from .conftest import KEYS, SERVED, Served
 
 pytestmark = pytest.mark.slow
 
-PAGE = RECIPES / "javascript.md"
-PROGRAMS = sections(PAGE, "js")
-SIGNED_FETCH = blocks(PAGE.read_text(encoding="utf-8"), "js")[0]
+PROGRAMS = sections(RECIPES, "js")
+SIGNED_FETCH = blocks(RECIPES.read_text(encoding="utf-8"), "js")[0]
 
 
 def test_every_recipe_has_a_program() -> None:
     """The first program of the page is the module that the others import."""
     assert "export async function signedFetch" in SIGNED_FETCH
-    assert len(PROGRAMS) == len(blocks(PAGE.read_text(encoding="utf-8"), "js")) - 1
+    assert len(PROGRAMS) == len(blocks(RECIPES.read_text(encoding="utf-8"), "js")) - 1
 
 
 @pytest.mark.parametrize("title", PROGRAMS)

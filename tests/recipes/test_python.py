@@ -1,4 +1,4 @@
-"""Each recipe of docs/recipes/python.md receives the vectors that the kit's client receives."""
+"""Each Python recipe on docs/recipes.md receives the vectors that the kit's client receives."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from .conftest import KEYS, SERVED, Served
 
 pytestmark = pytest.mark.slow
 
-PROGRAMS = sections(RECIPES / "python.md", "python")
+PROGRAMS = sections(RECIPES, "python")
 #: An expression for the vectors of a recipe's texts.
 VECTORS = {
     "OpenAI": "[item.embedding for item in response.data]",

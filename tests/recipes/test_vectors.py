@@ -1,4 +1,4 @@
-"""Each recipe of docs/recipes/vectors.md runs and finds or makes the right vectors."""
+"""Each recipe of docs/vectors.md runs and finds or makes the right vectors."""
 
 import re
 import shutil
@@ -10,12 +10,11 @@ import numpy as np
 import pyarrow.dataset
 import pytest
 
-from tests.docs.pages import RECIPES, blocks, sections
+from tests.docs.pages import VECTORS, blocks, sections
 
 pytestmark = pytest.mark.slow
 
-PAGE = RECIPES / "vectors.md"
-SECTIONS = sections(PAGE, "python")
+SECTIONS = sections(VECTORS, "python")
 QUERY = SECTIONS.pop("The model in your process")
 
 
@@ -28,7 +27,7 @@ def folder(
 ) -> Path:
     """Return a folder with the page's files, and with DuckDB's extension as if it was installed."""
     folder = tmp_path_factory.mktemp("recipes")
-    for commands in blocks(PAGE.read_text(encoding="utf-8"), "bash"):
+    for commands in blocks(VECTORS.read_text(encoding="utf-8"), "bash"):
         embed(commands, folder)
     (extension,) = (packages / "duckdb_extension_vss").rglob("*.duckdb_extension")
     platform = run("import duckdb; print(duckdb.sql('PRAGMA platform').fetchone()[0])", folder)
