@@ -7,7 +7,6 @@ from typing import Any
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import load_environment
 from embedding_kit.prices import hosted_models, load_prices
-from operations.cost.command import resources_of
 from operations.cost.forecast import TIMEOUTS, Forecast, forecast
 from operations.cost.report import as_table, number, percent
 from operations.cost.ways import ON_DEMAND, PROVISIONED, Scenario, break_even, usd, ways
@@ -20,6 +19,7 @@ from operations.cost.workload import (
     cold_start_share,
     core_seconds,
 )
+from tools.cost import resources_of
 
 __all__ = [
     "cold_start_table",

@@ -1,4 +1,4 @@
-"""The command `scripts/cost`: what an environment costs a month, and what else would serve it."""
+"""The command line of `scripts/cost`: what an environment costs a month, and alternatives."""
 
 import argparse
 import json
@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
@@ -18,10 +17,9 @@ from operations.cost.forecast import forecast
 from operations.cost.report import as_json, as_table, parse_number, price_notes
 from operations.cost.workload import SHAPES, Choices
 
-__all__ = ["main", "resources_of"]
+__all__ = ["main"]
 
-_ROOT = Path(__file__).resolve().parents[2]
-_ENVIRONMENTS = _ROOT / "environments"
+_ENVIRONMENTS = Path(__file__).resolve().parents[2] / "environments"
 #: The tables without which an option has no effect.
 _OF_TABLE = {"batch_texts": "batch", "vectors": "index", "searches": "index"}
 
@@ -29,22 +27,22 @@ _OF_TABLE = {"batch_texts": "batch", "vectors": "index", "searches": "index"}
 def main(
     arguments: list[str] | None = None,
     *,
+    synthesize: Callable[[EnvironmentSettings], Sequence[Resource]],
     environments: Path = _ENVIRONMENTS,
-    synthesize: Callable[[EnvironmentSettings], Sequence[Resource]] | None = None,
 ) -> int:
     """Run the command; return its exit status.
 
     Args:
         arguments: The arguments; those of the process if None.
+        synthesize: Returns the resources of an environment's templates.
         environments: The folder of the environments' files.
-        synthesize: Returns the resources of an environment's templates; `resources_of` if None.
     """
     options = _parser().parse_args(arguments)
     try:
         if options.refresh:
             _refresh(options, environments)
         else:
-            _forecast(options, environments, synthesize or resources_of)
+            _forecast(options, environments, synthesize)
     except (CostError, EnvironmentFileError) as error:
         print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
         return 1
@@ -93,24 +91,6 @@ def _refresh(options: argparse.Namespace, environments: Path) -> None:
         region = load_environment(options.environment, folder=environments, licensed=False).region
     for line in refresh(_known(region or DEFAULT_REGION), progress=sys.stderr.isatty()):
         print(line)
-
-
-def resources_of(environment: EnvironmentSettings) -> list[Resource]:
-    """Synthesize an environment; return the resources of all its templates."""
-    # The CDK takes seconds to import, and mistakes are told before.
-    from aws_cdk import App  # noqa: PLC0415
-
-    from stacks.environment_stacks import EnvironmentStacks  # noqa: PLC0415
-
-    context = json.loads((_ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
-    with TemporaryDirectory() as folder:
-        app = App(context=context, outdir=folder, analytics_reporting=False)
-        EnvironmentStacks(app, environment)
-        return [
-            resource
-            for stack in app.synth().stacks
-            for resource in stack.template["Resources"].values()
-        ]
 
 
 def _given(options: argparse.Namespace) -> set[str]:
@@ -195,7 +175,3 @@ def _factor(text: str) -> float:
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"found: {text}; allowed: a positive number such as 1.5")
     return value
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,6 +11,7 @@ os.environ.setdefault("JSII_NODE", str(Path(sys.prefix) / "bin" / "node"))
 
 from operations.cost import command
 from operations.cost.bill import Resource
+from tools import cost as cost_tool
 
 DEV = '[model]\nname = "sentence-transformers/all-MiniLM-L6-v2"\n'
 PROVISIONED = """
@@ -86,7 +87,7 @@ def synthesize():
 
     def resources_of(environment):
         key = repr(environment)
-        made[key] = made.get(key) or command.resources_of(environment)
+        made[key] = made.get(key) or cost_tool.resources_of(environment)
         return made[key]
 
     return resources_of

@@ -11,6 +11,7 @@ import pytest
 from embedding_kit.prices import hosted_models, load_prices
 from operations.cost.command import main
 from operations.cost.report import price_notes
+from tools.cost import resources_of
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -323,7 +324,7 @@ def test_a_region_that_aws_does_not_have_is_refused(cost, arguments):
 def test_an_option_with_another_value_is_refused(cost, capsys, arguments, message):
     """Argparse's status is 2."""
     with pytest.raises(SystemExit) as error:
-        main(["dev", *arguments])
+        main(["dev", *arguments], synthesize=resources_of)
     assert error.value.code == 2
     assert message in capsys.readouterr().err
 
@@ -347,7 +348,7 @@ def test_what_is_not_measured_is_a_warning(cost, arguments, message):
 def test_the_command_imports_no_cdk():
     """The CDK takes seconds to import."""
     program = (
-        "import sys, operations.cost.command\n"
+        "import sys, tools.cost\n"
         "heavy = {'aws_cdk', 'jsii', 'onnx', 'botocore', 'httpx'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )

@@ -18,6 +18,7 @@ from embedding_kit.prices import FILE, load_prices, read_file
 from operations.cost import CostError
 from operations.cost.command import main
 from operations.cost.refresh import format_prices, read_offer, refresh
+from tools.cost import resources_of
 
 RECORDED = Path(__file__).parent / "price_list"
 PREFIX = "https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws/"
@@ -217,6 +218,6 @@ def test_the_command_refreshes(monkeypatch, capsys, environments, arguments, reg
         yield "3 prices are unchanged"
 
     monkeypatch.setattr("operations.cost.refresh.refresh", fake)
-    assert main(["--refresh", *arguments], environments=environments) == 0
+    assert main(["--refresh", *arguments], synthesize=resources_of, environments=environments) == 0
     assert called == [region]
     assert capsys.readouterr().out == "3 prices are unchanged\n"
