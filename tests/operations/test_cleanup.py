@@ -1,11 +1,7 @@
 """Test ending and resuming provisioned concurrency around deploy and destroy."""
 
 import json
-import os
-import shutil
-import subprocess
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from botocore.stub import ANY
@@ -14,7 +10,6 @@ from operations import cleanup, command
 from operations.cleanup import end_provisioned_concurrency, main, resume_scaling
 from operations.stack_list import DeployedStack
 
-ROOT = Path(__file__).resolve().parents[2]
 ALIAS = {"Type": "AWS::Lambda::Alias", "Properties": {"Name": "live", "FunctionVersion": "5"}}
 LIVE = "function:embedder:live"
 ARN = "arn:aws:lambda:us-east-1:123456789012:function:embedder"
@@ -291,117 +286,6 @@ def test_a_deploy_without_its_alias_says_how_to_make_it_again(aws, capsys):
         "nothing was changed. To make it again: aws lambda create-alias --function-name embedder "
         "--name live --function-version 5, and after it scripts/deploy dev\n"
     )
-
-
-FAKE = """#!/usr/bin/env bash
-echo "$(basename "$0") $*" >> calls
-[[ "$FAILS" != Ctrl-C || "$*" != "destroy --all"* ]] || { kill -INT 0; sleep 60; }
-[[ "$*" != *"$FAILS"* ]]
-"""
-
-
-@pytest.fixture
-def script(tmp_path):
-    """Run a script with fakes of python and cdk that only record their arguments."""
-    for path in ("bin/python", "scripts/node_modules/.bin/cdk"):
-        (tmp_path / path).parent.mkdir(parents=True)
-        (tmp_path / path).write_text(FAKE)
-        (tmp_path / path).chmod(0o755)
-    (tmp_path / "scripts" / "setup").write_text("set -euo pipefail\nsetup_cdk() { :; }\n")
-    for name in ("deploy", "destroy"):
-        shutil.copy2(ROOT / "scripts" / name, tmp_path / "scripts")
-
-    def run(name: str, *arguments: str, fails: str = "nothing") -> tuple[int, list[str]]:
-        (tmp_path / "calls").unlink(missing_ok=True)
-        path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        done = subprocess.run(
-            [tmp_path / "scripts" / name, *arguments],
-            cwd=tmp_path,
-            env={"PATH": path, "FAILS": fails},
-            capture_output=True,
-            check=False,
-            # Ctrl-C is sent to all processes of a group, of which pytest should be none.
-            start_new_session=True,
-        )
-        (tmp_path / "errors").write_bytes(done.stderr)
-        return done.returncode, (tmp_path / "calls").read_text().splitlines()
-
-    return run
-
-
-def test_destroy_asks_before_the_cdk_is_called(script):
-    """The script ends if the user refuses."""
-    asks = "python -m operations.cleanup dev --before destroy"
-    assert script("destroy", "dev", fails="--before") == (1, [asks])
-
-
-def test_destroy_asks_once(script):
-    """The script passes `--force` to the CDK, because the user has already confirmed."""
-    assert script("destroy", "dev", "--verbose") == (
-        0,
-        [
-            "python -m operations.cleanup dev --before destroy",
-            "cdk destroy --all -c environment=dev --force --verbose",
-            "python -m operations.cleanup dev --after destroy",
-        ],
-    )
-
-
-@pytest.mark.parametrize("force", ["--force", "-f"])
-def test_destroy_does_not_ask_if_forced(script, force):
-    """With `--force` the command asks no question, as CI needs."""
-    assert script("destroy", "dev", force)[1][:2] == [
-        "python -m operations.cleanup dev --before destroy --force",
-        "cdk destroy --all -c environment=dev --force",
-    ]
-
-
-def test_what_the_file_no_longer_has_is_destroyed_without_the_cdk(script):
-    """The CDK's command would destroy the stacks that the file has."""
-    assert script("destroy", "dev", "--removed") == (
-        0,
-        ["python -m operations.cleanup dev --before destroy --removed"],
-    )
-
-
-@pytest.mark.parametrize(("fails", "expected"), [("destroy --all", 1), ("Ctrl-C", 130)])
-def test_a_failed_destroy_fails_and_is_not_reported_as_done(script, tmp_path, fails, expected):
-    """The command after a destroy runs only if it succeeded. The last line says what continues."""
-    status, calls = script("destroy", "dev", "--force", fails=fails)
-    assert status == expected
-    assert calls[-1].startswith("cdk destroy")
-    assert (tmp_path / "errors").read_text() == (
-        "error: dev was not destroyed; 'scripts/destroy dev' continues, 'scripts/deploy dev' "
-        "restores the missing parts\n"
-    )
-
-
-def test_deploy_repairs_first_and_looks_for_leftovers_last(script):
-    """The script runs preflight, build and repair before the CDK, then cleanup and doctor."""
-    assert script("deploy", "dev") == (
-        0,
-        [
-            "python -m operations.preflight dev",
-            "python -m operations.zip_build dev",
-            "python -m operations.cleanup dev --before deploy",
-            "cdk deploy --all -c environment=dev",
-            "python -m operations.cleanup dev --after deploy",
-            "python -m operations.checkup dev",
-        ],
-    )
-
-
-def test_a_deploy_that_would_fail_does_not_begin(script):
-    """The account is checked before anything in it is changed."""
-    found = "python -m operations.preflight dev --import-existing-resources"
-    assert script("deploy", "dev", "--import-existing-resources", fails="preflight") == (1, [found])
-
-
-def test_a_failed_deploy_looks_for_stuck_weights(script):
-    """After a failed deploy the script looks for stuck weights and fails like the CDK."""
-    status, calls = script("deploy", "dev", fails="deploy --all")
-    assert status == 1
-    assert calls[-1] == "python -m operations.cleanup dev --after failed-deploy"
 
 
 def test_the_shipped_environments_are_read(capsys):

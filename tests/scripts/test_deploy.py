@@ -1,8 +1,9 @@
-"""scripts/deploy runs its steps in order, passes options on, and ends with the doctor.
+"""scripts/deploy and scripts/destroy run their steps in order, and pass options on.
 
 The programs of its steps are stand-ins that record their arguments.
 """
 
+import functools
 import os
 import shutil
 import subprocess
@@ -33,11 +34,11 @@ DOCTOR = "python -m operations.checkup dev"
 
 
 @pytest.fixture
-def deploy(tmp_path):
-    """Return a function that runs the script; it returns the exit status and the calls."""
+def script(tmp_path):
+    """Return a function that runs a script; it returns the exit status and the calls."""
     for folder in (".venv/bin", "scripts/node_modules/.bin"):
         (tmp_path / folder).mkdir(parents=True)
-    for name in ("deploy", "setup"):
+    for name in ("deploy", "destroy", "setup"):
         shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts")
     for program in (".venv/bin/python", "scripts/node_modules/.bin/cdk"):
         (tmp_path / program).write_text(_PROGRAM)
@@ -48,7 +49,12 @@ def deploy(tmp_path):
     calls = tmp_path / "calls"
 
     def run(
-        *arguments: str, fail_at: str = "", fail_with: int = 1, store: str = "", **variables: str
+        name: str,
+        *arguments: str,
+        fail_at: str = "",
+        fail_with: int = 1,
+        store: str = "",
+        **variables: str,
     ) -> tuple[int, list[str]]:
         calls.write_text("")
         environment = {
@@ -60,14 +66,21 @@ def deploy(tmp_path):
             "FAIL_WITH": str(fail_with),
             "UV_NO_SYNC": "1",
         }
-        command = ["bash", str(tmp_path / "scripts" / "deploy"), *arguments]
+        command = ["bash", str(tmp_path / "scripts" / name), *arguments]
         # Ctrl-C is sent to all processes of a group, of which pytest should be none.
         ran = subprocess.run(
             command, env=environment, capture_output=True, check=False, start_new_session=True
         )
+        (tmp_path / "errors").write_bytes(ran.stderr)
         return ran.returncode, calls.read_text().splitlines()
 
     return run
+
+
+@pytest.fixture
+def deploy(script):
+    """Return a function that runs scripts/deploy."""
+    return functools.partial(script, "deploy")
 
 
 def test_a_deploy_ends_with_the_doctor(deploy):
@@ -199,3 +212,49 @@ def test_all_steps_use_one_region(deploy, tmp_path):
 def test_a_name_is_required(deploy):
     """Nothing runs without one."""
     assert deploy() == (1, [])
+
+
+ASKS = "python -m operations.cleanup dev --before destroy"
+DESTROY = "cdk destroy --all -c environment=dev --force"
+
+
+def test_destroy_asks_before_the_cdk_is_called(script):
+    """The script ends if the user refuses."""
+    assert script("destroy", "dev", fail_at="--before") == (1, [ASKS])
+
+
+@pytest.mark.parametrize(
+    ("options", "asks", "destroys"),
+    [
+        (["--verbose"], ASKS, f"{DESTROY} --verbose"),
+        (["--force"], f"{ASKS} --force", DESTROY),
+        (["-f"], f"{ASKS} --force", DESTROY),
+    ],
+)
+def test_destroy_asks_once(script, options, asks, destroys):
+    """The CDK asks nothing, because the user has confirmed, or forces it, as CI needs."""
+    after = "python -m operations.cleanup dev --after destroy"
+    assert script("destroy", "dev", *options) == (0, [asks, destroys, after])
+
+
+def test_what_the_file_no_longer_has_is_destroyed_without_the_cdk(script):
+    """The CDK's command would destroy the stacks that the file has."""
+    assert script("destroy", "dev", "--removed") == (0, [f"{ASKS} --removed"])
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({"fail_at": "destroy --all"}, 1), ({"INTERRUPT": "destroy --all"}, 130)],
+)
+def test_a_failed_destroy_fails_and_is_not_reported_as_done(script, tmp_path, given, expected):
+    """The command after a destroy runs only if it succeeded. The last line says what continues."""
+    status, calls = script("destroy", "dev", "--force", **given)
+    assert (status, calls[-1]) == (expected, DESTROY)
+    assert (
+        (tmp_path / "errors")
+        .read_text()
+        .endswith(
+            "error: dev was not destroyed; 'scripts/destroy dev' continues, 'scripts/deploy dev' "
+            "restores the missing parts\n"
+        )
+    )
