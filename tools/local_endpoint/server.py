@@ -4,17 +4,16 @@ Invoke as far as a caller of one function needs it:
 https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html
 """
 
+import asyncio
 import json
 import re
-import sys
+import socket
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
-from email.message import Message
-from http.client import responses
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from io import BufferedIOBase
-from typing import ClassVar, Self
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Self
+
+import uvicorn
 
 from tools.local_endpoint.events import INTERNAL_SERVER_ERROR, Response, to_event, to_response
 from tools.local_endpoint.runtime import FunctionError, Runtime
@@ -27,16 +26,11 @@ __all__ = ["PAYLOAD_LIMIT", "LocalFunctionUrl"]
 PAYLOAD_LIMIT = 6 * 1024 * 1024
 # A body over the limit is read up to this size, so that the caller can read the response.
 _READ_LIMIT = 64 * 1024 * 1024
-_PIECE = 64 * 1024
 _INVOCATION = re.compile(r"/2015-03-31/functions/[^/?]+/invocations(\?.*)?")
+#: Headers that the HTTP server writes itself.
+_OF_SERVER = {"content-length", "connection", "date", "transfer-encoding"}
 
-
-class _RequestError(Exception):
-    """A request that is too large or invalid: an HTTP status, and the reason."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.response = _json(status, {"message": message})
+_Message = dict[str, Any]
 
 
 class LocalFunctionUrl:
@@ -52,175 +46,108 @@ class LocalFunctionUrl:
     """
 
     def __init__(self, *, runtime: Runtime, verifier: Verifier, port: int = 0) -> None:
-        self._runtime = runtime
-        handler = type("_BoundHandler", (_Handler,), {"runtime": runtime, "verifier": verifier})
+        self._runtime, self._verifier = runtime, verifier
         try:
-            self._server = _Server(("127.0.0.1", port), handler)
+            listening = socket.create_server(("127.0.0.1", port), backlog=128)
         except OSError:
             runtime.close()
             raise
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    @property
-    def url(self) -> str:
-        """The URL, without a trailing slash."""
-        return f"http://127.0.0.1:{self._server.server_port}"
+        #: The URL, without a trailing slash.
+        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        config = uvicorn.Config(
+            self._serve,
+            interface="asgi3",
+            lifespan="off",
+            ws="none",
+            proxy_headers=False,
+            server_header=False,
+            access_log=False,
+            log_config=None,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+        run = self._server.run
+        self._thread = threading.Thread(target=run, args=([listening],), daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.should_exit = True
         self._thread.join()
         self._runtime.close()
 
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore callers that close the connection. Print other errors."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)  # type: ignore[arg-type]
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1  # one write for headers and body
-    runtime: ClassVar[Runtime]
-    verifier: ClassVar[Verifier]
-
-    def _serve(self) -> None:
+    async def _serve(
+        self,
+        scope: Mapping[str, Any],
+        receive: Callable[[], Awaitable[_Message]],
+        send: Callable[[_Message], Awaitable[None]],
+    ) -> None:
+        """Answer a request: the ASGI application."""
         request_id = str(uuid.uuid4())
-        try:
-            response = self._respond(request_id)
-        except _RequestError as error:
-            self.close_connection = True
-            response = error.response
-        self._send(response, request_id)
-
-    def _respond(self, request_id: str) -> Response:
+        body, size = bytearray(), 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            size += len(message["body"])
+            if size <= PAYLOAD_LIMIT:
+                body += message["body"]
+            if not message["more_body"] or size > _READ_LIMIT:
+                break
+        query = scope["query_string"]
         request = SignedRequest(
-            method=self.command,
-            target=self.path,
-            headers=_joined(self.headers.items()),
-            body=_read_body(self.headers, self.rfile),
+            method=scope["method"],
+            target=(scope["raw_path"] + (b"?" + query if query else b"")).decode("latin-1"),
+            headers=_joined(scope["headers"]),
+            body=bytes(body),
         )
+        if size > PAYLOAD_LIMIT:
+            response = _too_large()
+        else:
+            caller = scope["client"][0]
+            response = await asyncio.to_thread(self._respond, request, caller, request_id)
+        headers = [
+            (name, value.replace("\r", " ").replace("\n", " "))
+            for name, value in response.headers.items()
+            if name not in _OF_SERVER
+        ]
+        headers += [("set-cookie", cookie) for cookie in response.cookies]
+        headers += [("x-amzn-requestid", request_id), ("content-length", str(len(response.body)))]
+        encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        start = {"type": "http.response.start", "status": response.status, "headers": encoded}
+        await send(start)
+        await send({"type": "http.response.body", "body": response.body})
+
+    def _respond(self, request: SignedRequest, source_ip: str, request_id: str) -> Response:
         try:
-            caller = self.verifier.verify(request)
+            caller = self._verifier.verify(request)
         except SignatureError as error:
             return _json(403, error.body, {"x-amzn-errortype": error.error_type})
         if request.method == "POST" and _INVOCATION.fullmatch(request.target):
-            return _invoke(self.runtime, request.body)
-        event = to_event(
-            request, caller=caller, source_ip=self.client_address[0], request_id=request_id
-        )
+            return _invoke(self._runtime, request.body)
+        event = to_event(request, caller=caller, source_ip=source_ip, request_id=request_id)
         if len(event) > PAYLOAD_LIMIT:
-            raise _too_large()
+            return _too_large()
         try:
-            return to_response(self.runtime.invoke(event))
+            return to_response(self._runtime.invoke(event))
         except FunctionError:
             return INTERNAL_SERVER_ERROR
 
-    def handle_expect_100(self) -> bool:
-        """Ask for the body; the answer must not wait in the buffer."""
-        super().handle_expect_100()
-        self.wfile.flush()
-        return True
 
-    def _send(self, response: Response, request_id: str) -> None:
-        self.send_response_only(response.status, responses.get(response.status, ""))
-        self.send_header("Date", self.date_time_string())
-        for name, value in response.headers.items():
-            if name not in {"content-length", "connection", "date", "transfer-encoding"}:
-                self.send_header(name, value.replace("\r", " ").replace("\n", " "))
-        for cookie in response.cookies:
-            self.send_header("set-cookie", cookie)
-        self.send_header("x-amzn-requestid", request_id)
-        self.send_header("content-length", str(len(response.body)))
-        self.send_header("connection", "close" if self.close_connection else "keep-alive")
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(response.body)
-        self.wfile.flush()
-
-    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _serve  # noqa: N815  (names of the base class)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (overrides the base class)
-        """Log nothing. The function logs requests."""
-
-
-def _joined(headers: list[tuple[str, str]]) -> Mapping[str, str]:
+def _joined(headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
     joined: dict[str, str] = {}
     for name, value in headers:
-        key = name.lower()
-        joined[key] = f"{joined[key]},{value.strip()}" if key in joined else value.strip()
+        key, text = name.decode("latin-1"), value.decode("latin-1").strip()
+        joined[key] = f"{joined[key]},{text}" if key in joined else text
     return joined
 
 
-def _read_body(headers: Message, stream: BufferedIOBase) -> bytes:
-    """Return the body: with a Content-Length, or chunked."""
-    if "chunked" in headers.get("transfer-encoding", "").lower():
-        pieces = _chunks(stream)
-    else:
-        pieces = _pieces(stream, _length(headers))
-    body = bytearray()
-    total = 0
-    for piece in pieces:
-        total += len(piece)
-        if total <= PAYLOAD_LIMIT:
-            body += piece
-        elif total > _READ_LIMIT:
-            break
-    if total > PAYLOAD_LIMIT:
-        raise _too_large()
-    return bytes(body)
-
-
-def _length(headers: Message) -> int:
-    declared = headers.get("content-length", "0")
-    if not (declared.isascii() and declared.isdigit()) or len(declared) > 18:
-        raise _RequestError(
-            400, f"Content-Length should be a number of bytes, got {declared[:40]!r}"
-        )
-    return int(declared)
-
-
-def _pieces(stream: BufferedIOBase, length: int) -> Iterator[bytes]:
-    while length:
-        piece = stream.read(min(_PIECE, length))
-        if not piece:
-            raise _RequestError(400, f"the body ended {length} bytes before its Content-Length")
-        length -= len(piece)
-        yield piece
-
-
-def _chunks(stream: BufferedIOBase) -> Iterator[bytes]:
-    while True:
-        header = stream.readline(100).split(b";")[0].strip()
-        try:
-            size = int(header, 16)
-        except ValueError:
-            raise _RequestError(400, "a chunk of the body has no size") from None
-        if size < 0:
-            raise _RequestError(400, "a chunk of the body has a negative size")
-        yield from _pieces(stream, size)
-        # The end of the chunk. After the last chunk, the first trailer or the end of the body.
-        line = stream.readline(8192)
-        while size == 0 and line.strip():
-            line = stream.readline(8192)
-        if size == 0:
-            return
-
-
-def _too_large() -> _RequestError:
+def _too_large() -> Response:
     """Return Lambda's error for a request over the limit."""
     limit = f"smaller than {PAYLOAD_LIMIT} bytes"
-    return _RequestError(413, f"Request must be {limit} for the InvokeFunction operation")
+    return _json(413, {"message": f"Request must be {limit} for the InvokeFunction operation"})
 
 
 def _invoke(runtime: Runtime, event: bytes) -> Response:

@@ -181,7 +181,8 @@ def connected(endpoint):
 def head_of(request, **replaced):
     """Return the head of a request with `Expect: 100-continue`."""
     path = "/" + request["url"].partition("://")[2].partition("/")[2]
-    headers = {"expect": "100-continue", **request["headers"], **replaced}
+    own = {name.lower(): value for name, value in request["headers"].items()}
+    headers = {"expect": "100-continue", **own, **replaced}
     headers.setdefault("host", request["url"].partition("://")[2].partition("/")[0])
     lines = [f"{request['method']} {path} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
