@@ -8,18 +8,16 @@ mixed ones 4 to 400, of which the model cuts those over 256.
 import argparse
 import asyncio
 import itertools
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from embedder.server.process import available_cores
 from model_compiler.source.find import find_source
-from tools.bench.run import KIT, LIMIT, Row, Run, middle, turns
+from tools.bench.run import Row, Run, middle, turns
 from tools.bench.serving import Load, Sent, Server, infinity, kit, send
 from tools.local_endpoint.models import DEFAULT_MODEL, artifact_of
 
-__all__ = ["LOADS", "add_options", "beside_lists", "measure", "under_load"]
+__all__ = ["LOADS", "add_options", "measure", "under_load"]
 
 _ALONE, _INFINITY = "one by one", "infinity"
 #: Each load, and the highest accepted ratio to the CPU time of infinity.
@@ -33,10 +31,8 @@ LOADS: Mapping[Load, float] = {
 }
 #: The highest accepted ratio to the CPU time without merging, for the load that it is for.
 _MERGED = {Load("short", 64): 1 / 1.5}
-#: The highest accepted ratios to infinity, and of p99 to a run of 256 tokens.
-_START, _MEMORY, _RUNS = 1 / 40, 1 / 5, 3.0
-#: At the same time: clients of single texts, and clients of lists with so many texts.
-_SINGLES, _LISTS, _LIST = 4, 3, 256
+#: The highest accepted ratios to infinity.
+_START, _MEMORY = 1 / 40, 1 / 5
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -60,19 +56,12 @@ def measure(options: argparse.Namespace) -> Run:
         start = {server.name: server.start_seconds for server in servers}
         cpu = {server.name: server.start_cpu_seconds for server in servers}
         memory = {server.name: server.memory_mb() for server in servers}
-        runs = beside_lists(servers[0], seconds=2 * options.seconds)
     rows += [
         Row("start to ready", "s", start, {_INFINITY: _START}),
         Row("start", "s of CPU time", cpu),
         Row("memory after the load", "MB", memory, {_INFINITY: _MEMORY}),
-        Row(
-            "p99 of single texts next to lists of 256",
-            "runs of 256 tokens",
-            {KIT: runs, LIMIT: _RUNS},
-            {LIMIT: 1},
-        ),
     ]
-    labels = {**{server.name: server.label for server in servers}, LIMIT: "limit"}
+    labels = {server.name: server.label for server in servers}
     base = _INFINITY if options.peers else _ALONE
     return Run("The server with all-MiniLM-L6-v2", labels, rows, base=base)
 
@@ -104,24 +93,3 @@ def under_load(servers: Sequence[Server], *, rounds: int, seconds: float) -> lis
 
 def _sent(server: Server, load: Load, seconds: float, seeds: "itertools.count[int]") -> Sent:
     return asyncio.run(send(server, load, seconds=seconds, seed=next(seeds)))
-
-
-def beside_lists(server: Server, *, seconds: float) -> float:
-    """Return the p99 of single texts next to lists of 256, in runs of 256 tokens.
-
-    Before and after, the time of a run is measured: as many at the same time as there are workers,
-    because a run that has the machine to itself is faster.
-    """
-    alone = partial(send, server, Load("run", available_cores()), seconds=seconds / 2)
-    before = asyncio.run(alone(seed=1))
-    singles = asyncio.run(_beside(server, seconds))
-    after = asyncio.run(alone(seed=3))
-    run = statistics.median([*before.latencies, *after.latencies])
-    return singles.quantile(0.99) / 1000 / run
-
-
-async def _beside(server: Server, seconds: float) -> Sent:
-    lists = asyncio.create_task(send(server, Load("short", _LISTS, _LIST), seconds=seconds, seed=1))
-    singles = await send(server, Load("short", _SINGLES), seconds=seconds, seed=2)
-    await lists
-    return singles

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from tests.embedder.server.running import running
-from tools.bench.server import LOADS, beside_lists, under_load
+from tools.bench.server import LOADS, under_load
 from tools.bench.serving import Load, Server, bodies, send
 
 
@@ -47,12 +47,6 @@ def test_each_load_has_its_rows() -> None:
     assert len(rows) == 4 * len(LOADS)
     assert all(row.values["kit"] > 0 for row in rows)
     assert [row.name for row in rows if row.targets] == [row.name for row in rows[::4]]
-
-
-def test_single_texts_are_measured_next_to_lists() -> None:
-    """The unit is the time of a run of 256 tokens."""
-    with running(max_tokens=512) as found:
-        assert beside_lists(server(port=found.address[1]), seconds=0.05) > 0
 
 
 def test_texts_differ_and_can_be_had_again() -> None:
