@@ -1,17 +1,14 @@
 """The local Function URL over HTTP, with AWS's emulator."""
 
 import concurrent.futures
-import contextlib
 import dataclasses
 import json
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
 import time
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -153,88 +150,12 @@ def test_chunked_bodies_are_read(http, endpoint, signed):
     assert response.json()["body"] == "one two"
 
 
-@pytest.mark.parametrize(
-    ("framing", "status"),
-    [
-        ("Content-Length: many", b"400"),
-        ("Content-Length: -1", b"400"),
-        ("Transfer-Encoding: chunked\r\n\r\nnonsense", b"400"),
-    ],
-)
-def test_broken_framing_is_a_400(endpoint, framing, status):
-    """The request is rejected, and the connection is closed."""
-    host, port = endpoint.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=60) as raw:
-        raw.sendall(f"POST / HTTP/1.1\r\nHost: x\r\n{framing}\r\n\r\n".encode())
-        response = b"".join(iter(lambda: raw.recv(4096), b""))
-    assert response.startswith(b"HTTP/1.1 " + status)
-
-
-@contextlib.contextmanager
-def connected(endpoint):
-    """Open a raw connection to the endpoint."""
-    host, port = endpoint.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=60) as raw:
-        yield raw
-
-
-def head_of(request, **replaced):
-    """Return the head of a request with `Expect: 100-continue`."""
-    path = "/" + request["url"].partition("://")[2].partition("/")[2]
-    own = {name.lower(): value for name, value in request["headers"].items()}
-    headers = {"expect": "100-continue", **own, **replaced}
-    headers.setdefault("host", request["url"].partition("://")[2].partition("/")[0])
-    lines = [f"{request['method']} {path} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode()
-
-
-def test_expect_100_continue_is_supported(endpoint, signed):
-    """The interim response precedes the body, and the final response follows it."""
-    body = b"x" * 2_000_000
-    request = signed(endpoint.url + "/large?bytes=3", body=body)
-    head = head_of(request, **{"content-length": len(body)})
-    with connected(endpoint) as raw:
-        reader = raw.makefile("rb")
-        for _ in range(2):  # the connection is kept open
-            raw.sendall(head)
-            assert reader.readline() == b"HTTP/1.1 100 Continue\r\n"
-            assert reader.readline() == b"\r\n"
-            raw.sendall(body)
-            assert reader.readline() == b"HTTP/1.1 200 OK\r\n"
-            while (line := reader.readline()) != b"\r\n":
-                assert b"100" not in line.split()[:1]
-            assert reader.read(3) == b"xxx"
-
-
-def test_expect_100_continue_works_with_chunked_bodies(endpoint, signed):
-    """The interim response precedes the chunks."""
-    request = signed(endpoint.url + "/large?bytes=3", body=b"one two")
-    headers = {k: v for k, v in request["headers"].items() if k.lower() != "content-length"}
-    head = head_of({**request, "headers": headers}, **{"transfer-encoding": "chunked"})
-    with connected(endpoint) as raw:
-        raw.sendall(head)
-        reader = raw.makefile("rb")
-        assert reader.readline() == b"HTTP/1.1 100 Continue\r\n"
-        assert reader.readline() == b"\r\n"
-        raw.sendall(b"7\r\none two\r\n0\r\n\r\n")
-        assert reader.readline() == b"HTTP/1.1 200 OK\r\n"
-
-
 def test_concurrent_requests_are_queued(send):
     """All of many concurrent requests succeed."""
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         bodies = [str(number).encode() for number in range(64)]
         responses = pool.map(lambda body: send(body=body, headers=JSON).json()["body"], bodies)
         assert list(responses) == [body.decode() for body in bodies]
-
-
-def test_connections_are_kept_open(endpoint, signed):
-    """A client can send several requests over one connection."""
-    with httpx.Client() as client:
-        for _ in range(2):
-            client.request(**signed(endpoint.url + "/"))
-        transport: Any = client._transport
-        assert len(transport._pool.connections) == 1
 
 
 def test_the_function_has_only_lambdas_environment(send, monkeypatch):

@@ -4,17 +4,12 @@ The stack is the construct's. Its function's events are answered here, with the 
 function's role, so that the emulated AWS checks each request to S3 against the role's policies.
 """
 
-import csv
-import gzip
-import io
 import json
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import pyarrow
-import pyarrow.parquet
 import pytest
 from aws_cdk import App, Stack
 from botocore.credentials import ReadOnlyCredentials
@@ -35,7 +30,6 @@ from tools.rehearsal.deploy.emulator import Emulator
 from tools.rehearsal.deploy.function_server import FunctionServer, Invocation
 
 ROWS = 2000
-PROOF_ROWS = int(os.environ.get("PROOF_ROWS", "1000"))
 JOB = {"id": "id", "shard_bytes": 4000, "max_rejected_percent": 1.0}
 SETTINGS = BatchSettings(input="s3://documents/texts/", output="s3://vectors/batch")
 
@@ -195,66 +189,6 @@ def test_a_job_survives_killed_shards_and_equals_a_local_one(batch: Batch) -> No
     local = batch.parts(f"local/{plan.id}/part-")
     assert len(local) == result["shards"]
     assert batch.parts(f"batch/{plan.id}/part-") == local
-
-
-def csv_of(rows: list[tuple[str, str]]) -> bytes:
-    """Write a file of CSV."""
-    written = io.StringIO()
-    csv.writer(written).writerows([("id", "text"), *rows])
-    return written.getvalue().encode()
-
-
-def jsonl_of(rows: list[tuple[str, str]]) -> bytes:
-    """Write a file of JSON lines."""
-    return "\n".join(json.dumps({"id": name, "text": text}) for name, text in rows).encode()
-
-
-def parquet_of(rows: list[tuple[str, str]]) -> bytes:
-    """Write a file of Parquet."""
-    written = io.BytesIO()
-    ids, texts = zip(*rows, strict=True)
-    pyarrow.parquet.write_table(pyarrow.table({"id": ids, "text": texts}), written)
-    return written.getvalue()
-
-
-def test_every_format_has_its_rows_and_its_broken_one(batch: Batch) -> None:
-    """A broken row is rejected with its file and position, and each other row is there once."""
-    rows = [(f"{number}", f"text {number}\nin two lines") for number in range(60)]
-    parts = [rows[start : start + 12] for start in range(0, 60, 12)]
-    files = {
-        "a.jsonl": jsonl_of(parts[0]) + b"\n{broken",
-        "b.csv": csv_of(parts[1]) + b"a,b,c\n",
-        "c.jsonl.gz": gzip.compress(jsonl_of(parts[2]) + b"\n[]", mtime=0),
-        "d.csv.gz": gzip.compress(csv_of([*parts[3], ("none", " ")]), mtime=0),
-        "e.parquet": parquet_of([*parts[4], ("none", "")]),
-    }
-    s3 = batch.aws.client("s3")
-    for name, data in files.items():
-        s3.put_object(Bucket="documents", Key=f"texts/formats/{name}", Body=data)
-    job = {"id": "id", "shard_bytes": 300, "max_rejected_percent": 10.0}
-    done = batch.run(source="s3://documents/texts/formats/", **job)
-    assert done["status"] == "SUCCEEDED", done
-    result = json.loads(done["output"])
-    assert (result["rows"], result["rejected"]) == (60, 5)
-    assert result["shards"] == 10
-    folder = result["folder"].removeprefix("s3://vectors/")
-    tables = [
-        pyarrow.parquet.read_table(io.BytesIO(part))
-        for part in batch.parts(f"{folder}/part-").values()
-    ]
-    ids = [name for table in tables for name in table.column("id").to_pylist()]
-    assert sorted(ids) == sorted(name for name, _ in rows)
-    listed = s3.list_objects_v2(Bucket="vectors", Prefix=f"{folder}/_rejected/")["Contents"]
-    rejected = [s3.get_object(Bucket="vectors", Key=item["Key"])["Body"] for item in listed]
-    lines = [json.loads(line) for body in rejected for line in body.read().splitlines()]
-    problems = {line["file"]: line["problem"] for line in lines}
-    assert problems.pop("a.jsonl").startswith("is not JSON: ")
-    assert problems == {
-        "b.csv": "has 3 cells; the header has 2",
-        "c.jsonl.gz": "is not a JSON object: list",
-        "d.csv.gz": "has no text in 'text': it is empty",
-        "e.parquet": "has no text in 'text': it is empty",
-    }
 
 
 def test_an_input_that_changes_during_a_job_ends_it(batch: Batch) -> None:
