@@ -11,14 +11,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import Provisioned, artifact_in_s3
 from operations.command import command_parser, run_command
 from operations.deployed import Deployed, find_deployed
-from operations.environment_session import confirmed, session_for
+from operations.environment_session import confirmed, look_up, session_for
 from operations.stack_list import DeployedStack, DeployedStacks, read_stacks
 from operations.vector_store import delete_store, find_deleted_store
 from operations.weights import find_stuck_weights
@@ -272,13 +271,8 @@ def _register(client: Any, target: dict[str, Any], *, suspended: bool) -> None:
 
 
 def _allocated(client: Any, function: str, qualifier: str) -> bool:
-    try:
-        client.get_provisioned_concurrency_config(FunctionName=function, Qualifier=qualifier)
-    except ClientError as error:
-        if error.response["Error"]["Code"] == "ProvisionedConcurrencyConfigNotFoundException":
-            return False
-        raise
-    return True
+    get = client.get_provisioned_concurrency_config
+    return look_up(get, FunctionName=function, Qualifier=qualifier) is not None
 
 
 def _print_what_stays(environment: EnvironmentSettings) -> None:

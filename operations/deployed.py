@@ -4,15 +4,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
+from operations.environment_session import look_up
 from stacks.names import endpoint_stack_name
 
 __all__ = [
     "Deployed",
     "DeploymentGroup",
+    "deployed_template",
     "find_alias",
     "find_deployed",
     "find_deployment_group",
@@ -82,12 +83,10 @@ def find_deployment_group(
 def find_deployed(session: Session, environment: EnvironmentSettings) -> Deployed | None:
     """Return the deployed endpoint of an environment; None without a stack or an alias."""
     client = session.create_client("cloudformation", region_name=environment.region)
-    try:
-        (stack,) = client.describe_stacks(StackName=endpoint_stack_name(environment.name))["Stacks"]
-    except ClientError as error:
-        if error.response["Error"]["Code"] == "ValidationError":
-            return None
-        raise
+    found = look_up(client.describe_stacks, StackName=endpoint_stack_name(environment.name))
+    if found is None:
+        return None
+    (stack,) = found["Stacks"]
     outputs = {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
     if "AliasArn" not in outputs:
         return None
@@ -105,21 +104,26 @@ def find_alias(
             that makes it again.
     """
     client = session.create_client("lambda", region_name=environment.region)
-    try:
-        alias: dict[str, Any] = client.get_alias(
-            FunctionName=deployed.function, Name=deployed.alias
-        )
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ResourceNotFoundException":
-            raise
+    alias: dict[str, Any] | None = look_up(
+        client.get_alias, FunctionName=deployed.function, Name=deployed.alias
+    )
+    if alias is None:
         version = _version_of_alias(session, environment, deployed)
         raise ValueError(
             f"the alias {deployed.alias}, which {endpoint_stack_name(environment.name)} made, was "
             f"deleted by other means; nothing was changed. To make it again: aws lambda "
             f"create-alias --function-name {deployed.function} --name {deployed.alias} "
             f"--function-version {version}, and after it scripts/deploy {environment.name}"
-        ) from None
+        )
     return alias
+
+
+def deployed_template(session: Session, environment: EnvironmentSettings) -> dict[str, Any]:
+    """Return the template of the deployed endpoint's stack."""
+    client = session.create_client("cloudformation", region_name=environment.region)
+    stack = endpoint_stack_name(environment.name)
+    template: dict[str, Any] = client.get_template(StackName=stack)["TemplateBody"]
+    return template
 
 
 def versions_of_stack(session: Session, environment: EnvironmentSettings) -> Iterator[str]:
@@ -136,9 +140,7 @@ def _version_of_alias(
     session: Session, environment: EnvironmentSettings, deployed: Deployed
 ) -> str:
     """Return the version that the stack's template gives to the alias."""
-    client = session.create_client("cloudformation", region_name=environment.region)
-    body = client.get_template(StackName=endpoint_stack_name(environment.name))["TemplateBody"]
-    for resource in body["Resources"].values():
+    for resource in deployed_template(session, environment)["Resources"].values():
         properties = resource.get("Properties", {})
         if resource["Type"] == "AWS::Lambda::Alias" and properties["Name"] == deployed.alias:
             pinned = properties["FunctionVersion"]

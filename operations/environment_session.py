@@ -4,13 +4,16 @@ scripts/setup reads `--profile`, so that the CDK's command uses the same credent
 """
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
+from botocore.exceptions import ClientError
 from botocore.session import Session, get_session
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError
 
-__all__ = ["confirmed", "place_of_caller", "session_for"]
+__all__ = ["confirmed", "look_up", "place_of_caller", "session_for"]
 
 
 def session_for(
@@ -71,3 +74,18 @@ def confirmed(question: str) -> bool:
     except (EOFError, KeyboardInterrupt):
         print(file=sys.stderr)
         return False
+
+
+def look_up(call: Callable[..., Any], **parameters: Any) -> Any | None:
+    """Return the answer of a call of AWS; None if there is no such thing."""
+    try:
+        return call(**parameters)
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        # S3 answers HEAD with the status alone.
+        if code == "404" or "NotFound" in code or code.startswith("NoSuch"):
+            return None
+        # CloudFormation has this code for a stack that does not exist.
+        if code == "ValidationError" and set(parameters) == {"StackName"}:
+            return None
+        raise

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from operations.bootstrap_role import bootstrap_client
+from operations.environment_session import look_up
 
 __all__ = ["PackageBucket", "file_digest", "read_labels", "write_labeled"]
 
@@ -61,7 +61,6 @@ def read_labels(archive: Path) -> dict[str, str]:
 #: The buckets of `cdk bootstrap` and of the kit end with their account and region.
 _PLACE = re.compile(r".*-(?P<account>[0-9]{12})-(?P<region>[a-z]+(?:-[a-z]+)+-[0-9])")
 _CHUNK = 1 << 20
-_MISSING = 404
 
 
 class PackageBucket:
@@ -93,13 +92,8 @@ class PackageBucket:
 
     def has(self, key: str) -> bool:
         """Return whether the bucket exists and has an object."""
-        try:
-            self._client.head_object(Bucket=self.name, Key=key, **self._owner)
-        except ClientError as error:
-            if error.response["ResponseMetadata"]["HTTPStatusCode"] == _MISSING:
-                return False
-            raise
-        return True
+        head = self._client.head_object
+        return look_up(head, Bucket=self.name, Key=key, **self._owner) is not None
 
     def read(self, key: str, digest: str, file: Path) -> None:
         """Download an object.

@@ -19,8 +19,8 @@ from embedding_kit.settings import ApiGatewayFront
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
 from embedding_kit.settings.package import EMBEDDER
 from operations.command import command_parser, run_command
-from operations.deployed import find_deployed
-from operations.environment_session import session_for
+from operations.deployed import deployed_template, find_deployed
+from operations.environment_session import look_up, session_for
 from operations.package_places import needed_targets
 from operations.preflight_account import Finding, check_existing, check_key, check_role_change
 from operations.stack_list import DeployedStack, read_stacks
@@ -207,8 +207,7 @@ def _package(session: Session, environment: EnvironmentSettings) -> Iterator[Fin
     """Find a change of the package, which CloudFormation would make a function with another URL."""
     if find_deployed(session, environment) is None:
         return
-    client = session.create_client("cloudformation", region_name=environment.region)
-    template = client.get_template(StackName=endpoint_stack_name(environment.name))["TemplateBody"]
+    template = deployed_template(session, environment)
     handlers = {
         resource["Properties"].get("Handler")
         for resource in template["Resources"].values()
@@ -235,12 +234,8 @@ def _artifact_bucket(session: Session, environment: EnvironmentSettings) -> Iter
     client = session.create_client("s3", region_name=region)
     place = {"account": account, "region": client.meta.region_name}
     name = artifact_bucket_name(environment.name, **place)
-    try:
-        client.head_bucket(Bucket=name)
-    except ClientError as error:
-        if error.response["ResponseMetadata"]["HTTPStatusCode"] == 404:
-            return
-        raise
+    if look_up(client.head_bucket, Bucket=name) is None:
+        return
     file = f"environments/{environment.name}.toml"
     first = (
         ""
@@ -268,20 +263,15 @@ def _repository(
         return
     name = repository_name(environment.name)
     client = session.create_client("ecr", region_name=environment.region)
-    try:
-        client.describe_repositories(repositoryNames=[name])
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "RepositoryNotFoundException":
-            raise
-        if stack:
-            yield _missing_repository(environment, stack)
-    else:
-        if stack is None:
-            yield Finding(
-                f"the image repository {name} exists and belongs to no stack, as after a destroy "
-                f"that retained it. To use it again: scripts/deploy {environment.name} {_IMPORT}",
-                stops=True,
-            )
+    found = look_up(client.describe_repositories, repositoryNames=[name])
+    if found is None and stack:
+        yield _missing_repository(environment, stack)
+    if found and stack is None:
+        yield Finding(
+            f"the image repository {name} exists and belongs to no stack, as after a destroy "
+            f"that retained it. To use it again: scripts/deploy {environment.name} {_IMPORT}",
+            stops=True,
+        )
 
 
 def _missing_repository(environment: EnvironmentSettings, stack: DeployedStack) -> Finding:

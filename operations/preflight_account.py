@@ -5,11 +5,10 @@ error.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
@@ -17,6 +16,7 @@ from embedding_kit.key_policy import needed_statements
 from embedding_kit.publishing import bucket_statements, repository_statements
 from embedding_kit.settings import Encryption, Existing, Provisioned
 from operations.deployed import find_deployed
+from operations.environment_session import look_up
 from stacks.names import bootstrap_qualifier, has_repository_stack, repository_name
 
 __all__ = ["Finding", "check_existing", "check_key", "check_role_change", "unnamed"]
@@ -43,17 +43,14 @@ def check_key(
             stops=True,
         )
         return
-    try:
-        metadata = client.describe_key(KeyId=encryption.key)["KeyMetadata"]
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "NotFoundException":
-            raise
+    described = look_up(client.describe_key, KeyId=encryption.key)
+    if described is None:
         yield Finding(
             f"there is no KMS key {encryption.key}; allowed: the ARN of a key in {region}",
             stops=True,
         )
         return
-    yield from _usable(metadata, encryption.key)
+    yield from _usable(described["KeyMetadata"], encryption.key)
     yield from _check_repository_key(session, environment, encryption.key)
     yield from _check_key_policy(client, session, environment, encryption.key)
 
@@ -80,12 +77,10 @@ def _check_repository_key(
         return
     client = session.create_client("ecr", region_name=environment.region)
     name = repository_name(environment.name)
-    try:
-        (found,) = client.describe_repositories(repositoryNames=[name])["repositories"]
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "RepositoryNotFoundException":
-            raise
+    answer = look_up(client.describe_repositories, repositoryNames=[name])
+    if answer is None:
         return
+    (found,) = answer["repositories"]
     encryption = found.get("encryptionConfiguration", {})
     if encryption.get("kmsKey") != key:
         has = encryption.get("kmsKey") or encryption.get("encryptionType", "AES256")
@@ -207,11 +202,11 @@ def check_role_change(session: Session, environment: EnvironmentSettings) -> Ite
 
 
 def _repository(client: Any, name: str, place: Mapping[str, str]) -> Iterator[Finding]:
-    found = _found(client.describe_repositories, repositoryNames=[name])
+    found = look_up(client.describe_repositories, repositoryNames=[name])
     if found is None:
         yield _absent("repository", name, place)
         return
-    answer = _found(client.get_repository_policy, repositoryName=name)
+    answer = look_up(client.get_repository_policy, repositoryName=name)
     policy = answer["policyText"] if answer else "{}"
     needed = repository_statements(**place, qualifier=bootstrap_qualifier())
     for statement in unnamed(policy, needed):
@@ -220,14 +215,14 @@ def _repository(client: Any, name: str, place: Mapping[str, str]) -> Iterator[Fi
 
 
 def _bucket(client: Any, name: str, place: Mapping[str, str]) -> Iterator[Finding]:
-    if _found(client.head_bucket, Bucket=name) is None:
+    if look_up(client.head_bucket, Bucket=name) is None:
         yield _absent("bucket", name, place)
         return
-    answer = _found(client.get_bucket_policy, Bucket=name)
+    answer = look_up(client.get_bucket_policy, Bucket=name)
     needed = bucket_statements(name, **place, qualifier=bootstrap_qualifier())
     for statement in unnamed(answer["Policy"] if answer else "{}", needed):
         yield _gap(f"bucket {name}", statement, stops=True)
-    rules = _found(client.get_bucket_lifecycle_configuration, Bucket=name) or {}
+    rules = look_up(client.get_bucket_lifecycle_configuration, Bucket=name) or {}
     expiring = [
         rule.get("ID", "without a name")
         for rule in rules.get("Rules", [])
@@ -256,7 +251,7 @@ def _log_group(client: Any, name: str) -> Iterator[Finding]:
 def _role(
     client: Any, name: str, log_group: str | None, place: Mapping[str, str], *, traced: bool
 ) -> Iterator[Finding]:
-    answer = _found(client.get_role, RoleName=name.rpartition("/")[2])
+    answer = look_up(client.get_role, RoleName=name.rpartition("/")[2])
     arn = f"arn:{place['partition']}:iam::{place['account']}:role/{name}"
     if answer is None or answer["Role"]["Arn"] != arn:
         yield Finding(
@@ -302,15 +297,3 @@ def _absent(kind: str, name: str, place: Mapping[str, str]) -> Finding:
     return Finding(
         f"there is no {kind} {name} of the account {where}; allowed: one that exists", stops=True
     )
-
-
-def _found(call: Callable[..., Any], **parameters: Any) -> Any | None:
-    """Return AWS's answer; None if there is no such thing."""
-    try:
-        return call(**parameters)
-    except ClientError as error:
-        code = error.response["Error"]["Code"]
-        # S3 answers HEAD with the status alone.
-        if code == "404" or "NotFound" in code or code.startswith("NoSuch"):
-            return None
-        raise

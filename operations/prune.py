@@ -11,8 +11,8 @@ import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
@@ -24,7 +24,7 @@ from operations.deployed import (
     find_deployment_group,
     versions_of_stack,
 )
-from operations.environment_session import session_for
+from operations.environment_session import look_up, session_for
 from operations.image_registry import Place
 from operations.package_places import place_of
 from operations.rollback import version_before
@@ -189,13 +189,10 @@ def _unused_images(
     session: Session, place: Place, *, gone: set[tuple[str, str]], keep: int
 ) -> list[str]:
     client = session.create_client("ecr", region_name=place.region)
-    try:
-        pages = client.get_paginator("describe_images").paginate(repositoryName=place.name)
-        images = [image for page in pages for image in page["imageDetails"]]
-    except ClientError as error:
-        if error.response["Error"]["Code"] == "RepositoryNotFoundException":
-            return []
-        raise
+    pages = client.get_paginator("describe_images").paginate(repositoryName=place.name)
+    images: list[dict[str, Any]] = (
+        look_up(lambda: [image for page in pages for image in page["imageDetails"]]) or []
+    )
     images.sort(key=lambda image: image["imagePushedAt"])
     # An address ends with a digest or with a tag.
     used = {

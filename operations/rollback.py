@@ -25,7 +25,14 @@ from botocore.session import Session
 from embedding_kit.environment import EnvironmentSettings
 from operations.bootstrap_role import bootstrap_client, partition_domain
 from operations.command import command_parser, run_version_command
-from operations.deployed import Deployed, find_alias, find_deployed, find_deployment_group
+from operations.deployed import (
+    Deployed,
+    deployed_template,
+    find_alias,
+    find_deployed,
+    find_deployment_group,
+)
+from operations.environment_session import look_up
 from operations.image_registry import Place
 from operations.package_bucket import PackageBucket
 from operations.package_places import bucket_of, place_of
@@ -90,7 +97,7 @@ def roll_back(
         return f"{stack} is rolling back ({deployed.status}); nothing was changed"
     _require_complete(stack, deployed.status)
     served = find_alias(session, environment, deployed)["FunctionVersion"]
-    template = client.get_template(StackName=stack)["TemplateBody"]
+    template = deployed_template(session, environment)
     alias = _alias(template)
     pinned = alias["Properties"]["FunctionVersion"]
     if version is None:
@@ -196,15 +203,13 @@ def _warm(
     """
     client = session.create_client("lambda", region_name=environment.region)
     which = {"FunctionName": deployed.function, "Qualifier": version}
-    try:
-        state = client.get_function_configuration(**which).get("State", "Active")
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ResourceNotFoundException":
-            raise
+    configuration = look_up(client.get_function_configuration, **which)
+    if configuration is None:
         raise ValueError(
             f"there is no version {version} (with SnapStart, old versions are deleted); "
             "allowed: --version N of a published version, or to deploy the commit before"
-        ) from None
+        )
+    state = configuration.get("State", "Active")
     try:
         if state != "Active":
             print(f"version {version} is {state}; waiting until it is Active ...", flush=True)

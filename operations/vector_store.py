@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
+from operations.environment_session import look_up
 from stacks.names import index_stack_name
 
 __all__ = [
@@ -92,12 +93,10 @@ class VectorStore:
 def find_store(session: Session, environment: EnvironmentSettings) -> VectorStore | None:
     """Return the vector bucket of the deployed environment; None without an index."""
     client = session.create_client("cloudformation", region_name=environment.region)
-    try:
-        (stack,) = client.describe_stacks(StackName=index_stack_name(environment.name))["Stacks"]
-    except ClientError as error:
-        if error.response["Error"]["Code"] == "ValidationError":
-            return None
-        raise
+    found = look_up(client.describe_stacks, StackName=index_stack_name(environment.name))
+    if found is None:
+        return None
+    (stack,) = found["Stacks"]
     for output in stack.get("Outputs", []):
         if output["OutputKey"] == "IndexArn":
             arn = output["OutputValue"]

@@ -14,7 +14,13 @@ from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
 from operations.command import command_parser, run_version_command
-from operations.deployed import Deployed, find_alias, find_deployed, find_deployment_group
+from operations.deployed import (
+    Deployed,
+    deployed_template,
+    find_alias,
+    find_deployed,
+    find_deployment_group,
+)
 from stacks.names import endpoint_stack_name
 
 __all__ = ["Weights", "clear_weights", "find_stuck_weights", "main"]
@@ -106,11 +112,9 @@ def _read(session: Session, environment: EnvironmentSettings, deployed: Deployed
 
 def _are_deployed(session: Session, environment: EnvironmentSettings) -> bool:
     """Return whether the weights are in the deployed template, as an experiment's are."""
-    client = session.create_client("cloudformation", region_name=environment.region)
-    body = client.get_template(StackName=endpoint_stack_name(environment.name))["TemplateBody"]
     return any(
         resource["Type"] == "AWS::Lambda::Alias" and "RoutingConfig" in resource["Properties"]
-        for resource in body["Resources"].values()
+        for resource in deployed_template(session, environment)["Resources"].values()
     )
 
 
