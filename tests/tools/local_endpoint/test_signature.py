@@ -179,8 +179,8 @@ def test_accepts_a_small_clock_skew(seconds):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"region": "us-east-1"}, "valid region: 'eu-west-1'"),
-        ({"service": "execute-api"}, "correct service: 'lambda'"),
+        ({"region": "us-east-1"}, "/eu-west-1/lambda/aws4_request', not '"),
+        ({"service": "execute-api"}, "/eu-west-1/execute-api/aws4_request'."),
     ],
 )
 def test_refuses_another_scope(wrong, message):
@@ -188,32 +188,16 @@ def test_refuses_another_scope(wrong, message):
     assert message in str(refusal(signed(**wrong)))
 
 
-@pytest.mark.parametrize(
-    ("part", "message"),
-    [
-        (
-            "{date}",
-            (
-                "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of "
-                "date from HTTP: '20200101' != '{date}', from '{timestamp}'."
-            ),
-        ),
-        ("aws4_request", "Credential should be scoped with a valid terminator: 'aws4_request'."),
-    ],
-)
-def test_refuses_a_scope_with_another_date_or_terminator(part, message):
-    """The message names the invalid part of the scope."""
+@pytest.mark.parametrize(("part", "other"), [("{date}", "20200101"), ("aws4_request", "aws4")])
+def test_refuses_a_scope_with_another_date_or_terminator(part, other):
+    """The message has the scope that is expected, and the one that was sent."""
     request = signed()
-    timestamp = request.headers["x-amz-date"]
-    known = {"date": timestamp[:8], "timestamp": timestamp}
-    replaced = request.headers["authorization"].replace(
-        f"/{part.format(**known)}", "/20200101" if part == "{date}" else "/aws4", 1
-    )
-    assert replaced != request.headers["authorization"]
-    headers = {**request.headers, "authorization": replaced}
-    error = refusal(changed(request, headers=headers))
+    part = part.format(date=request.headers["x-amz-date"][:8])
+    replaced = request.headers["authorization"].replace(f"/{part}", f"/{other}", 1)
+    error = refusal(changed(request, headers={**request.headers, "authorization": replaced}))
     assert error.error_type == "InvalidSignatureException"
-    assert error.body == {"message": message.format(**known)}
+    expected, found = error.body["message"].split("', not '")
+    assert (part in expected, other in found) == (True, True)
 
 
 SCOPE = "Credential=AKIDEXAMPLE/20260101/eu-west-1/lambda/aws4_request"
@@ -225,7 +209,11 @@ SCOPE = "Credential=AKIDEXAMPLE/20260101/eu-west-1/lambda/aws4_request"
         ("AWS4-HMAC-SHA256", True, "requires 'Credential' parameter"),
         ("AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host, Signature=x", True, "exactly 5"),
         (f"AWS4-HMAC-SHA256 {SCOPE}, SignedHeaders=x, Signature=x", True, "'SignedHeader'"),
-        (f"AWS4-HMAC-SHA256 {SCOPE}, SignedHeaders=host, Signature=x", False, "a 'X-Amz-Date' or"),
+        (
+            f"AWS4-HMAC-SHA256 {SCOPE}, SignedHeaders=host, Signature=x",
+            False,
+            "a 'X-Amz-Date' header",
+        ),
     ],
 )
 def test_refuses_a_broken_header(authorization, date, message):
