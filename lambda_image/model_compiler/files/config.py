@@ -6,12 +6,12 @@ more memory than a machine has.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 from model_compiler.errors import SourceError, UnsupportedModelError
-from model_compiler.files.harmless import harmless
+from model_compiler.files.harmless import NONE, harmless
 
 __all__ = [
     "ADDED_TOKENS",
@@ -186,13 +186,13 @@ class ConfigFile:
         """Skip keys whose values do not matter."""
         self._left -= keys
 
-    def done(self, *lists: str) -> None:
-        """Check that every key was read, or is in one of the lists of harmless keys.
+    def done(self, file: str = "", more: Mapping[str, str] = NONE) -> None:
+        """Check that every key was read, or is harmless in such a file or for more reasons.
 
         Raises:
             UnsupportedModelError: If not; the message names the keys.
         """
-        if left := self._left - harmless(*lists):
+        if left := self._left - harmless(file, more):
             found = ", ".join(f"{key} = {_shown(self._values[key])}" for key in sorted(left))
             raise UnsupportedModelError(
                 f"{self.path} has settings that the compiler does not know: {found}. "

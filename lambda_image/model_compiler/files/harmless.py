@@ -4,10 +4,12 @@ Each key of a file is read, is in the file's list here, or is refused by name (`
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
-__all__ = ["harmless"]
+__all__ = ["NONE", "harmless"]
 
-#: By file, and for `config.json` also by family: the keys of each reason.
+NONE: Mapping[str, str] = MappingProxyType({})
+#: By file: the keys of each reason. `graph/architectures/` has those of one family only.
 REASONS: Mapping[str, Mapping[str, str]] = {
     "config.json": {
         # https://github.com/huggingface/transformers/blob/v4.45.0/src/transformers/configuration_utils.py
@@ -37,40 +39,6 @@ REASONS: Mapping[str, Mapping[str, str]] = {
             use_bfloat16""",
         "the type of the stored weights, which their file states too": "dtype torch_dtype",
     },
-    "bert": {
-        "BERT's own pooler, and language modeling": """
-            directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers
-            pooler_size_per_head pooler_type""",
-    },
-    "distilbert": {
-        "dropout": "dropout qa_dropout seq_classif_dropout",
-        "the start of training: the weights have the table in any case": "sinusoidal_pos_embds",
-        "the head for language modeling": "tie_weights_",
-    },
-    "gemma3_text": {"language modeling": "final_logit_softcapping"},
-    "modernbert": {
-        "dropout and initial weights": "embedding_dropout initializer_cutoff_factor mlp_dropout",
-        "heads": """
-            classifier_activation classifier_bias classifier_pooling decoder_bias
-            sparse_pred_ignore_index sparse_prediction""",
-        "other implementations of the same attention": """
-            deterministic_flash_attn reference_compile repad_logits_with_grad""",
-        "settings that transformers' ModernBertModel does not read": """
-            layer_norm_eps position_embedding_type""",
-    },
-    "nomic_bert": {
-        "dropout": "attn_pdrop embd_pdrop resid_pdrop",
-        "the model's own code, which the compiler's graph replaces": "auto_map",
-        "other implementations of the same": """
-            fused_bias_fc fused_dropout_add_ln last_layer_subset pad_vocab_size_multiple
-            parallel_block_tied_norm reorder_and_upcast_attn use_flash_attn use_xentropy""",
-        "heads": """
-            dense_seq_output summary_activation summary_first_dropout summary_proj_to_labels
-            summary_type summary_use_proj""",
-        "from where rotary_scaling_factor, which must be null, would scale": """
-            max_trained_positions""",
-    },
-    "qwen3": {"windows, which use_sliding_window switches off": "max_window_layers sliding_window"},
     "model2vec": {
         "how the table was made": """
             apply_pca apply_zipf architectures embedding_dtype hidden_dim language pooling
@@ -106,7 +74,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def harmless(*lists: str) -> frozenset[str]:
-    """Return the harmless keys of a file or family, or of several."""
-    groups = (keys for name in lists for keys in REASONS[name].values())
+def harmless(file: str, more: Mapping[str, str] = NONE) -> frozenset[str]:
+    """Return the harmless keys of a file, and of more reasons: those of a family."""
+    groups = (*REASONS.get(file, NONE).values(), *more.values())
     return frozenset(key for keys in groups for key in keys.split())

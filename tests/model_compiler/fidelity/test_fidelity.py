@@ -15,7 +15,7 @@ from model_compiler.errors import FidelityError, SourceError
 from model_compiler.fidelity import measure as fidelity
 from model_compiler.fidelity.measure import Thresholds, golden_problems, measure, problems, table
 from model_compiler.graph import encoder
-from model_compiler.graph.architectures import post_norm
+from model_compiler.graph.architectures import bert
 from model_compiler.graph.builder import GraphBuilder, Precision
 from model_compiler.graph.quantization import Floats, embedding, linear
 from model_compiler.source.catalog import Golden
@@ -180,7 +180,7 @@ def test_bad_vectors_are_rejected(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If float32 layers do not help, nothing is written and the error suggests fp32."""
-    monkeypatch.setattr(post_norm, "embedding", coarse_embedding)
+    monkeypatch.setattr(bert, "embedding", coarse_embedding)
     with pytest.raises(FidelityError) as refused:
         compile_model(find_source(str(tiny_folder)), tmp_path / "out", Options(progress=False))
     message = str(refused.value)

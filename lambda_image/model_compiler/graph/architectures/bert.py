@@ -9,34 +9,40 @@
 Weights have the names of transformers' classes.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+import numpy as np
+from onnx import TensorProto
 
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
+from model_compiler.files.weights import Weights
+from model_compiler.graph.architectures.family import Family
 from model_compiler.graph.architectures.post_norm import (
-    BUCKETS,
     EXACT_GELU,
     TANH_GELU,
     Names,
     PostNormConfig,
+    PostNormEncoder,
 )
+from model_compiler.graph.attention import LOWEST, FullAttention
+from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.quantization import Floats, embedding
 
-__all__ = ["NAMES", "parse"]
+__all__ = ["FAMILIES", "bucket"]
 
 _BERT = Names(
-    model="bert.",
+    models=("bert.",),
     heads=("cls.",),
     layer="encoder.layer.",
-    query="attention.self.query",
-    key="attention.self.key",
-    value="attention.self.value",
+    projections=("attention.self.query", "attention.self.key", "attention.self.value"),
     out="attention.output.dense",
     attention_norm="attention.output.LayerNorm",
     up="intermediate.dense",
     down="output.dense",
     output_norm="output.LayerNorm",
 )
-_ROBERTA = replace(_BERT, model="roberta.", heads=("lm_head.",))
+_ROBERTA = replace(_BERT, models=("roberta.",), heads=("lm_head.",))
 
 #: The names of weights by `model_type`.
 NAMES = {
@@ -44,12 +50,10 @@ NAMES = {
     "roberta": _ROBERTA,
     "xlm-roberta": _ROBERTA,
     "mpnet": Names(
-        model="mpnet.",
+        models=("mpnet.",),
         heads=("lm_head.",),
         layer="encoder.layer.",
-        query="attention.attn.q",
-        key="attention.attn.k",
-        value="attention.attn.v",
+        projections=("attention.attn.q", "attention.attn.k", "attention.attn.v"),
         out="attention.attn.o",
         attention_norm="attention.LayerNorm",
         up="intermediate.dense",
@@ -57,12 +61,10 @@ NAMES = {
         output_norm="output.LayerNorm",
     ),
     "distilbert": Names(
-        model="distilbert.",
+        models=("distilbert.",),
         heads=("vocab_transform.", "vocab_layer_norm.", "vocab_projector."),
         layer="transformer.layer.",
-        query="attention.q_lin",
-        key="attention.k_lin",
-        value="attention.v_lin",
+        projections=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
         out="attention.out_lin",
         attention_norm="sa_layer_norm",
         up="ffn.lin1",
@@ -70,6 +72,27 @@ NAMES = {
         output_norm="output_layer_norm",
     ),
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BertConfig(PostNormConfig):
+    """The `config.json` of a `model_type` in `NAMES`."""
+
+    #: The id from whose successor positions are counted, over tokens with other ids; None if the
+    #: positions of all tokens are counted from 0.
+    padding_id: int | None = None
+    #: Whether attention has a bias by the distance of two tokens.
+    relative: bool = False
+
+    @property
+    def position_rows(self) -> int:
+        """Number of rows of the table of positions; those up to the padding token's are unused."""
+        return self.max_positions + (0 if self.padding_id is None else self.padding_id + 1)
+
+    def build(self, builder: GraphBuilder, weights: Weights) -> str:
+        """Add the encoder; see `Architecture.build`."""
+        return _Encoder(self, builder, weights).build()
+
 
 #: The keys of DistilBERT that have other names.
 DISTILBERT_KEYS = {
@@ -86,7 +109,7 @@ DISTILBERT_EPSILON = 1e-12
 MPNET_PADDING_ID = 1
 
 
-def parse(config: ConfigFile) -> PostNormConfig:
+def parse(config: ConfigFile) -> BertConfig:
     """Parse a `config.json` of a `model_type` in `NAMES`.
 
     Raises:
@@ -96,9 +119,10 @@ def parse(config: ConfigFile) -> PostNormConfig:
     family = config.string("model_type")
     keys = DISTILBERT_KEYS if family == "distilbert" else {key: key for key in DISTILBERT_KEYS}
     padding = _padding_id(config, family)
-    parsed = PostNormConfig(
+    rows = config.integer("max_position_embeddings")
+    parsed = BertConfig(
         name=family,
-        names=NAMES[family],
+        names=(NAMES[family],),
         vocabulary_size=config.integer("vocab_size"),
         hidden_size=config.integer(keys["hidden_size"]),
         layers=config.integer(keys["num_hidden_layers"]),
@@ -108,7 +132,7 @@ def parse(config: ConfigFile) -> PostNormConfig:
         norm_epsilon=(
             DISTILBERT_EPSILON if family == "distilbert" else config.number("layer_norm_eps")
         ),
-        position_rows=config.integer("max_position_embeddings"),
+        max_positions=rows - (0 if padding is None else padding + 1),
         token_types=(0 if family in {"mpnet", "distilbert"} else config.integer("type_vocab_size")),
         padding_id=padding,
         relative=family == "mpnet",
@@ -126,8 +150,8 @@ def parse(config: ConfigFile) -> PostNormConfig:
         )
     if parsed.max_positions < 1:
         raise SourceError(
-            f"{config.path}: max_position_embeddings is {parsed.position_rows}; positions are "
-            f"counted from {parsed.position_rows - parsed.max_positions}, so none is left."
+            f"{config.path}: max_position_embeddings is {rows}; positions are "
+            f"counted from {rows - parsed.max_positions}, so none is left."
         )
     config.require("position_embedding_type", "absolute", None)
     if family == "bert":
@@ -136,7 +160,6 @@ def parse(config: ConfigFile) -> PostNormConfig:
     if family == "mpnet":
         # Only the size of the table is read from it: the buckets are those of 32.
         config.require("relative_attention_num_buckets", BUCKETS)
-    config.done("config.json", *({"bert", "distilbert"} & {family}))
     return parsed
 
 
@@ -150,3 +173,177 @@ def _padding_id(config: ConfigFile, family: str) -> int | None:
     if type(padding) is not int or padding < 0:
         config.fail("pad_token_id", "an integer of at least 0", padding)
     return padding
+
+
+HARMLESS = {
+    "bert": {
+        "BERT's own pooler, and language modeling": """
+            directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers
+            pooler_size_per_head pooler_type""",
+    },
+    "distilbert": {
+        "dropout": "dropout qa_dropout seq_classif_dropout",
+        "the start of training: the weights have the table in any case": "sinusoidal_pos_embds",
+        "the head for language modeling": "tie_weights_",
+    },
+}
+FAMILIES = {name: Family(parse=parse, harmless=HARMLESS.get(name, {})) for name in NAMES}
+
+
+#: MPNet's `relative_position_bucket` in `transformers/models/mpnet/modeling_mpnet.py` has these
+#: numbers as defaults: 16 buckets for each direction, of which the distances up to 7 have one each.
+BUCKETS = 32
+EACH_WAY = BUCKETS // 2
+EXACT = EACH_WAY // 2
+
+
+def _counted_from_0(builder: GraphBuilder, table: Floats) -> str:
+    """Add the positions' vectors float32 [tokens, width] to a graph with `input_ids`."""
+    tokens = builder.op.Gather(builder.op.Shape("input_ids"), builder.constant([1], np.int64))
+    name, zero = builder.weight("positions", table), builder.constant([0], np.int64)
+    return builder.op.Slice(name, zero, tokens, zero)
+
+
+def _counted_from_padding(builder: GraphBuilder, table: Floats, padding: int) -> str:
+    """Add the positions' vectors float32 [batch, tokens, width] to a graph with `input_ids`.
+
+    The first token has the position after the padding token's id, as in transformers'
+    `create_position_ids_from_input_ids`. A padding token inside a text has its own id as its
+    position and is not counted.
+    """
+    op, padding_id = builder.op, builder.constant(padding, np.int64)
+    counted = op.Cast(op.Not(op.Equal("input_ids", padding_id)), to=TensorProto.INT64)
+    count = op.CumSum(counted, builder.constant(1, np.int64))
+    places = op.Add(op.Mul(count, counted), padding_id)
+    # By row: a table of 8,194 positions is tens of megabytes, of which a short text needs little.
+    return op.Gather(builder.weight("positions", table, by_row=True), places)
+
+
+def _relative_bias(builder: GraphBuilder, table: Floats, positions: int) -> str:
+    """Add a bias float32 [1, heads, tokens, tokens] by distance to a graph with `input_ids`.
+
+    See Raffel et al., 2019, https://arxiv.org/abs/1910.10683, section 2.1.
+
+    Args:
+        builder: The graph.
+        table: The bias of each bucket, float32 [buckets, heads].
+        positions: The token limit.
+    """
+    op = builder.op
+    distances = range(1 - positions, positions)
+    by_distance = table[[bucket(distance) for distance in distances]].T
+    zero, one = (builder.constant(value, np.int64) for value in (0, 1))
+    places = op.Range(zero, op.Gather(op.Shape("input_ids"), one), one)
+    from_each = op.Sub(places, op.Unsqueeze(places, builder.constant([1], np.int64)))
+    columns = op.Add(from_each, builder.constant(positions - 1, np.int64))
+    bias = op.Gather(builder.weight("relative_bias", by_distance), columns, axis=1)
+    return op.Unsqueeze(bias, builder.constant([0], np.int64))
+
+
+def bucket(distance: int) -> int:
+    """Return the bucket of a distance, which is the key's position minus the query's.
+
+    From 8 on, a bucket begins at each power of the square root of 2. Squares keep this exact; the
+    reference takes a logarithm in float32, with the same results.
+    """
+    far = abs(distance)
+    shared = EXACT + (far * far // EXACT**2).bit_length() - 1
+    return (EACH_WAY if distance > 0 else 0) + (far if far < EXACT else min(shared, EACH_WAY - 1))
+
+
+#: Number of positions above which attention does without a matrix of all scores: with 16 heads, one
+#: of 8,192 tokens has 4.3 GB.
+LONG = 1024
+
+
+class _Attention:
+    """Adds attention to a graph with the input `attention_mask`.
+
+    Args:
+        builder: The graph.
+        heads: The number of heads.
+        width: The width of all heads.
+        positions: The token limit.
+        relative_bias: A bias float32 [1, heads, tokens, tokens] of the scores; empty for none.
+    """
+
+    def __init__(
+        self, builder: GraphBuilder, *, heads: int, width: int, positions: int, relative_bias: str
+    ) -> None:
+        self._builder = builder
+        self._heads = heads
+        self._width = width
+        self._relative = [relative_bias] if relative_bias else []
+        self._full = None
+        if positions > LONG and not relative_bias:
+            self._full = FullAttention.with_mask(builder, heads=heads, head_size=width // heads)
+        else:
+            # 1 for a token, 0 for padding, as MultiHeadAttention takes it.
+            self._mask = builder.op.Cast("attention_mask", to=TensorProto.INT32)
+
+    def add(self, projected: str, bias: Floats, *, name: str) -> str:
+        """Attend from float32 [batch, tokens, 3 * width] to [batch, tokens, width].
+
+        Args:
+            projected: Queries, keys and values beside each other, without their bias.
+            bias: That bias, float32 [3 * width].
+            name: The name of the bias.
+        """
+        builder, sizes = self._builder, [self._width] * 3
+        if self._full:
+            shifted = builder.op.Add(projected, builder.weight(name, bias))
+            return self._full.add(*builder.split(shifted, sizes))
+        parts = builder.split(projected, sizes)
+        return builder.microsoft.MultiHeadAttention(
+            *parts,
+            builder.weight(name, bias),
+            self._mask,
+            *self._relative,
+            num_heads=self._heads,
+            mask_filter_value=LOWEST,
+        )
+
+
+class _Encoder(PostNormEncoder[BertConfig]):
+    """Builds the graph of one encoder."""
+
+    def _start(self) -> str:
+        config, take, name = self._config, self._take, "embeddings."
+        words = embedding(
+            self._builder,
+            "input_ids",
+            take(f"{name}word_embeddings.weight", config.vocabulary_size, config.hidden_size),
+            name="words",
+        )
+        positions = take(
+            f"{name}position_embeddings.weight", config.position_rows, config.hidden_size
+        )
+        if config.token_types:
+            # Every token of a single text has type 0, so its vector is added to the positions.
+            types = take(
+                f"{name}token_type_embeddings.weight", config.token_types, config.hidden_size
+            )
+            positions = positions + types[0]
+        if config.padding_id is None:
+            there = _counted_from_0(self._builder, positions)
+        else:
+            there = _counted_from_padding(self._builder, positions, config.padding_id)
+        hidden = self._normalized_sum(words, there, self._names.embedding_norm)
+        self._attention = _Attention(
+            self._builder,
+            heads=config.heads,
+            width=config.hidden_size,
+            positions=config.max_positions,
+            relative_bias=self._relative_bias() if config.relative else "",
+        )
+        return hidden
+
+    def _relative_bias(self) -> str:
+        name = "encoder.relative_attention_bias.weight"
+        table = self._take(name, BUCKETS, self._config.heads)
+        return _relative_bias(self._builder, table, self._config.max_positions)
+
+    def _attended(self, projected: str, layer: str) -> str:
+        size, parts = self._config.hidden_size, self._names.projections
+        bias = np.concatenate([self._take(f"{layer}{part}.bias", size) for part in parts])
+        return self._attention.add(projected, bias, name=f"{layer}attention.bias")

@@ -12,6 +12,7 @@ import numpy as np
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
+from model_compiler.graph.architectures.family import Architecture, Family
 from model_compiler.graph.architectures.layer_settings import (
     FULL,
     SLIDING,
@@ -24,7 +25,7 @@ from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.encoder import Encoder, rotary_tables_by_kind
 from model_compiler.graph.quantization import Rows, dequantize, embedding, matmul
 
-__all__ = ["Gemma3Config", "parse"]
+__all__ = ["FAMILY", "Gemma3Config", "parse"]
 
 #: The defaults of transformers' Gemma3TextConfig.
 DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 1_000_000.0}
@@ -59,19 +60,16 @@ def _rope_bases(config: ConfigFile) -> tuple[float, float]:
     return rope_bases_by_kind(config, newer, DEFAULT_ROPE_BASES)
 
 
-@dataclass(frozen=True, slots=True)
-class Gemma3Config:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gemma3Config(Architecture):
     """The `config.json` of a Gemma 3 encoder."""
 
-    vocabulary_size: int
-    hidden_size: int
     intermediate_size: int
     heads: int
     head_size: int
     #: Queries are divided by the square root of this.
     query_scalar: float
     norm_epsilon: float
-    max_positions: int
     #: Number of tokens to each side that a token attends to in a sliding layer.
     reach: int
     #: For each layer, whether its attention is limited to the window.
@@ -79,13 +77,8 @@ class Gemma3Config:
     sliding_rope_base: float
     full_rope_base: float
 
-    @property
-    def name(self) -> str:
-        """The family's `model_type`."""
-        return "gemma3_text"
-
     def build(self, builder: GraphBuilder, weights: Weights) -> str:
-        """Add the encoder; see `architectures.Architecture.build`."""
+        """Add the encoder; see `Architecture.build`."""
         return _Encoder(self, builder, weights).build()
 
 
@@ -99,6 +92,7 @@ def parse(config: ConfigFile) -> Gemma3Config:
     sliding_base, full_base = _rope_bases(config)
     heads = config.integer("num_attention_heads")
     parsed = Gemma3Config(
+        name="gemma3_text",
         vocabulary_size=config.integer("vocab_size"),
         hidden_size=config.integer("hidden_size"),
         intermediate_size=config.integer("intermediate_size"),
@@ -128,8 +122,13 @@ def parse(config: ConfigFile) -> Gemma3Config:
     config.require("num_key_value_heads", 1)
     config.require("attention_bias", False, None)
     config.require("attn_logit_softcapping", None)
-    config.done("config.json", "gemma3_text")
     return parsed
+
+
+FAMILY = Family(
+    parse=parse,
+    harmless={"language modeling": "final_logit_softcapping"},
+)
 
 
 class _Encoder(Encoder[Gemma3Config]):

@@ -12,6 +12,7 @@ import numpy as np
 from model_compiler.errors import SourceError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
+from model_compiler.graph.architectures.family import Architecture, Family
 from model_compiler.graph.architectures.layer_settings import (
     FULL,
     SLIDING,
@@ -24,7 +25,7 @@ from model_compiler.graph.encoder import Encoder, activate, read_activation, rot
 from model_compiler.graph.quantization import Floats, Rows, dequantize, embedding, matmul
 from model_compiler.graph.residual_stream import ResidualStream
 
-__all__ = ["ModernBertConfig", "parse"]
+__all__ = ["FAMILY", "ModernBertConfig", "parse"]
 
 #: The defaults of transformers' ModernBertConfig.
 DEFAULT_FULL_EVERY = 3
@@ -54,12 +55,10 @@ def _rope_bases(config: ConfigFile) -> tuple[float, float]:
 DEFAULT_LOCAL_ATTENTION = 128
 
 
-@dataclass(frozen=True, slots=True)
-class ModernBertConfig:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModernBertConfig(Architecture):
     """The `config.json` of a ModernBERT model."""
 
-    vocabulary_size: int
-    hidden_size: int
     intermediate_size: int
     heads: int
     activation: str
@@ -67,7 +66,6 @@ class ModernBertConfig:
     norm_bias: bool
     attention_bias: bool
     feed_forward_bias: bool
-    max_positions: int
     #: Number of tokens to each side that a token attends to in a sliding layer.
     reach: int
     #: For each layer, whether its attention is limited to the window.
@@ -76,17 +74,12 @@ class ModernBertConfig:
     full_rope_base: float
 
     @property
-    def name(self) -> str:
-        """The family's `model_type`."""
-        return "modernbert"
-
-    @property
     def head_size(self) -> int:
         """Width of a head."""
         return self.hidden_size // self.heads
 
     def build(self, builder: GraphBuilder, weights: Weights) -> str:
-        """Add the encoder; see `architectures.Architecture.build`."""
+        """Add the encoder; see `Architecture.build`."""
         return _Encoder(self, builder, weights).build()
 
 
@@ -99,6 +92,7 @@ def parse(config: ConfigFile) -> ModernBertConfig:
     """
     sliding_base, full_base = _rope_bases(config)
     parsed = ModernBertConfig(
+        name="modernbert",
         vocabulary_size=config.integer("vocab_size"),
         hidden_size=config.integer("hidden_size"),
         intermediate_size=config.integer("intermediate_size"),
@@ -121,8 +115,22 @@ def parse(config: ConfigFile) -> ModernBertConfig:
             f"{config.path}: hidden_size must be a multiple of twice num_attention_heads, so that "
             f"halves of heads can be rotated; found {parsed.hidden_size} and {parsed.heads}."
         )
-    config.done("config.json", "modernbert")
     return parsed
+
+
+FAMILY = Family(
+    parse=parse,
+    harmless={
+        "dropout and initial weights": "embedding_dropout initializer_cutoff_factor mlp_dropout",
+        "heads": """
+            classifier_activation classifier_bias classifier_pooling decoder_bias
+            sparse_pred_ignore_index sparse_prediction""",
+        "other implementations of the same attention": """
+            deterministic_flash_attn reference_compile repad_logits_with_grad""",
+        "settings that transformers' ModernBertModel does not read": """
+            layer_norm_eps position_embedding_type""",
+    },
+)
 
 
 class _Encoder(Encoder[ModernBertConfig]):

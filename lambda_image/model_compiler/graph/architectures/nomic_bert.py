@@ -5,21 +5,22 @@ different keys and names. The model's own code, which the compiler never runs, h
 (`n_embd`) and of FlashAttention, transformers those of BERT (`hidden_size`). A file may have both.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from model_compiler.errors import SourceError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
+from model_compiler.graph.architectures.family import Family
 from model_compiler.graph.architectures.layer_settings import rope_base
+from model_compiler.graph.architectures.post_norm import Names, PostNormConfig, PostNormEncoder
 from model_compiler.graph.attention import FullAttention
 from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.encoder import Encoder, activate, add_and_normalize, rotary_tables
-from model_compiler.graph.quantization import amplified_channels, embedding, strong_inputs
+from model_compiler.graph.encoder import rotary_tables
+from model_compiler.graph.quantization import embedding
 
-__all__ = ["NomicBertConfig", "parse"]
+__all__ = ["FAMILY"]
 
 #: The keys of transformers and of the model's own code, for numbers of one meaning.
 SPELLINGS = {
@@ -83,24 +84,38 @@ def _require_fixed(config: ConfigFile, *, head_size: int) -> None:
         config.require(key, *allowed, *((head_size,) if key == "head_dim" else ()))
 
 
-@dataclass(frozen=True, slots=True)
-class NomicBertConfig:
+TRANSFORMERS = Names(
+    models=("bert.", "nomic_bert."),
+    heads=("cls.",),
+    layer="layers.",
+    projections=("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    out="self_attn.o_proj",
+    attention_norm="post_attention_layernorm",
+    gate="mlp.gate_proj",
+    up="mlp.up_proj",
+    down="mlp.down_proj",
+    output_norm="post_mlp_layernorm",
+)
+#: The activation is applied to fc12; see `conversion_mapping.py` of transformers.
+OWN = replace(
+    TRANSFORMERS,
+    layer="encoder.layers.",
+    projections=("attn.Wqkv",),
+    out="attn.out_proj",
+    attention_norm="norm1",
+    gate="mlp.fc12",
+    up="mlp.fc11",
+    down="mlp.fc2",
+    output_norm="norm2",
+    embedding_norm="emb_ln",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NomicBertConfig(PostNormConfig):
     """The `config.json` of a Nomic BERT."""
 
-    vocabulary_size: int
-    hidden_size: int
-    layers: int
-    heads: int
-    intermediate_size: int
-    norm_epsilon: float
-    max_positions: int
-    token_types: int
     rope_base: float
-
-    @property
-    def name(self) -> str:
-        """The family's `model_type`."""
-        return "nomic_bert"
 
     @property
     def head_size(self) -> int:
@@ -108,7 +123,7 @@ class NomicBertConfig:
         return self.hidden_size // self.heads
 
     def build(self, builder: GraphBuilder, weights: Weights) -> str:
-        """Add the encoder; see `architectures.Architecture.build`."""
+        """Add the encoder; see `Architecture.build`."""
         return _Encoder(self, builder, weights).build()
 
 
@@ -122,6 +137,10 @@ def parse(config: ConfigFile) -> NomicBertConfig:
     numbers = _read_numbers(config)
     epsilon = "layer_norm_eps" if config.has("layer_norm_eps") else "layer_norm_epsilon"
     parsed = NomicBertConfig(
+        name="nomic_bert",
+        names=(TRANSFORMERS, OWN),
+        biases=False,
+        activation="silu",
         vocabulary_size=config.integer("vocab_size"),
         hidden_size=numbers["hidden_size"],
         layers=numbers["num_hidden_layers"],
@@ -138,73 +157,32 @@ def parse(config: ConfigFile) -> NomicBertConfig:
             f"that halves of heads can be rotated; found {parsed.hidden_size} and {parsed.heads}."
         )
     _require_fixed(config, head_size=parsed.head_size)
-    config.done("config.json", "nomic_bert")
     return parsed
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """The names of weights, as one of the two programs writes them."""
-
-    embedding_norm: str
-    layer: str
-    out: str
-    gate: str
-    up: str
-    down: str
-    attention_norm: str
-    feed_forward_norm: str
-    #: Queries, keys and values; a single name if they are one matrix.
-    projections: tuple[str, ...]
-
-
-TRANSFORMERS = _Names(
-    embedding_norm="embeddings.LayerNorm",
-    layer="layers.",
-    out="self_attn.o_proj",
-    gate="mlp.gate_proj",
-    up="mlp.up_proj",
-    down="mlp.down_proj",
-    attention_norm="post_attention_layernorm",
-    feed_forward_norm="post_mlp_layernorm",
-    projections=("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-)
-#: The activation is applied to fc12; see `conversion_mapping.py` of transformers.
-OWN = _Names(
-    embedding_norm="emb_ln",
-    layer="encoder.layers.",
-    out="attn.out_proj",
-    gate="mlp.fc12",
-    up="mlp.fc11",
-    down="mlp.fc2",
-    attention_norm="norm1",
-    feed_forward_norm="norm2",
-    projections=("attn.Wqkv",),
+FAMILY = Family(
+    parse=parse,
+    harmless={
+        "dropout": "attn_pdrop embd_pdrop resid_pdrop",
+        "the model's own code, which the compiler's graph replaces": "auto_map",
+        "other implementations of the same": """
+            fused_bias_fc fused_dropout_add_ln last_layer_subset pad_vocab_size_multiple
+            parallel_block_tied_norm reorder_and_upcast_attn use_flash_attn use_xentropy""",
+        "heads": """
+            dense_seq_output summary_activation summary_first_dropout summary_proj_to_labels
+            summary_type summary_use_proj""",
+        "from where rotary_scaling_factor, which must be null, would scale": """
+            max_trained_positions""",
+    },
+    own_code=True,
 )
 
 
-class _Encoder(Encoder[NomicBertConfig]):
+class _Encoder(PostNormEncoder[NomicBertConfig]):
     """Builds the graph of one encoder."""
 
-    first_weight = "embeddings.word_embeddings.weight"
-
-    def __init__(self, config: NomicBertConfig, builder: GraphBuilder, weights: Weights) -> None:
-        super().__init__(config, builder, weights)
-        is_own = f"{self._prefix}{OWN.embedding_norm}.weight" in weights
-        self._names = OWN if is_own else TRANSFORMERS
-        self._gains = {
-            name: self._take(f"{name}.weight", config.hidden_size) for name in self._norms()
-        }
-        self._amplified = amplified_channels(self._gains.values())
-
-    @property
-    def prefixes(self) -> tuple[str, ...]:
-        """That of a checkpoint with a head, by either program."""
-        return ("", "bert.", "nomic_bert.")
-
-    def build(self) -> str:
-        config, op = self._config, self._builder.op
-        self._begin("input_ids")
+    def _start(self) -> str:
+        config, name = self._config, "embeddings."
         self._attend = FullAttention.with_mask(
             self._builder, heads=config.heads, head_size=config.head_size
         )
@@ -216,49 +194,20 @@ class _Encoder(Encoder[NomicBertConfig]):
             name="rope",
             by_row=True,
         )
-        hidden = op.LayerNormalization(
-            self._embeddings(),
-            *self._norm_weights(self._names.embedding_norm),
-            axis=-1,
-            epsilon=config.norm_epsilon,
-        )
-        for layer in range(config.layers):
-            hidden = self._builder.end_layer(self._layer(f"{self._names.layer}{layer}.", hidden))
-        head = ("cls.",) if self._prefix else ()
-        self._weights.ignore(f"{self._prefix}pooler.", *head)
-        self._weights.done()
-        return hidden
-
-    def _embeddings(self) -> str:
-        config, name = self._config, "embeddings."
         size = config.hidden_size
         words = self._take(f"{name}word_embeddings.weight", config.vocabulary_size, size)
         types = self._take(f"{name}token_type_embeddings.weight", config.token_types, size)
         # Every token of a single text has type 0.
-        table = words + types[0]
-        return embedding(self._builder, "input_ids", table, name="words")
+        return self._builder.op.LayerNormalization(
+            embedding(self._builder, "input_ids", words + types[0], name="words"),
+            *self._norm_weights(self._names.embedding_norm),
+            axis=-1,
+            epsilon=config.norm_epsilon,
+        )
 
-    def _layer(self, layer: str, hidden: str) -> str:
-        names, size, wide = self._names, self._config.hidden_size, self._config.intermediate_size
-        height = 3 * size // len(names.projections)
-        weight = np.concatenate(
-            [self._take(f"{layer}{part}.weight", height, size) for part in names.projections]
-        )
-        projected = self._linear_with_outliers(hidden, weight, f"{layer}attention", self._amplified)
-        query, key, value = self._builder.split(projected, [size] * 3)
-        attended = self._attend.add(self._rotated(query), self._rotated(key), value)
-        weight = self._take(f"{layer}{names.out}.weight", size, size)
-        attended = self._linear_with_outliers(attended, weight, f"{layer}out")
-        hidden = self._normalized_sum(attended, hidden, f"{layer}{names.attention_norm}")
-        weight = np.concatenate(
-            [self._take(f"{layer}{part}.weight", wide, size) for part in (names.gate, names.up)]
-        )
-        widened = self._linear_with_outliers(hidden, weight, f"{layer}up", self._amplified)
-        gate, up = self._builder.split(widened, [wide] * 2)
-        gated = self._builder.op.Mul(activate(self._builder, gate, "silu"), up)
-        weight = self._take(f"{layer}{names.down}.weight", size, wide)
-        narrowed = self._linear_with_outliers(gated, weight, f"{layer}down", strong_inputs(weight))
-        return self._normalized_sum(narrowed, hidden, f"{layer}{names.feed_forward_norm}")
+    def _attended(self, projected: str, layer: str) -> str:  # noqa: ARG002
+        query, key, value = self._builder.split(projected, [self._config.hidden_size] * 3)
+        return self._attend.add(self._rotated(query), self._rotated(key), value)
 
     def _rotated(self, value: str) -> str:
         return self._builder.microsoft.RotaryEmbedding(
@@ -268,26 +217,3 @@ class _Encoder(Encoder[NomicBertConfig]):
             num_heads=self._config.heads,
             rotary_embedding_dim=self._config.head_size,
         )
-
-    def _normalized_sum(self, value: str, skip: str, name: str) -> str:
-        return add_and_normalize(
-            self._builder,
-            value,
-            skip,
-            *self._norm_weights(name),
-            epsilon=self._config.norm_epsilon,
-        )
-
-    def _norm_weights(self, name: str) -> tuple[str, str]:
-        bias = self._take(f"{name}.bias", self._config.hidden_size)
-        return (
-            self._builder.weight(f"{name}.weight", self._gains[name]),
-            self._builder.weight(f"{name}.bias", bias),
-        )
-
-    def _norms(self) -> Iterator[str]:
-        """Yield the names of all normalizations."""
-        yield self._names.embedding_norm
-        for layer in range(self._config.layers):
-            for part in (self._names.attention_norm, self._names.feed_forward_norm):
-                yield f"{self._names.layer}{layer}.{part}"

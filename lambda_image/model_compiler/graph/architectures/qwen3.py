@@ -15,13 +15,14 @@ from onnx import TensorProto
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
+from model_compiler.graph.architectures.family import Architecture, Family
 from model_compiler.graph.architectures.layer_settings import FULL, check_halves, rope_base
 from model_compiler.graph.builder import MICROSOFT, GraphBuilder
 from model_compiler.graph.encoder import Encoder, activate, read_activation, rotary_tables
 from model_compiler.graph.quantization import Floats, Rows, dequantize, embedding, matmul
 from model_compiler.graph.residual_stream import ResidualStream
 
-__all__ = ["Qwen3Config", "parse"]
+__all__ = ["FAMILY", "Qwen3Config", "parse"]
 
 #: The default of transformers' Qwen3Config, whatever the hidden size and the number of heads are.
 DEFAULT_HEAD_SIZE = 128
@@ -29,12 +30,10 @@ DEFAULT_HEAD_SIZE = 128
 HEAD_SIZE_STEP = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Qwen3Config:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Qwen3Config(Architecture):
     """The `config.json` of a Qwen3 model."""
 
-    vocabulary_size: int
-    hidden_size: int
     intermediate_size: int
     layers: int
     #: Query heads; each group of them shares one of the key and value heads.
@@ -43,16 +42,10 @@ class Qwen3Config:
     head_size: int
     activation: str
     norm_epsilon: float
-    max_positions: int
     rope_base: float
 
-    @property
-    def name(self) -> str:
-        """The family's `model_type`."""
-        return "qwen3"
-
     def build(self, builder: GraphBuilder, weights: Weights) -> str:
-        """Add the encoder; see `architectures.Architecture.build`."""
+        """Add the encoder; see `Architecture.build`."""
         return _Encoder(self, builder, weights).build()
 
 
@@ -64,6 +57,7 @@ def parse(config: ConfigFile) -> Qwen3Config:
         SourceError: If a value is missing or wrong.
     """
     parsed = Qwen3Config(
+        name="qwen3",
         vocabulary_size=config.integer("vocab_size"),
         hidden_size=config.integer("hidden_size"),
         intermediate_size=config.integer("intermediate_size"),
@@ -90,7 +84,6 @@ def parse(config: ConfigFile) -> Qwen3Config:
     config.require("use_sliding_window", False, None)
     config.require("layer_types", [FULL] * parsed.layers, None)
     config.require("attention_bias", False, None)
-    config.done("config.json", "qwen3")
     return parsed
 
 
@@ -102,6 +95,12 @@ def _rope_base(config: ConfigFile) -> float:
         return config.number("rope_theta")
     config.ignore(frozenset({"rope_theta"}))
     return rope_base(config, newer, where="rope_parameters")
+
+
+FAMILY = Family(
+    parse=parse,
+    harmless={"windows, which use_sliding_window switches off": "max_window_layers sliding_window"},
+)
 
 
 class _Encoder(Encoder[Qwen3Config]):

@@ -15,7 +15,7 @@ from embedder.core.session import Session
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
-from model_compiler.graph.architectures.post_norm import bucket
+from model_compiler.graph.architectures.bert import bucket
 from model_compiler.graph.builder import Precision
 from model_compiler.model.folder import read_model_folder
 from tests.model_compiler.conftest import Compile, Edit, padded

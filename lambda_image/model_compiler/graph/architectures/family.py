@@ -1,0 +1,48 @@
+"""A family of models: how its `config.json` is read, and which of that file's keys are harmless."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from model_compiler.files.config import ConfigFile
+from model_compiler.files.weights import Weights
+from model_compiler.graph.builder import GraphBuilder
+
+__all__ = ["Architecture", "Family"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture(ABC):
+    """The parsed configuration of a model."""
+
+    #: The family's `model_type`.
+    name: str
+    #: The number of rows of the embedding table.
+    vocabulary_size: int
+    #: The width of the last hidden state.
+    hidden_size: int
+    #: The number of positions, which limits the length of an input in tokens.
+    max_positions: int
+
+    @abstractmethod
+    def build(self, builder: GraphBuilder, weights: Weights) -> str:
+        """Add the encoder to a graph that has the inputs `input_ids` and `attention_mask`.
+
+        Both are int64 [batch, tokens]. Returns the name of the last hidden state, float32
+        [batch, tokens, hidden_size].
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """What the compiler knows of a `model_type`."""
+
+    #: Reads the keys that change vectors, and rejects their values that the graph cannot express.
+    #: Raises an UnsupportedModelError for those, and a SourceError for a value that is missing or
+    #: wrong.
+    parse: Callable[[ConfigFile], Architecture]
+    #: The other keys that the family's files have: by reason, why they change no vector. Those of
+    #: all families are in `files/harmless.py`. A key that is nowhere is refused by name.
+    harmless: Mapping[str, str] = field(default_factory=dict)
+    #: Whether the code that `auto_map` names computes the same as the compiler's graph.
+    own_code: bool = False
