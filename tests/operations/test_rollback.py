@@ -50,25 +50,9 @@ def _template(session, template=TEMPLATE, *, served: str = "6") -> None:
     )
 
 
-def _group(session) -> None:
-    resources = [
-        {
-            "LogicalResourceId": kind,
-            "ResourceType": f"AWS::CodeDeploy::{kind}",
-            "PhysicalResourceId": f"the-{kind}",
-            "LastUpdatedTimestamp": session.day,
-            "ResourceStatus": "CREATE_COMPLETE",
-        }
-        for kind in ("Application", "DeploymentGroup")
-    ]
-    session.stubs["cloudformation"].add_response(
-        "list_stack_resources", {"StackResourceSummaries": resources}, {"StackName": STACK}
-    )
-
-
 def _last_release(session, *, creator: str = "CloudFormation") -> None:
     """Describe a last release that moved the alias from version 5 to 6."""
-    _group(session)
+    session.group()
     deploy = session.stubs["codedeploy"]
     info = {"lastSuccessfulDeployment": {"deploymentId": "d-1"}}
     deploy.add_response("get_deployment_group", {"deploymentGroupInfo": info}, GROUP)
@@ -218,7 +202,7 @@ def test_a_version_may_be_chosen(session, environments):
 def test_a_running_release_is_stopped(session, environments):
     """CodeDeploy moves the traffic back, and CloudFormation follows."""
     session.deployed(status="UPDATE_IN_PROGRESS")
-    _group(session)
+    session.group()
     deploy = session.stubs["codedeploy"]
     deploy.add_response("list_deployments", {"deployments": ["d-2"]})
     deploy.add_response(
@@ -234,7 +218,7 @@ def test_a_running_release_is_stopped(session, environments):
 def test_an_update_before_the_release_is_canceled(session, environments):
     """While the check runs, the stack's update is canceled, because no deployment exists yet."""
     session.deployed(status="UPDATE_IN_PROGRESS")
-    _group(session)
+    session.group()
     session.stubs["codedeploy"].add_response("list_deployments", {"deployments": []})
     session.stubs["cloudformation"].add_response("cancel_update_stack", {}, {"StackName": STACK})
     assert roll_back(session, environments["dev"]).startswith(f"canceled the update of {STACK}")
@@ -288,7 +272,7 @@ def test_before_the_second_release_there_is_nothing_to_go_back_to(session, envir
     """The first deploy does not move an alias."""
     session.deployed()
     _template(session)
-    _group(session)
+    session.group()
     session.stubs["codedeploy"].add_response(
         "get_deployment_group", {"deploymentGroupInfo": {}}, GROUP
     )

@@ -37,19 +37,7 @@ def _template(session, *, weighted: bool = False) -> None:
 
 
 def _deployments(session, *running: str) -> None:
-    resources = [
-        {
-            "LogicalResourceId": kind,
-            "ResourceType": f"AWS::CodeDeploy::{kind}",
-            "PhysicalResourceId": f"the-{kind}",
-            "LastUpdatedTimestamp": session.day,
-            "ResourceStatus": "CREATE_COMPLETE",
-        }
-        for kind in ("Application", "DeploymentGroup")
-    ]
-    session.stubs["cloudformation"].add_response(
-        "list_stack_resources", {"StackResourceSummaries": resources}
-    )
+    session.group()
     session.stubs["codedeploy"].add_response(
         "list_deployments",
         {"deployments": list(running)},

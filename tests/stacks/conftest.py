@@ -260,6 +260,24 @@ class _Session:
             "describe_stacks", {"Stacks": [stack]}, {"StackName": "EmbeddingKit-dev-Endpoint"}
         )
 
+    def group(self) -> None:
+        """Describe the resources of CodeDeploy in the endpoint's stack of dev."""
+        resources = [
+            {
+                "LogicalResourceId": kind,
+                "ResourceType": f"AWS::CodeDeploy::{kind}",
+                "PhysicalResourceId": f"the-{kind}",
+                "LastUpdatedTimestamp": self.day,
+                "ResourceStatus": "CREATE_COMPLETE",
+            }
+            for kind in ("Application", "DeploymentGroup")
+        ]
+        self.stubs["cloudformation"].add_response(
+            "list_stack_resources",
+            {"StackResourceSummaries": resources},
+            {"StackName": "EmbeddingKit-dev-Endpoint"},
+        )
+
     def done(self) -> None:
         for stub in self.stubs.values():
             stub.assert_no_pending_responses()
