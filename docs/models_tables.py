@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from model_compiler.listing import measured_cells, prompt_names
+from model_compiler.listing import measured_cells
 from model_compiler.source.catalog import CATALOG, GROUPS, CatalogEntry, measurements
 
 __all__ = ["models_tables", "prompts_table"]
@@ -17,7 +17,6 @@ _COLUMNS = (
     "32 tokens",
     "256 tokens",
     "license",
-    "prompts",
     "choose it for",
 )
 
@@ -70,8 +69,6 @@ def _cells(entry: CatalogEntry) -> Iterator[str]:
     yield f"{entry.max_tokens:,}" if entry.max_tokens else "–"
     yield from measured_cells(entry)
     yield entry.license.name
-    names = prompt_names(entry)
-    yield f"{len(names)} prompts" if len(names) > 4 else ", ".join(names) or "–"
     yield entry.choose
 
 

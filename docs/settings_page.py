@@ -13,18 +13,13 @@ __all__ = ["settings_page"]
 _HEAD = """# Settings
 
 The settings of `environments/NAME.toml`; a new file is a new environment. Synth validates all of
-them: an error names the file, the key, the value found and the values allowed. Each file names
-`environment.schema.json` in its first line, so that editors with a TOML language server complete
-the settings and explain them in more words.
+them: an error names the file, the key, the value found and the values allowed. Editors
+with a TOML language server complete and explain the settings by `environment.schema.json`.
 
 | type | values |
 |---|---|
 | duration | a whole number and a unit of ms, s, m, h or d, such as `"30s"` |
 | ARN | of the resource that the description names, in text |
-| text | an error names what is allowed |
-| number, or a range | a number, without quotes |
-
-`python docs/generate.py` writes this page from the types in `constructs/embedding_kit/settings/`.
 """
 
 #: Longer lists of values are in the schema and in the error.

@@ -23,11 +23,10 @@ def blocks(text: str, language: str) -> list[str]:
     return [one["code"] for one in found if one["language"] == language and not one["reason"]]
 
 
-def sections(page: Path, language: str) -> dict[str, str]:
+def sections(page: Path, language: str, *, level: int = 2) -> dict[str, str]:
     """Return the examples of each section of a page by its title, joined by line breaks."""
-    found = re.findall(
-        r"^###? (.+?)\n(.*?)(?=^###? |\Z)", page.read_text("utf-8"), re.DOTALL | re.MULTILINE
-    )
+    section = rf"^#{{{level}}} (.+?)\n(.*?)(?=^#{{2,{level}}} |\Z)"
+    found = re.findall(section, page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     return {
         title: "\n".join(examples) for title, text in found if (examples := blocks(text, language))
     }

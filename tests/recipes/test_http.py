@@ -14,7 +14,7 @@ from .conftest import KEYS, SERVED, Served
 
 pytestmark = pytest.mark.slow
 
-COMMANDS = sections(RECIPES, "bash")
+COMMANDS = sections(RECIPES, "bash", level=3)
 
 
 def test_every_program_is_tested() -> None:

@@ -13,7 +13,7 @@ from .conftest import KEYS, SERVED, Served
 
 pytestmark = pytest.mark.slow
 
-PROGRAMS = sections(RECIPES, "js")
+PROGRAMS = sections(RECIPES, "js", level=3)
 SIGNED_FETCH = blocks(RECIPES.read_text(encoding="utf-8"), "js")[0]
 
 

@@ -11,7 +11,7 @@ from .conftest import KEYS, SERVED, Served
 
 pytestmark = pytest.mark.slow
 
-PROGRAMS = sections(RECIPES, "python")
+PROGRAMS = sections(RECIPES, "python", level=3)
 #: An expression for the vectors of a recipe's texts.
 VECTORS = {
     "OpenAI": "[item.embedding for item in response.data]",
