@@ -122,7 +122,7 @@ class Engine:
         dimensions: int | None = None,
         truncate: str | None = None,
     ) -> Embeddings:
-        """Embed texts: `answer` for callers in Python.
+        """Embed texts: `embed_request` for callers in Python.
 
         Args:
             texts: what to embed, at least one text.

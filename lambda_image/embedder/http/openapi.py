@@ -1,22 +1,26 @@
-"""`GET /openapi.json`: the OpenAPI 3.1 document of all operations.
+"""The OpenAPI 3.1 document of all operations: what `GET /openapi.json` returns.
 
-It is built from the types that validate the requests, so the two cannot disagree.
-https://spec.openapis.org/oas/v3.1.1.html
+The requests are described by the types that validate them, so the two cannot disagree. The answers
+are described here. https://spec.openapis.org/oas/v3.1.1.html
+
+Imported on demand: no cold start pays for it.
 """
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
-
-import orjson
 
 from embedder import __version__
 from embedder.core.artifact import Manifest
+from embedder.http.apis.embedding_server import EmbeddingServer
 from embedder.http.apis.native import Native
-from embedder.http.apis.operation import JSON, Api, Call, Model, Operation
-from embedder.http.apis.schemas import STRING, object_of
-from embedder.http.http_types import Response
+from embedder.http.apis.openai import OpenAI
+from embedder.http.apis.operation import Api, Operation
+from embedder.http.apis.tei import Tei, TeiOpenAI
 
-__all__ = ["Document"]
+__all__ = ["document"]
+
+Schema = dict[str, Any]
 
 _DESCRIPTION = (
     "Text embeddings from one model, through several APIs. Every answer names its vector space in "
@@ -25,43 +29,131 @@ _DESCRIPTION = (
 )
 
 
-class Document(Operation):
-    """The document, built when it is first asked for.
-
-    Args:
-        model: The model that is served.
-        operations: Path → method → operation: all that is served, but for the document.
-        path: Where the document is served.
-    """
-
-    api: type[Api] = Native
-    name = "openapi"
-    summary = "Return this OpenAPI document."
-
-    def __init__(
-        self, model: Model, operations: Mapping[str, Mapping[str, Operation]], *, path: str
-    ) -> None:
-        super().__init__(model)
-        self._operations = {**operations, path: {"GET": self}}
-        self._body: bytes | None = None
-
-    def respond(self, _call: Call, /) -> Response:
-        if self._body is None:
-            self._body = orjson.dumps(_document(self._operations, self.model.engine.manifest))
-        return Response(status=200, body=self._body, headers=JSON)
-
-    @property
-    def result(self) -> dict[str, Any]:
-        return object_of(openapi=STRING, info={"type": "object"}, paths={"type": "object"})
+def _object(**properties: Schema) -> Schema:
+    """Describe an object that has all of these properties."""
+    return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-def _document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest) -> dict[str, Any]:
-    apis = {
-        choice.api
-        for methods in routes.values()
-        for operation in methods.values()
-        for choice in operation.choices
-    }
+def _list(items: Schema, **more: int) -> Schema:
+    return {"type": "array", "items": items, **more}
+
+
+_INTEGER, _NUMBER, _STRING = {"type": "integer"}, {"type": "number"}, {"type": "string"}
+_POSITIVE = {"type": "integer", "minimum": 1}
+_INTEGER_OR_NULL = {"type": ["integer", "null"]}
+_STRING_OR_NULL = {"type": ["string", "null"]}
+_BOOLEAN, _OBJECT, _NULL = {"type": "boolean"}, {"type": "object"}, {"type": "null"}
+_NUMBERS = _list(_NUMBER, minItems=1)
+_VECTOR = {"anyOf": [_NUMBERS, {"type": "string", "contentEncoding": "base64"}]}
+#: Tokens as the model saw them, special tokens and prompts included.
+_USAGE = _object(prompt_tokens=_INTEGER, total_tokens=_INTEGER)
+
+_EITHER = {"embedding": _VECTOR, "embeddings": _list(_VECTOR)}
+_EMBED = _object(size=_INTEGER, tokens=_INTEGER, vector_space=_STRING)
+_EMBED["properties"] = {**_EITHER, **_EMBED["properties"]}
+_EMBED["oneOf"] = [{"required": [name]} for name in _EITHER]
+
+_MATCH = _object(
+    text=_STRING_OR_NULL, index=_INTEGER_OR_NULL, id=_STRING, score=_NUMBER, metadata=_OBJECT
+)
+_EMBEDDINGS = _object(
+    object={"const": "list"},
+    data=_list(_object(object={"const": "embedding"}, index=_INTEGER, embedding=_VECTOR)),
+    model=_STRING,
+    usage=_USAGE,
+    vector_space=_STRING,
+)
+_MODEL = _object(
+    id=_STRING,
+    owned_by=_STRING,
+    vector_space=_STRING,
+    object={"const": "model"},
+    created=_INTEGER,
+)
+_TOKEN = _object(
+    id={"type": "integer", "minimum": 0}, text=_STRING, special=_BOOLEAN, start=_NULL, stop=_NULL
+)
+_GOLDEN = _object(text=_STRING, prompt=_STRING_OR_NULL, embedding_head=_list(_NUMBER))
+
+_INFO_STRINGS = ("model_id", "model_sha", "model_dtype", "served_model_name", "version")
+_INFO_NUMBERS = (
+    "max_concurrent_requests",
+    "max_input_length",
+    "max_batch_tokens",
+    "max_client_batch_size",
+    "tokenization_workers",
+    "max_characters",
+    "max_request_bytes",
+    "max_response_bytes",
+)
+_INFO = {
+    "type": "object",
+    "properties": {
+        **dict.fromkeys((*_INFO_STRINGS, "vector_space", "truncate"), _STRING),
+        **dict.fromkeys(_INFO_NUMBERS, _POSITIVE),
+        "model_type": _OBJECT,
+        "auto_truncate": _BOOLEAN,
+        "dimensions": _list(_INTEGER),
+        "prompts": _list(_STRING),
+        "default_prompt": _STRING_OR_NULL,
+        "max_batch_sizes": _OBJECT,
+        "index_entries": _INTEGER_OR_NULL,
+        "golden": _list(_GOLDEN),
+    },
+    "required": [*_INFO_STRINGS, *_INFO_NUMBERS, "model_type", "auto_truncate", "vector_space"],
+}
+
+#: The body of each operation's answer.
+_ANSWERS: Mapping[str, Schema] = {
+    "embed": _EMBED,
+    "similar": _object(results=_list(_MATCH), vector_space=_STRING),
+    "health": _object(status=_STRING, model=_STRING, vector_space=_STRING),
+    "create_embeddings": _EMBEDDINGS,
+    "list_models": _object(object={"const": "list"}, data=_list(_MODEL)),
+    "tei_embed": _list(_NUMBERS, minItems=1),
+    "tei_embeddings": _EMBEDDINGS,
+    "tei_similarity": _list(_NUMBER),
+    "tei_tokenize": _list(_list(_TOKEN)),
+    "tei_decode": _list(_STRING),
+    "info": _INFO,
+    "server_embed": _object(
+        data=_list(_object(embedding=_NUMBERS, index=_INTEGER)),
+        usage=_USAGE,
+        timings=_object(tokenization=_STRING, queue=_STRING, inference=_STRING),
+        vector_space=_STRING,
+    ),
+    "openapi": _object(openapi=_STRING, info=_OBJECT, paths=_OBJECT),
+}
+
+_NATIVE_ERROR = _object(error=_STRING, code=_STRING, field=_STRING_OR_NULL, request_id=_STRING)
+_OPENAI_ERROR = _object(
+    message=_STRING,
+    type={"enum": ["invalid_request_error", "server_error"]},
+    param=_STRING_OR_NULL,
+    code=_STRING_OR_NULL,
+)
+_TEI_KIND = {"enum": ["Unhealthy", "Backend", "Overloaded", "Validation", "Tokenizer", "Empty"]}
+#: The body of each API's errors.
+_ERRORS: Mapping[type[Api], Schema] = {
+    EmbeddingServer: _NATIVE_ERROR,
+    Native: _NATIVE_ERROR,
+    OpenAI: _object(error=_OPENAI_ERROR),
+    Tei: _object(error=_STRING, error_type=_TEI_KIND),
+    TeiOpenAI: _object(message=_STRING, code=_INTEGER, type=_TEI_KIND),
+}
+
+_HEADERS = {
+    "x-request-id": {"schema": _STRING},
+    "x-vector-space": {"schema": _STRING},
+    "x-cold-start": {
+        "description": "Only in the first response of an execution environment.",
+        "schema": {"const": "true"},
+    },
+}
+
+
+def document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest) -> Schema:
+    """Describe the operations, by path and method, of the model with this manifest."""
     return {
         "openapi": "3.1.1",
         "info": {
@@ -78,10 +170,7 @@ def _document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest)
             for path, methods in routes.items()
         },
         "components": {
-            "schemas": {
-                f"{api.__name__}Error": api.error_schema
-                for api in sorted(apis, key=lambda api: api.__name__)
-            },
+            "schemas": {f"{api.__name__}Error": schema for api, schema in _ERRORS.items()},
             "securitySchemes": {
                 "sigv4": {
                     "type": "apiKey",
@@ -95,49 +184,35 @@ def _document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest)
     }
 
 
-def _operation(operation: Operation) -> dict[str, Any]:
-    # Imported when it is needed: no cold start pays for it.
-    from http import HTTPStatus  # noqa: PLC0415
-
+def _operation(operation: Operation) -> Schema:
     choices = operation.choices
-    described: dict[str, Any] = {
-        "operationId": operation.name,
-        "summary": operation.summary,
-        "tags": [operation.api.name],
-        "responses": {},
-    }
-    results = [choice.result for choice in choices if choice.result is not None]
-    if results:
-        described["responses"]["200"] = {
+    responses: Schema = {
+        "200": {
             "description": "OK",
-            "headers": {
-                "x-request-id": {"schema": {"type": "string"}},
-                "x-vector-space": {"schema": {"type": "string"}},
-                "x-cold-start": {
-                    "description": "Only in the first response of an execution environment.",
-                    "schema": {"const": "true"},
-                },
-            },
-            "content": {"application/json": {"schema": _any_of(results)}},
+            "headers": _HEADERS,
+            **_json([_ANSWERS[choice.name] for choice in choices]),
         }
-    errors: dict[int, list[dict[str, Any]]] = {}
+    }
+    errors: dict[int, list[Schema]] = {}
     for choice in choices:
         reference = {"$ref": f"#/components/schemas/{choice.api.__name__}Error"}
         for status in (*choice.api.error_statuses, *choice.more_statuses):
             errors.setdefault(status, []).append(reference)
     for status, schemas in sorted(errors.items()):
-        described["responses"][str(status)] = {
-            "description": HTTPStatus(status).phrase,
-            "content": {"application/json": {"schema": _any_of(schemas)}},
-        }
+        responses[str(status)] = {"description": HTTPStatus(status).phrase, **_json(schemas)}
+    described = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "tags": [operation.api.name],
+        "responses": responses,
+    }
     bodies = [choice.body.schema for choice in choices if choice.body is not None]
     if bodies:
-        described["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": _any_of(bodies)}},
-        }
+        described["requestBody"] = {"required": True, **_json(bodies)}
     return described
 
 
-def _any_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
-    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+def _json(schemas: list[Schema]) -> Schema:
+    """Describe JSON with any of these schemas."""
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    return {"content": {"application/json": {"schema": schema}}}

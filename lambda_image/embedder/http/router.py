@@ -31,10 +31,9 @@ from embedder.http.apis import (
     tei_info,
     tei_tokens,
 )
-from embedder.http.apis.operation import Api, Model, Operation
+from embedder.http.apis.operation import JSON, Api, Call, Model, Operation
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
 from embedder.http.json_body import quote_name
-from embedder.http.openapi import Document
 from embedder.http.telemetry import RequestRecord, Telemetry, fault
 
 __all__ = ["ROUTES", "Router", "build_router"]
@@ -72,9 +71,26 @@ def _has_inputs(body: bytes) -> bool:
     return isinstance(value, dict) and "inputs" in value and not value.keys() & {"text", "texts"}
 
 
-_DOCUMENT_PATH = "/openapi.json"
-#: Path → method → operation, of everything but the document of them all.
-_OPERATIONS: dict[str, dict[str, type[Operation]]] = {
+class _Document(Operation):
+    """The OpenAPI document, made when it is first asked for."""
+
+    api = native.Native
+    name = "openapi"
+    summary = "Return this OpenAPI document."
+    _body = b""
+
+    def respond(self, _call: Call, /) -> Response:
+        if not self._body:
+            # Imported when it is needed: no cold start pays for it.
+            from embedder.http.openapi import document  # noqa: PLC0415
+
+            served = operations(self.model)
+            self._body = orjson.dumps(document(served, self.model.engine.manifest))
+        return Response(status=200, body=self._body, headers=JSON)
+
+
+#: Path → method → operation.
+ROUTES: dict[str, dict[str, type[Operation]]] = {
     "/": {"POST": _Root},
     "/similar": {"POST": native.Similar},
     "/health": {"GET": native.Health},
@@ -87,12 +103,16 @@ _OPERATIONS: dict[str, dict[str, type[Operation]]] = {
     "/decode": {"POST": tei_tokens.Decode},
     "/info": {"GET": tei_info.Info},
     "/api/v1/embed": {"POST": embedding_server.ServerEmbed},
+    "/openapi.json": {"GET": _Document},
 }
-#: Path → method → operation.
-ROUTES: dict[str, dict[str, type[Operation]]] = {
-    **_OPERATIONS,
-    _DOCUMENT_PATH: {"GET": Document},
-}
+
+
+def operations(model: Model) -> dict[str, dict[str, Operation]]:
+    """Return what `ROUTES` serves, for this model."""
+    return {
+        path: {method: kind(model) for method, kind in methods.items()}
+        for path, methods in ROUTES.items()
+    }
 
 
 class Router:
@@ -106,15 +126,7 @@ class Router:
     def __init__(self, model: Model, *, telemetry: Telemetry | None = None) -> None:
         self.model = model
         self.telemetry = telemetry
-        operations = {
-            path: {method: kind(model) for method, kind in methods.items()}
-            for path, methods in _OPERATIONS.items()
-        }
-        document = Document(model, operations, path=_DOCUMENT_PATH)
-        self._routes: dict[str, dict[str, Operation]] = {
-            **operations,
-            _DOCUMENT_PATH: {"GET": document},
-        }
+        self._routes = operations(model)
 
     def handle(self, request: Request) -> Response:
         """Respond to a request and record it; every error becomes a response."""

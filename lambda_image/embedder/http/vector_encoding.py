@@ -100,7 +100,7 @@ def check_batch(count: int, dimensions: int, dtype: str, encoding: str, *, field
     """Refuse a batch whose answer cannot fit, before it is computed.
 
     The size of base64 is known beforehand. The size of a list of numbers is known once they are
-    written: a batch that may fit passes here, and `operation.fitted` looks at the answer itself.
+    written: a batch that may fit passes here, and `Operation.serve` looks at the answer itself.
 
     Raises:
         BatchTooLargeError: with how many vectors fit, and what takes less room.

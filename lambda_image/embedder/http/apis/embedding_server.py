@@ -7,11 +7,8 @@ returns TEI's list. Its code answers every error but a full queue with 500;
 here a bad request gets a 4xx, with its `{"error": message}` and the native API's other fields.
 """
 
-from typing import Any
-
 from embedder.http.apis.native import Native
 from embedder.http.apis.operation import Api, Call, json_response
-from embedder.http.apis.schemas import INTEGER, STRING, USAGE, list_of, object_of
 from embedder.http.apis.tei import Embed
 from embedder.http.http_types import Response
 from embedder.http.vector_encoding import encode
@@ -33,7 +30,7 @@ class ServerEmbed(Embed):
     summary = "Embed texts or token ids, with the embedding server's API."
 
     def respond(self, call: Call, /) -> Response:
-        embeddings = self.vectors(call)
+        embeddings = self.embed(call, call.values["inputs"], field="inputs")
         tokens = sum(embeddings.tokens)
         rows = encode(embeddings.vectors, call.values["output_dtype"], "float")
         return json_response(
@@ -48,16 +45,6 @@ class ServerEmbed(Embed):
                 "vector_space": embeddings.vector_space,
             },
             headers={"x-vector-space": embeddings.vector_space},
-        )
-
-    @property
-    def result(self) -> dict[str, Any]:
-        vector = {"type": "array", "items": {"type": "number"}, "minItems": 1}
-        return object_of(
-            data=list_of(object_of(embedding=vector, index=INTEGER)),
-            usage=USAGE,
-            timings=object_of(tokenization=STRING, queue=STRING, inference=STRING),
-            vector_space=STRING,
         )
 
 

@@ -3,7 +3,7 @@
 import time
 from typing import Any, ClassVar
 
-from embedder.core.embedding_request import EmbedRequest, Inputs
+from embedder.core.embedding_request import Inputs
 from embedder.core.errors import (
     AnswerableError,
     BatchTooLargeError,
@@ -15,26 +15,15 @@ from embedder.core.search import MAX_RESULTS, Searchable
 from embedder.http.apis.input_types import InputsType, TextType
 from embedder.http.apis.operation import Api, Call, Model, Operation, json_response
 from embedder.http.apis.options import (
-    TRUNCATE_HINT,
-    choose_prompt,
     dimensions_field,
     encoding_field,
     output_dtype_field,
     prompt_fields,
     truncate_field,
-    truncation,
-)
-from embedder.http.apis.schemas import (
-    INTEGER,
-    STRING,
-    STRING_OR_NULL,
-    list_of,
-    object_of,
-    vector_schema,
 )
 from embedder.http.http_types import Response
 from embedder.http.json_types import Field, Integer, JsonType, Object, Unsupported
-from embedder.http.vector_encoding import check_batch, encode
+from embedder.http.vector_encoding import encode
 
 __all__ = ["Embed", "Health", "Native", "Similar"]
 
@@ -54,9 +43,6 @@ class Native(Api):
     name = "native"
     statuses: ClassVar = {**Api.statuses, InputTooLongError: 413, BatchTooLargeError: 413}
     error_statuses = (400, 413, 500, 503)
-    error_schema: ClassVar = object_of(
-        error=STRING, code=STRING, field=STRING_OR_NULL, request_id=STRING
-    )
 
     @staticmethod
     def error_body(error: AnswerableError, _status: int, request_id: str) -> dict[str, Any]:
@@ -109,41 +95,17 @@ class Embed(Operation):
             )
         field = "text" if texts is None else "texts"
         inputs = Inputs(texts=[text], is_list=False) if texts is None else texts
-        size, dtype, encoding = values["size"], values["output_dtype"], values["encoding_format"]
-        check_batch(len(inputs), size, dtype, encoding, field=field)
-        embeddings = self.embed(
-            EmbedRequest(
-                inputs=inputs,
-                prompt=choose_prompt(values, self.model.engine.limits),
-                title=values["title"],
-                dimensions=size,
-                truncate=truncation(values),
-            ),
-            call,
-            field=field,
-            truncate_hint=TRUNCATE_HINT,
-        )
-        rows = encode(embeddings.vectors, dtype, encoding)
+        embeddings = self.embed(call, inputs, field=field, dimensions=values["size"])
+        rows = encode(embeddings.vectors, values["output_dtype"], values["encoding_format"])
         return json_response(
             {
                 **({"embedding": rows[0]} if texts is None else {"embeddings": rows}),
-                "size": size,
+                "size": values["size"],
                 "tokens": sum(embeddings.tokens),
                 "vector_space": embeddings.vector_space,
             },
             headers={"x-vector-space": embeddings.vector_space},
         )
-
-    @property
-    def result(self) -> dict[str, Any]:
-        vector = vector_schema()
-        either = {"embedding": vector, "embeddings": list_of(vector)}
-        always = object_of(size=INTEGER, tokens=INTEGER, vector_space=STRING)
-        return {
-            **always,
-            "properties": {**either, **always["properties"]},
-            "oneOf": [{"required": [name]} for name in either],
-        }
 
 
 class Similar(Operation):
@@ -187,22 +149,13 @@ class Similar(Operation):
                 field="top",
             )
         index.prepare(call.request.deadline)
-        limits = self.model.engine.limits
-        prompt = choose_prompt(values, limits)
-        if prompt is None and "query" in limits.prompts:
-            # The text of a search is a query, whatever the default prompt is.
-            prompt = "query"
         embeddings = self.embed(
-            EmbedRequest(
-                inputs=Inputs(texts=[values["text"]], is_list=False),
-                prompt=prompt,
-                title=values["title"],
-                dimensions=index.dimensions,
-                truncate=truncation(values),
-            ),
             call,
+            Inputs(texts=[values["text"]], is_list=False),
             field="text",
-            truncate_hint=TRUNCATE_HINT,
+            dimensions=index.dimensions,
+            # The text of a search is a query, whatever the default prompt is.
+            default_prompt="query",
         )
         began = time.perf_counter()
         try:
@@ -231,17 +184,6 @@ class Similar(Operation):
             headers={"x-vector-space": index.vector_space},
         )
 
-    @property
-    def result(self) -> dict[str, Any]:
-        entry = object_of(
-            text=STRING_OR_NULL,
-            index={"type": ["integer", "null"]},
-            id=STRING,
-            score={"type": "number"},
-            metadata={"type": "object"},
-        )
-        return object_of(results=list_of(entry), vector_space=STRING)
-
 
 def _filter_type(index: Searchable | None) -> JsonType:
     if index is None or not index.takes_filter:
@@ -269,7 +211,3 @@ class Health(Operation):
             },
             headers={"x-vector-space": engine.vector_space()},
         )
-
-    @property
-    def result(self) -> dict[str, Any]:
-        return object_of(status=STRING, model=STRING, vector_space=STRING)

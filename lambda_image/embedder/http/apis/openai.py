@@ -3,37 +3,25 @@
 https://platform.openai.com/docs/api-reference/embeddings/create
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
-from embedder.core.embedding_request import Embeddings, EmbedRequest, Limits
+from embedder.core.embedding_request import Embeddings, Limits
 from embedder.core.errors import AnswerableError, InvalidFieldError
 from embedder.http.apis.input_types import InputsType, TextType
 from embedder.http.apis.operation import Api, Call, Model, Operation, json_response
 from embedder.http.apis.options import (
     INPUT_TYPES,
-    TRUNCATE_HINT,
     add_special_tokens_field,
-    choose_prompt,
     dimensions_field,
     encoding_field,
     output_dtype_field,
     prompt_fields,
     truncate_field,
-    truncation,
-)
-from embedder.http.apis.schemas import (
-    INTEGER,
-    STRING,
-    STRING_OR_NULL,
-    USAGE,
-    list_of,
-    object_of,
-    vector_schema,
 )
 from embedder.http.http_types import Response
 from embedder.http.json_body import quote_name
 from embedder.http.json_types import Field, Object, String
-from embedder.http.vector_encoding import check_batch, encode
+from embedder.http.vector_encoding import encode
 
 __all__ = ["CreateEmbeddings", "Models", "OpenAI", "alias_prompt"]
 
@@ -49,14 +37,6 @@ class OpenAI(Api):
 
     name = "openai"
     error_statuses = (400, 413, 500, 503)
-    error_schema: ClassVar = object_of(
-        error=object_of(
-            message=STRING,
-            type={"enum": ["invalid_request_error", "server_error"]},
-            param=STRING_OR_NULL,
-            code=STRING_OR_NULL,
-        )
-    )
 
     @staticmethod
     def error_body(error: AnswerableError, status: int, _request_id: str) -> dict[str, Any]:
@@ -76,6 +56,7 @@ class CreateEmbeddings(Operation):
     api: type[Api] = OpenAI
     name = "create_embeddings"
     answers_vectors = True
+    ids_hint = _IDS_HINT
     summary = "Embed texts or token ids, with OpenAI's API."
 
     def __init__(self, model: Model) -> None:
@@ -109,33 +90,19 @@ class CreateEmbeddings(Operation):
 
     def respond(self, call: Call, /) -> Response:
         values = call.values
-        limits = self.model.engine.limits
-        inputs, dimensions = values["input"], values["dimensions"]
-        dtype, encoding = values["output_dtype"], values["encoding_format"]
-        check_batch(len(inputs), dimensions, dtype, encoding, field="input")
-        embeddings = self.embed(
-            EmbedRequest(
-                inputs=inputs,
-                prompt=choose_prompt(values, limits, alias=self._alias_prompt(values["model"])),
-                title=values["title"],
-                dimensions=dimensions,
-                truncate=truncation(values),
-                add_special_tokens=values["add_special_tokens"],
-            ),
-            call,
-            field="input",
-            truncate_hint=TRUNCATE_HINT,
-            ids_hint=_IDS_HINT,
-        )
+        engine = self.model.engine
+        alias = alias_prompt(values["model"], engine.manifest.model.name, engine.limits)
+        embeddings = self.embed(call, values["input"], field="input", alias=alias)
+        rows = encode(embeddings.vectors, values["output_dtype"], values["encoding_format"])
         tokens = sum(embeddings.tokens)
         return json_response(
             {
                 "object": "list",
                 "data": [
                     {"object": "embedding", "index": index, "embedding": row}
-                    for index, row in enumerate(encode(embeddings.vectors, dtype, encoding))
+                    for index, row in enumerate(rows)
                 ],
-                "model": self.model.engine.manifest.model.name,
+                "model": engine.manifest.model.name,
                 "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
                 "vector_space": embeddings.vector_space,
             },
@@ -145,20 +112,6 @@ class CreateEmbeddings(Operation):
     def headers(self, embeddings: Embeddings, _call: Call, /) -> dict[str, str]:
         """Return the answer's own headers."""
         return {"x-vector-space": embeddings.vector_space}
-
-    def _alias_prompt(self, model: str | None) -> str | None:
-        return alias_prompt(model, self.model.engine.manifest.model.name, self.model.engine.limits)
-
-    @property
-    def result(self) -> dict[str, Any]:
-        entry = object_of(object={"const": "embedding"}, index=INTEGER, embedding=vector_schema())
-        return object_of(
-            object={"const": "list"},
-            data=list_of(entry),
-            model=STRING,
-            usage=USAGE,
-            vector_space=STRING,
-        )
 
 
 class Models(Operation):
@@ -182,17 +135,6 @@ class Models(Operation):
         return json_response(
             {"object": "list", "data": [entry]}, headers={"x-vector-space": engine.vector_space()}
         )
-
-    @property
-    def result(self) -> dict[str, Any]:
-        entry = object_of(
-            id=STRING,
-            owned_by=STRING,
-            vector_space=STRING,
-            object={"const": "model"},
-            created=INTEGER,
-        )
-        return object_of(object={"const": "list"}, data=list_of(entry))
 
 
 def alias_prompt(model: str | None, served: str, limits: Limits) -> str | None:

@@ -29,11 +29,12 @@ from embedder.core.errors import (
     WrongModelError,
 )
 from embedder.core.search import Searchable
+from embedder.http.apis.options import choose_prompt, truncation
 from embedder.http.http_types import ENVELOPE_BYTES, MAX_RESPONSE_BYTES, Request, Response
 from embedder.http.json_body import parse_object
 from embedder.http.json_types import Object
 from embedder.http.telemetry import RequestRecord
-from embedder.http.vector_encoding import too_large
+from embedder.http.vector_encoding import check_batch, too_large
 
 __all__ = [
     "JSON",
@@ -100,8 +101,6 @@ class Api:
         """Return the HTTP status of a kind of error."""
         return next(cls.statuses[kind] for kind in error.__mro__ if kind in cls.statuses)
 
-    #: The JSON Schema of that body.
-    error_schema: ClassVar[dict[str, Any]]
     #: The statuses that errors of a well-formed request may have.
     error_statuses: ClassVar[tuple[int, ...]]
 
@@ -131,6 +130,10 @@ class Operation:
     more_statuses: tuple[int, ...] = ()
     #: Whether the response holds the vectors of the inputs.
     answers_vectors = False
+    #: How to ask for truncation, for errors.
+    truncate_hint = 'Send "truncate": true (or "right", "left") to have it cut.'
+    #: Where token ids of another model may come from, for errors.
+    ids_hint = ""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -196,42 +199,59 @@ class Operation:
         """Answer a call."""
         raise NotImplementedError
 
-    @property
-    def result(self) -> dict[str, Any] | None:
-        """The JSON Schema of the answer's body; None if every response is an error."""
-        raise NotImplementedError
-
     def embed(
         self,
-        request: EmbedRequest,
         call: Call,
+        inputs: Inputs,
         *,
         field: str,
-        truncate_hint: str = "",
-        ids_hint: str = "",
+        options: dict[str, Any] | None = None,
+        dimensions: int | None = None,
+        alias: str | None = None,
+        default_prompt: str | None = None,
     ) -> Embeddings:
-        """Embed the inputs of a field, and note the result in the record.
+        """Embed inputs as the request's options say, and note the result in the record.
 
         Args:
-            request: Without its deadline, which is the call's.
             call: The call that asks.
+            inputs: What to embed.
             field: The field that held the inputs, for errors.
-            truncate_hint: How to ask for truncation, for errors.
-            ids_hint: Where token ids of another model may come from, for errors.
+            options: The options by their fields' names; by default the call's values.
+            dimensions: Of each vector; None: what the options say.
+            alias: See `choose_prompt`.
+            default_prompt: The prompt if the options choose none, where the model has it.
 
         Raises:
             AnswerableError: in the words of this operation's own fields.
         """
-        request = request._replace(deadline=call.request.deadline)
+        options = call.values if options is None else options
+        limits = self.model.engine.limits
+        dimensions = dimensions or options.get("dimensions")
+        if self.answers_vectors and dimensions is not None:
+            dtype, encoding = options["output_dtype"], options.get("encoding_format", "float")
+            check_batch(len(inputs), dimensions, dtype, encoding, field=field)
+        prompt = choose_prompt(options, limits, alias=alias)
+        if prompt is None and default_prompt in limits.prompts:
+            prompt = default_prompt
+        request = EmbedRequest(
+            inputs=inputs,
+            prompt=prompt,
+            title=options.get("title"),
+            dimensions=dimensions,
+            truncate=truncation(options),
+            normalize=options.get("normalize", True),
+            add_special_tokens=options.get("add_special_tokens", False),
+            deadline=call.request.deadline,
+        )
         try:
             embeddings = self.model.engine.embed_request(request)
         except InputError as error:
             hint = ""
             if isinstance(error, InputTooLongError):
-                hint = truncate_hint
+                hint = self.truncate_hint
             elif isinstance(error, ForeignTokenIdsError):
-                hint = ids_hint
-            raise _named(error, request.inputs, field, hint) from None
+                hint = self.ids_hint
+            raise _named(error, inputs, field, hint) from None
         except ClientError as error:
             # An error without a field is about the inputs.
             error.field = error.field or field

@@ -10,7 +10,6 @@ from embedder.http.vector_encoding import DTYPES, ENCODINGS
 
 __all__ = [
     "INPUT_TYPES",
-    "TRUNCATE_HINT",
     "add_special_tokens_field",
     "choose_prompt",
     "dimensions_field",
@@ -23,8 +22,6 @@ __all__ = [
     "truncation_fields",
 ]
 
-#: How to ask for truncation with `truncate_field`, for errors.
-TRUNCATE_HINT = 'Send "truncate": true (or "right", "left") to have it cut.'
 #: Voyage's and Cohere's input types, and the names of the corresponding prompts.
 INPUT_TYPES: dict[str, tuple[str, ...]] = {
     "query": ("query",),

@@ -22,7 +22,7 @@ and null for `start` and `stop`; the routes for other kinds of models are not se
 import time
 from typing import Any, ClassVar
 
-from embedder.core.embedding_request import Embeddings, EmbedRequest, Inputs
+from embedder.core.embedding_request import Embeddings, Inputs
 from embedder.core.errors import (
     AnswerableError,
     BatchTooLargeError,
@@ -40,17 +40,14 @@ from embedder.http.apis.openai import CreateEmbeddings
 from embedder.http.apis.operation import Api, Call, Model, Operation, json_response
 from embedder.http.apis.options import (
     add_special_tokens_field,
-    choose_prompt,
     dimensions_field,
     output_dtype_field,
     prompt_name_field,
-    truncation,
     truncation_fields,
 )
-from embedder.http.apis.schemas import INTEGER, STRING, list_of, object_of
 from embedder.http.http_types import Response
 from embedder.http.json_types import Boolean, Field, Object
-from embedder.http.vector_encoding import check_batch, encode
+from embedder.http.vector_encoding import encode
 
 __all__ = ["CompatibleEmbeddings", "Embed", "Similarity", "Tei", "TeiOpenAI"]
 
@@ -66,7 +63,6 @@ _OPTIONS = Field(
     ),
     "Accepted and ignored.",
 )
-TRUNCATE_HINT = 'Send "truncate": true, and where to cut as "truncation_direction".'
 
 
 def error_type(error: AnswerableError) -> str:
@@ -80,9 +76,6 @@ def error_type(error: AnswerableError) -> str:
             return "Backend"
         case _:
             return "Validation"
-
-
-_ERROR_TYPE = {"enum": ["Unhealthy", "Backend", "Overloaded", "Validation", "Tokenizer", "Empty"]}
 
 
 class Tei(Api):
@@ -100,7 +93,6 @@ class Tei(Api):
         InferenceError: 424,
     }
     error_statuses = (400, 413, 422, 424, 429, 500)
-    error_schema: ClassVar = object_of(error=STRING, error_type=_ERROR_TYPE)
 
     @staticmethod
     def error_body(error: AnswerableError, _status: int, _request_id: str) -> dict[str, Any]:
@@ -109,8 +101,6 @@ class Tei(Api):
 
 class TeiOpenAI(Tei):
     """Errors of TEI's OpenAI-compatible route: `{"message", "code": status, "type": kind}`."""
-
-    error_schema: ClassVar = object_of(message=STRING, code=INTEGER, type=_ERROR_TYPE)
 
     @staticmethod
     def error_body(error: AnswerableError, status: int, _request_id: str) -> dict[str, Any]:
@@ -124,44 +114,44 @@ class Embed(Operation):
     name = "tei_embed"
     answers_vectors = True
     summary = "Embed texts or token ids, in the API of text-embeddings-inference."
+    truncate_hint = 'Send "truncate": true, and where to cut as "truncation_direction".'
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
-        self.body = embed_body(model)
+        limits = model.engine.limits
+        self.body = Object(
+            (
+                Field(
+                    "inputs",
+                    InputsType(
+                        TextType(limits.max_characters), vocabulary_size=limits.vocabulary_size
+                    ),
+                    "A text, a list of texts, token ids, or a list of those.",
+                    required=True,
+                ),
+                *truncation_fields(limits),
+                prompt_name_field(limits),
+                Field(
+                    "normalize",
+                    Boolean(),
+                    "Normalize vectors that were truncated to fewer dimensions. (The model's own "
+                    "normalization is part of its graph and always applies.)",
+                    default=True,
+                ),
+                dimensions_field("dimensions", limits),
+                add_special_tokens_field(),
+                output_dtype_field(),
+                Field("parameters", Object(()), "Accepted if it is empty, and ignored."),
+                _OPTIONS,
+            )
+        )
 
     def respond(self, call: Call, /) -> Response:
-        embeddings = self.vectors(call)
+        embeddings = self.embed(call, call.values["inputs"], field="inputs")
         return json_response(
             encode(embeddings.vectors, call.values["output_dtype"], "float"),
             headers=timing_headers(embeddings, call),
         )
-
-    def vectors(self, call: Call) -> Embeddings:
-        """Embed the inputs of a body of `embed_body`."""
-        values = call.values
-        inputs, dimensions = values["inputs"], values["dimensions"]
-        check_batch(len(inputs), dimensions, values["output_dtype"], "float", field="inputs")
-        return self.embed(
-            EmbedRequest(
-                inputs=inputs,
-                prompt=choose_prompt(values, self.model.engine.limits),
-                dimensions=dimensions,
-                truncate=truncation(values),
-                normalize=values["normalize"],
-                add_special_tokens=values["add_special_tokens"],
-            ),
-            call,
-            field="inputs",
-            truncate_hint=TRUNCATE_HINT,
-        )
-
-    @property
-    def result(self) -> dict[str, Any]:
-        return {
-            "type": "array",
-            "items": {"type": "array", "items": {"type": "number"}, "minItems": 1},
-            "minItems": 1,
-        }
 
 
 class CompatibleEmbeddings(CreateEmbeddings):
@@ -182,6 +172,7 @@ class Similarity(Operation):
     api: type[Api] = Tei
     name = "tei_similarity"
     summary = "Compare a sentence with others."
+    truncate_hint = 'Send "parameters": {"truncate": true}.'
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -209,52 +200,14 @@ class Similarity(Operation):
 
     def respond(self, call: Call, /) -> Response:
         inputs = call.values["inputs"]
-        values = call.values["parameters"] or self._parameters.check({})
         embeddings = self.embed(
-            EmbedRequest(
-                inputs=Inputs(texts=[inputs["source_sentence"], *inputs["sentences"].texts]),
-                prompt=choose_prompt(values, self.model.engine.limits),
-                truncate=truncation(values),
-            ),
             call,
+            Inputs(texts=[inputs["source_sentence"], *inputs["sentences"].texts]),
             field="inputs",
-            truncate_hint='Send "parameters": {"truncate": true}.',
+            options=call.values["parameters"] or self._parameters.check({}),
         )
         vectors = embeddings.vectors
         return json_response(vectors[1:] @ vectors[0], headers=timing_headers(embeddings, call))
-
-    @property
-    def result(self) -> dict[str, Any]:
-        return list_of({"type": "number"})
-
-
-def embed_body(model: Model) -> Object:
-    """Make the type of TEI's `EmbedRequest`, which the embedding server has taken over."""
-    limits = model.engine.limits
-    return Object(
-        (
-            Field(
-                "inputs",
-                InputsType(TextType(limits.max_characters), vocabulary_size=limits.vocabulary_size),
-                "A text, a list of texts, token ids, or a list of those.",
-                required=True,
-            ),
-            *truncation_fields(limits),
-            prompt_name_field(limits),
-            Field(
-                "normalize",
-                Boolean(),
-                "Normalize vectors that were truncated to fewer dimensions. (The model's own "
-                "normalization is part of its graph and always applies.)",
-                default=True,
-            ),
-            dimensions_field("dimensions", limits),
-            add_special_tokens_field(),
-            output_dtype_field(),
-            Field("parameters", Object(()), "Accepted if it is empty, and ignored."),
-            _OPTIONS,
-        )
-    )
 
 
 def timing_headers(embeddings: Embeddings, call: Call) -> dict[str, str]:

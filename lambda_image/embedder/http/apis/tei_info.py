@@ -1,10 +1,7 @@
 """TEI's `GET /info`: the model, its settings and all limits."""
 
-from typing import Any
-
 from embedder import __version__
 from embedder.http.apis.operation import Api, Call, Operation, json_response
-from embedder.http.apis.schemas import STRING, STRING_OR_NULL, list_of, object_of
 from embedder.http.apis.tei import Tei
 from embedder.http.http_types import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Response
 from embedder.http.vector_encoding import DTYPES, ENCODINGS, largest_batch
@@ -65,39 +62,3 @@ class Info(Operation):
             },
             headers={"x-vector-space": engine.vector_space()},
         )
-
-    @property
-    def result(self) -> dict[str, Any]:
-        strings = ("model_id", "model_sha", "model_dtype", "served_model_name", "version")
-        numbers = (
-            "max_concurrent_requests",
-            "max_input_length",
-            "max_batch_tokens",
-            "max_client_batch_size",
-            "tokenization_workers",
-            "max_characters",
-            "max_request_bytes",
-            "max_response_bytes",
-        )
-        return {
-            "type": "object",
-            "properties": {
-                **{name: {"type": "string"} for name in (*strings, "vector_space", "truncate")},
-                **{name: {"type": "integer", "minimum": 1} for name in numbers},
-                "model_type": {"type": "object"},
-                "auto_truncate": {"type": "boolean"},
-                "dimensions": {"type": "array", "items": {"type": "integer"}},
-                "prompts": {"type": "array", "items": {"type": "string"}},
-                "default_prompt": {"type": ["string", "null"]},
-                "max_batch_sizes": {"type": "object"},
-                "index_entries": {"type": ["integer", "null"]},
-                "golden": list_of(
-                    object_of(
-                        text=STRING,
-                        prompt=STRING_OR_NULL,
-                        embedding_head=list_of({"type": "number"}),
-                    )
-                ),
-            },
-            "required": [*strings, *numbers, "model_type", "auto_truncate", "vector_space"],
-        }

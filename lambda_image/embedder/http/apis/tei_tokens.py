@@ -6,7 +6,6 @@ from embedder.core.errors import InputError, WrongModelError
 from embedder.http.apis.input_types import InputsType, TextType
 from embedder.http.apis.operation import Api, Call, Model, Operation, json_response
 from embedder.http.apis.options import prompt_name_field
-from embedder.http.apis.schemas import STRING, list_of, object_of
 from embedder.http.apis.tei import Tei
 from embedder.http.http_types import Response
 from embedder.http.json_types import Boolean, Field, Object
@@ -67,17 +66,6 @@ class Tokenize(Operation):
         text = self.model.engine.tokenizer.token(token)
         return {"id": token, "text": text, "special": special, "start": None, "stop": None}
 
-    @property
-    def result(self) -> dict[str, Any]:
-        token = object_of(
-            id={"type": "integer", "minimum": 0},
-            text=STRING,
-            special={"type": "boolean"},
-            start={"type": "null"},
-            stop={"type": "null"},
-        )
-        return list_of(list_of(token))
-
 
 class Decode(Operation):
     """Token ids → the text of each list."""
@@ -122,7 +110,3 @@ class Decode(Operation):
         return json_response(
             [decode(list(ids), skip_special_tokens=skip) for ids in call.values["ids"].token_ids]
         )
-
-    @property
-    def result(self) -> dict[str, Any]:
-        return list_of(STRING)
