@@ -60,16 +60,7 @@ class Session:
     def run(
         self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float32]:
-        """Embed a batch.
-
-        Args:
-            input_ids: [batch, tokens], special tokens included; ids under a 0 of the mask are
-                ignored but must be in the vocabulary.
-            attention_mask: [batch, tokens], 1 for a token, 0 for padding; no row of zeros.
-
-        Returns:
-            float32 [batch, dimensions], rows of length 1.
-        """
+        """Embed a batch; see `InferenceSession.run`."""
         feed = {"input_ids": input_ids, "attention_mask": attention_mask}
         (embeddings,) = self._session.run(self._outputs, feed)
         return embeddings  # type: ignore[no-any-return]

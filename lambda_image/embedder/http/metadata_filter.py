@@ -93,76 +93,55 @@ class MetadataFilter(JsonType):
         }
 
     def check(self, value: object, name: str) -> Any:
-        _check(value, name, name, depth=0)
+        _check(value, name, depth=0)
         return value
 
 
-def _check(value: object, where: str, field: str, *, depth: int) -> None:
+def _check(value: object, where: str, *, depth: int) -> None:
     """Check a filter; `where` is its place in the request, for the error."""
     if not isinstance(value, dict):
-        raise _error(where, field, "must be an object", f"found {describe_value(value)}")
+        raise _error(where, "must be an object", describe_value(value))
     if len(value) != 1:
-        raise _error(
-            where, field, "must have one key; combine conditions with $and", f"found {len(value)}"
-        )
+        raise _error(where, "must have one key; combine conditions with $and", len(value))
     (key, condition), *_ = value.items()
     if key in _LOGICAL:
-        _check_list(key, condition, where, field, depth=depth)
+        _check_list(condition, f"{where}.{key}", depth=depth)
     elif key.startswith("$"):
-        raise _error(where, field, "has an unknown operator", f"found {_shown(key)}")
+        raise _error(where, "has an unknown operator", _shown(key))
     elif not 1 <= len(key) <= _KEY_CHARACTERS:
-        raise _error(
-            where,
-            field,
-            f"must name a metadata key of 1 to {_KEY_CHARACTERS} characters",
-            f"found {len(key)}",
-        )
+        rule = f"must name a metadata key of 1 to {_KEY_CHARACTERS} characters"
+        raise _error(where, rule, len(key))
     elif isinstance(condition, dict):
-        _check_operators(condition, f"{where}.{_shown(key)}", field)
+        _check_operators(condition, f"{where}.{_shown(key)}")
     elif not _is_primitive(condition):
-        raise _error(
-            f"{where}.{_shown(key)}",
-            field,
-            f"must be {_PRIMITIVE[0]}, or an object of operators",
-            f"found {describe_value(condition)}",
-        )
+        rule = f"must be {_PRIMITIVE[0]}, or an object of operators"
+        raise _error(f"{where}.{_shown(key)}", rule, describe_value(condition))
 
 
-def _check_list(key: str, condition: object, where: str, field: str, *, depth: int) -> None:
-    where = f"{where}.{key}"
+def _check_list(condition: object, where: str, *, depth: int) -> None:
     if not isinstance(condition, list) or not condition:
-        raise _error(
-            where,
-            field,
-            "must be a list of at least one filter",
-            f"found {describe_value(condition)}",
-        )
+        raise _error(where, "must be a list of at least one filter", describe_value(condition))
     if depth == _DEPTH:
-        raise _error(where, field, f"must be nested at most {_DEPTH} deep", "found more")
+        raise _error(where, f"must be nested at most {_DEPTH} deep", "more")
     for position, each in enumerate(condition):
-        _check(each, f"{where}[{position}]", field, depth=depth + 1)
+        _check(each, f"{where}[{position}]", depth=depth + 1)
 
 
-def _check_operators(conditions: dict[str, Any], where: str, field: str) -> None:
+def _check_operators(conditions: dict[str, Any], where: str) -> None:
     if not conditions:
-        raise _error(where, field, "must have an operator", "found none")
+        raise _error(where, "must have an operator", "none")
     for operator, operand in conditions.items():
-        known = _OPERATORS.get(operator)
-        if known is None:
-            raise _error(where, field, "has an unknown operator", f"found {_shown(operator)}")
-        allowed, fits = known
+        if operator not in _OPERATORS:
+            raise _error(where, "has an unknown operator", _shown(operator))
+        allowed, fits = _OPERATORS[operator]
         if not fits(operand):
-            raise _error(
-                f"{where}.{operator}",
-                field,
-                f"must be {allowed}",
-                f"found {describe_value(operand)}",
-            )
+            raise _error(f"{where}.{operator}", f"must be {allowed}", describe_value(operand))
 
 
-def _error(where: str, field: str, rule: str, found: str) -> InvalidFieldError:
+def _error(where: str, rule: str, found: object) -> InvalidFieldError:
     return InvalidFieldError(
-        f'"{where}" {rule}; {found}. Operators of a filter: {_NAMES}.', field=field
+        f'"{where}" {rule}; found {found}. Operators of a filter: {_NAMES}.',
+        field=where.partition(".")[0],
     )
 
 

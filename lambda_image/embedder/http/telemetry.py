@@ -41,38 +41,24 @@ class RequestRecord:
         request_id: Lambda's id of the invocation.
     """
 
-    __slots__ = (
-        "api",
-        "embeddings",
-        "error",
-        "fault",
-        "field",
-        "id",
-        "operation",
-        "request_bytes",
-        "response_bytes",
-        "search_seconds",
-        "started",
-        "status",
-    )
+    api = "none"
+    operation = "none"
+    status = 0
+    request_bytes = 0
+    response_bytes = 0
+    embeddings: Embeddings | None = None
+    #: The time that the search index took, if it was searched.
+    search_seconds: float | None = None
+    #: The code and the field of the error that was answered.
+    error: str | None = None
+    field: str | None = None
+    #: Class and place of an unexpected exception, innermost call last.
+    fault: dict[str, Any] | None = None
 
     def __init__(self, request_id: str) -> None:
         self.id = request_id
         #: `time.perf_counter()` at its beginning.
         self.started = time.perf_counter()
-        self.api = "none"
-        self.operation = "none"
-        self.status = 0
-        self.request_bytes = 0
-        self.response_bytes = 0
-        self.embeddings: Embeddings | None = None
-        #: The time that the search index took, if it was searched.
-        self.search_seconds: float | None = None
-        #: The code and the field of the error that was answered.
-        self.error: str | None = None
-        self.field: str | None = None
-        #: Class and place of an unexpected exception, innermost call last.
-        self.fault: dict[str, Any] | None = None
 
 
 class Telemetry:

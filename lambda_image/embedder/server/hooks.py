@@ -8,7 +8,8 @@ from embedder.server.settings import PREFIX, ServerSettings
 
 if TYPE_CHECKING:
     from embedder.server.keys import Keys
-    from embedder.server.metrics import Metrics, QueueState
+    from embedder.server.metrics import Metrics
+    from embedder.server.queue import BatchingSession
     from embedder.server.traces import Tracer
 
 __all__ = ["Hooks", "load_hooks"]
@@ -22,7 +23,7 @@ class Hooks(NamedTuple):
     tracer: "Tracer | None" = None
 
 
-def load_hooks(settings: ServerSettings, queue: "QueueState") -> Hooks:
+def load_hooks(settings: ServerSettings, queue: "BatchingSession") -> Hooks:
     """Load what the settings turn on.
 
     Args:

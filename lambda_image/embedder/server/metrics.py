@@ -14,7 +14,6 @@ durations of a text are of those that the model ran, and not of repetitions and 
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Protocol
 
 from prometheus_client import (
     CollectorRegistry,
@@ -28,9 +27,9 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from embedder.server.exchange import Exchange
-from embedder.server.queue import MergedRun
+from embedder.server.queue import BatchingSession
 
-__all__ = ["Metrics", "QueueState"]
+__all__ = ["Metrics"]
 
 _TEI_COUNTERS = (
     "te_request_count",
@@ -60,22 +59,6 @@ _FAILURES = {
 }
 
 
-class QueueState(Protocol):
-    """The queue's gauges."""
-
-    @property
-    def waiting_runs(self) -> int:
-        """Runs that wait."""
-
-    @property
-    def waiting_tokens(self) -> int:
-        """Tokens that wait, padding included."""
-
-    @property
-    def seconds(self) -> float:
-        """The time that the workers take for what waits."""
-
-
 class Metrics:
     """Counts each request and each run of the model.
 
@@ -83,7 +66,7 @@ class Metrics:
         queue: What waits for the model; read when the metrics are.
     """
 
-    def __init__(self, queue: QueueState) -> None:
+    def __init__(self, queue: BatchingSession) -> None:
         # Without it, each counter has a second time series with the time of its creation.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = registry = CollectorRegistry()
@@ -164,10 +147,10 @@ class Metrics:
             for tokens in exchange.record.embeddings.tokens:
                 self._input_length.observe(tokens)
 
-    def observe_run(self, run: MergedRun) -> None:
+    def observe_run(self, texts: int, tokens: int) -> None:
         """Count a run of the model; may be called in any thread."""
-        self._run_size.observe(run.texts)
-        self._run_tokens.observe(run.tokens)
+        self._run_size.observe(texts)
+        self._run_tokens.observe(tokens)
 
     def render(self) -> tuple[bytes, str]:
         """Return all metrics in Prometheus' text format, and its content type."""

@@ -28,7 +28,7 @@ from embedder.server.waiting_runs import WaitingRun, WaitingRuns
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["BatchingSession", "ClientGoneError", "MergedRun", "RunTimes", "Ticket"]
+__all__ = ["BatchingSession", "ClientGoneError", "RunTimes", "Ticket"]
 
 #: A run may be overtaken for as long as this many times its request's tokens up to it would take.
 _PATIENCE = 10
@@ -43,16 +43,6 @@ class ClientGoneError(ClientError):
     """The client closed the connection before it had an answer."""
 
     code = "client_gone"
-
-
-class MergedRun(NamedTuple):
-    """A run of the model, for the metrics."""
-
-    requests: int
-    texts: int
-    #: Padding included.
-    tokens: int
-    seconds: float
 
 
 class RunTimes(NamedTuple):
@@ -99,7 +89,6 @@ class BatchingSession:
         workers: threads that run it.
         run_tokens: the most tokens that are run together; one run is always allowed.
         bounds: the most work that may wait.
-        observe: gets every run of the model, in the worker's thread.
     """
 
     def __init__(
@@ -109,11 +98,11 @@ class BatchingSession:
         workers: int,
         run_tokens: int,
         bounds: Bounds,
-        observe: Callable[[MergedRun], None] | None = None,
     ) -> None:
         self._session = session
         self._bounds = bounds
-        self.observe = observe
+        #: Gets the texts and the tokens, padding included, of each run, in the worker's thread.
+        self.observe: Callable[[int, int], None] | None = None
         self._waiting = WaitingRuns(run_tokens)
         #: By the caller's name; held by the request of it that is prepared.
         self._turns: dict[str, threading.Lock] = {}
@@ -317,8 +306,7 @@ class BatchingSession:
                 if ticket.pending == 0:
                     ticket.finish()
         if self.observe is not None:
-            owners = {id(run.owner) for run in runs}
-            self.observe(MergedRun(len(owners), len(vectors), size, ended - began))
+            self.observe(len(vectors), size)
 
     def _fail(self, runs: list[WaitingRun], error: Exception) -> None:
         with self._changed:

@@ -19,7 +19,7 @@ from embedder.server.settings import ServerSettings, parse
 from tests.embedder.server.otlp_receiver import Receiver, attributes
 from tests.embedder.server.running import Running, running
 
-QUEUE = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
+QUEUE: Any = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
 VARIABLE = "EMBEDDING_SERVER_KEYS"
 BODY = {"model": "small", "input": "one two"}
 

@@ -3,6 +3,7 @@
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,8 @@ from tests.embedder.server.running import PATIENCE, GatedSession, running
 def test_requests_under_way_are_finished_and_new_ones_refused() -> None:
     """A new request gets 503 and when to send it again, on a connection that is closed."""
     session = GatedSession()
-    metrics = Metrics(SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0))
-    hooks = Hooks(metrics=metrics)
+    queue: Any = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
+    hooks = Hooks(metrics=Metrics(queue))
     with (
         running(session, hooks=hooks, drain_accept=0.0, drain=600.0) as server,
         ThreadPoolExecutor(1) as threads,

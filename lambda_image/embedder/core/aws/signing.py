@@ -23,7 +23,7 @@ import orjson
 
 from embedder.core.aws.connection import ConnectionPool
 
-__all__ = ["Credentials", "CredentialsProvider", "NoCredentialsError", "Scope", "sign"]
+__all__ = ["Credentials", "CredentialsProvider", "NoCredentialsError", "sign"]
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 #: Temporary credentials are replaced this long before they expire.
@@ -49,14 +49,6 @@ class Credentials(NamedTuple):
         return f"Credentials({self.access_key[:4]}…)"
 
 
-class Scope(NamedTuple):
-    """What a signature is valid for."""
-
-    region: str
-    #: The service's signing name, such as `s3vectors`.
-    service: str
-
-
 def sign(
     method: str,
     path: str,
@@ -64,7 +56,8 @@ def sign(
     body: bytes,
     *,
     credentials: Credentials,
-    scope: Scope,
+    region: str,
+    service: str,
     now: float | None = None,
 ) -> dict[str, str]:
     """Return the headers of a request with its signature.
@@ -75,7 +68,8 @@ def sign(
         headers: The headers to send and to sign, with names in lower case; `host` is required.
         body: The body.
         credentials: Whose signature it is.
-        scope: The region and the service.
+        region: The region that the signature is valid for.
+        service: The service's signing name, such as `s3vectors`.
         now: Seconds since 1970; the current time by default.
     """
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
@@ -96,7 +90,7 @@ def sign(
             payload,
         ]
     )
-    within = f"{moment[:8]}/{scope.region}/{scope.service}/aws4_request"
+    within = f"{moment[:8]}/{region}/{service}/aws4_request"
     text = f"{_ALGORITHM}\n{moment}\n{within}\n{hashlib.sha256(request.encode()).hexdigest()}"
     key = f"AWS4{credentials.secret_key}".encode()
     for part in within.split("/"):

@@ -12,7 +12,7 @@ Sections (`added` or another name before the dot):
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -108,6 +108,16 @@ class AddedTokens:
             done = stop
         if done < len(text):
             yield text[done:]
+
+    def encode(self, text: str, plain: Callable[[str], Sequence[int]]) -> list[int]:
+        """Return the ids of the added tokens and, by `plain`, of the texts between them."""
+        ids: list[int] = []
+        for part in self.pieces(text):
+            if isinstance(part, int):
+                ids.append(part)
+            else:
+                ids += plain(part)
+        return ids
 
     @cached_property
     def _openings(self) -> Collection[str]:

@@ -15,7 +15,6 @@ as it is, `normal` after spaces were replaced):
 """
 
 import re
-from collections.abc import Iterator
 from zlib import crc32
 
 from embedder.core.fast_tokenizers.added_tokens import AddedTokens
@@ -63,24 +62,14 @@ class BytePairEncoding(TableTokenizer):
         """Return the text's own ids: no special tokens around them, no truncation."""
         for character in self._first_characters:
             if character in text:
-                break
-        else:
-            return self._encode_plain(text)
-        ids: list[int] = []
-        for part in self._pieces(text):
-            if isinstance(part, int):
-                ids.append(part)
-            else:
-                ids += self._encode_plain(part)
-        return ids
+                return self._added.encode(text, self._encode_part)
+        return self._encode_plain(text)
 
-    def _pieces(self, text: str) -> Iterator[str | int]:
-        """Take out the added tokens, first those of the text as it is, then those after."""
-        for part in self._added.pieces(text):
-            if isinstance(part, int) or not self._normal.first_characters:
-                yield part
-            else:
-                yield from self._normal.pieces(part.replace(" ", _SPACE))
+    def _encode_part(self, text: str) -> list[int]:
+        """Encode a text without the added tokens that are matched in the text as it is."""
+        if not self._normal.first_characters:
+            return self._encode_plain(text)
+        return self._normal.encode(text.replace(" ", _SPACE), self._encode_plain)
 
     def _encode_plain(self, text: str) -> list[int]:
         """Encode a text without added tokens in it, word by word where that is the same."""

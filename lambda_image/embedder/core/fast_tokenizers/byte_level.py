@@ -80,13 +80,7 @@ class ByteLevel(TableTokenizer):
         """Return the text's own ids: no special tokens around them, no truncation."""
         if not self._added.may_be_in(text):
             return self._encode_part(text)
-        ids: list[int] = []
-        for part in self._added.pieces(text):
-            if isinstance(part, int):
-                ids.append(part)
-            else:
-                ids += self._encode_part(part)
-        return ids
+        return self._added.encode(text, self._encode_part)
 
     def _encode_part(self, text: str) -> list[int]:
         """Encode a text between tokens that are matched in the text as it is."""
@@ -94,13 +88,7 @@ class ByteLevel(TableTokenizer):
             text = self._compose(text)
         if not self._normal.may_be_in(text):
             return self._encode_plain(text)
-        ids: list[int] = []
-        for part in self._normal.pieces(text):
-            if isinstance(part, int):
-                ids.append(part)
-            else:
-                ids += self._encode_plain(part)
-        return ids
+        return self._normal.encode(text, self._encode_plain)
 
     def _encode_plain(self, text: str) -> list[int]:
         """Encode a normalized text without added tokens in it."""

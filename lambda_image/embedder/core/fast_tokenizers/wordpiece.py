@@ -57,22 +57,19 @@ class WordPiece(TableTokenizer):
         """Return the text's own ids: no special tokens around them, no truncation."""
         for character in self._rare:
             if character in text:
-                return self._encode_with_added(text)
+                return self._added.encode(text, self._encode_part)
         ids: list[int] = []
         chunks = self._chunks
         for chunk in text.split():
             ids += chunks[chunk]
         return ids
 
-    def _encode_with_added(self, text: str) -> list[int]:
+    def _encode_part(self, text: str) -> list[int]:
+        """Encode a text without added tokens in it, perhaps with spaces that are odd."""
+        odd = any(character in text for character in self._odd_spaces)
         ids: list[int] = []
-        for part in self._added.pieces(text):
-            if isinstance(part, int):
-                ids.append(part)
-                continue
-            odd = any(character in part for character in self._odd_spaces)
-            for chunk in part.split(" ") if odd else part.split():
-                ids += self._chunks[chunk]
+        for chunk in text.split(" ") if odd else text.split():
+            ids += self._chunks[chunk]
         return ids
 
     def _encode_chunk(self, chunk: str) -> tuple[int, ...]:

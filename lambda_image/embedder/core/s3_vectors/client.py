@@ -13,7 +13,7 @@ from urllib.parse import quote
 import orjson
 
 from embedder.core.aws.connection import ConnectionPool, Response
-from embedder.core.aws.signing import CredentialsProvider, NoCredentialsError, Scope, sign
+from embedder.core.aws.signing import CredentialsProvider, NoCredentialsError, sign
 
 __all__ = [
     "AccessDeniedError",
@@ -84,7 +84,7 @@ class S3VectorsClient:
     def __init__(
         self, *, region: str, endpoint: str, credentials: CredentialsProvider | None = None
     ) -> None:
-        self._scope = Scope(region, _SERVICE)
+        self._region = region
         self._pool = ConnectionPool(endpoint)
         self._credentials = credentials or CredentialsProvider()
 
@@ -148,7 +148,8 @@ class S3VectorsClient:
                 headers,
                 body,
                 credentials=self._credentials.get(),
-                scope=self._scope,
+                region=self._region,
+                service=_SERVICE,
             )
             answer = self._pool.request(
                 method, path, headers=signed, body=body, timeout=min(left, _RESPONSE_SECONDS)
