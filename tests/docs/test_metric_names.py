@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -64,7 +65,8 @@ def telemetry(capsys: pytest.CaptureFixture[str]) -> tuple[set[str], set[str]]:
 
 def prometheus() -> dict[str, set[str]]:
     """Return the labels of each metric of the server, without the bounds of histograms."""
-    metrics = Metrics(SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0))
+    queue: Any = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
+    metrics = Metrics(queue)
     exchange = Exchange("1", "POST", "/")
     exchange.texts = exchange.tokens = 1
     metrics.observe(exchange)

@@ -28,8 +28,6 @@ from embedder.http.apis import (
     native,
     openai,
     tei,
-    tei_info,
-    tei_tokens,
 )
 from embedder.http.apis.operation import JSON, Api, Call, Model, Operation
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
@@ -99,9 +97,9 @@ ROUTES: dict[str, dict[str, type[Operation]]] = {
     "/embed": {"POST": tei.Embed},
     "/embeddings": {"POST": tei.CompatibleEmbeddings},
     "/similarity": {"POST": tei.Similarity},
-    "/tokenize": {"POST": tei_tokens.Tokenize},
-    "/decode": {"POST": tei_tokens.Decode},
-    "/info": {"GET": tei_info.Info},
+    "/tokenize": {"POST": tei.Tokenize},
+    "/decode": {"POST": tei.Decode},
+    "/info": {"GET": tei.Info},
     "/api/v1/embed": {"POST": embedding_server.ServerEmbed},
     "/openapi.json": {"GET": _Document},
 }
@@ -252,7 +250,7 @@ def _index(settings: Settings, engine: Engine) -> Searchable | None:
     spaces = [engine.vector_space(dimensions) for dimensions in engine.limits.dimensions]
     if settings.vector_index is not None:
         # Imported when it is needed: TLS alone takes 30 ms of a start.
-        from embedder.core.s3_vectors.index import open_index  # noqa: PLC0415
+        from embedder.core.s3_vectors import open_index  # noqa: PLC0415
 
         return open_index(
             settings.vector_index, endpoint=settings.s3_vectors_endpoint, spaces=spaces

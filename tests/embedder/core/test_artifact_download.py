@@ -9,15 +9,15 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import orjson
 import pytest
 
-from embedder.core.artifact import FORMAT_VERSION, Artifact, load_artifact, manifest_checksum
+from embedder.core.artifact import Artifact, load_artifact
 from embedder.core.artifact_download import download
 from embedder.core.errors import ArtifactDownloadError, ArtifactError, SettingsError
 from embedder.core.settings import Settings
 from embedder.http.router import Router, build_router
 from tests.embedder.calls import post
+from tests.embedder.core.test_artifact import manifest, sealed
 from tests.fixtures import s3_object_server as faults
 from tests.fixtures.s3_object_server import REGION, Fault, S3Server, serving_object
 from zip_builder.model import build_object
@@ -36,30 +36,8 @@ def write_artifact(folder: Path, *, seed: int = 0) -> Path:
         content = random.Random(f"{name} {seed}").randbytes(size)
         (folder / name).write_bytes(content)
         entries[name] = {"bytes": size, "sha256": hashlib.sha256(content).hexdigest()}
-    document = {
-        "format_version": FORMAT_VERSION,
-        "model": {"name": "a", "revision": "b", "architecture": "bert", "license": None},
-        "vector_space": f"space-{seed}",
-        "precision": "int8",
-        "dimensions": [4],
-        "max_tokens": 16,
-        "max_characters": None,
-        "prompts": {},
-        "default_prompt": None,
-        "tokenizer": {"kind": "wordpiece", "file": "tokenizer.bin", "reason": None},
-        "graph": {
-            "runtime": "onnxruntime",
-            "file": "model.onnx",
-            "inputs": ["input_ids"],
-            "output": "sentence_embedding",
-            "optimization": "none",
-        },
-        "fidelity": {},
-        "golden": [],
-        "files": entries,
-    }
-    document["checksum"] = manifest_checksum(document)
-    (folder / "manifest.json").write_bytes(orjson.dumps(document))
+    document = {**manifest(), "vector_space": f"space-{seed}", "files": entries}
+    (folder / "manifest.json").write_bytes(sealed(document))
     return folder
 
 

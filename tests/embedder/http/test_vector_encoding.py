@@ -26,14 +26,14 @@ from embedder.http.vector_encoding import (
 )
 
 Vectors = npt.NDArray[np.float32]
-VECTORS = arrays(np.float32, (3, 16), elements=st.floats(-1, 1, width=32).map(lambda x: x + 0.0))
+VECTORS = arrays(np.float32, (3, 16), elements=st.floats(-3, 3, width=32).map(lambda x: x + 0.0))
 #: Bytes of one number in base64.
 ITEM = {"float": "<f4", "int8": "<i1", "uint8": "<u1", "binary": "<i1", "ubinary": "<u1"}
 
 
 @given(VECTORS)
 def test_int8_is_one_linear_scale(vectors: Vectors) -> None:
-    """The value is round(16·√d·x), limited to the range of int8; here 16·√16 = 64."""
+    """The value is round(16·√d·x), cut to the range of int8; here 16·√16 = 64."""
     expected = [[max(-128, min(127, round(float(x) * 64))) for x in row] for row in vectors]
     assert quantize(vectors, "int8").tolist() == expected
 
@@ -157,15 +157,6 @@ def test_a_list_of_numbers_is_refused_early_only_if_it_can_never_fit(dtype: str)
     assert found is not None
     assert int(found[1]) * smallest >= 0.95 * MAX_RESPONSE_BYTES
     check_batch(int(found[1]), 16, dtype, "float", field="input")
-
-
-def test_components_at_the_ends_of_int8_are_cut_to_them() -> None:
-    """Components from 8/√d on become the largest or smallest value of the type."""
-    vectors = np.array([[1, -1, 0.5, 127 / 64, 126 / 64, -2, -127 / 64] + [0] * 9], np.float32)
-    signed = [64, -64, 32, 127, 126, -128, -127] + [0] * 9
-    assert quantize(vectors, "int8").tolist() == [signed]
-    assert quantize(np.array([[5, -5] * 8], np.float32), "int8").tolist() == [[127, -128] * 8]
-    assert quantize(np.array([[5, -5] * 8], np.float32), "uint8").tolist() == [[255, 0] * 8]
 
 
 @pytest.mark.parametrize("dimensions", [8, 9, 12, 16])

@@ -78,12 +78,6 @@ def _without_times(body: bytes, timed: bool) -> Any:
     return {**json.loads(body), "timings": None} if timed else body
 
 
-def test_head_has_no_body(server: Running) -> None:
-    """HEAD is GET without the body, as on Lambda."""
-    found = httpx.head(server.url + "/health", timeout=PATIENCE)
-    assert (found.status_code, found.content) == (200, b"")
-
-
 @pytest.mark.parametrize("path", ["/live", "/ready", "/ping", "/health"])
 def test_a_load_balancer_gets_its_200(server: Running, path: str) -> None:
     """All four answer without a key; other methods than GET and HEAD do not."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from embedder.core.engine import Engine
-from embedder.core.errors import InferenceError, OutOfTimeError, OverloadedError
+from embedder.core.errors import InferenceError, OutOfTimeError
 from embedder.core.runtimes import Batch, InferenceSession
 from embedder.server.bounds import Bounds
 from embedder.server.queue import BatchingSession, ClientGoneError, Ticket
@@ -254,49 +254,6 @@ def test_a_deadline_ends_the_wait(make_queue: MakeQueue, threads: ThreadPoolExec
         queue.run_all([batch(1)], deadline=time.monotonic() + 0.01)
     assert queue.waiting_runs == 0
     session.open()
-
-
-def test_a_full_queue_refuses(make_queue: MakeQueue, threads: ThreadPoolExecutor) -> None:
-    """A list and a single text are each admitted or refused as a whole."""
-    session = GatedSession()
-    queue = make_queue(session, bounds=Bounds(100, 1e6))
-    held(queue, session, threads)
-    waits = threads.submit(ask, queue, [batch(1, texts=8), batch(2, texts=4)])
-    wait_until(lambda: queue.waiting_tokens == 96)
-    for refused in ([batch(3)], [batch(3), batch(4, texts=30)]):
-        with pytest.raises(
-            OverloadedError, match="has 96 waiting tokens of this caller, and at most 100 are"
-        ):
-            ask(queue, refused)
-    ask_small = threads.submit(ask, queue, [batch(5, tokens=4)])
-    wait_until(lambda: queue.waiting_tokens == 100)
-    session.open()
-    waits.result(PATIENCE)
-    ask_small.result(PATIENCE)
-    assert queue.waiting_tokens == 0
-
-
-def test_a_caller_is_not_refused_for_the_work_of_another(
-    make_queue: MakeQueue, threads: ThreadPoolExecutor
-) -> None:
-    """One that fills the queue refuses only itself, and the others' runs come in turn."""
-    session = GatedSession()
-    queue = make_queue(session, bounds=Bounds(100, 1e6))
-    held(queue, session, threads)
-    greedy = threads.submit(ask, queue, [batch(n, texts=4) for n in range(3)], Ticket("greedy"))
-    wait_until(lambda: queue.waiting_tokens == 96)
-    others = [
-        threads.submit(ask, queue, [batch(seed, tokens=12)], Ticket(caller))
-        for seed, caller in enumerate(("a", "a", "b"))
-    ]
-    wait_until(lambda: queue.waiting_tokens == 132)
-    with pytest.raises(OverloadedError, match=r"has 96 waiting tokens .*, and at most 33 are"):
-        queue.check("greedy", 1)
-    queue.check("b", 30)
-    session.open()
-    assert [len(one.result(PATIENCE)) for one in (greedy, *others)] == [3, 1, 1, 1]
-    assert session.shapes[:2] == [(1, 4), (3, 12)]
-    assert queue.waiting_tokens == 0
 
 
 def test_large_requests_of_a_caller_are_prepared_one_after_the_other(

@@ -35,52 +35,40 @@ def test_a_flag_wins_over_its_variable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "environ", "message"),
+    ("flag", "variable", "value", "message"),
     [
-        (
-            ["--port", "http"],
-            {},
-            "--port (EMBEDDING_SERVER_PORT) must be a whole number from 0 to 65535; found 'http'.",
-        ),
-        (
-            [],
-            {"EMBEDDING_SERVER_WORKERS": "0"},
-            (
-                "--workers (EMBEDDING_SERVER_WORKERS) must be a whole number from 1 to 1024; "
-                "found '0'."
-            ),
-        ),
-        (
-            ["--timeout", "nan"],
-            {},
-            "--timeout (EMBEDDING_SERVER_TIMEOUT) must be a number from 0.001 up; found 'nan'.",
-        ),
-        (
-            [],
-            {"EMBEDDING_SERVER_NO_KEYS": "maybe"},
-            "--no-keys (EMBEDDING_SERVER_NO_KEYS) must be true or false; found 'maybe'.",
-        ),
-        (["--prt", "1"], {}, "Unrecognized arguments: --prt 1. See --help for what is allowed."),
-        (
-            ["--drain-accept", "30"],
-            {},
-            "--drain-accept is a part of --drain, so it must not be longer; found 30 and 25 s.",
-        ),
+        ("--port", "PORT", "http", "a whole number from 0 to 65535"),
+        ("--workers", "WORKERS", "0", "a whole number from 1 to 1024"),
+        ("--timeout", "TIMEOUT", "nan", "a number from 0.001 up"),
     ],
 )
-def test_a_bad_value_is_one_clear_error(
-    arguments: list[str], environ: dict[str, str], message: str
+def test_a_bad_number_is_one_clear_error(
+    flag: str, variable: str, value: str, message: str
 ) -> None:
     """The message names the flag, its variable, what is allowed and what was found."""
+    name = f"EMBEDDING_SERVER_{variable}"
+    for arguments, environ in (([flag, value], {}), ([], {name: value})):
+        with pytest.raises(SettingsError) as caught:
+            parse(arguments, environ)
+        assert str(caught.value) == f"{flag} ({name}) must be {message}; found {value!r}."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "message"),
+    [
+        ([], {"EMBEDDING_SERVER_NO_KEYS": "maybe"}, "must be true or false; found 'maybe'."),
+        (["--prt", "1"], {}, "Unrecognized arguments: --prt 1. See --help for what is allowed."),
+        (["--drain-accept", "30"], {}, "it must not be longer; found 30 and 25 s."),
+        ([], {"EMBEDDING_SERVER_PROT": "1"}, "Unknown environment variables EMBEDDING_SERVER_PROT"),
+    ],
+)
+def test_another_mistake_is_one_clear_error(
+    arguments: list[str], environ: dict[str, str], message: str
+) -> None:
+    """A misspelled variable would otherwise be ignored."""
     with pytest.raises(SettingsError) as caught:
         parse(arguments, environ)
-    assert str(caught.value) == message
-
-
-def test_an_unknown_variable_is_an_error() -> None:
-    """A misspelled variable would otherwise be ignored."""
-    with pytest.raises(SettingsError, match="Unknown environment variables EMBEDDING_SERVER_PROT"):
-        parse([], {"EMBEDDING_SERVER_PROT": "1"})
+    assert message in str(caught.value)
 
 
 def test_the_command_prints_one_line_for_a_bad_flag() -> None:

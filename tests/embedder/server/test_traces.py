@@ -1,8 +1,6 @@
 """Traces, as a collector on this machine receives them."""
 
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -165,14 +163,3 @@ def test_an_address_of_another_kind_is_refused() -> None:
     """The library would only log an error for each batch of spans."""
     with pytest.raises(SettingsError, match=r"http://127\.0\.0\.1:4318; found '127\.0\.0\.1:4317'"):
         Tracer("127.0.0.1:4317")
-
-
-def test_lambda_imports_neither_library() -> None:
-    """What only the server needs costs no cold start anything."""
-    code = (
-        "import sys, embedder.http.router; "
-        "names = ('embedder.server', 'prometheus', 'opentelemetry'); "
-        "print([name for name in sys.modules if name.startswith(names)])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

@@ -72,7 +72,7 @@ def task(server: Server) -> Iterator[Running]:
     lines = secrets.get_secret_value(SecretId=server.secret)["SecretString"]
     with pytest.raises(ClientError, match="AccessDenied"):
         secrets.get_secret_value(SecretId=server.other_secret)
-    queue = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
+    queue: Any = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
     with running(hooks=load_hooks(Flags(keys=lines), queue)) as made:
         server.aws.client("elbv2").register_targets(
             TargetGroupArn=server.only("AWS::ElasticLoadBalancingV2::TargetGroup"),

@@ -22,12 +22,14 @@ and null for `start` and `stop`; the routes for other kinds of models are not se
 import time
 from typing import Any, ClassVar
 
+from embedder import __version__
 from embedder.core.embedding_request import Embeddings, Inputs
 from embedder.core.errors import (
     AnswerableError,
     BatchTooLargeError,
     EmptyInputError,
     InferenceError,
+    InputError,
     InputTooLongError,
     InvalidFieldError,
     OutOfTimeError,
@@ -45,11 +47,20 @@ from embedder.http.apis.options import (
     prompt_name_field,
     truncation_fields,
 )
-from embedder.http.http_types import Response
+from embedder.http.http_types import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Response
 from embedder.http.json_types import Boolean, Field, Object
-from embedder.http.vector_encoding import encode
+from embedder.http.vector_encoding import DTYPES, ENCODINGS, encode, largest_batch
 
-__all__ = ["CompatibleEmbeddings", "Embed", "Similarity", "Tei", "TeiOpenAI"]
+__all__ = [
+    "CompatibleEmbeddings",
+    "Decode",
+    "Embed",
+    "Info",
+    "Similarity",
+    "Tei",
+    "TeiOpenAI",
+    "Tokenize",
+]
 
 #: Clients of Hugging Face's inference API send it, such as Weaviate's text2vec-huggingface. No
 #: option changes a vector here: the model is always loaded, and a cached vector is the same.
@@ -208,6 +219,160 @@ class Similarity(Operation):
         )
         vectors = embeddings.vectors
         return json_response(vectors[1:] @ vectors[0], headers=timing_headers(embeddings, call))
+
+
+class Tokenize(Operation):
+    """Texts → their tokens, as the vocabulary spells them; TEI's places in the text are null."""
+
+    api: type[Api] = Tei
+    name = "tei_tokenize"
+    summary = "Tokenize texts."
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        limits = model.engine.limits
+        self.body = Object(
+            (
+                Field(
+                    "inputs",
+                    InputsType(TextType(limits.max_characters)),
+                    "A text, or a list of texts.",
+                    required=True,
+                ),
+                Field(
+                    "add_special_tokens",
+                    Boolean(),
+                    "Also return the special tokens around each text.",
+                    default=True,
+                ),
+                prompt_name_field(limits),
+            )
+        )
+
+    def respond(self, call: Call, /) -> Response:
+        values = call.values
+        engine = self.model.engine
+        prompt = engine.encoder.prompt_text(values["prompt_name"])
+        tokenizer = engine.tokenizer
+        around = values["add_special_tokens"]
+        prefix = [self._token(token, special=True) for token in tokenizer.prefix if around]
+        suffix = [self._token(token, special=True) for token in tokenizer.suffix if around]
+        answer = []
+        inputs = values["inputs"]
+        for position, text in enumerate(inputs.texts):
+            try:
+                engine.encoder.check_characters(text, position)
+            except InputError as error:
+                # The field is the text's own, where an embedding names the list.
+                name = f"inputs[{position}]" if inputs.is_list else "inputs"
+                raise error.named(name, field=name) from None
+            tokens = map(self._token, tokenizer.encode(prompt + text))
+            answer.append([*prefix, *tokens, *suffix])
+        return json_response(answer)
+
+    def _token(self, token: int, *, special: bool = False) -> dict[str, Any]:
+        text = self.model.engine.tokenizer.token(token)
+        return {"id": token, "text": text, "special": special, "start": None, "stop": None}
+
+
+class Decode(Operation):
+    """Token ids → the text of each list."""
+
+    api: type[Api] = Tei
+    name = "tei_decode"
+    summary = "Turn token ids into text, where the model's tokenizer can."
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        limits = model.engine.limits
+        ids = InputsType(
+            TextType(limits.max_characters), vocabulary_size=limits.vocabulary_size, texts=False
+        )
+        self.body = Object(
+            (
+                Field("ids", ids, "Token ids, or a list of lists of them.", required=True),
+                Field(
+                    "skip_special_tokens",
+                    Boolean(),
+                    "Leave special tokens out of the text.",
+                    default=True,
+                ),
+            )
+        )
+
+    def respond(self, call: Call, /) -> Response:
+        """See `Operation`.
+
+        Raises:
+            WrongModelError: if the tokenizer cannot decode.
+        """
+        # Not every tokenizer can decode, so `Tokenizer` does not declare the method.
+        decode = getattr(self.model.engine.tokenizer, "decode", None)
+        if decode is None:
+            # The tables of the fast tokenizers are made for encoding: they have neither the
+            # decoder of tokenizer.json nor its list of special tokens.
+            raise WrongModelError(
+                "Backend error: `decode` is not available: the compiled tokenizer only encodes"
+            )
+        skip = call.values["skip_special_tokens"]
+        return json_response(
+            [decode(list(ids), skip_special_tokens=skip) for ids in call.values["ids"].token_ids]
+        )
+
+
+class Info(Operation):
+    """The model, its settings and all limits: TEI's fields, and ours."""
+
+    api: type[Api] = Tei
+    name = "info"
+    summary = "Return the model, its settings and all limits."
+
+    def respond(self, _call: Call, /) -> Response:
+        engine, index = self.model.engine, self.model.search_index
+        manifest, limits = engine.manifest, engine.limits
+        batches = {
+            str(dimensions): {
+                dtype: {
+                    encoding: largest_batch(dimensions, dtype, encoding) for encoding in ENCODINGS
+                }
+                for dtype in DTYPES
+            }
+            for dimensions in limits.dimensions
+        }
+        return json_response(
+            {
+                "model_id": manifest.model.name,
+                "model_sha": manifest.model.revision,
+                "model_dtype": manifest.precision,
+                "served_model_name": manifest.model.name,
+                # Pooling is part of the compiled graph.
+                "model_type": {"embedding": {"pooling": "graph"}},
+                "max_concurrent_requests": self.model.max_concurrent_requests,
+                "max_input_length": limits.max_tokens,
+                "max_batch_tokens": max(engine.run_tokens, limits.max_tokens),
+                "max_batch_requests": None,
+                "max_client_batch_size": largest_batch(limits.full_dimensions, "float", "float"),
+                "auto_truncate": limits.truncate != "refuse",
+                # Each request is tokenized in its own thread.
+                "tokenization_workers": self.model.max_concurrent_requests,
+                "version": __version__,
+                "sha": None,
+                "docker_label": None,
+                "vector_space": engine.vector_space(),
+                "dimensions": list(limits.dimensions),
+                "prompts": list(limits.prompts),
+                "default_prompt": limits.default_prompt,
+                "truncate": limits.truncate,
+                "max_characters": limits.max_characters,
+                "max_request_bytes": MAX_REQUEST_BYTES,
+                "max_response_bytes": MAX_RESPONSE_BYTES,
+                "max_batch_sizes": batches,
+                "index_entries": None if index is None else index.entries,
+                # What the compiler computed, for a comparison from outside.
+                "golden": [entry._asdict() for entry in manifest.golden],
+            },
+            headers={"x-vector-space": engine.vector_space()},
+        )
 
 
 def timing_headers(embeddings: Embeddings, call: Call) -> dict[str, str]:

@@ -1,9 +1,6 @@
 """Byte-level BPE gives the library's ids with the parts of RoBERTa, ModernBERT, Qwen."""
 
 import json
-import subprocess
-import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,7 @@ from hypothesis import strategies as st
 from embedder.core.fast_tokenizers.byte_level import BYTE_ALPHABET
 from model_compiler.tokenizer.sample import sample_texts
 
-from .conftest import ALL_CHARACTERS, Both, both
+from .conftest import Both, both
 
 NAMES = ("roberta", "modernbert", "qwen")
 #: What the regular expressions treat in a way of its own, and tokens that strip.
@@ -54,40 +51,6 @@ def test_words_begin_and_end_as_in_the_library(any_kind: Both, text: str) -> Non
 def test_characters_compose_as_in_the_library(modernbert: Both, text: str) -> None:
     """Letters, marks and jamo become composed characters."""
     assert modernbert.agree(text)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["roberta", "qwen"])
-def test_every_character_is_the_librarys(request: pytest.FixtureRequest, name: str) -> None:
-    """Both regular expressions treat every code point as the library does."""
-    tokenizer: Both = request.getfixturevalue(name)
-    texts = [
-        "".join(f"a{character}'{character} " for character in ALL_CHARACTERS[start:stop])
-        for start, stop in pairwise(range(0, len(ALL_CHARACTERS) + 256, 256))
-    ]
-    expected = tokenizer.library.encode_batch_fast(texts, add_special_tokens=False)
-    ids = [tokenizer.fast.encode(text) for text in texts]
-    assert ids == [encoding.ids for encoding in expected]
-
-
-def test_special_tokens_around_a_text_are_told_and_not_added(
-    roberta: Both, modernbert: Both, qwen: Both
-) -> None:
-    """RoBERTa has `<s>` and `</s>`, ModernBERT `[CLS]` and `[SEP]`, Qwen an end only."""
-
-    def around(tokenizer: Both) -> tuple[list[str], list[str]]:
-        fast = tokenizer.fast
-        return [*map(fast.token, fast.prefix)], [*map(fast.token, fast.suffix)]
-
-    assert around(roberta) == (["<s>"], ["</s>"])
-    assert around(modernbert) == (["[CLS]"], ["[SEP]"])
-    assert around(qwen) == ([], ["<|endoftext|>"])
-
-
-def test_a_word_of_any_length_is_the_librarys(any_kind: Both) -> None:
-    """Long runs, which are merged with a heap and not remembered, have the same ids."""
-    texts = [piece * size for piece in ("a", "é", "\n", " ", "ab1", "東") for size in (41, 700)]
-    assert any_kind.differing(texts) == []
 
 
 def test_a_space_may_be_put_in_front(roberta: Both, tmp_path: Path) -> None:
@@ -138,16 +101,3 @@ def test_no_string_is_an_error(any_kind: Both) -> None:
     """A lone surrogate, which is not valid text, is treated like a question mark."""
     assert any_kind.fast.encode("a \ud800") == any_kind.fast.encode("a ?")
     assert len(any_kind.fast.encode("\ud800\u0301é \udfff")) > 2
-
-
-def test_composed_text_needs_no_module_for_composing(modernbert: Both) -> None:
-    """A cold start imports neither the library nor the modules for rare texts."""
-    program = (
-        "import sys; from embedder.core.fast_tokenizers import load;"
-        "load(*sys.argv[1:]).encode('naïve 東京');"
-        "print(*sys.modules)"
-    )
-    command = [sys.executable, "-c", program, "byte_level_bpe", str(modernbert.path)]
-    found = set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
-    assert "mmap" in found
-    assert not {"tokenizers", "numpy", "embedder.core.fast_tokenizers.composition"} & found

@@ -22,7 +22,7 @@ from embedder.core.fast_tokenizers.unigram import Unigram
 from embedder.core.fast_tokenizers.wordpiece import WordPiece
 from model_compiler.tokenizer.sample import sample_texts
 
-from .conftest import Both
+from .conftest import ALL_CHARACTERS, Both
 
 
 def test_each_kind_is_loaded_by_its_own_tokenizer(
@@ -61,6 +61,50 @@ def test_ids_are_the_librarys_on_any_text(both: Both, text: str) -> None:
     assert both.agree(text)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["gemma", *(pytest.param(n, marks=pytest.mark.slow) for n in NAMES if n != "gemma")],
+)
+def test_every_character_is_the_librarys(request: pytest.FixtureRequest, name: str) -> None:
+    """Every code point has the library's ids: alone, after a letter, around an apostrophe."""
+    tokenizer: Both = request.getfixturevalue(name)
+    texts = [
+        "".join(f"a{one}'{one} {one} " for one in ALL_CHARACTERS[at : at + 256])
+        for at in range(0, len(ALL_CHARACTERS), 256)
+    ]
+    expected = tokenizer.library.encode_batch_fast(texts, add_special_tokens=False)
+    ids = [tokenizer.fast.encode(text) for text in texts]
+    assert ids == [encoding.ids for encoding in expected]
+
+
+def test_runs_of_any_length_are_the_librarys(both: Both) -> None:
+    """Long words, which are merged in another way and not remembered, have the same ids."""
+    pieces = (*"a \n<▁東é😀\u200b", "in", "the", "ab1", "<b", "e\u0301")
+    sizes = (7, 39, 40, 41, 47, 48, 49, 333, 3000)
+    assert both.differing(piece * size for piece in pieces for size in sizes) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix", "suffix"),
+    [
+        ("minilm", ["[CLS]"], ["[SEP]"]),
+        ("gemma", ["<bos>"], ["<eos>"]),
+        ("roberta", ["<s>"], ["</s>"]),
+        ("modernbert", ["[CLS]"], ["[SEP]"]),
+        ("qwen", [], ["<|endoftext|>"]),
+        ("unigram", ["<s>"], ["</s>"]),
+    ],
+)
+def test_special_tokens_around_a_text_are_told_and_not_added(
+    request: pytest.FixtureRequest, name: str, prefix: list[str], suffix: list[str]
+) -> None:
+    """The tokenizer reports them, and the engine adds them."""
+    fast = request.getfixturevalue(name).fast
+    assert [*map(fast.token, fast.prefix)] == prefix
+    assert [*map(fast.token, fast.suffix)] == suffix
+    assert fast.encode("") == []
+
+
 def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
     """The message has the kind found and the known kinds."""
     with pytest.raises(ArtifactError, match=f"of kind 'characters'.*{KINDS[0]}.*{KINDS[-1]}"):
@@ -68,23 +112,25 @@ def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_fast_tokenizer_does_not_import_the_library(
-    gemma: Both, minilm: Both, unigram: Both
+    gemma: Both, minilm: Both, unigram: Both, modernbert: Both
 ) -> None:
     """A cold start imports only the modules that the selected tokenizer needs."""
     program = (
         "import sys; from embedder.core.fast_tokenizers import load;"
-        "load(*sys.argv[1:]).encode('a b');"
-        "print(*sorted({'tokenizers', 'json', 'numpy', 'heapq', 'mmap'} & set(sys.modules)))"
+        "load(*sys.argv[1:]).encode('naïve 東京');"
+        "print(*sys.modules)"
     )
     for kind, path in (
         ("bpe", gemma.path),
         ("wordpiece", minilm.path),
         ("unigram", unigram.path),
+        ("byte_level_bpe", modernbert.path),
     ):
         command = [sys.executable, "-c", program, kind, str(path)]
         found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
         assert "mmap" in found
-        assert not {"tokenizers", "json", "numpy"}.intersection(found)
+        rare = "embedder.core.fast_tokenizers.composition"
+        assert not {"tokenizers", "json", "numpy", rare}.intersection(found)
 
 
 def test_the_library_turns_ids_into_text_again(minilm_folder: Path) -> None:

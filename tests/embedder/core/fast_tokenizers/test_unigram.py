@@ -131,16 +131,6 @@ def test_clusters_spaces_and_added_tokens_meet_as_in_the_library(
     assert unigram_metaspace.agree(text)
 
 
-@pytest.mark.slow
-def test_every_character_is_the_librarys(unigram: Both) -> None:
-    """Every code point has the library's ids, alone and after a letter."""
-    characters = list(ALL_CHARACTERS)
-    texts = [" a".join(characters[at : at + 512]) for at in range(0, len(characters), 512)]
-    texts += [" ".join(characters[at : at + 512]) for at in range(0, len(characters), 512)]
-    expected = unigram.library.encode_batch_fast(texts, add_special_tokens=False)
-    assert [unigram.fast.encode(text) for text in texts] == [encoding.ids for encoding in expected]
-
-
 def test_a_mark_behind_a_replaced_character_is_lost(unigram: Both) -> None:
     """The library replaces a whole grapheme cluster, if it is short, by what its start becomes."""
     assert unigram.fast.encode("™\u0301") == unigram.fast.encode("TM")
@@ -176,12 +166,6 @@ def test_scores_are_the_librarys_to_the_last_bit(
     document["added_tokens"][-1]["id"] = len(special) + 1 + len(runs)
     tokenizer = both(document, tmp_path)
     assert tokenizer.differing("*" * size for size in range(1, 400)) == []
-
-
-def test_long_runs_are_the_librarys(unigram: Both) -> None:
-    """Texts without a space are taken apart as by the library, however long."""
-    texts = [piece * 3000 for piece in ("a", "in", "東", "<", "é", "e\u0301", "▁", "\u200b", "😀")]
-    assert unigram.differing(texts) == []
 
 
 @pytest.fixture

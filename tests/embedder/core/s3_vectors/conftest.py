@@ -8,8 +8,7 @@ import pytest
 
 from embedder.core.aws.signing import CredentialsProvider
 from embedder.core.engine import Engine
-from embedder.core.s3_vectors.client import S3VectorsClient
-from embedder.core.s3_vectors.index import SPACE_TAG, VectorIndex
+from embedder.core.s3_vectors import SPACE_TAG, S3VectorsClient, VectorIndex
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import (
     CREDENTIALS,

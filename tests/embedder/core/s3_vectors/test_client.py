@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from embedder.core.aws.signing import CredentialsProvider
-from embedder.core.s3_vectors.client import (
+from embedder.core.s3_vectors import (
     AccessDeniedError,
     IndexNotFoundError,
     RejectedError,
@@ -39,7 +39,7 @@ def arn(s3_vectors: LocalS3Vectors) -> str:
 def sleeps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Record the delays instead of waiting."""
     delays: list[float] = []
-    monkeypatch.setattr("embedder.core.s3_vectors.client.time.sleep", delays.append)
+    monkeypatch.setattr("embedder.core.s3_vectors.time.sleep", delays.append)
     return delays
 
 

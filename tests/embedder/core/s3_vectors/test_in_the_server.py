@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from embedder.core.engine import Engine
-from embedder.core.s3_vectors.index import VectorIndex
+from embedder.core.s3_vectors import VectorIndex
 from tests.embedder.server.running import running
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import Failure, LocalS3Vectors

@@ -14,7 +14,7 @@ from embedder.aws_lambda.snapshot import after_restore, before_snapshot
 from embedder.core.artifact import Artifact
 from embedder.core.engine import Engine
 from embedder.core.errors import SettingsError, StartError
-from embedder.core.s3_vectors.index import SPACE_TAG, VectorIndex, open_index, parse_arn
+from embedder.core.s3_vectors import SPACE_TAG, VectorIndex, open_index, parse_arn
 from embedder.core.search import SearchIndex
 from embedder.core.settings import Settings
 from embedder.http.apis.operation import Model
@@ -33,7 +33,7 @@ OpenWith = Callable[[Engine, Index], VectorIndex]
 
 @pytest.fixture(autouse=True)
 def no_delays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("embedder.core.s3_vectors.client.time.sleep", lambda _: None)
+    monkeypatch.setattr("embedder.core.s3_vectors.time.sleep", lambda _: None)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The API of text-embeddings-inference: embedding and comparing."""
+"""The API of text-embeddings-inference."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,14 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from embedder import __version__
 from embedder.core.embedding_request import Embeddings, Timings
-from embedder.http.apis.operation import Call
+from embedder.core.engine import Engine
+from embedder.http.apis.operation import Call, Model
 from embedder.http.apis.tei import timing_headers
 from embedder.http.http_types import Request
 from embedder.http.router import Router
 from embedder.http.telemetry import RequestRecord
-from tests.embedder.calls import post, read
-from tests.embedder.small_model import CLS, PROMPTS, SEP, HashSession, WordTokenizer
+from embedder.http.vector_encoding import largest_batch
+from tests.embedder.calls import get, post, read
+from tests.embedder.small_model import CLS, PROMPTS, SEP, HashSession, WordTokenizer, manifest_of
 
 MakeRouter = Callable[..., Router]
 
@@ -250,3 +253,155 @@ def test_a_failing_model_is_a_backend_error(router: Router, session: HashSession
     session.failure = RuntimeError("boom")
     assert read(post(router, "/embed", {"inputs": "a"}), 424)["error_type"] == "Backend"
     assert read(post(router, "/embeddings", {"input": "a"}), 424)["type"] == "Backend"
+
+
+def test_tokens_have_ids_and_the_vocabularys_texts(router: Router) -> None:
+    """TEI's `start` and `stop` are there for its clients, and null."""
+    (tokens,) = read(post(router, "/tokenize", {"inputs": "ä bc"}))
+    first, second = WordTokenizer().encode("ä bc")
+    assert tokens == [
+        {"id": CLS, "text": "[CLS]", "special": True, "start": None, "stop": None},
+        {"id": first, "text": f"word{first}", "special": False, "start": None, "stop": None},
+        {"id": second, "text": f"word{second}", "special": False, "start": None, "stop": None},
+        {"id": SEP, "text": "[SEP]", "special": True, "start": None, "stop": None},
+    ]
+
+
+def test_a_list_gives_a_list_for_each(router: Router) -> None:
+    """Lists are in the order of the texts, and special tokens can be left out."""
+    body = {"inputs": ["a b", "c"], "add_special_tokens": False}
+    answer = read(post(router, "/tokenize", body))
+    ids = [[token["id"] for token in tokens] for tokens in answer]
+    assert ids == [WordTokenizer().encode("a b"), WordTokenizer().encode("c")]
+
+
+def test_the_prompt_is_tokenized_too(make_router: MakeRouter) -> None:
+    """The prompt is part of the tokenized text, as in TEI."""
+    router = make_router(prompts={"query": "q: "})
+    (tokens,) = read(post(router, "/tokenize", {"inputs": "a", "prompt_name": "query"}))
+    assert [token["id"] for token in tokens[1:3]] == WordTokenizer().encode("q: a")
+
+
+def test_a_text_over_the_models_limit_is_tokenized_whole(router: Router) -> None:
+    """The limit does not apply, so that clients can count the tokens of a long text."""
+    assert len(read(post(router, "/tokenize", {"inputs": "w " * 40}))[0]) == 42
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ({"inputs": ""}, 400, "found an empty string"),
+        ({"inputs": []}, 400, "found an empty list"),
+        ({"inputs": [1]}, 422, '"inputs[0]" must be a string'),
+        ({"inputs": "a" * 4001}, 422, '"inputs" has 4001 characters; at most 4000 are allowed'),
+        ({"inputs": ["a", "a" * 4001]}, 422, '"inputs[1]" has 4001 characters'),
+        ({"inputs": "a", "truncate": True}, 422, 'unknown: "truncate"'),
+    ],
+)
+def test_errors_of_tokenize_are_teis(
+    router: Router, body: dict[str, object], status: int, message: str
+) -> None:
+    """Errors have the statuses and the format of TEI's other routes."""
+    error = read(post(router, "/tokenize", body), status)
+    assert message in error["error"]
+    assert set(error) == {"error", "error_type"}
+
+
+class DecodingTokenizer(WordTokenizer):
+    """A tokenizer that can also decode ids, as the library's tokenizer can."""
+
+    def decode(self, ids: list[int], *, skip_special_tokens: bool) -> str:
+        """Return the text of the tokens."""
+        special = {CLS, SEP} if skip_special_tokens else set()
+        return " ".join(self.token(token_id) for token_id in ids if token_id not in special)
+
+
+@pytest.fixture
+def decoding(session: HashSession) -> Router:
+    """Return a router whose tokenizer can decode."""
+    return Router(Model(Engine(manifest_of(), DecodingTokenizer(), session)))
+
+
+@pytest.mark.parametrize(
+    ("body", "texts"),
+    [
+        ({"ids": [CLS, 7, SEP]}, ["word7"]),
+        ({"ids": [[7, 8], [9]]}, ["word7 word8", "word9"]),
+        ({"ids": [CLS, 7, SEP], "skip_special_tokens": False}, ["[CLS] word7 [SEP]"]),
+    ],
+)
+def test_ids_become_texts(decoding: Router, body: object, texts: list[str]) -> None:
+    """The response is a list even for one text; special tokens are left out by default."""
+    assert read(post(decoding, "/decode", body)) == texts
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ({"ids": []}, 400, "found an empty list"),
+        ({"ids": "a"}, 422, "a list that is not empty of token ids"),
+        ({"ids": ["a"]}, 422, "must be a token id"),
+        ({"ids": [1000]}, 422, "from 0 to 999"),
+    ],
+)
+def test_what_is_no_list_of_ids_is_refused(
+    decoding: Router, body: object, status: int, message: str
+) -> None:
+    """Empty lists, texts and ids outside the vocabulary are refused."""
+    assert message in read(post(decoding, "/decode", body), status)["error"]
+
+
+def test_a_tokenizer_that_only_encodes_says_so(router: Router) -> None:
+    """The error has TEI's status 424 and states the reason."""
+    error = read(post(router, "/decode", {"ids": [7]}), 424)
+    assert error == {
+        "error": "Backend error: `decode` is not available: the compiled tokenizer only encodes",
+        "error_type": "Backend",
+    }
+
+
+def test_info_has_teis_fields(router: Router) -> None:
+    """All fields of TEI's `Info` are present, with the values of this router."""
+    info = read(get(router, "/info"))
+    assert info["model_id"] == info["served_model_name"] == "example/small-model"
+    assert info["model_sha"] == "abc123"
+    assert info["model_dtype"] == "fp32"
+    assert set(info["model_type"]) == {"embedding"}
+    assert info["max_concurrent_requests"] == info["tokenization_workers"] == 1
+    assert info["max_input_length"] == 16
+    assert info["max_batch_requests"] is None
+    assert info["auto_truncate"] is False
+    assert info["version"] == __version__
+
+
+def test_info_tells_our_limits(make_router: MakeRouter) -> None:
+    """The response has the space, dimensions, prompts, and the enforced batch limits by format."""
+    router = make_router(prompts=PROMPTS, default_prompt="query", index=["a", "b"])
+    info = read(get(router, "/info"))
+    assert info["vector_space"] == "small-model@abc123/fp32/0123456789ab/32"
+    assert info["dimensions"] == [32, 16, 8]
+    assert info["prompts"] == list(PROMPTS)
+    assert info["default_prompt"] == "query"
+    assert info["max_characters"] == 4000
+    assert info["max_request_bytes"] == 6 * 1024 * 1024
+    assert info["index_entries"] == 2
+    assert info["max_batch_sizes"]["16"]["int8"]["base64"] == largest_batch(16, "int8", "base64")
+    assert info["max_client_batch_size"] == info["max_batch_sizes"]["32"]["float"]["float"]
+
+
+def test_the_batch_that_is_told_always_fits(make_router: MakeRouter, session: HashSession) -> None:
+    """A client can rely on the reported batch size."""
+    session.dimensions = 1024
+    router = make_router(dimensions=(1024,))
+    size = read(get(router, "/info"))["max_client_batch_size"]
+    texts = [f"w{number % 50}" for number in range(size)]
+    assert len(read(post(router, "/embed", {"inputs": texts}))) == size
+
+
+def test_info_lists_the_golden_vectors(make_router: MakeRouter) -> None:
+    """As the manifest has them, for a comparison from outside."""
+    router = make_router()
+    golden = [entry._asdict() for entry in router.model.engine.manifest.golden]
+    assert read(get(router, "/info"))["golden"] == [
+        {**entry, "embedding_head": [*entry["embedding_head"]]} for entry in golden
+    ]
