@@ -7,10 +7,7 @@ import gc
 import sys
 
 # Comes with the runtime, `awslambdaric`; it has no types.
-from snapshot_restore_py import (
-    register_after_restore,
-    register_before_snapshot,
-)
+from snapshot_restore_py import register_after_restore, register_before_snapshot
 
 from embedder.http.router import Router
 

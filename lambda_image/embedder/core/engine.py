@@ -175,9 +175,7 @@ class Engine:
             tokens=[len(ids) for ids in sequences],
             vector_space=self.vector_space(dimensions, normalize=request.normalize),
             timings=Timings(
-                tokenized - started,
-                time.perf_counter() - tokenized - queue_seconds,
-                queue_seconds,
+                tokenized - started, time.perf_counter() - tokenized - queue_seconds, queue_seconds
             ),
             characters=characters,
             cache_hits=len(places) - len(missing),

@@ -64,11 +64,7 @@ _EMBEDDINGS = _object(
     vector_space=_STRING,
 )
 _MODEL = _object(
-    id=_STRING,
-    owned_by=_STRING,
-    vector_space=_STRING,
-    object={"const": "model"},
-    created=_INTEGER,
+    id=_STRING, owned_by=_STRING, vector_space=_STRING, object={"const": "model"}, created=_INTEGER
 )
 _TOKEN = _object(
     id={"type": "integer", "minimum": 0}, text=_STRING, special=_BOOLEAN, start=_NULL, stop=_NULL

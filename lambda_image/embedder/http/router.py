@@ -23,12 +23,7 @@ from embedder.core.errors import (
 from embedder.core.runtimes import InferenceSession
 from embedder.core.search import Searchable, load_index
 from embedder.core.settings import Settings
-from embedder.http.apis import (
-    embedding_server,
-    native,
-    openai,
-    tei,
-)
+from embedder.http.apis import embedding_server, native, openai, tei
 from embedder.http.apis.operation import JSON, Api, Call, Model, Operation
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
 from embedder.http.json_body import quote_name

@@ -74,9 +74,7 @@ class Metrics:
         counter = partial(Counter, registry=registry)
         histogram = partial(Histogram, registry=registry)
         self._requests = counter(
-            "embedding_requests_total",
-            "Finished requests.",
-            ["key", "api", "operation", "status"],
+            "embedding_requests_total", "Finished requests.", ["key", "api", "operation", "status"]
         )
         self._tokens = counter(
             "embedding_tokens_total", "Tokens of answered requests.", ["key", "api"]

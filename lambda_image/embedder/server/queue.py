@@ -92,12 +92,7 @@ class BatchingSession:
     """
 
     def __init__(
-        self,
-        session: InferenceSession,
-        *,
-        workers: int,
-        run_tokens: int,
-        bounds: Bounds,
+        self, session: InferenceSession, *, workers: int, run_tokens: int, bounds: Bounds
     ) -> None:
         self._session = session
         self._bounds = bounds

@@ -64,10 +64,7 @@ class Server(uvicorn.server.Server):
 
 
 def serve(
-    settings: ServerSettings,
-    model_settings: Settings,
-    *,
-    ready: Callable[[str], None],
+    settings: ServerSettings, model_settings: Settings, *, ready: Callable[[str], None]
 ) -> None:
     """Load the model, run it once, and answer requests until a signal.
 
@@ -82,8 +79,7 @@ def serve(
     use_one_heap()
     workers = settings.workers or available_cores()
     bounds = Bounds(
-        settings.max_queue_tokens or workers * QUEUE_TOKENS_PER_WORKER,
-        settings.max_queue_seconds,
+        settings.max_queue_tokens or workers * QUEUE_TOKENS_PER_WORKER, settings.max_queue_seconds
     )
     listener = listen(settings)
     queues: list[BatchingSession] = []

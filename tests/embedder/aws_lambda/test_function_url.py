@@ -181,8 +181,7 @@ def test_an_inflated_body_has_the_limit_of_every_body(sent: Sent) -> None:
 
 
 @pytest.mark.parametrize(
-    ("encoding", "found"),
-    [("br", '"br"'), ("gzip, gzip", "a string of 10"), ("zstd", '"zstd"')],
+    ("encoding", "found"), [("br", '"br"'), ("gzip, gzip", "a string of 10"), ("zstd", '"zstd"')]
 )
 def test_another_encoding_is_refused_by_name(sent: Sent, encoding: str, found: str) -> None:
     """The error lists the allowed encodings and the value found."""

@@ -223,10 +223,7 @@ def test_a_finished_folder_that_was_changed_is_downloaded_again(
 @pytest.mark.parametrize(
     ("number", "reason"),
     [
-        (
-            errno.ENOSPC,
-            r"tmp is full, and the artifact needs 0 MB there; raise function\.",
-        ),
+        (errno.ENOSPC, r"tmp is full, and the artifact needs 0 MB there; raise function\."),
         (errno.EIO, r"tmp cannot be written \(.*Input/output error\)"),
     ],
 )

@@ -86,11 +86,7 @@ def test_the_schema_is_one(kind: JsonType) -> None:
         ),
         (Unsupported("the model has no prompts"), "q", "null or absent .the model has no prompts."),
         (OneOf((Boolean(), Integer(0, 1))), "z", "true or false, or a whole number from 0 to 1"),
-        (
-            OneOf((Boolean(), Choice(("left",)))),
-            "text",
-            'or "left"; found a string of 4',
-        ),
+        (OneOf((Boolean(), Choice(("left",)))), "text", 'or "left"; found a string of 4'),
         (InputsType(TextType(9), single=False), "word", "found a string of 4 characters"),
         (TextType(9), 5, "a string with at most 9 characters, not all of them blank; found the"),
         (InputsType(TextType(9)), 5, "a string, or a list of strings that is not empty; found"),

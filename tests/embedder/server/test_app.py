@@ -19,13 +19,7 @@ from embedder.server import app
 from embedder.server.bounds import Bounds
 from embedder.server.hooks import Hooks
 from embedder.server.keys import Keys
-from tests.embedder.server.running import (
-    PATIENCE,
-    GatedSession,
-    Running,
-    running,
-    wait_until,
-)
+from tests.embedder.server.running import PATIENCE, GatedSession, Running, running, wait_until
 
 #: A body for each path; `/decode` gets its error.
 BODIES: dict[str, Any] = {
@@ -205,10 +199,7 @@ def test_a_client_that_goes_away_frees_the_queue(capsys: pytest.CaptureFixture[s
 def test_a_full_queue_is_a_429_of_every_api() -> None:
     """A list and a single text get the same answer, in the words of the path's API."""
     session = GatedSession()
-    with (
-        running(session, bounds=Bounds(39, 1e6)) as server,
-        ThreadPoolExecutor(8) as threads,
-    ):
+    with running(session, bounds=Bounds(39, 1e6)) as server, ThreadPoolExecutor(8) as threads:
         running_now = threads.submit(server.post, "/embed", {"inputs": "a"})
         session.wait_for_run()
         waiting = threads.submit(server.post, "/embed", {"inputs": "b " * 34})
@@ -234,10 +225,7 @@ def test_a_full_queue_is_a_429_of_every_api() -> None:
 def test_a_body_is_refused_before_it_is_tokenized() -> None:
     """Its bytes say that its tokens do not fit beside those of its caller that wait."""
     session = GatedSession()
-    with (
-        running(session, bounds=Bounds(40, 1e6)) as server,
-        ThreadPoolExecutor(2) as threads,
-    ):
+    with running(session, bounds=Bounds(40, 1e6)) as server, ThreadPoolExecutor(2) as threads:
         answers = [threads.submit(server.post, "/embed", {"inputs": "a"})]
         session.wait_for_run()
         answers.append(threads.submit(server.post, "/embed", {"inputs": "b " * 34}))
@@ -251,10 +239,7 @@ def test_a_body_is_refused_before_it_is_tokenized() -> None:
 def test_too_many_requests_at_once_are_refused() -> None:
     """Each takes a thread, so their number has a bound."""
     session = GatedSession()
-    with (
-        running(session, max_concurrent_requests=1) as server,
-        ThreadPoolExecutor(1) as threads,
-    ):
+    with running(session, max_concurrent_requests=1) as server, ThreadPoolExecutor(1) as threads:
         answer = threads.submit(server.post, "/embed", {"inputs": "a"})
         session.wait_for_run()
         refused = server.post("/embed", {"inputs": "b"})
@@ -268,10 +253,7 @@ def test_too_many_requests_at_once_are_refused() -> None:
 def test_a_request_that_takes_too_long_is_ended() -> None:
     """It gets the status of its API for that, and leaves the queue."""
     session = GatedSession()
-    with (
-        running(session, timeout=0.2) as server,
-        ThreadPoolExecutor(1) as threads,
-    ):
+    with running(session, timeout=0.2) as server, ThreadPoolExecutor(1) as threads:
         threads.submit(server.post, "/embed", {"inputs": "a"})
         session.wait_for_run()
         late = server.post("/", {"text": "b"})
@@ -284,10 +266,7 @@ def test_openais_client_sends_a_refused_request_again_by_itself() -> None:
     import openai  # a second of each process that collects the tests
 
     session = GatedSession()
-    with (
-        running(session, bounds=Bounds(8, 1e6)) as server,
-        ThreadPoolExecutor(4) as threads,
-    ):
+    with running(session, bounds=Bounds(8, 1e6)) as server, ThreadPoolExecutor(4) as threads:
         statuses: list[int] = []
 
         def seen(response: Any) -> None:
@@ -327,10 +306,7 @@ def _upload(server: Running, key: str, body: bytes, *, length: int) -> socket.so
 def test_what_a_client_only_declares_refuses_nobody() -> None:
     """A large body that stops after some bytes takes nothing from others, even without keys."""
     session = GatedSession()
-    with (
-        running(session, bounds=Bounds(40, 1e6)) as server,
-        ThreadPoolExecutor(1) as threads,
-    ):
+    with running(session, bounds=Bounds(40, 1e6)) as server, ThreadPoolExecutor(1) as threads:
         running_now = threads.submit(server.post, "/embed", {"inputs": "a"})
         session.wait_for_run()
         with _upload(server, "any", b"{" * 200_000, length=500_000):
@@ -416,10 +392,7 @@ def test_a_request_without_a_key_is_refused_before_its_body(
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [
         (line["status"], line.get("key")) for line in lines if line["operation"] != "health"
-    ] == [
-        (401, None),
-        (200, "ada"),
-    ]
+    ] == [(401, None), (200, "ada")]
 
 
 def test_the_log_has_no_text(capsys: pytest.CaptureFixture[str]) -> None:

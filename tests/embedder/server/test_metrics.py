@@ -87,12 +87,7 @@ def test_an_answered_request_is_counted(metrics: Metrics) -> None:
     """It counts by key, API and status, and its durations are seconds."""
     metrics.observe(
         exchange(
-            7,
-            20,
-            seconds=0.5,
-            tokenization_seconds=0.01,
-            queue_seconds=0.15,
-            inference_seconds=0.3,
+            7, 20, seconds=0.5, tokenization_seconds=0.01, queue_seconds=0.15, inference_seconds=0.3
         )
     )
     metrics.observe(exchange(5))

@@ -27,11 +27,7 @@ def test_a_flag_wins_over_its_variable() -> None:
         "EMBEDDING_TRUNCATE": "right",
     }
     settings = parse(["--port", "9002"], environ)
-    assert settings == ServerSettings(
-        port=9002,
-        max_queue_tokens=500,
-        no_keys=True,
-    )
+    assert settings == ServerSettings(port=9002, max_queue_tokens=500, no_keys=True)
 
 
 @pytest.mark.parametrize(

@@ -42,11 +42,7 @@ def test_runs_of_one_padded_length_are_taken_together() -> None:
     for number in range(5):
         waiting.add(run(f"short {number}", 1, 8), due=number)
     waiting.add(run("other", 1, 12), due=0.5)
-    assert owners(waiting) == [
-        ["short 0", "short 1", "short 2", "short 3"],
-        ["other"],
-        ["short 4"],
-    ]
+    assert owners(waiting) == [["short 0", "short 1", "short 2", "short 3"], ["other"], ["short 4"]]
 
 
 def test_a_large_run_does_not_keep_small_ones_from_being_merged() -> None:

@@ -15,12 +15,7 @@ from botocore.credentials import Credentials as BotocoreCredentials
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from embedder.core.aws.signing import (
-    Credentials,
-    CredentialsProvider,
-    NoCredentialsError,
-    sign,
-)
+from embedder.core.aws.signing import Credentials, CredentialsProvider, NoCredentialsError, sign
 from tests.embedder.core.aws.http_server import Server, serving
 
 REGION, SERVICE = "eu-central-1", "s3vectors"
@@ -55,12 +50,7 @@ PLAIN = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, 
     token=st.none() | PLAIN,
 )
 def test_the_signature_is_botocores(
-    *,
-    method: str,
-    path: list[str],
-    value: str,
-    body: bytes,
-    token: str | None,
+    *, method: str, path: list[str], value: str, body: bytes, token: str | None
 ) -> None:
     """Path, headers, body and token are covered as botocore covers them."""
     sent = "/" + "/".join(quote(part, safe="") for part in path)
@@ -76,11 +66,7 @@ def test_the_signature_is_botocores(
     )
     authorization = signed.pop("authorization")
     assert authorization == by_botocore(
-        method=method,
-        url=f"https://example.com{sent}",
-        headers=signed,
-        body=body,
-        token=token,
+        method=method, url=f"https://example.com{sent}", headers=signed, body=body, token=token
     )
 
 

@@ -23,11 +23,7 @@ DOCUMENT: dict[str, Any] = {
     },
     "post_processor": None,
     "decoder": None,
-    "model": {
-        "type": "WordLevel",
-        "vocab": {"[UNK]": 0, "a": 1, "text": 2},
-        "unk_token": "[UNK]",
-    },
+    "model": {"type": "WordLevel", "vocab": {"[UNK]": 0, "a": 1, "text": 2}, "unk_token": "[UNK]"},
 }
 
 

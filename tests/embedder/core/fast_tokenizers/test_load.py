@@ -62,8 +62,7 @@ def test_ids_are_the_librarys_on_any_text(both: Both, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["gemma", *(pytest.param(n, marks=pytest.mark.slow) for n in NAMES if n != "gemma")],
+    "name", ["gemma", *(pytest.param(n, marks=pytest.mark.slow) for n in NAMES if n != "gemma")]
 )
 def test_every_character_is_the_librarys(request: pytest.FixtureRequest, name: str) -> None:
     """Every code point has the library's ids: alone, after a letter, around an apostrophe."""

@@ -17,12 +17,7 @@ from model_compiler.tokenizer.sample import sample_texts
 
 from .conftest import ALL_CHARACTERS, Both, both
 
-METASPACE = {
-    "type": "Metaspace",
-    "replacement": "▁",
-    "prepend_scheme": "always",
-    "split": True,
-}
+METASPACE = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
 ONE_SPACE = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
 ONE_SIGN = ONE_SPACE | {"content": "▁"}
 STRIP_RIGHT = {"type": "Strip", "strip_left": False, "strip_right": True}
@@ -52,10 +47,7 @@ BITS_OF_TEXT = (
 )
 
 
-def in_form(
-    document: dict[str, Any],
-    form: str,
-) -> dict[str, Any]:
+def in_form(document: dict[str, Any], form: str) -> dict[str, Any]:
     """Return the tokenizer with other steps before the model."""
     normalizers, pre_tokenizer = FORMS[form]
     changed = copy.deepcopy(document)

@@ -10,12 +10,7 @@ from embedder.core.aws.signing import CredentialsProvider
 from embedder.core.engine import Engine
 from embedder.core.s3_vectors import SPACE_TAG, S3VectorsClient, VectorIndex
 from tests.fixtures.s3_vectors.indexes import Index
-from tests.fixtures.s3_vectors.server import (
-    CREDENTIALS,
-    REGION,
-    LocalS3Vectors,
-    local_s3_vectors,
-)
+from tests.fixtures.s3_vectors.server import CREDENTIALS, REGION, LocalS3Vectors, local_s3_vectors
 
 
 @pytest.fixture

@@ -81,9 +81,7 @@ def test_a_carried_index_finds_the_same(router: Router, engine: Engine) -> None:
         other = similar(carried, text=text, top=30)["results"]
         assert [result["text"] for result in one] == [result["text"] for result in other]
         np.testing.assert_allclose(
-            [result["score"] for result in one],
-            [result["score"] for result in other],
-            atol=1e-6,
+            [result["score"] for result in one], [result["score"] for result in other], atol=1e-6
         )
 
 
@@ -265,10 +263,7 @@ def test_a_client_is_told_when_to_try_again(router: Router, s3_vectors: LocalS3V
 
 
 def test_the_log_names_the_kind_of_error(
-    engine: Engine,
-    router: Router,
-    s3_vectors: LocalS3Vectors,
-    capsys: pytest.CaptureFixture[str],
+    engine: Engine, router: Router, s3_vectors: LocalS3Vectors, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An operator sees which call failed and how, and no text."""
     router.telemetry = Telemetry(Settings(artifact="a"))
@@ -325,10 +320,7 @@ def test_the_endpoint_is_botocores(partition: str, region: str) -> None:
     """The URL of the service is the one of botocore's rules."""
     arn = f"arn:{partition}:s3vectors:{region}:123456789012:bucket/b/index/i"
     client = botocore.session.Session().create_client(
-        "s3vectors",
-        region_name=region,
-        aws_access_key_id="a",
-        aws_secret_access_key="b",
+        "s3vectors", region_name=region, aws_access_key_id="a", aws_secret_access_key="b"
     )
 
     def instead(request: AWSRequest, **_: Any) -> None:

@@ -16,14 +16,7 @@ from embedder.http.http_types import MAX_RESPONSE_BYTES, Request, Response
 from embedder.http.router import Router
 from embedder.http.vector_encoding import largest_batch
 from tests.embedder.calls import get, post, read
-from tests.embedder.small_model import (
-    CLS,
-    PROMPTS,
-    SEP,
-    HashSession,
-    WordTokenizer,
-    manifest_of,
-)
+from tests.embedder.small_model import CLS, PROMPTS, SEP, HashSession, WordTokenizer, manifest_of
 
 MakeRouter = Callable[..., Router]
 PATH = "/v1/embeddings"
@@ -46,10 +39,7 @@ def test_the_answer_is_openais(router: Router) -> None:
     assert answer["vector_space"] == "small-model@abc123/fp32/0123456789ab/32"
 
 
-@pytest.mark.parametrize(
-    "given",
-    ["a b", ["a b"], WHOLE, [WHOLE]],
-)
+@pytest.mark.parametrize("given", ["a b", ["a b"], WHOLE, [WHOLE]])
 def test_every_kind_of_input_gives_the_same_vector(router: Router, given: Any) -> None:
     """A string, a list of strings, token ids and a list of token id lists are equivalent."""
     answer = read(post(router, PATH, {"input": given, "model": "m"}))
