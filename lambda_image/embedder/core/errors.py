@@ -218,14 +218,11 @@ class ServerError(AnswerableError):
     """The server failed."""
 
     code = "internal_error"
+    #: The message of an error that has none of its own.
+    default = "The request could not be served."
 
-    def __init__(
-        self,
-        message: str = "The request could not be served.",
-        *,
-        headers: dict[str, str] | None = None,
-    ) -> None:
-        super().__init__(message, headers=headers)
+    def __init__(self, message: str = "", *, headers: dict[str, str] | None = None) -> None:
+        super().__init__(message or self.default, headers=headers)
 
 
 class OutOfTimeError(ServerError):
@@ -244,18 +241,14 @@ class InferenceError(ServerError):
     """The model did not give a vector."""
 
     code = "inference_failed"
-
-    def __init__(self) -> None:
-        super().__init__("The model could not embed this request.")
+    default = "The model could not embed this request."
 
 
 class IndexFailedError(ServerError):
     """The search index cannot be searched until somebody changes its settings or permissions."""
 
     code = "index_failed"
-
-    def __init__(self, message: str = "The search index could not be searched.") -> None:
-        super().__init__(message)
+    default = "The search index could not be searched."
 
 
 class ForeignIndexError(IndexFailedError):
@@ -270,5 +263,5 @@ class IndexUnavailableError(ServerError):
     code = "index_unavailable"
 
     def __init__(self) -> None:
-        super().__init__("The search index did not answer. Send the request again later.")
-        self.headers = {"retry-after": "1"}
+        message = "The search index did not answer. Send the request again later."
+        super().__init__(message, headers={"retry-after": "1"})

@@ -242,7 +242,10 @@ class App:
         loop = asyncio.get_running_loop()
         answer = loop.run_in_executor(self._threads, self._handle, request, ticket)
         gone = loop.create_task(_disconnected(receive))
-        cancel = _canceller(self._queue, ticket)
+
+        def cancel(_: "asyncio.Task[None]") -> None:
+            self._queue.cancel(ticket)
+
         gone.add_done_callback(cancel)
         try:
             return await asyncio.shield(answer)
@@ -328,10 +331,3 @@ async def _disconnected(receive: Receive) -> None:
     """Return when the client has closed the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def _canceller(queue: BatchingSession, ticket: Ticket) -> Callable[["asyncio.Task[None]"], None]:
-    def cancel(_task: "asyncio.Task[None]") -> None:
-        queue.cancel(ticket)
-
-    return cancel

@@ -1,60 +1,39 @@
 """A collector on this machine that keeps what it receives by OTLP over HTTP."""
 
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from tests.embedder.core.aws.http_server import Server
+
 __all__ = ["Receiver", "attributes"]
 
 
+@dataclass
 class Receiver:
-    """Receives on a free port until it is closed.
+    """Receives by a server, the address of which is for `OTEL_EXPORTER_OTLP_ENDPOINT`."""
 
-    Attributes:
-        url: Its address, for `OTEL_EXPORTER_OTLP_ENDPOINT`.
-        requests: What was received, in order.
-    """
+    server: Server
 
-    def __init__(self) -> None:
-        self.requests: list[ExportTraceServiceRequest] = []
-        receiver = self
+    @property
+    def url(self) -> str:
+        """The collector's address."""
+        return self.server.url
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                assert self.path == "/v1/traces"
-                receiver.requests.append(ExportTraceServiceRequest.FromString(body))
-                self.send_response(200)
-                self.send_header("content-length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Write nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
+    @property
+    def requests(self) -> list[ExportTraceServiceRequest]:
+        """What was received, in order."""
+        assert {target for _, target, _, _ in self.server.requests} <= {"/v1/traces"}
+        return [ExportTraceServiceRequest.FromString(body) for *_, body in self.server.requests]
 
     @property
     def spans(self) -> list[Span]:
         """All spans."""
-        return [
-            span
-            for request in self.requests
-            for resource in request.resource_spans
-            for scope in resource.scope_spans
-            for span in scope.spans
-        ]
-
-    def close(self) -> None:
-        """Stop receiving."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        resources = [resource for request in self.requests for resource in request.resource_spans]
+        scopes = [scope for resource in resources for scope in resource.scope_spans]
+        return [span for scope in scopes for span in scope.spans]
 
 
 def attributes(values: list[KeyValue]) -> dict[str, object]:

@@ -169,13 +169,6 @@ def test_metrics_can_be_off() -> None:
         assert server.get("/metrics").status_code == 404
 
 
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
-
-
 def test_requests_are_traced(receiver: Receiver, file: Path) -> None:
     """Each has spans in its caller's trace, with the key's name; a refused one too."""
     trace = "0af7651916cd43dd8448eb211c80319c"

@@ -18,13 +18,6 @@ TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 
 
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
-
-
-@pytest.fixture
 def tracer(receiver: Receiver) -> Iterator[Tracer]:
     tracer = Tracer(receiver.url)
     yield tracer
