@@ -6,6 +6,9 @@ token are in the environment.
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
 https://docs.aws.amazon.com/lambda/latest/dg/snapstart-activate.html#snapstart-credentials
+
+A search waits for this import: `http.client` and `ssl` take 50 ms of processor time, `urllib3` 85
+more, and botocore's signer and credentials 260 more.
 """
 
 import hashlib
