@@ -1,0 +1,272 @@
+"""What int8 costs a search: nDCG@10 and recall@10 of a model in three precisions.
+
+The corpus is Python's own documentation: a document is a docstring of the standard library. A
+query is one of its sentences, which the document then lacks, or the name of its function or class
+in words. Only that document is relevant. With --pairs, queries and documents are yours: JSON Lines
+with the texts `query` and `document`; a query on several lines has several relevant documents.
+
+The contenders are the model in full precision, this project's int8, and ONNX Runtime's usual int8:
+`quantize_dynamic` of the same graph with its default of one scale per tensor, a text at a time. All
+search exactly, by cosine. Intervals hold 95% of the differences to full precision in 10,000 samples
+of the queries with replacement (the paired bootstrap).
+"""
+
+import argparse
+import ast
+import json
+import random
+import re
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+from onnx import TensorProto
+from onnxruntime.quantization import QuantType, quantize_dynamic
+from tqdm import tqdm
+
+from embedder.core.artifact import load_artifact
+from embedder.core.engine import Engine
+from embedder.core.session import session_options
+from model_compiler.compile import Options, compile_model
+from model_compiler.graph.builder import Precision
+from model_compiler.source.find import find_source
+from tools.bench.run import KIT, Row, Run
+
+__all__ = ["Search", "add_options", "corpus", "interval", "measure", "read_pairs", "scores"]
+
+Vectors = npt.NDArray[np.float32]
+
+_FULL, _USUAL = "fp32", "usual"
+_LABELS = {
+    _FULL: "full precision",
+    KIT: "Embedding Kit's int8",
+    _USUAL: "ONNX Runtime's usual int8",
+}
+#: The cutoff of both measures, as in MTEB's retrieval tasks.
+_RESULTS = 10
+_SAMPLES = 10_000
+_SEED = 0
+#: Texts of one call of the engine.
+_TEXTS = 64
+#: Characters of a document. Shorter ones say too little, longer ones are mostly tables.
+_SHORTEST, _LONGEST = 120, 1500
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Queries, documents, and which documents each query should find.
+
+    Attributes:
+        queries: One text each.
+        documents: One text each.
+        relevant: The places of a query's relevant documents, at least one.
+    """
+
+    queries: Sequence[str]
+    documents: Sequence[str]
+    relevant: Sequence[frozenset[int]]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the subject's options."""
+    parser.add_argument(
+        "--model", default="all-MiniLM-L6-v2", help="a name or a folder (default: %(default)s)"
+    )
+    parser.add_argument("--pairs", type=Path, metavar="FILE", help="JSON Lines of query, document")
+    parser.add_argument(
+        "--queries", type=int, default=2000, help="of Python's documentation (default: %(default)s)"
+    )
+
+
+def measure(options: argparse.Namespace) -> Run:
+    """Search with each precision, and compare with full precision query by query."""
+    search = read_pairs(options.pairs) if options.pairs else corpus(options.queries)
+    source = find_source(options.model)
+    model = source.folder.name if Path(options.model).exists() else options.model
+    folders = {one: options.cache / f"quality-{model}-{one.value}" for one in Precision}
+    for one, folder in folders.items():
+        compile_model(source, folder, Options(precision=one, thresholds=None, progress=False))
+    engines = {_FULL: _engine(folders[Precision.FP32]), KIT: _engine(folders[Precision.INT8])}
+    engines[_USUAL] = _usual(folders[Precision.FP32])
+    found = {name: scores(*_vectors(engine, search), search) for name, engine in engines.items()}
+    rows, notes = [], [f"{len(search.queries)} queries, {len(search.documents)} documents"]
+    for place, row in enumerate((f"nDCG@{_RESULTS}", f"recall@{_RESULTS}")):
+        rows.append(Row(row, "mean", {name: float(m[place].mean()) for name, m in found.items()}))
+        for name in (KIT, _USUAL):
+            difference = found[name][place] - found[_FULL][place]
+            low, high = interval(difference)
+            notes.append(
+                f"{row} of {_LABELS[name]}: {difference.mean():+.4f} to full precision, "
+                f"95% interval {low:+.4f} to {high:+.4f}"
+            )
+    return Run(f"search with {model}", _LABELS, rows, base=_FULL, notes=notes)
+
+
+def corpus(queries: int, *, folder: Path | None = None) -> Search:
+    """Return a search in Python's documentation.
+
+    Args:
+        queries: The highest number of queries, a random sample that a seed fixes. The other
+            documents are searched, too.
+        folder: The folder of the Python files; by default the standard library.
+    """
+    found = sorted(set(_docstrings(folder or Path(sysconfig.get_paths()["stdlib"]))))
+    chosen = random.Random(_SEED)  # noqa: S311 - not a secret
+    chosen.shuffle(found)
+    documents: dict[str, int] = {}  # A text that occurs twice would make a right answer wrong.
+    asked: dict[str, int] = {}
+    for place, (name, text) in enumerate(found):
+        query, document = "", text
+        if len(asked) < queries and place % 2:
+            query = " ".join(_WORD.findall(name)).lower()
+        elif len(asked) < queries:
+            sentences = _SENTENCE.split(text)
+            query = sentences.pop(chosen.randrange(len(sentences)))
+            document = " ".join(sentences)
+        if document not in documents:
+            documents[document] = len(documents)
+            if query.count(" ") > 1 and query not in asked:
+                asked[query] = documents[document]
+    return Search(list(asked), list(documents), [frozenset([one]) for one in asked.values()])
+
+
+def _docstrings(folder: Path) -> Iterator[tuple[str, str]]:
+    """Return names and docstrings of public functions and classes."""
+    for path in sorted(folder.rglob("*.py")):
+        if {"test", "tests", "idlelib", "site-packages"} & set(path.relative_to(folder).parts):
+            continue
+        try:
+            tree = ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError):  # Files that test Python's own parser.
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                text = " ".join((ast.get_docstring(node) or "").split())
+                if _SHORTEST <= len(text) <= _LONGEST and len(_SENTENCE.split(text)) > 1:
+                    yield f"{path.stem}.{node.name}", text
+
+
+def read_pairs(path: Path) -> Search:
+    """Read queries and their documents.
+
+    Raises:
+        SystemExit: If a line is not an object with two texts, or there is none.
+    """
+    documents: dict[str, int] = {}
+    relevant: dict[str, set[int]] = {}
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                pair = json.loads(line)
+                query, document = pair["query"], pair["document"]
+            except (ValueError, KeyError, TypeError):
+                query = document = None
+            if not all(isinstance(text, str) and text.strip() for text in (query, document)):
+                raise SystemExit(
+                    f"error: {path}:{number} must be an object with the texts query and document, "
+                    f"neither empty; found: {line.strip()[:80]}"
+                )
+            place = documents.setdefault(document, len(documents))
+            relevant.setdefault(query, set()).add(place)
+    if not relevant:
+        raise SystemExit(f"error: {path} must have at least one line; found: none")
+    return Search(list(relevant), list(documents), [frozenset(one) for one in relevant.values()])
+
+
+def scores(
+    queries: Vectors, documents: Vectors, search: Search
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return nDCG@10 with binary relevance, and recall@10, of each query.
+
+    A relevant document at rank r gains 1 / log2(r + 1)
+    (https://en.wikipedia.org/wiki/Discounted_cumulative_gain).
+
+    Args:
+        queries: [queries, dimensions], rows of length 1.
+        documents: [documents, dimensions], rows of length 1.
+        search: The relevant documents of each query.
+    """
+    gains = 1 / np.log2(np.arange(2, _RESULTS + 2))
+    ndcg, recall = np.zeros(len(queries)), np.zeros(len(queries))
+    for place, relevant in enumerate(search.relevant):
+        nearest = np.argsort(-(documents @ queries[place]), kind="stable")[:_RESULTS]
+        hits = np.array([document in relevant for document in nearest.tolist()])
+        most = min(_RESULTS, len(relevant))
+        ndcg[place] = gains[: len(hits)][hits].sum() / gains[:most].sum()
+        recall[place] = hits.sum() / most
+    return ndcg, recall
+
+
+def interval(differences: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """Return the bootstrap's 95% interval of the mean of paired differences."""
+    generator = np.random.default_rng(_SEED)
+    means = [
+        differences[generator.integers(len(differences), size=len(differences))].mean()
+        for _ in range(_SAMPLES)
+    ]
+    low, high = np.percentile(means, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def _engine(folder: Path) -> Engine:
+    return Engine.load(load_artifact(folder), truncate="right")
+
+
+def _vectors(engine: Engine, search: Search) -> tuple[Vectors, Vectors]:
+    """Embed queries and documents, with the model's prompts of these names if it has them."""
+    return tuple(  # type: ignore[return-value]
+        np.concatenate(
+            [
+                engine.embed(
+                    texts[start : start + _TEXTS],
+                    prompt=prompt if prompt in engine.limits.prompts else None,
+                ).vectors
+                for start in tqdm(range(0, len(texts), _TEXTS), desc=prompt, leave=False)
+            ]
+        )
+        for prompt, texts in (("query", search.queries), ("document", search.documents))
+    )
+
+
+def _usual(full: Path) -> Engine:
+    """Return the engine of full precision with a graph that `quantize_dynamic` has converted."""
+    artifact = load_artifact(full)
+    quantized = full / "usual.onnx"
+    quantize_dynamic(
+        artifact.graph_path,
+        quantized,
+        weight_type=QuantType.QInt8,
+        op_types_to_quantize=["MatMul", "Gather"],
+        use_external_data_format=True,
+        extra_options={"MatMulConstBOnly": True, "DefaultTensorType": TensorProto.FLOAT},
+    )
+    session = onnxruntime.InferenceSession(str(quantized), session_options("extended", threads=1))
+    output = artifact.manifest.graph.output
+    return Engine.load(artifact, truncate="right", wrap=lambda _: _Alone(session, output))
+
+
+class _Alone:
+    """A session that runs each text alone: its scales are those of the whole tensor."""
+
+    def __init__(self, session: onnxruntime.InferenceSession, output: str) -> None:
+        self._session, self._output = session, output
+
+    def run(
+        self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
+    ) -> Vectors:
+        """Embed a batch, row by row and without padding."""
+        rows = [
+            self._session.run([self._output], self._feed(ids[mask == 1]))[0]
+            for ids, mask in zip(input_ids, attention_mask, strict=True)
+        ]
+        return np.concatenate(rows)
+
+    @staticmethod
+    def _feed(ids: npt.NDArray[np.int64]) -> Mapping[str, npt.NDArray[np.int64]]:
+        return {"input_ids": ids[None], "attention_mask": np.ones_like(ids)[None]}
