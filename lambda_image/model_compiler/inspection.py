@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from model_compiler.artifact.manifest import Choices, model_settings
 from model_compiler.errors import CompilerError, printable
+from model_compiler.files.config import missing
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Model
 from model_compiler.model.exports import (
@@ -91,7 +92,7 @@ def inspect_model(source: Source, precision: Precision | None = None) -> Inspect
         if source.files is None:
             found.attempt(model.check)
     if model is None:
-        found.problems += [f"{name} is missing." for name in _missing(files, found)]
+        found.problems += map(missing, _missing(files, found))
     if source.newest:
         found.notes.append(f"This is the newest commit: --revision {source.revision} pins it.")
     if source.entry and source.entry.license.must_be_accepted:

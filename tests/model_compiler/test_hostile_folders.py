@@ -8,7 +8,6 @@ import shutil
 import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,7 @@ from model_compiler.model.folder import read_model_folder
 from model_compiler.tokenizer import file as tokenizer_file
 from model_compiler.tokenizer.character_map import write_charsmap
 from tests.model_compiler.conftest import Edit
-from tests.model_compiler.goldens.encoder_models import CONFIGS, write_encoder
-from tests.model_compiler.goldens.gemma3_model import write_gemma3
-from tests.model_compiler.goldens.modernbert_model import write_modernbert
-from tests.model_compiler.goldens.qwen3_model import write_qwen3
+from tests.model_compiler.goldens.families import FAMILIES, write_family
 from tests.model_compiler.goldens.tiny_models import TOKENS
 from tests.model_compiler.model.test_onnx_import import export
 
@@ -363,18 +359,10 @@ def test_no_file_is_too_large(tiny_folder: Path, file: str, capsys: Capture) -> 
         assert re.search(rf"{file} has 269484032 bytes; at most \d+ are allowed", message)
 
 
-FAMILIES: dict[str, Callable[[Path], Path]] = {
-    **{name: partial(write_encoder, family=name) for name in CONFIGS},
-    "gemma3": write_gemma3,
-    "modernbert": write_modernbert,
-    "qwen3": write_qwen3,
-}
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_integer_asks_for_memory(tmp_path: Path, family: str) -> None:
     """A table of positions or a list of layers is not made before the weights are looked at."""
-    folder = FAMILIES[family](tmp_path / family)
+    folder = write_family(tmp_path / family, family)
     path = folder / "config.json"
     config = json.loads(path.read_text())
     read_model_folder(folder).check()

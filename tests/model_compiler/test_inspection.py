@@ -20,6 +20,11 @@ from tests.model_compiler.model.test_onnx_import import export
 
 Capture = pytest.CaptureFixture[str]
 
+NO_TOKENIZER = (
+    "tokenizer.json is missing. Save the tokenizer again: "
+    "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)."
+)
+
 
 def inspected(capture: Capture, *arguments: str, status: int) -> dict[str, Any]:
     """Return the JSON of an inspection that ends with this status."""
@@ -96,7 +101,7 @@ def test_every_problem_is_listed(tiny_folder: Path, edit_json: Edit, capsys: Cap
     found = inspected(capsys, str(tiny_folder), status=1)
     first, *others = found["problems"]
     assert "config.json has settings that the compiler does not know: unheard_of = 312" in first
-    assert others == ["tokenizer.json is missing."]
+    assert others == [NO_TOKENIZER]
     assert found["settings"] == {}
     assert main(["inspect", str(tiny_folder)]) == 1
     assert "tiny does not compile:\n- " in capsys.readouterr().out
@@ -265,7 +270,7 @@ def test_an_export_on_a_hub(served: Hub, tiny: Path, edit_json: Edit, capsys: Ca
     (tiny / "tokenizer.json").unlink()
     served.commit = "1" * 40
     found = inspected(capsys, "acme/tiny", status=1)
-    assert found["problems"] == ["tokenizer.json is missing."]
+    assert found["problems"] == [NO_TOKENIZER]
 
 
 def test_weights_in_an_export(tmp_path: Path, edit_json: Edit, capsys: Capture) -> None:

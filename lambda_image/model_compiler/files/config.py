@@ -7,7 +7,7 @@ more memory than a machine has.
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
 from model_compiler.errors import SourceError, UnsupportedModelError
@@ -28,6 +28,7 @@ __all__ = [
     "ConfigFile",
     "check_most",
     "inner_path",
+    "missing",
     "read_json",
     "require_file",
     "values_of",
@@ -237,6 +238,21 @@ def read_json(path: Path) -> Any:
     return value
 
 
+#: What to do if a file is missing.
+REMEDIES = {
+    "tokenizer.json": (
+        "Save the tokenizer again: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)."
+    ),
+    "model.safetensors": "Save the model again: SentenceTransformer(FOLDER).save(FOLDER).",
+}
+
+
+def missing(path: Path | str) -> str:
+    """Return the error for a file that a model needs and that is not there."""
+    remedy = "Copy the model's whole folder, or download it again."
+    return f"{path} is missing. {REMEDIES.get(PurePath(path).name, remedy)}"
+
+
 def require_file(path: Path) -> None:
     """Check that a path is a regular file: reading a device or a pipe may never end.
 
@@ -244,7 +260,7 @@ def require_file(path: Path) -> None:
         SourceError: If it is not.
     """
     if not path.exists():
-        raise SourceError(f"{path} is missing.")
+        raise SourceError(missing(path))
     if not path.is_file():
         raise SourceError(f"{path} is not a regular file.")
 

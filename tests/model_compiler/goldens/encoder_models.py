@@ -94,29 +94,38 @@ CONFIGS: dict[str, dict[str, Any]] = {
     },
 }
 
-#: The models with golden vectors: a family, its poolings, and what differs in its configuration.
-VARIANTS: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {
-    "mpnet mean": ("mpnet", ("mean",), {}),
-    "mpnet cls": ("mpnet", ("cls",), {}),
-    "mpnet max, tanh gelu": ("mpnet", ("max",), {"hidden_act": "gelu_new"}),
-    "distilbert mean": ("distilbert", ("mean",), {}),
-    "distilbert cls": ("distilbert", ("cls",), {}),
-    "distilbert mean, relu": ("distilbert", ("mean",), {"activation": "relu"}),
-    "roberta mean": ("roberta", ("mean",), {}),
-    "roberta cls, padding 3": (
-        "roberta",
-        ("cls",),
-        {"pad_token_id": 3, "max_position_embeddings": LIMIT + 4},
-    ),
-    "xlm-roberta mean": ("xlm-roberta", ("mean",), {}),
-    "xlm-roberta cls": ("xlm-roberta", ("cls",), {}),
-    "xlm-roberta mean, long": ("xlm-roberta", ("mean",), {"max_position_embeddings": 2002}),
-    "nomic_bert mean": ("nomic_bert", ("mean",), {}),
-    "nomic_bert cls, other base": (
-        "nomic_bert",
-        ("cls",),
-        {"rope_parameters": {"rope_theta": 10.0, "rope_type": "default"}},
-    ),
+#: The models of each family with golden vectors: their traits.
+VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
+    "mpnet": {
+        "mean": {},
+        "cls": {"pooling": ("cls",)},
+        "max, tanh gelu": {"pooling": ("max",), "hidden_act": "gelu_new"},
+    },
+    "distilbert": {
+        "mean": {},
+        "cls": {"pooling": ("cls",)},
+        "mean, relu": {"activation": "relu"},
+    },
+    "roberta": {
+        "mean": {},
+        "cls, padding 3": {
+            "pooling": ("cls",),
+            "pad_token_id": 3,
+            "max_position_embeddings": LIMIT + 4,
+        },
+    },
+    "xlm-roberta": {
+        "mean": {},
+        "cls": {"pooling": ("cls",)},
+        "mean, long": {"max_position_embeddings": 2002},
+    },
+    "nomic_bert": {
+        "mean": {},
+        "cls, other base": {
+            "pooling": ("cls",),
+            "rope_parameters": {"rope_theta": 10.0, "rope_type": "default"},
+        },
+    },
 }
 
 #: A layer's linear layers (query, key, value, out, up, down, gate) and normalizations.
@@ -149,12 +158,6 @@ LAYER_NAMES["nomic_bert"] = (
 
 #: The model of the golden exports, which is small because they hold its weights.
 EXPORTED: dict[str, Any] = {"num_hidden_layers": 1, "max_position_embeddings": 20}
-
-
-def write_variant(folder: Path, variant: str) -> Path:
-    """Write one of the models with golden vectors and return its folder."""
-    family, pooling, changes = VARIANTS[variant]
-    return write_encoder(folder, family, pooling=pooling, **changes)
 
 
 def write_encoder(

@@ -28,11 +28,10 @@ import tokenizers
 import transformers
 from transformers import AutoConfig, AutoTokenizer
 
+from tests.model_compiler.goldens.families import FAMILIES, write_family
 from tests.model_compiler.goldens.setting_changes import (
     DROPPED,
-    FAMILIES,
     change_file,
-    write_family,
     write_tokenizer,
     write_with_dense,
 )

@@ -5,42 +5,20 @@ path is an item of a list, and `+` in front of a path appends to it.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.model_compiler.goldens.encoder_models import CONFIGS, write_encoder
-from tests.model_compiler.goldens.gemma3_model import write_gemma3
-from tests.model_compiler.goldens.modernbert_model import write_modernbert
-from tests.model_compiler.goldens.qwen3_model import write_qwen3
 from tests.model_compiler.goldens.tiny_models import write_model
 
 __all__ = [
     "DROPPED",
-    "FAMILIES",
     "change_file",
-    "write_family",
     "write_tokenizer",
     "write_with_dense",
 ]
 
 DROPPED = "(dropped)"
-
-FAMILIES: Mapping[str, Callable[[Path], Path]] = {
-    "bert": write_model,
-    "gemma3_text": write_gemma3,
-    "modernbert": write_modernbert,
-    "qwen3": write_qwen3,
-    **{
-        family: lambda folder, family=family: write_encoder(folder, family)  # type: ignore[misc]
-        for family in CONFIGS
-    },
-}
-
-
-def write_family(folder: Path, family: str) -> Path:
-    """Write a model of a family with random weights, and return its folder."""
-    return FAMILIES[family](folder)
 
 
 def write_with_dense(folder: Path) -> Path:

@@ -17,10 +17,9 @@ from model_compiler.files.harmless import harmless
 from model_compiler.graph import architectures
 from model_compiler.model.folder import check_kind, read_model_folder
 from model_compiler.tokenizer.file import read_tokenizer
+from tests.model_compiler.goldens.families import FAMILIES, write_family
 from tests.model_compiler.goldens.setting_changes import (
-    FAMILIES,
     change_file,
-    write_family,
     write_tokenizer,
     write_with_dense,
 )

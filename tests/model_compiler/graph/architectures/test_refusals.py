@@ -9,14 +9,55 @@ from model_compiler.errors import CompilerError, SourceError, UnsupportedModelEr
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.goldens.families import write_family
 from tests.model_compiler.goldens.modernbert_model import LAYERS, NEWER
+from tests.model_compiler.goldens.nomic_bert_model import write_own_nomic_bert
 from tests.model_compiler.goldens.qwen3_model import LAYERS as QWEN_LAYERS
-from tests.model_compiler.goldens.setting_changes import write_family
 
+OWN_NOMIC = "nomic_bert, by its own code"
 Cases = dict[str, list[tuple[dict[str, Any], str]]]
 
 #: By family: changes of the configuration, and what the error says.
 NOT_EXPRESSED: Cases = {
+    "bert": [
+        ({"hidden_act": "silu"}, "hidden_act 'silu' is not a supported activation"),
+        ({"position_embedding_type": "relative_key"}, 'position_embedding_type is "relative_key"'),
+        ({"is_decoder": True}, "is_decoder is true; the compiler can express false"),
+        ({"frobnicate": 3}, "does not know: frobnicate = 3"),
+        ({"auto_map": {"AutoModel": "a.B"}}, "need trust_remote_code. The compiler never runs"),
+        (
+            {"auto_map": {"AutoModel": "a.B"}, "model_type": "new"},
+            "and model_type 'new' without it may be another model",
+        ),
+        (
+            {"model_type": "bart"},
+            "model_type 'bart' is not a supported architecture; the compiler supports bert",
+        ),
+    ],
+    "mpnet": [
+        ({"relative_attention_num_buckets": 64}, "buckets is 64; the compiler can express 32"),
+        ({"hidden_act": "silu"}, "hidden_act 'silu' is not a supported activation"),
+        ({"type_vocab_size": 2}, "does not know: type_vocab_size = 2"),
+    ],
+    "distilbert": [
+        ({"activation": "silu"}, "activation 'silu' is not a supported activation"),
+        ({"hidden_size": 32}, "does not know: hidden_size = 32"),
+    ],
+    "roberta": [
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type is"),
+        ({"is_decoder": True}, "is_decoder is true; the compiler can express false"),
+    ],
+    "xlm-roberta": [({"adapter_layers": 2}, "does not know: adapter_layers = 2")],
+    OWN_NOMIC: [
+        ({"rotary_scaling_factor": 2.0}, "is 2.0; the compiler can express null"),
+        ({"rotary_emb_fraction": 0.5}, "is 0.5; the compiler can express 1.0"),
+        ({"qkv_proj_bias": True}, "qkv_proj_bias is true; the compiler can express false"),
+        ({"prenorm": True}, "prenorm is true"),
+        ({"activation_function": "gelu"}, 'activation_function is "gelu"; the compiler can expre'),
+        ({"head_dim": 16}, "head_dim is 16; the compiler can express null or 8"),
+        ({"rope_parameters": {"rope_type": "yarn"}}, "rope_parameters has rope_type = 'yarn'"),
+        ({"num_experts": 8}, "does not know: num_experts = 8"),
+    ],
     "gemma3_text": [
         ({"num_key_value_heads": 3}, "num_key_value_heads is 3; the compiler can express 1"),
         ({"attention_bias": True}, "attention_bias is true"),
@@ -62,6 +103,31 @@ NOT_EXPRESSED: Cases = {
     ],
 }
 WRONG: Cases = {
+    "bert": [
+        ({"hidden_size": 33}, "hidden_size 33 is not a multiple of num_attention_heads 4"),
+        (
+            {"hidden_size": "32"},
+            "hidden_size must be an integer of at least 1 and at most 2097152",
+        ),
+        (
+            {"num_hidden_layers": 0},
+            "num_hidden_layers must be an integer of at least 1 and at most",
+        ),
+        ({"layer_norm_eps": None}, "layer_norm_eps is missing"),
+        ({"layer_norm_eps": -1}, "layer_norm_eps must be a positive number; found -1"),
+    ],
+    "distilbert": [({"n_heads": 5}, "dim 32 is not a multiple of n_heads 5")],
+    "roberta": [
+        ({"pad_token_id": -1}, "pad_token_id must be an integer of at least 0; found -1"),
+        ({"pad_token_id": "1"}, 'pad_token_id must be an integer of at least 0; found "1"'),
+    ],
+    "mpnet": [({"max_position_embeddings": 2}, "is 2; positions are counted from 2, so none is")],
+    OWN_NOMIC: [
+        ({"n_head": 5}, "so that halves of heads can be rotated; found 32 and 5"),
+        ({"n_layer": 10**9}, "n_layer must be an integer of at least 1 and at most 1000"),
+        ({"n_positions": 10**9}, "n_positions must be an integer of at least 1 and at most"),
+        ({"n_inner": None}, "intermediate_size is missing"),
+    ],
     "gemma3_text": [
         ({"layer_types": ["full_attention"]}, "a list of num_hidden_layers = 6 names"),
         ({"rope_theta": -1}, "rope_theta must be a positive number; found -1"),
@@ -100,6 +166,13 @@ WRONG: Cases = {
     ],
 }
 UNFIT: Cases = {
+    "bert": [
+        ({"intermediate_size": 65}, r"intermediate\S+ has shape \[64, 32\]; .* \[65, 32\]"),
+        ({"num_hidden_layers": 1}, "does not use: encoder.layer.1"),
+        ({"num_hidden_layers": 3}, "no tensor 'encoder.layer.2.attention"),
+        ({"num_hidden_layers": 1000}, "no tensor 'encoder.layer.2.attention"),
+        ({"vocab_size": 78}, r"word_embeddings.weight has shape \[77, 32\]; .* \[78, 32\]"),
+    ],
     "gemma3_text": [
         ({"intermediate_size": 65}, r"gate_proj.weight has shape \[64, 48\].*\[65, 48\]"),
     ],
@@ -125,6 +198,8 @@ def each_case(cases: Cases) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def folder(tmp_path: Path, family: str) -> Path:
+    if family == OWN_NOMIC:
+        return write_own_nomic_bert(tmp_path / "model")
     return write_family(tmp_path / "model", family)
 
 

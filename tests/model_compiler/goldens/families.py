@@ -1,0 +1,115 @@
+"""The families of models: for each, small models with golden vectors, and what goes through them.
+
+`make_vectors.py` writes the vectors, and `newer_configs.json`. A new family is an entry here: the
+tests of `graph/architectures/test_families.py`, of its settings and of hostile folders follow.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.model_compiler.goldens import (
+    encoder_models,
+    gemma3_model,
+    modernbert_model,
+    qwen3_model,
+    tiny_models,
+)
+
+__all__ = ["FAMILIES", "VARIANTS", "GoldenFamily", "write_family"]
+
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldenFamily:
+    """The small models of a family."""
+
+    #: Writes a folder; other arguments are the traits of a variant. Without any it is the first.
+    write: Callable[..., Path]
+    #: The models with golden vectors: the traits of each.
+    variants: Mapping[str, Mapping[str, Any]]
+    #: Texts for a model with a tokenizer of its own, else the token ids of each text.
+    inputs: Sequence[str] | Sequence[npt.NDArray[np.int64]]
+    #: Largest difference of a component from the golden vectors in float32.
+    tolerance: float
+    #: Lowest cosine to the golden vectors in int8. Rows of 48 values average out fewer errors than
+    #: the 768 of a published model.
+    cosine: float
+    #: The prefix of the weights in a checkpoint with a head, and tensors of that head.
+    prefix: str
+    head: tuple[str, ...]
+    #: The prompt that a text has if the caller names none.
+    prompt: str | None = field(default=None)
+
+
+ENCODERS = {
+    "mpnet": ("mpnet.", ("lm_head.dense.weight", "mpnet.pooler.dense.bias")),
+    "distilbert": ("distilbert.", ("vocab_transform.weight",)),
+    "roberta": ("roberta.", ("lm_head.bias", "roberta.pooler.dense.bias")),
+    "xlm-roberta": ("roberta.", ("lm_head.layer_norm.weight", "roberta.embeddings.position_ids")),
+    "nomic_bert": ("nomic_bert.", ("cls.x",)),
+}
+FAMILIES = {
+    "bert": GoldenFamily(
+        write=tiny_models.write_model,
+        variants=tiny_models.VARIANTS,
+        inputs=tiny_models.TEXTS,
+        tolerance=1e-6,
+        cosine=0.99,
+        prefix="bert.",
+        head=("cls.predictions.bias", "bert.embeddings.position_ids"),
+    ),
+    "gemma3_text": GoldenFamily(
+        write=gemma3_model.write_gemma3,
+        variants={"plain": {}},
+        inputs=list(gemma3_model.sequences().values()),
+        tolerance=1e-5,
+        cosine=0.995,
+        prefix="model.",
+        head=("lm_head.weight",),
+    ),
+    "modernbert": GoldenFamily(
+        write=modernbert_model.write_modernbert,
+        variants=modernbert_model.VARIANTS,
+        inputs=list(modernbert_model.TEXTS.values()),
+        tolerance=1e-6,
+        cosine=0.998,
+        prefix="model.",
+        head=("head.dense.weight", "decoder.bias"),
+    ),
+    "qwen3": GoldenFamily(
+        write=qwen3_model.write_qwen3,
+        variants=qwen3_model.VARIANTS,
+        inputs=list(qwen3_model.TEXTS.values()),
+        tolerance=1e-6,
+        cosine=0.998,
+        prefix="model.",
+        head=("lm_head.weight",),
+        prompt="document",
+    ),
+    **{
+        name: GoldenFamily(
+            write=partial(encoder_models.write_encoder, family=name),
+            variants=encoder_models.VARIANTS[name],
+            inputs=encoder_models.sequences(),
+            tolerance=1e-5,
+            cosine=0.99,
+            prefix=prefix,
+            head=head,
+        )
+        for name, (prefix, head) in ENCODERS.items()
+    },
+}
+#: Each model with golden vectors: its family and its variant.
+VARIANTS = [(name, variant) for name, family in FAMILIES.items() for variant in family.variants]
+
+
+def write_family(folder: Path, name: str) -> Path:
+    """Write the first model of a family, and return its folder."""
+    return FAMILIES[name].write(folder)

@@ -1,0 +1,124 @@
+"""Every family against its reference implementation, in full precision and in int8."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import tokenizers
+from safetensors.numpy import load_file, save_file
+
+from embedder.core.artifact import Artifact
+from embedder.core.engine import Engine
+from embedder.core.session import Session
+from model_compiler.files.config import ConfigFile
+from model_compiler.graph import architectures
+from model_compiler.graph.builder import Precision
+from model_compiler.model.folder import read_model_folder
+from tests.model_compiler.conftest import Compile, padded
+from tests.model_compiler.goldens.families import FAMILIES, VARIANTS, write_family
+
+GOLDENS = Path(__file__).resolve().parents[2] / "goldens"
+GOLDEN = np.load(GOLDENS / "families.npz")
+NEWER = json.loads((GOLDENS / "newer_configs.json").read_text("utf-8"))
+
+Floats = npt.NDArray[np.float32]
+#: Texts with capitals, runs of spaces, accents, other scripts, a long word, and punctuation.
+SPELLINGS = ("hello World", "a  b\tc\n", "caf\u00e9 \u6771\u4eac \U0001f600", "x" * 99, "1,2.3!")
+each_variant = pytest.mark.parametrize(("family", "variant"), VARIANTS)
+each_family = pytest.mark.parametrize("family", FAMILIES)
+
+
+def embed(artifact: Artifact, inputs: Sequence[Any]) -> Floats:
+    """Embed texts, or sequences of ids, together."""
+    if isinstance(inputs[0], str):
+        return Engine.load(artifact, truncate="right").embed(inputs).vectors
+    return Session(artifact).run(*padded([list(map(int, ids)) for ids in inputs]))
+
+
+def embed_each(artifact: Artifact, inputs: Sequence[Any]) -> Floats:
+    """Embed texts, or sequences of ids, one by one."""
+    if isinstance(inputs[0], str):
+        engine = Engine.load(artifact, truncate="right")
+        return np.concatenate([engine.embed([text]).vectors for text in inputs])
+    session = Session(artifact)
+    return np.concatenate([session.run(ids[None], np.ones_like(ids)[None]) for ids in inputs])
+
+
+@each_variant
+def test_vectors_are_those_of_sentence_transformers(
+    tmp_path: Path, compile_tiny: Compile, family: str, variant: str
+) -> None:
+    """Each trait, length and pooling gives the reference's vectors, alone and with padding."""
+    known = FAMILIES[family]
+    artifact = compile_tiny(known.write(tmp_path / "model", **known.variants[variant]))
+    for found in (embed_each(artifact, known.inputs), embed(artifact, known.inputs)):
+        golden = GOLDEN[f"{family} {variant}"]
+        np.testing.assert_allclose(found, golden, atol=known.tolerance, rtol=0)
+
+
+@each_variant
+def test_int8_is_near(tmp_path: Path, compile_tiny: Compile, family: str, variant: str) -> None:
+    """In int8 every variant keeps the direction of its vectors."""
+    known = FAMILIES[family]
+    folder = known.write(tmp_path / "model", **known.variants[variant])
+    found = embed_each(compile_tiny(folder, Precision.INT8), known.inputs)
+    assert (found * GOLDEN[f"{family} {variant}"]).sum(axis=1).min() > known.cosine
+
+
+@each_family
+@pytest.mark.parametrize("precision", Precision)
+def test_a_text_is_the_same_in_any_company(
+    tmp_path: Path, compile_tiny: Compile, family: str, precision: Precision
+) -> None:
+    """Vectors are bit-identical alone and in a batch: of texts, or of ids of one length."""
+    artifact = compile_tiny(write_family(tmp_path / "model", family), precision)
+    inputs = FAMILIES[family].inputs
+    batch: list[Any] = [each[start:] for each in inputs for start in (0, 1, 2) if len(each) > start]
+    if not isinstance(inputs[0], str):
+        batch = list(np.random.RandomState(5).randint(5, 70, (9, 40)))
+    np.testing.assert_array_equal(embed(artifact, batch), embed_each(artifact, batch))
+
+
+@each_family
+def test_token_ids_are_those_of_the_library(
+    tmp_path: Path, compile_tiny: Compile, family: str
+) -> None:
+    """The artifact's tokenizer gives the ids that `tokenizers` reads from the model's own file."""
+    folder = write_family(tmp_path / "model", family)
+    library = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    library.no_truncation()
+    library.no_padding()
+    tokenizer = Engine.load(compile_tiny(folder), truncate="right").tokenizer
+    for text in (
+        "hello World",
+        "a  b\tc\n",
+        "caf\u00e9 \u6771\u4eac \U0001f600",
+        "x" * 99,
+        "1,2.3!",
+    ):
+        assert list(tokenizer.encode(text)) == library.encode(text, add_special_tokens=False).ids
+
+
+@each_family
+def test_both_generations_of_configurations_are_one_model(tmp_path: Path, family: str) -> None:
+    """The file that transformers 5 writes is read like the older one."""
+    folder = write_family(tmp_path / "model", family)
+    older = read_model_folder(folder).architecture
+    (folder / "config.json").write_text(json.dumps(NEWER[family]), encoding="utf-8")
+    assert architectures.parse(ConfigFile(folder / "config.json")) == older
+
+
+@each_family
+def test_a_checkpoint_with_a_head(tmp_path: Path, compile_tiny: Compile, family: str) -> None:
+    """A language model's prefix, head and pooler change no vector."""
+    known, folder = FAMILIES[family], write_family(tmp_path / "model", family)
+    path = folder / "model.safetensors"
+    tensors = {f"{known.prefix}{name}": tensor for name, tensor in load_file(path).items()}
+    save_file(tensors | {name: np.ones(3, np.float32) for name in known.head}, path)
+    found = embed_each(compile_tiny(folder), known.inputs)
+    golden = GOLDEN[f"{family} {next(iter(known.variants))}"]
+    np.testing.assert_allclose(found, golden, atol=known.tolerance, rtol=0)
