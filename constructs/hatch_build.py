@@ -6,7 +6,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 #: What builds a zip, beside what Docker's context sends.
-_OF_ZIP = ("build_zip.py", "zip_builder")
+_OF_ZIP = (".python-version", "build_zip.py", "zip_builder")
 
 
 class ImageRecipe(BuildHookInterface):  # type: ignore[type-arg]

@@ -70,11 +70,8 @@ def pin(file: Path) -> tuple[str | None, str]:
 
 def _default_tag() -> str:
     text = (_ROOT / "lambda_image" / "Dockerfile").read_text(encoding="utf-8")
-    return next(
-        line.removeprefix("ARG BASE_IMAGE=")
-        for line in text.splitlines()
-        if line.startswith("ARG BASE_IMAGE=")
-    )
+    arguments: dict[str, str] = dict(re.findall(r"^ARG (\w+)=(\S+)", text, re.MULTILINE))
+    return arguments["BASE_IMAGE"].replace("$PYTHON", arguments["PYTHON"])
 
 
 def _digest(tag: str) -> str:

@@ -13,6 +13,7 @@ from constructs import Construct
 from embedding_kit.findings import acknowledge, acknowledge_untraced
 from embedding_kit.hosting import Hosting, let_call_aws, vpc_properties
 from embedding_kit.image import image_code
+from embedding_kit.programs import image_folder
 from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.function import RETENTION_DAYS
@@ -57,12 +58,13 @@ def packaged_function(
         function = lambda_.DockerImageFunction(scope, id, code=code, **properties)
         acknowledge_untraced(function, tracing, "Serverless-LambdaTracing")
         return function
+    version = (image_folder() / ".python-version").read_text(encoding="utf-8").strip()
     function = lambda_.Function(
         scope,
         id,
         code=zip_code(scope, model, with_artifact=with_artifact),
         handler=handler or EMBEDDER,
-        runtime=lambda_.Runtime.PYTHON_3_13,
+        runtime=getattr(lambda_.Runtime, f"PYTHON_{version.replace('.', '_')}"),
         **properties,
     )
     for rule in ("AwsSolutions-L1", "Serverless-LambdaLatestVersion"):

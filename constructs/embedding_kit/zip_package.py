@@ -39,6 +39,7 @@ __all__ = ["ArtifactInS3", "zip_code"]
 
 #: What the zip is built from; nothing else changes it.
 _RECIPE = [
+    ".python-version",
     "build_zip.py",
     "compiler-requirements.txt",
     "embedder",

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Build the zip and print its path; return 1 after an error, which is printed."""
     parser = argparse.ArgumentParser(
         prog="build_zip.py",
-        description="Build the zip of a function for Lambda's Python 3.13, and print its path.",
+        description="Build the zip of a function for Lambda's Python, and print its path.",
     )
     parser.add_argument("name", metavar="model", help="a model of the catalog, or of the hub")
     parser.add_argument("--revision")

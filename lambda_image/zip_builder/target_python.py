@@ -15,14 +15,14 @@ from zip_builder import ZipError
 
 __all__ = ["VERSION", "find_python"]
 
-VERSION = (3, 13)
-_NAME = ".".join(map(str, VERSION))
+#: Such as `3.13`.
+VERSION = (Path(__file__).parents[1] / ".python-version").read_text(encoding="utf-8").strip()
 _ASK = "import sys; print(sys.implementation.name, *sys.version_info[:2])"
-_ANSWER = " ".join(map(str, ("cpython", *VERSION)))
+_ANSWER = " ".join(("cpython", *VERSION.split(".")))
 
 
 def find_python() -> str:
-    """Return the path of CPython 3.13: this process's, an installed one, or one that uv installs.
+    """Return the path of that CPython: this process's, an installed one, or one uv installs.
 
     Raises:
         ZipError: There is none, and uv is not there or cannot install it.
@@ -33,9 +33,9 @@ def find_python() -> str:
             return candidate
     found = "".join(f", and uv cannot install it: {problem}" for problem in problems)
     raise ZipError(
-        f"Python {_NAME} is needed to compile the byte code of Lambda's Python {_NAME}; "
-        f"found: Python {sys.version.split()[0]} only{found}; allowed: python{_NAME} on the "
-        f"PATH, such as after `uv python install {_NAME}` or from your system's packages"
+        f"Python {VERSION} is needed to compile the byte code of Lambda's Python {VERSION}; "
+        f"found: Python {sys.version.split()[0]} only{found}; allowed: python{VERSION} on the "
+        f"PATH, such as after `uv python install {VERSION}` or from your system's packages"
     )
 
 
@@ -46,21 +46,21 @@ def _candidates(problems: list[str]) -> Iterator[str]:
         problems: Receives uv's reason if it cannot install one.
     """
     yield sys.executable
-    if found := shutil.which(f"python{_NAME}"):
+    if found := shutil.which(f"python{VERSION}"):
         yield found
     for versions in _pyenv_versions():
-        yield from map(str, sorted(versions.glob(f"{_NAME}.*/bin/python"), reverse=True))
+        yield from map(str, sorted(versions.glob(f"{VERSION}.*/bin/python"), reverse=True))
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if uv is None:
         return
     for command in ("find", "install"):
         if command == "install":
-            install = [uv, "python", "install", "--no-progress", _NAME]
+            install = [uv, "python", "install", "--no-progress", VERSION]
             done = subprocess.run(install, capture_output=True, text=True, check=False)  # noqa: S603
             if done.returncode != 0:
                 problems.append(" ".join(done.stderr.split()) or f"status {done.returncode}")
                 return
-        find = [uv, "python", "find", "--managed-python", "--no-python-downloads", _NAME]
+        find = [uv, "python", "find", "--managed-python", "--no-python-downloads", VERSION]
         done = subprocess.run(find, capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode == 0:
             yield done.stdout.strip()

@@ -152,7 +152,7 @@ def download_wheels(requirements: str, *, machine: str, folder: Path) -> None:
     listed.write_text(requirements, encoding="utf-8")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
     command += ["--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", str(folder)]
-    command += ["--implementation", "cp", "--python-version", ".".join(map(str, VERSION))]
+    command += ["--implementation", "cp", "--python-version", VERSION]
     for platform in _PLATFORMS:
         command += ["--platform", f"{platform}_{machine}"]
     done = subprocess.run(  # noqa: S603 - pip, with arguments of ours

@@ -21,6 +21,7 @@ from embedding_kit import (
 from embedding_kit.zip_command import build_command
 
 ZIP = FunctionSettings(package="zip")
+VERSION = (programs.image_folder() / ".python-version").read_text().strip()
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def _built(assets: dict) -> tuple[str, list[str]]:
     "synthesizer", [None, DefaultStackSynthesizer, CliCredentialsStackSynthesizer]
 )
 def test_the_functions_run_the_published_zip(synthesize_zip, model, synthesizer):
-    """The embedder and the release check run the same zip on Python 3.13."""
+    """The embedder and the release check run the same zip on the Python of the image."""
     _, template, assets = synthesize_zip(model, synthesizer=synthesizer and synthesizer())
     name, _ = _built(assets)
     (destination,) = assets["files"][name]["destinations"].values()
@@ -61,7 +62,7 @@ def test_the_functions_run_the_published_zip(synthesize_zip, model, synthesizer)
             "AWS::Lambda::Function",
             {
                 "Handler": handler,
-                "Runtime": "python3.13",
+                "Runtime": f"python{VERSION}",
                 "Architectures": ["arm64"],
                 "PackageType": Match.absent(),
                 "Code": {

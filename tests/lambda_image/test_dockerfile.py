@@ -111,10 +111,18 @@ def test_the_endpoints_image_has_nothing_of_the_server(stages):
 def test_the_base_of_arm64_is_an_argument():
     """`base_image` replaces the tag with a digest, and only the deployed stage uses it."""
     lines = DOCKERFILE.read_text().splitlines()
-    argument = "ARG BASE_IMAGE=public.ecr.aws/lambda/python:3.13-arm64"
+    argument = "ARG BASE_IMAGE=public.ecr.aws/lambda/python:$PYTHON-arm64"
     # An ARG after the first stage would not be visible to FROM.
     assert lines.index(argument) < lines.index("FROM $BASE_IMAGE AS base-arm64")
     assert not [line for line in lines[: lines.index(argument)] if line.startswith("FROM")]
+
+
+def test_the_images_python_is_that_of_the_zip_and_of_the_pins():
+    """Docker reads no file before FROM, so the Dockerfile repeats the version, in one line."""
+    text = DOCKERFILE.read_text()
+    version = (IMAGE / ".python-version").read_text().strip()
+    assert f"\nARG PYTHON={version}\n" in text
+    assert set(re.findall(r"lambda/python:([^-\s]+)", text)) == {"$PYTHON"}
 
 
 def test_every_run_is_native(stages):

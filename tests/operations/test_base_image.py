@@ -7,7 +7,8 @@ import pytest
 
 from operations import base_image
 
-TAG = "public.ecr.aws/lambda/python:3.13-arm64"
+VERSION = (base_image._ROOT / "lambda_image" / ".python-version").read_text().strip()
+TAG = f"public.ecr.aws/lambda/python:{VERSION}-arm64"
 OLD, NEW = (f"sha256:{character * 64}" for character in "ab")
 WRITTEN = '# A comment.\n[model]\nname = "any/model" # another\n'
 

@@ -91,7 +91,13 @@ def test_the_images_recipe_goes_with_the_constructs(installed):
         for name in installed["embedding-kit"]
         if name.startswith("embedding_kit/lambda_image/")
     }
-    assert recipe == sent | {".dockerignore", "Dockerfile", "build_zip.py", "zip_builder"}
+    assert recipe == sent | {
+        ".dockerignore",
+        ".python-version",
+        "Dockerfile",
+        "build_zip.py",
+        "zip_builder",
+    }
 
 
 @pytest.mark.parametrize("name", FOLDERS)

@@ -13,7 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from zip_builder.target_python import VERSION
+
 from .conftest import RECIPE
+
+ABI = f"cp{VERSION.replace('.', '')}"
+TAG = f"{ABI}-{ABI}-manylinux_2_28_aarch64"
 
 
 @pytest.fixture
@@ -21,13 +26,13 @@ def index(tmp_path, recipe, monkeypatch) -> Path:
     """Return a folder with a wheel for ARM64 that the recipe pins, which pip takes as its index."""
     folder = tmp_path / "index"
     folder.mkdir()
-    wheel = folder / "numpy-1-cp313-cp313-manylinux_2_28_aarch64.whl"
+    wheel = folder / f"numpy-1-{TAG}.whl"
     files = {
         "numpy/__init__.py": b"VALUE = 1\n",
         "numpy/f2py/__init__.py": b"",
         "numpy-1.dist-info/METADATA": b"Metadata-Version: 2.1\nName: numpy\nVersion: 1\n",
-        "numpy-1.dist-info/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\n"
-        b"Tag: cp313-cp313-manylinux_2_28_aarch64\n",
+        "numpy-1.dist-info/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: "
+        + f"{TAG}\n".encode(),
     }
     record = "".join(f"{name},{_hash(content)},{len(content)}\n" for name, content in files.items())
     with zipfile.ZipFile(wheel, "w") as archive:
@@ -35,7 +40,7 @@ def index(tmp_path, recipe, monkeypatch) -> Path:
             archive.writestr(name, content)
     pin = f"numpy==1 --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n"
     (recipe / "requirements.txt").write_text(pin)
-    for name in ("build_zip.py", "zip_builder"):
+    for name in (".python-version", "build_zip.py", "zip_builder"):
         source, place = RECIPE / name, recipe / name
         if source.is_dir():
             shutil.copytree(source, place, dirs_exist_ok=True)
@@ -53,13 +58,14 @@ def _hash(content: bytes) -> str:
 
 @pytest.fixture
 def run(recipe, tmp_path):
-    """Run the command with nothing on the PATH but a Python 3.13 that copies byte code."""
+    """Run the command with nothing on the PATH but a Python that copies byte code."""
     programs = tmp_path / "bin"
     programs.mkdir()
     # Its answer is all that is asked of it; the byte code is then this Python's.
-    python = programs / "python3.13"
+    python = programs / f"python{VERSION}"
     python.write_text(
-        f'#!/bin/sh\ncase "$2" in -c) echo cpython 3 13 ;; *) exec {sys.executable} "$@" ;; esac\n'
+        f'#!/bin/sh\ncase "$2" in -c) echo cpython {VERSION.replace(".", " ")} ;; '
+        f'*) exec {sys.executable} "$@" ;; esac\n'
     )
     python.chmod(0o755)
 

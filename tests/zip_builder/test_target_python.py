@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from zip_builder import ZipError
-from zip_builder.target_python import find_python
+from zip_builder.target_python import VERSION, find_python
 
 ANSWERS = "#!/bin/sh\necho cpython 3 13\n"
 
@@ -45,9 +45,9 @@ def find_python_with(program: Path) -> str:
 @pytest.mark.parametrize(
     "place",
     [
-        "python3.13",
-        "pyenv/versions/3.13.5/bin/python",
-        "job/versions/3.13.5/bin/python",
+        f"python{VERSION}",
+        f"pyenv/versions/{VERSION}.5/bin/python",
+        f"job/versions/{VERSION}.5/bin/python",
     ],
 )
 def test_an_installed_one_is_found(empty, place):
@@ -60,8 +60,8 @@ def test_an_installed_one_is_found(empty, place):
 
 def test_a_broken_shim_is_passed_over(empty):
     """Pyenv has a shim for each version that it knows."""
-    _write(empty / "python3.13", "#!/bin/sh\nexit 127\n")
-    assert find_python_with(empty / "pyenv/versions/3.13.0/bin/python").endswith("bin/python")
+    _write(empty / f"python{VERSION}", "#!/bin/sh\nexit 127\n")
+    assert find_python_with(empty / f"pyenv/versions/{VERSION}.0/bin/python").endswith("bin/python")
 
 
 def test_uv_installs_one_as_the_last_resort(empty, monkeypatch):

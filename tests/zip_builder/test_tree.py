@@ -7,6 +7,7 @@ import zipfile
 import pytest
 
 from zip_builder import ZipError
+from zip_builder.target_python import VERSION
 from zip_builder.tree import download_wheels, requirements_without, unpack_wheel
 
 from .conftest import RECIPE
@@ -46,7 +47,7 @@ def test_pip_is_asked_for_wheels_of_lambdas_platform_with_hashes(tmp_path, monke
     download_wheels("a==1 --hash=sha256:0", machine="aarch64", folder=tmp_path / "wheels")
     assert asked[:3] == [sys.executable, "-m", "pip"]
     assert {"--no-deps", "--only-binary=:all:", "--require-hashes"} <= set(asked)
-    assert asked[asked.index("--python-version") + 1] == "3.13"
+    assert asked[asked.index("--python-version") + 1] == VERSION
     assert "manylinux_2_28_aarch64" in asked
 
 

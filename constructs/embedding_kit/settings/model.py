@@ -78,13 +78,13 @@ class Model(Settings):
             Field(pattern=r"^[a-z0-9][a-z0-9.:/_-]*@sha256:[0-9a-f]{64}$"),
             allowed(
                 "an image by its digest, as `scripts/base-image` pins it: "
-                "public.ecr.aws/lambda/python:3.13-arm64@sha256:..."
+                "public.ecr.aws/lambda/python:...-arm64@sha256:..."
             ),
         ]
         | None
     ) = Field(
         default=None,
-        description="AWS's base image of Python 3.13 for ARM64 by its digest, or a mirror of it. "
+        description="AWS's base image of Python for ARM64 by its digest, or a mirror of it. "
         "If unset, the newest image at build time.",
     )
     index: Path | None = Field(

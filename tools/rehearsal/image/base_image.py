@@ -38,12 +38,18 @@ def bases(asset: ImageAsset) -> dict[str, str]:
     dockerfile = (asset.context / "Dockerfile").read_text()
     arguments = dict(re.findall(r"^ARG (\w+)=(\S+)", dockerfile, re.MULTILINE)) | asset.arguments
     names = re.findall(r"^FROM (?:--platform=\S+ )?(\S+)", dockerfile, re.MULTILINE)
-    filled = {re.sub(r"\$\{?(\w+)\}?", lambda m: arguments.get(m[1], m[0]), n) for n in names}
+
+    def fill(name: str) -> str:
+        """Replace the arguments in a name, and those in their values."""
+        filled = re.sub(r"\$\{?(\w+)\}?", lambda m: arguments.get(m[1], m[0]), name)
+        return filled if filled == name else fill(filled)
+
     here = _MACHINES[platform.machine().lower()]
     wanted = (asset.platform or f"linux/{here}").rpartition("/")[2]
     found = {}
     for name in sorted(
-        filter(lambda name: "/" in name, filled), key=lambda n: n.endswith("-arm64")
+        filter(lambda name: "/" in name, {fill(name) for name in names}),
+        key=lambda n: n.endswith("-arm64"),
     ):
         tagged = re.search(r"-(arm64|x86_64)$", name)
         architecture = _MACHINES[tagged[1]] if tagged else here
