@@ -10,12 +10,9 @@ from embedding_kit.fargate_service import EmbeddingService
 from embedding_kit.front.rest_api import EmbeddingRestApi
 from embedding_kit.index_loading import IndexLoading
 from embedding_kit.monitoring.alarms import EndpointAlarms
-from embedding_kit.monitoring.batch import BatchAlarms, batch_widgets
 from embedding_kit.monitoring.budget import CostBudget
 from embedding_kit.monitoring.dashboard import EndpointDashboard
-from embedding_kit.monitoring.front import FrontAlarms, front_widgets
-from embedding_kit.monitoring.loads import LoadAlarm, load_widgets
-from embedding_kit.monitoring.server import ServerAlarms, server_widgets
+from embedding_kit.monitoring.parts import PartAlarms
 from embedding_kit.monitoring.topic import AlarmTopic
 from embedding_kit.prices import DEFAULT_REGION, load_prices
 from embedding_kit.release_notices import ReleaseNotices
@@ -45,7 +42,6 @@ class ObservabilityStack(EnvironmentStack):
             app, observability_stack_name(settings.name), settings, title="observability"
         )
         emails, watch = settings.alarms.emails, settings.observability.watch
-        runbook = settings.alarms.runbook_url
         topic: sns.ITopic | None = None
         if emails:
             topic = AlarmTopic(self, "Notices", emails=emails, key=self.key).topic
@@ -57,48 +53,21 @@ class ObservabilityStack(EnvironmentStack):
                 "Releases",
                 deployment_group=endpoint.deployment_group,
                 topic=topic,
-                runbook_url=runbook,
+                runbook_url=settings.alarms.runbook_url,
             )
         dashboard = EndpointDashboard(self, "Dashboard", endpoint=endpoint, alarms=alarms)
-        if batch:
-            of_batch = BatchAlarms(
-                self,
-                "BatchAlarms",
-                batch=batch,
-                topic=topic,
-                runbook_url=runbook,
-                watch=watch,
-            )
-            dashboard.dashboard.add_widgets(*batch_widgets(batch, of_batch))
-        if loading:
-            LoadAlarm(
-                self,
-                "LoadAlarm",
-                loading=loading,
-                topic=topic,
-                runbook_url=runbook,
-            )
-            dashboard.dashboard.add_widgets(*load_widgets(loading))
-        if service:
-            of_server = ServerAlarms(
-                self,
-                "ServerAlarms",
-                service=service,
-                settings=settings.alarms,
-                topic=topic,
-                watch=watch,
-            )
-            dashboard.dashboard.add_widgets(*server_widgets(service, of_server))
-        if front:
-            of_front = FrontAlarms(
-                self,
-                "FrontAlarms",
-                front=front,
-                settings=settings.alarms,
-                topic=topic,
-                watch=watch,
-            )
-            dashboard.dashboard.add_widgets(*front_widgets(front, of_front))
+        parts = {
+            "BatchAlarms": batch,
+            "LoadAlarm": loading,
+            "ServerAlarms": service,
+            "FrontAlarms": front,
+        }
+        for name, part in parts.items():
+            if part:
+                made = PartAlarms(
+                    self, name, part=part, settings=settings.alarms, topic=topic, watch=watch
+                )
+                dashboard.dashboard.add_widgets(*made.widgets())
         if settings.budget:
             CostBudget(
                 self,

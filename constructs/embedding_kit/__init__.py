@@ -27,12 +27,9 @@ if TYPE_CHECKING:
     from embedding_kit.hosting import Hosting
     from embedding_kit.index_loading import IndexLoading
     from embedding_kit.monitoring.alarms import EndpointAlarms
-    from embedding_kit.monitoring.batch import BatchAlarms
     from embedding_kit.monitoring.budget import CostBudget
     from embedding_kit.monitoring.dashboard import EndpointDashboard
-    from embedding_kit.monitoring.front import FrontAlarms
-    from embedding_kit.monitoring.loads import LoadAlarm
-    from embedding_kit.monitoring.server import ServerAlarms
+    from embedding_kit.monitoring.parts import PartAlarms
     from embedding_kit.monitoring.topic import AlarmTopic
     from embedding_kit.release_notices import ReleaseNotices
     from embedding_kit.repository import EmbeddingRepository
@@ -67,7 +64,6 @@ __all__ = [
     "AlarmTopic",
     "ApiGatewayFront",
     "ArtifactBucket",
-    "BatchAlarms",
     "BatchSettings",
     "Budget",
     "Callers",
@@ -83,24 +79,22 @@ __all__ = [
     "EndpointDashboard",
     "Experiment",
     "Firewall",
-    "FrontAlarms",
     "FrontCaller",
     "FunctionSettings",
     "Hosting",
     "IEmbeddingEndpoint",
     "IVectorIndex",
     "IndexLoading",
-    "LoadAlarm",
     "LoadSource",
     "Model",
     "NetworkSettings",
+    "PartAlarms",
     "Provisioned",
     "Release",
     "ReleaseNotices",
     "RepositorySettings",
     "RoleRules",
     "ScheduledCapacity",
-    "ServerAlarms",
     "ServerSettings",
     "SnapStart",
     "VectorIndex",
@@ -113,7 +107,6 @@ __all__ = [
 _MODULES = {
     "AlarmTopic": "monitoring.topic",
     "ArtifactBucket": "artifact_bucket",
-    "BatchAlarms": "monitoring.batch",
     "CostBudget": "monitoring.budget",
     "EmbeddingBatch": "batch",
     "EmbeddingEndpoint": "endpoint",
@@ -122,14 +115,12 @@ _MODULES = {
     "EmbeddingService": "fargate_service",
     "EndpointAlarms": "monitoring.alarms",
     "EndpointDashboard": "monitoring.dashboard",
-    "FrontAlarms": "monitoring.front",
     "Hosting": "hosting",
     "IEmbeddingEndpoint": "endpoint_interface",
     "IVectorIndex": "vector_index",
     "IndexLoading": "index_loading",
-    "LoadAlarm": "monitoring.loads",
+    "PartAlarms": "monitoring.parts",
     "ReleaseNotices": "release_notices",
-    "ServerAlarms": "monitoring.server",
     "VectorIndex": "vector_index",
     "apply_role_rules": "account_rules",
     "encrypt_logs": "account_rules",

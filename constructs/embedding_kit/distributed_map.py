@@ -1,38 +1,31 @@
-"""A state machine that runs a function over the items of a plan: Plan, Distributed Map, Finish.
+"""A function, and the state machine that runs it over the items of a plan: Plan, Map, Finish.
 
 https://docs.aws.amazon.com/step-functions/latest/dg/state-map-distributed.html
 https://docs.aws.amazon.com/step-functions/latest/dg/iam-policies-eg-dist-map.html
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from aws_cdk import Aws, Duration, Names, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
 from embedding_kit.findings import acknowledge, acknowledge_untraced
+from embedding_kit.function import function_role
 from embedding_kit.hosting import Hosting, make_log_group, vpc_properties
 from embedding_kit.image import image_code
 from embedding_kit.s3_permissions import WRITE_KEY, allow, objects, shown
 from embedding_kit.settings import Model
 from embedding_kit.settings.locations import Location
 
-__all__ = [
-    "MapFiles",
-    "MapNames",
-    "acknowledge_wildcards",
-    "make_function",
-    "make_machine",
-    "map_definition",
-    "map_findings",
-]
+__all__ = ["DistributedJobs", "MapProgram"]
 
 #: Lambda's limit, which the plan of a large input needs.
-TIMEOUT_SECONDS = 900
+_TIMEOUT_SECONDS = 900
 #: An EXPRESS execution ends after 5 minutes, attempts and pauses included. A little less, so that
 #: its error is that of the task.
 _CHILD_SECONDS = 280
@@ -46,103 +39,113 @@ _SERVICE_ERRORS = (
 )
 
 
-class MapNames(NamedTuple):
-    """The names in a definition."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapProgram:
+    """A program of the image's target `batch`, which has the steps of a job.
 
-    #: The state of the map, and the label of its child executions in their ARNs.
-    label: str
-    #: The task of a child.
-    task: str
-    #: An item: the step that works on it. The plan returns `{item}s`, their number, and
-    #: `{item}s_key`, the key of a file with one item a line.
-    item: str
+    The constructs import no code of the image, so they repeat its names.
 
-
-def map_definition(
-    names: MapNames,
-    *,
-    comment: str,
-    function_arn: str,
-    partition: str,
-    bucket: str,
-    defaults: dict[str, Any],
-    max_concurrency: int,
-    final_errors: Sequence[str],
-    passing_errors: Sequence[str] = (),
-    worker: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Return the definition.
-
-    Args:
-        names: The names of states and values.
+    Attributes:
+        handler: The handler.
+        label: The state of the map, and the label of its child executions in their ARNs.
+        task: The task of a child.
+        item: An item: the step that works on it. The plan returns `{item}s`, their number, and
+            `{item}s_key`, the key of a file with one item a line.
+        plan: Below a job's folder, the path of the plan, with wildcards.
+        results: Below a job's folder, the path of the folder with the records of the items.
         comment: What the state machine does.
-        function_arn: The function that runs all steps.
-        partition: The AWS partition.
-        bucket: The bucket of the plan.
-        defaults: The settings of a job that an execution's input does not give.
-        max_concurrency: The highest number of items at a time.
-        final_errors: The classes of errors that a second attempt would find again.
+        final_errors: The classes of errors that a second attempt would find again: those of the
+            input, the settings, the model or the index.
         passing_errors: The classes of errors that pass, as throttles do.
-        worker: Further values for the step that works on an item.
     """
-    invoke = f"arn:{partition}:states:::lambda:invoke"
-    retries = _retries(final_errors, passing_errors)
-    label, item = names.label, names.item
 
-    def step(payload: dict[str, Any], *, seconds: int) -> dict[str, Any]:
+    handler: str
+    label: str
+    task: str
+    item: str
+    plan: str
+    results: str
+    comment: str
+    final_errors: Sequence[str]
+    passing_errors: Sequence[str] = ()
+
+    def definition(
+        self,
+        *,
+        function_arn: str,
+        bucket: str,
+        defaults: Mapping[str, Any],
+        max_concurrency: int,
+        worker: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Return the definition of the state machine.
+
+        Args:
+            function_arn: The function that runs all steps.
+            bucket: The bucket of the plan.
+            defaults: The settings of a job that an execution's input does not give.
+            max_concurrency: The highest number of items at a time.
+            worker: Further values for the step that works on an item.
+        """
+        invoke = f"arn:{Aws.PARTITION}:states:::lambda:invoke"
+        retries = _retries(self.final_errors, self.passing_errors)
+        label, item = self.label, self.item
+
+        def step(payload: dict[str, Any], *, seconds: int) -> dict[str, Any]:
+            return {
+                "Type": "Task",
+                "Resource": invoke,
+                "Parameters": {"FunctionName": function_arn, "Payload": payload},
+                "OutputPath": "$.Payload",
+                "TimeoutSeconds": seconds,
+                "Retry": retries,
+            }
+
+        plan = {"step": "plan", "defaults": defaults, "job.$": "$"}
+        work = {"step": item, "folder.$": "$.folder", f"{item}.$": f"$.{item}", **worker}
+        finish = {"step": "finish", "folder.$": "$.folder"}
         return {
-            "Type": "Task",
-            "Resource": invoke,
-            "Parameters": {"FunctionName": function_arn, "Payload": payload},
-            "OutputPath": "$.Payload",
-            "TimeoutSeconds": seconds,
-            "Retry": retries,
+            "Comment": self.comment,
+            "StartAt": "Plan",
+            "States": {
+                "Plan": {**step(plan, seconds=_TIMEOUT_SECONDS), "Next": f"Has{label}"},
+                f"Has{label}": {
+                    "Type": "Choice",
+                    "Choices": [
+                        {"Variable": f"$.{item}s", "NumericGreaterThan": 0, "Next": label},
+                    ],
+                    "Default": "Finish",
+                },
+                label: {
+                    "Type": "Map",
+                    "Label": label,
+                    "ItemReader": {
+                        "Resource": f"arn:{Aws.PARTITION}:states:::s3:getObject",
+                        "ReaderConfig": {"InputType": "JSONL"},
+                        "Parameters": {"Bucket": bucket, "Key.$": f"$.{item}s_key"},
+                    },
+                    "ItemSelector": {"folder.$": "$.folder", f"{item}.$": "$$.Map.Item.Value"},
+                    "ItemProcessor": {
+                        "ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": "EXPRESS"},
+                        "StartAt": self.task,
+                        "States": {self.task: {**step(work, seconds=_CHILD_SECONDS), "End": True}},
+                    },
+                    "MaxConcurrency": max_concurrency,
+                    # An item that fails must not stop the others: what they have done is kept, and
+                    # Finish fails with the names of the missing ones. The next run does only
+                    # those.
+                    "ToleratedFailurePercentage": 100,
+                    # In S3, because the outputs of many items exceed a state's output of 256 KB.
+                    "ResultWriter": {
+                        "Resource": f"arn:{Aws.PARTITION}:states:::s3:putObject",
+                        "Parameters": {"Bucket": bucket, "Prefix.$": "$.results_prefix"},
+                    },
+                    "ResultPath": "$.results",
+                    "Next": "Finish",
+                },
+                "Finish": {**step(finish, seconds=_TIMEOUT_SECONDS), "End": True},
+            },
         }
-
-    plan = {"step": "plan", "defaults": defaults, "job.$": "$"}
-    work = {"step": item, "folder.$": "$.folder", f"{item}.$": f"$.{item}", **(worker or {})}
-    finish = {"step": "finish", "folder.$": "$.folder"}
-    return {
-        "Comment": comment,
-        "StartAt": "Plan",
-        "States": {
-            "Plan": {**step(plan, seconds=TIMEOUT_SECONDS), "Next": f"Has{label}"},
-            f"Has{label}": {
-                "Type": "Choice",
-                "Choices": [
-                    {"Variable": f"$.{item}s", "NumericGreaterThan": 0, "Next": label},
-                ],
-                "Default": "Finish",
-            },
-            label: {
-                "Type": "Map",
-                "Label": label,
-                "ItemReader": {
-                    "Resource": f"arn:{partition}:states:::s3:getObject",
-                    "ReaderConfig": {"InputType": "JSONL"},
-                    "Parameters": {"Bucket": bucket, "Key.$": f"$.{item}s_key"},
-                },
-                "ItemSelector": {"folder.$": "$.folder", f"{item}.$": "$$.Map.Item.Value"},
-                "ItemProcessor": {
-                    "ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": "EXPRESS"},
-                    "StartAt": names.task,
-                    "States": {names.task: {**step(work, seconds=_CHILD_SECONDS), "End": True}},
-                },
-                "MaxConcurrency": max_concurrency,
-                # An item that fails must not stop the others: what they have done is kept, and
-                # Finish fails with the names of the missing ones. The next run does only those.
-                "ToleratedFailurePercentage": 100,
-                # In S3, because the outputs of many items exceed the 256 KB of a state's output.
-                "ResultWriter": {
-                    "Resource": f"arn:{partition}:states:::s3:putObject",
-                    "Parameters": {"Bucket": bucket, "Prefix.$": "$.results_prefix"},
-                },
-                "ResultPath": "$.results",
-                "Next": "Finish",
-            },
-            "Finish": {**step(finish, seconds=TIMEOUT_SECONDS), "End": True},
-        },
-    }
 
 
 def _retries(final: Sequence[str], passing: Sequence[str]) -> list[dict[str, Any]]:
@@ -169,182 +172,195 @@ def _retries(final: Sequence[str], passing: Sequence[str]) -> list[dict[str, Any
     ]
 
 
-def make_function(
-    scope: Construct,
-    *,
-    description: str,
-    model: Model,
-    handler: str,
-    memory_mb: int,
-    environment: dict[str, str],
-    role: iam.IRole,
-    log_group: logs.ILogGroup,
-    hosting: Hosting,
-    reserved_concurrency: int | None = None,
-) -> lambda_.DockerImageFunction:
-    """Create a function from the image's target `batch`.
+class DistributedJobs(Construct):
+    """A function, and the state machine that runs it.
 
-    Args:
-        scope: The parent, which has one of them.
-        description: What the function does.
-        model: The model in the image.
-        handler: The handler in the image.
-        memory_mb: The memory in MB.
-        environment: The environment variables.
-        role: The execution role.
-        log_group: The log group.
-        hosting: The VPC, the key and the tracing.
-        reserved_concurrency: The reserved concurrency; None reserves none.
+    Attributes:
+        function: The function that runs the steps.
+        state_machine: The state machine.
+        log_group: The function's log group.
+        name: The name in logs and in the metrics' namespace.
+        namespace: The namespace of the function's own metrics.
     """
-    function = lambda_.DockerImageFunction(
-        scope,
-        "Function",
-        description=description,
-        code=image_code(model, command=[handler], target="batch"),
-        architecture=lambda_.Architecture.ARM_64,
-        memory_size=memory_mb,
-        timeout=Duration.seconds(TIMEOUT_SECONDS),
-        reserved_concurrent_executions=reserved_concurrency,
-        environment=environment,
-        environment_encryption=hosting.environment_encryption,
-        role=role,
-        log_group=log_group,
-        logging_format=lambda_.LoggingFormat.JSON,
-        tracing=hosting.tracing,
-        **vpc_properties(scope, hosting, role, description=description, calls_aws=True),
-    )
-    acknowledge(
-        function,
-        {"Serverless-LambdaDLQ": "Step Functions waits for the answer and tries again."},
-    )
-    acknowledge_untraced(function, hosting.tracing, "Serverless-LambdaTracing")
-    return function
 
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        program: MapProgram,
+        model: Model,
+        title: str,
+        memory_mb: int,
+        location: Location,
+        key: str | None,
+        grant: Callable[[iam.IRole], object],
+        defaults: Mapping[str, Any],
+        max_concurrency: int,
+        wildcards: Mapping[str, str],
+        name: str | None,
+        hosting: Hosting | None,
+        reserved_concurrency: int | None = None,
+        worker: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Create the function and the state machine.
 
-class MapFiles(NamedTuple):
-    """The files of a map's jobs in S3."""
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            program: The program.
+            model: The model in the image.
+            title: What the jobs are, such as `Loads`, for descriptions.
+            memory_mb: The function's memory.
+            location: The folder of all jobs in S3.
+            key: The KMS key of its bucket.
+            grant: Grants the function's role the files that the steps read and write.
+            defaults: The settings of a job that an execution's input does not give.
+            max_concurrency: The highest number of items at a time.
+            wildcards: cdk-nag's findings about the grants: resource and reason.
+            name: The name in logs and in the metrics' namespace; derived from the construct's path
+                if None.
+            hosting: VPC, key and tracing; none of them if None.
+            reserved_concurrency: The function's reserved concurrency; None reserves none.
+            worker: Further values for the step that works on an item.
+        """
+        super().__init__(scope, id)
+        self.name = name or Names.unique_resource_name(self, separator="-", max_length=100)
+        self.namespace = f"EmbeddingKit/{self.name}"
+        self.log_group = make_log_group(self, "Logs")
+        self._program, self._location, self._key = program, location, key
+        hosting = hosting or Hosting()
+        role = function_role(self, self.log_group)
+        grant(role)
+        description = f"{title} by {model.name}"
+        self.function = lambda_.DockerImageFunction(
+            self,
+            "Function",
+            description=description,
+            code=image_code(model, command=[program.handler], target="batch"),
+            architecture=lambda_.Architecture.ARM_64,
+            memory_size=memory_mb,
+            timeout=Duration.seconds(_TIMEOUT_SECONDS),
+            reserved_concurrent_executions=reserved_concurrency,
+            environment={
+                "EMBEDDING_ENVIRONMENT": self.name,
+                "EMBEDDING_METRICS_NAMESPACE": self.namespace,
+            },
+            environment_encryption=hosting.environment_encryption,
+            role=role,
+            log_group=self.log_group,
+            logging_format=lambda_.LoggingFormat.JSON,
+            tracing=hosting.tracing,
+            **vpc_properties(self, hosting, role, description=description, calls_aws=True),
+        )
+        acknowledge(
+            self.function,
+            {"Serverless-LambdaDLQ": "Step Functions waits for the answer and tries again."},
+        )
+        acknowledge_untraced(self.function, hosting.tracing, "Serverless-LambdaTracing")
+        definition = program.definition(
+            function_arn=self.function.function_arn,
+            bucket=location.bucket,
+            defaults=defaults,
+            max_concurrency=max_concurrency,
+            worker=worker or {},
+        )
+        self.state_machine = self._make_machine(
+            f"{title.split(maxsplit=1)[0]} of {self.name}", definition, hosting
+        )
+        acknowledge(
+            self,
+            {
+                f"AwsSolutions-IAM5[Resource::{resource}]": reason
+                for resource, reason in {**wildcards, **self._wildcards()}.items()
+            },
+        )
 
-    #: The folder of all jobs.
-    location: Location
-    #: Below it, the path of a job's plan, with wildcards.
-    plan: str
-    #: The path of the folder with the records of the items.
-    results: str
-    #: The KMS key of the bucket.
-    key: str | None
-
-
-def make_machine(
-    scope: Construct,
-    *,
-    comment: str,
-    definition: dict[str, Any],
-    function: lambda_.IFunction,
-    files: MapFiles,
-    label: str,
-    hosting: Hosting,
-) -> stepfunctions.StateMachine:
-    """Create a state machine that runs a function over the items of a plan.
-
-    Args:
-        scope: The parent, which has one of them.
-        comment: What the state machine does.
-        definition: What `map_definition` returns.
-        function: The function that runs all steps.
-        files: The files that the state machine reads and writes itself.
-        label: The map's label.
-        hosting: Whether X-Ray traces executions.
-    """
-    machine = stepfunctions.StateMachine(
-        scope,
-        "StateMachine",
-        comment=comment,
-        definition_body=stepfunctions.DefinitionBody.from_string(
-            Stack.of(scope).to_json_string(definition)
-        ),
-        logs=stepfunctions.LogOptions(
-            # Step Functions may write to groups of this name without a change of the account's
-            # one policy for log deliveries, which has a size limit.
-            destination=make_log_group(
-                scope,
-                "StateMachineLogs",
-                name="/aws/vendedlogs/states/"
-                + Names.unique_resource_name(scope, separator="-", max_length=200),
+    def _make_machine(
+        self, comment: str, definition: Mapping[str, Any], hosting: Hosting
+    ) -> stepfunctions.StateMachine:
+        machine = stepfunctions.StateMachine(
+            self,
+            "StateMachine",
+            comment=comment,
+            definition_body=stepfunctions.DefinitionBody.from_string(
+                Stack.of(self).to_json_string(definition)
             ),
-            level=stepfunctions.LogLevel.ALL,
-            include_execution_data=False,
-        ),
-        tracing_enabled=hosting.is_traced,
-    )
-    machine.add_to_role_policy(
-        iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[function.function_arn])
-    )
-    _grant_files(machine.role, files)
-    _grant_map_runs(scope, machine, label)
-    acknowledge_untraced(
-        machine, hosting.tracing, "AwsSolutions-SF2", "Serverless-StepFunctionStateMachineXray"
-    )
-    return machine
-
-
-def map_findings(
-    machine: stepfunctions.StateMachine, files: MapFiles, *, label: str
-) -> dict[str, str]:
-    """Return cdk-nag's findings about the grants of `make_machine`: resource and reason."""
-    name = Stack.of(machine).resolve(machine.node.default_child.logical_id)  # type: ignore[union-attr]
-    children = "arn:<AWS::Partition>:states:<AWS::Region>:<AWS::AccountId>:execution:"
-    return {
-        shown(files.location, f"*/{files.plan}"): "The plan is in the job's folder.",
-        shown(files.location, f"*/{files.results}/*"): "Step Functions names the files by the map "
-        "run.",
-        f"{children}<{name}.Name>/{label}:*": "Child executions have generated names.",
-        "*": "X-Ray's actions and those of log deliveries are granted on all resources or on none.",
-    }
-
-
-def acknowledge_wildcards(scope: Construct, findings: dict[str, str]) -> None:
-    """Acknowledge wildcards in the resources of a construct's policies, by their reasons."""
-    acknowledge(
-        scope,
-        {f"AwsSolutions-IAM5[Resource::{name}]": reason for name, reason in findings.items()},
-    )
-
-
-def _grant_files(role: iam.IRole, files: MapFiles) -> None:
-    """Let the state machine read the plans of jobs, and write what became of their items."""
-    plan = objects(files.location, f"*/{files.plan}")
-    allow(role, "ReadPlan", ["s3:GetObject"], [plan])
-    allow(
-        role,
-        "WriteResults",
-        [
-            "s3:AbortMultipartUpload",
-            "s3:GetObject",
-            "s3:ListMultipartUploadParts",
-            "s3:PutObject",
-        ],
-        [objects(files.location, f"*/{files.results}/*")],
-    )
-    if files.key:
-        allow(role, "EncryptResults", WRITE_KEY, [files.key])
-
-
-def _grant_map_runs(scope: Construct, machine: stepfunctions.StateMachine, label: str) -> None:
-    """Let the state machine start and stop the child executions of its own map."""
-    children = (
-        f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:execution:"
-        f"{machine.state_machine_name}/{label}:*"
-    )
-    # A policy of its own: the state machine depends on its role's, which must not name it.
-    iam.Policy(
-        scope,
-        "MapRuns",
-        statements=[
+            logs=stepfunctions.LogOptions(
+                # Step Functions may write to groups of this name without a change of the account's
+                # one policy for log deliveries, which has a size limit.
+                destination=make_log_group(
+                    self,
+                    "StateMachineLogs",
+                    name="/aws/vendedlogs/states/"
+                    + Names.unique_resource_name(self, separator="-", max_length=200),
+                ),
+                level=stepfunctions.LogLevel.ALL,
+                include_execution_data=False,
+            ),
+            tracing_enabled=hosting.is_traced,
+        )
+        machine.add_to_role_policy(
             iam.PolicyStatement(
-                actions=["states:StartExecution"], resources=[machine.state_machine_arn]
-            ),
-            iam.PolicyStatement(
-                actions=["states:DescribeExecution", "states:StopExecution"], resources=[children]
-            ),
-        ],
-    ).attach_to_role(machine.role)
+                actions=["lambda:InvokeFunction"], resources=[self.function.function_arn]
+            )
+        )
+        self._grant_files(machine.role)
+        self._grant_map_runs(machine)
+        acknowledge_untraced(
+            machine, hosting.tracing, "AwsSolutions-SF2", "Serverless-StepFunctionStateMachineXray"
+        )
+        return machine
+
+    def _wildcards(self) -> dict[str, str]:
+        """Return cdk-nag's findings about the state machine's grants: resource and reason."""
+        machine, location, program = self.state_machine, self._location, self._program
+        name = Stack.of(self).resolve(machine.node.default_child.logical_id)  # type: ignore[union-attr]
+        children = "arn:<AWS::Partition>:states:<AWS::Region>:<AWS::AccountId>:execution:"
+        return {
+            shown(location, f"*/{program.plan}"): "The plan is in the job's folder.",
+            shown(location, f"*/{program.results}/*"): "Step Functions names the files by the map "
+            "run.",
+            f"{children}<{name}.Name>/{program.label}:*": "Child executions have generated names.",
+            "*": "X-Ray's actions and those of log deliveries are granted on all resources or on "
+            "none.",
+        }
+
+    def _grant_files(self, role: iam.IRole) -> None:
+        """Let the state machine read the plans of jobs, and write what became of their items."""
+        plan = objects(self._location, f"*/{self._program.plan}")
+        allow(role, "ReadPlan", ["s3:GetObject"], [plan])
+        allow(
+            role,
+            "WriteResults",
+            [
+                "s3:AbortMultipartUpload",
+                "s3:GetObject",
+                "s3:ListMultipartUploadParts",
+                "s3:PutObject",
+            ],
+            [objects(self._location, f"*/{self._program.results}/*")],
+        )
+        if self._key:
+            allow(role, "EncryptResults", WRITE_KEY, [self._key])
+
+    def _grant_map_runs(self, machine: stepfunctions.StateMachine) -> None:
+        """Let the state machine start and stop the child executions of its own map."""
+        children = (
+            f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:execution:"
+            f"{machine.state_machine_name}/{self._program.label}:*"
+        )
+        # A policy of its own: the state machine depends on its role's, which must not name it.
+        iam.Policy(
+            self,
+            "MapRuns",
+            statements=[
+                iam.PolicyStatement(
+                    actions=["states:StartExecution"], resources=[machine.state_machine_arn]
+                ),
+                iam.PolicyStatement(
+                    actions=["states:DescribeExecution", "states:StopExecution"],
+                    resources=[children],
+                ),
+            ],
+        ).attach_to_role(machine.role)

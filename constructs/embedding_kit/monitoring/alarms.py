@@ -1,6 +1,6 @@
 """The endpoint's alarms, and the composite alarm that pages."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
@@ -15,7 +15,7 @@ from embedding_kit.monitoring.alarm_definitions import (
 )
 from embedding_kit.settings import Watch
 
-__all__ = ["EndpointAlarms", "NotifyingAlarms", "make_alarm"]
+__all__ = ["EndpointAlarms", "make_alarm"]
 
 _ABOVE = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
 _BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
@@ -87,42 +87,6 @@ class EndpointAlarms(Construct):
         )
         self.page.add_alarm_action(*notify, *page_actions)
         self.page.add_ok_action(*notify, *page_actions)
-
-
-class NotifyingAlarms(Construct):
-    """Alarms by their definitions. Each notifies the topic itself; none pages.
-
-    Attributes:
-        alarms: Each alarm by its name.
-    """
-
-    def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        *,
-        definitions: Iterable[AlarmDefinition],
-        topic: sns.ITopic | None,
-        runbook_url: str,
-        watch: Watch,
-    ) -> None:
-        """Create the alarms.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            definitions: The alarms.
-            topic: A topic that all alarms notify. Its key must let CloudWatch encrypt.
-            runbook_url: The runbook's address, as in `AlarmSettings`.
-            watch: Whether there are only the essential alarms.
-        """
-        super().__init__(scope, id)
-        self.alarms: dict[str, cloudwatch.Alarm] = {}
-        for definition in watched(definitions, watch):
-            alarm = make_alarm(self, definition, runbook_url)
-            self.alarms[definition.name] = alarm
-            if topic:
-                alarm.add_alarm_action(actions.SnsAction(topic))
 
 
 def make_alarm(scope: Construct, definition: AlarmDefinition, runbook: str) -> cloudwatch.Alarm:

@@ -3,70 +3,29 @@
 Metrics: https://docs.aws.amazon.com/apigateway/latest/developerguide/api-gateway-metrics-and-dimensions.html
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_sns as sns
-from constructs import Construct
 
 from embedding_kit.front.rest_api import STAGE, THROTTLED_METRIC, EmbeddingRestApi
 from embedding_kit.metrics import PERIOD, milliseconds, percent
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
-from embedding_kit.monitoring.alarms import NotifyingAlarms
 from embedding_kit.monitoring.graphs import graph
-from embedding_kit.settings import AlarmSettings, Watch
+from embedding_kit.settings import AlarmSettings
 
-__all__ = ["FrontAlarms", "front_widgets"]
+__all__ = ["front_alarms", "front_widgets"]
 
 #: Above this share of 4xx, callers' keys are wrong or somebody tries keys.
 _CLIENT_ERROR_PERCENT = 50
 
 
-class FrontAlarms(NotifyingAlarms):
-    """Alarms on a REST API. Each notifies the topic itself.
-
-    Attributes:
-        alarms: Each alarm by its name.
-    """
-
-    def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        *,
-        front: EmbeddingRestApi,
-        settings: AlarmSettings | None = None,
-        topic: sns.ITopic | None = None,
-        watch: Watch = "full",
-    ) -> None:
-        """Create the alarms.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            front: The REST API.
-            settings: The thresholds of errors, throttling and duration, and the runbook.
-            topic: A topic that all alarms notify. Its key must let CloudWatch encrypt.
-            watch: Whether there are only the essential alarms.
-        """
-        settings = settings or AlarmSettings()
-        super().__init__(
-            scope,
-            id,
-            definitions=_definitions(front, settings),
-            topic=topic,
-            runbook_url=settings.runbook_url,
-            watch=watch,
-        )
-
-
-def front_widgets(front: EmbeddingRestApi, alarms: FrontAlarms) -> list[cloudwatch.IWidget]:
+def front_widgets(
+    front: EmbeddingRestApi, alarms: Sequence[cloudwatch.IAlarm]
+) -> list[cloudwatch.IWidget]:
     """Return the row of the dashboard: requests, duration, errors."""
     return [
-        cloudwatch.AlarmStatusWidget(
-            title="API: alarms", alarms=list(alarms.alarms.values()), width=24, height=2
-        ),
+        cloudwatch.AlarmStatusWidget(title="API: alarms", alarms=list(alarms), width=24, height=2),
         graph(
             "API: requests",
             _of_api(front, "Count", "Sum", "Requests"),
@@ -83,7 +42,8 @@ def front_widgets(front: EmbeddingRestApi, alarms: FrontAlarms) -> list[cloudwat
     ]
 
 
-def _definitions(front: EmbeddingRestApi, settings: AlarmSettings) -> Iterator[AlarmDefinition]:
+def front_alarms(front: EmbeddingRestApi, settings: AlarmSettings) -> Iterator[AlarmDefinition]:
+    """List the alarms of a REST API."""
     requests = _of_api(front, "Count", "Sum")
     yield AlarmDefinition(
         name="Front5xx",

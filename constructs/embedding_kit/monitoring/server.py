@@ -1,21 +1,18 @@
 """The alarms of a server, and its row of the dashboard."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
-from aws_cdk import aws_sns as sns
-from constructs import Construct
 
 from embedding_kit.fargate_service import REJECTED_METRIC, EmbeddingService
 from embedding_kit.metrics import PERIOD, percent
 from embedding_kit.monitoring.alarm_definitions import MEMORY_PERCENT, AlarmDefinition
-from embedding_kit.monitoring.alarms import NotifyingAlarms
 from embedding_kit.monitoring.graphs import two_axis_graph
-from embedding_kit.settings import AlarmSettings, Watch
+from embedding_kit.settings import AlarmSettings
 
-__all__ = ["ServerAlarms", "server_widgets"]
+__all__ = ["server_alarms", "server_widgets"]
 
 #: The server's own limit on a request.
 _TIMEOUT = timedelta(seconds=30)
@@ -23,49 +20,13 @@ _TIMEOUT = timedelta(seconds=30)
 _CPU_PERCENT = 90
 
 
-class ServerAlarms(NotifyingAlarms):
-    """Alarms on a server. Each notifies the topic itself.
-
-    Attributes:
-        alarms: Each alarm by its name.
-    """
-
-    def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        *,
-        service: EmbeddingService,
-        settings: AlarmSettings | None = None,
-        topic: sns.ITopic | None = None,
-        watch: Watch = "full",
-    ) -> None:
-        """Create the alarms.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            service: The server.
-            settings: The thresholds of errors, throttling, duration and memory, and the runbook.
-            topic: A topic that all alarms notify. Its key must let CloudWatch encrypt.
-            watch: Whether there are only the essential alarms.
-        """
-        settings = settings or AlarmSettings()
-        super().__init__(
-            scope,
-            id,
-            definitions=_definitions(service, settings),
-            topic=topic,
-            runbook_url=settings.runbook_url,
-            watch=watch,
-        )
-
-
-def server_widgets(service: EmbeddingService, alarms: ServerAlarms) -> list[cloudwatch.IWidget]:
+def server_widgets(
+    service: EmbeddingService, alarms: Sequence[cloudwatch.IAlarm]
+) -> list[cloudwatch.IWidget]:
     """Return the row of the dashboard: requests, duration, tasks and their load."""
     return [
         cloudwatch.AlarmStatusWidget(
-            title="Server: alarms", alarms=list(alarms.alarms.values()), width=24, height=2
+            title="Server: alarms", alarms=list(alarms), width=24, height=2
         ),
         two_axis_graph(
             "Server: requests",
@@ -94,7 +55,8 @@ def server_widgets(service: EmbeddingService, alarms: ServerAlarms) -> list[clou
     ]
 
 
-def _definitions(service: EmbeddingService, settings: AlarmSettings) -> Iterator[AlarmDefinition]:
+def server_alarms(service: EmbeddingService, settings: AlarmSettings) -> Iterator[AlarmDefinition]:
+    """List the alarms of a server."""
     requests = _balanced(service, "RequestCount", "Sum")
     yield AlarmDefinition(
         name="Server5xx",

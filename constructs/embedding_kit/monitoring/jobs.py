@@ -1,65 +1,28 @@
-"""The alarms of a batch, and its row of the dashboard."""
+"""The alarms of batch jobs and of loads into an index, and their rows of the dashboard."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_sns as sns
-from constructs import Construct
 
 from embedding_kit.batch import EmbeddingBatch
+from embedding_kit.index_loading import IndexLoading
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
-from embedding_kit.monitoring.alarms import NotifyingAlarms
 from embedding_kit.monitoring.cost import cost_per_million_rows, list_prices
-from embedding_kit.monitoring.graphs import two_axis_graph
-from embedding_kit.settings.observability import RUNBOOK, Watch
+from embedding_kit.monitoring.graphs import graph, two_axis_graph
 
-__all__ = ["BatchAlarms", "batch_widgets"]
+__all__ = ["batch_alarms", "batch_widgets", "load_alarms", "load_widgets"]
 
 #: Shards take half a minute, so shorter periods would have gaps.
-_PERIOD = Duration.minutes(5)
+_MINUTES = 5
+_PERIOD = Duration.minutes(_MINUTES)
 #: Above it a job fails, unless it says otherwise.
 _REJECTED_PERCENT = 1
 
 
-class BatchAlarms(NotifyingAlarms):
-    """Alarms on a batch. Each notifies the topic itself; none pages.
-
-    Attributes:
-        alarms: Each alarm by its name.
-    """
-
-    def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        *,
-        batch: EmbeddingBatch,
-        topic: sns.ITopic | None = None,
-        runbook_url: str = RUNBOOK,
-        watch: Watch = "full",
-    ) -> None:
-        """Create the alarms.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            batch: The batch.
-            topic: A topic that all alarms notify. Its key must let CloudWatch encrypt.
-            runbook_url: The runbook's address, as in `AlarmSettings`.
-            watch: Whether there are only the essential alarms.
-        """
-        super().__init__(
-            scope,
-            id,
-            definitions=_definitions(batch),
-            topic=topic,
-            runbook_url=runbook_url,
-            watch=watch,
-        )
-
-
-def batch_widgets(batch: EmbeddingBatch, alarms: BatchAlarms) -> list[cloudwatch.IWidget]:
+def batch_widgets(
+    batch: EmbeddingBatch, alarms: Sequence[cloudwatch.IAlarm]
+) -> list[cloudwatch.IWidget]:
     """Return the rows of the dashboard: jobs, rows, the function's load, throughput and cost."""
     machine, function = batch.state_machine, batch.function
     rows = _metric(batch, "Rows", "Embedded")
@@ -78,7 +41,7 @@ def batch_widgets(batch: EmbeddingBatch, alarms: BatchAlarms) -> list[cloudwatch
     )
     return [
         cloudwatch.AlarmStatusWidget(
-            title="Batch: alarms", alarms=list(alarms.alarms.values()), width=24, height=2
+            title="Batch: alarms", alarms=list(alarms), width=24, height=2
         ),
         two_axis_graph(
             "Batch: jobs",
@@ -107,8 +70,8 @@ def batch_widgets(batch: EmbeddingBatch, alarms: BatchAlarms) -> list[cloudwatch
     ]
 
 
-def _definitions(batch: EmbeddingBatch) -> Iterator[AlarmDefinition]:
-    minutes = int(_PERIOD.to_minutes())
+def batch_alarms(batch: EmbeddingBatch) -> Iterator[AlarmDefinition]:
+    """List the alarms of batch jobs."""
     yield AlarmDefinition(
         name="BatchFailed",
         essential=True,
@@ -119,7 +82,7 @@ def _definitions(batch: EmbeddingBatch) -> Iterator[AlarmDefinition]:
         threshold=0,
         datapoints=1,
         periods=1,
-        period_minutes=minutes,
+        period_minutes=_MINUTES,
         condition="Failed jobs above {:,g}",
         advice="The execution's error names the reason. Started again, the job continues",
     )
@@ -130,7 +93,7 @@ def _definitions(batch: EmbeddingBatch) -> Iterator[AlarmDefinition]:
         threshold=0,
         datapoints=3,
         periods=3,
-        period_minutes=minutes,
+        period_minutes=_MINUTES,
         condition="Throttled shards above {:,g}",
         advice="They are tried again, but the job takes longer: other functions use the "
         "concurrency, or max_concurrency is too high",
@@ -149,17 +112,55 @@ def _definitions(batch: EmbeddingBatch) -> Iterator[AlarmDefinition]:
         threshold=_REJECTED_PERCENT,
         datapoints=1,
         periods=1,
-        period_minutes=minutes,
+        period_minutes=_MINUTES,
         condition="Rejected rows above {:,g}%",
         advice="Likely another field than the one with the text, or texts over the model's limit",
     )
 
 
-def _metric(batch: EmbeddingBatch, name: str, label: str | None = None) -> cloudwatch.Metric:
+def load_widgets(loading: IndexLoading) -> list[cloudwatch.IWidget]:
+    """Return the row of the dashboard: loads and vectors."""
+    machine = loading.state_machine
+    return [
+        graph(
+            "Index: loads",
+            machine.metric_started(statistic="Sum", period=_PERIOD, label="Started"),
+            machine.metric_succeeded(statistic="Sum", period=_PERIOD, label="Succeeded"),
+            machine.metric_failed(statistic="Sum", period=_PERIOD, label="Failed"),
+            width=12,
+        ),
+        graph(
+            "Index: vectors",
+            _metric(loading, "LoadedVectors", "Loaded"),
+            _metric(loading, "RejectedVectors", "Rejected"),
+            width=12,
+        ),
+    ]
+
+
+def load_alarms(loading: IndexLoading) -> Iterator[AlarmDefinition]:
+    """List the alarms of loads."""
+    yield AlarmDefinition(
+        name="LoadFailed",
+        essential=True,
+        metric=loading.state_machine.metric_failed(statistic="Sum", period=_PERIOD),
+        threshold=0,
+        datapoints=1,
+        periods=1,
+        period_minutes=_MINUTES,
+        condition="Failed loads of the index above {:,g}",
+        advice="The execution's error names the reason. Started again, the load continues",
+    )
+
+
+def _metric(
+    jobs: EmbeddingBatch | IndexLoading, name: str, label: str | None = None
+) -> cloudwatch.Metric:
+    """Return a metric that the function of the jobs writes."""
     return cloudwatch.Metric(
-        namespace=batch.namespace,
+        namespace=jobs.namespace,
         metric_name=name,
-        dimensions_map={"FunctionName": batch.function.function_name},
+        dimensions_map={"FunctionName": jobs.function.function_name},
         statistic="Sum",
         period=_PERIOD,
         label=label,

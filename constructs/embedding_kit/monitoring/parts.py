@@ -1,0 +1,80 @@
+"""The alarms of what an app has besides the endpoint, and its row of the dashboard."""
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from embedding_kit.batch import EmbeddingBatch
+from embedding_kit.fargate_service import EmbeddingService
+from embedding_kit.front.rest_api import EmbeddingRestApi
+from embedding_kit.index_loading import IndexLoading
+from embedding_kit.monitoring.alarm_definitions import watched
+from embedding_kit.monitoring.alarms import make_alarm
+from embedding_kit.monitoring.front import front_alarms, front_widgets
+from embedding_kit.monitoring.jobs import batch_alarms, batch_widgets, load_alarms, load_widgets
+from embedding_kit.monitoring.server import server_alarms, server_widgets
+from embedding_kit.settings import AlarmSettings, Watch
+
+__all__ = ["PartAlarms"]
+
+
+class PartAlarms(Construct):
+    """Alarms on batch jobs, loads of an index, a server or a REST API.
+
+    Each notifies the topic itself; none pages.
+
+    Attributes:
+        alarms: Each alarm by its name.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        part: EmbeddingBatch | IndexLoading | EmbeddingService | EmbeddingRestApi,
+        settings: AlarmSettings | None = None,
+        topic: sns.ITopic | None = None,
+        watch: Watch = "full",
+    ) -> None:
+        """Create the alarms.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            part: What the alarms are about.
+            settings: The thresholds of a server and of a REST API, and the runbook. Default: those
+                of `AlarmSettings`.
+            topic: A topic that all alarms notify. Its key must let CloudWatch encrypt. Default:
+                none.
+            watch: Whether there are only the essential alarms. Default: all of them.
+        """
+        super().__init__(scope, id)
+        settings = settings or AlarmSettings()
+        self._part = part
+        if isinstance(part, EmbeddingBatch):
+            definitions = batch_alarms(part)
+        elif isinstance(part, IndexLoading):
+            definitions = load_alarms(part)
+        elif isinstance(part, EmbeddingService):
+            definitions = server_alarms(part, settings)
+        else:
+            definitions = front_alarms(part, settings)
+        self.alarms: dict[str, cloudwatch.Alarm] = {}
+        for definition in watched(definitions, watch):
+            alarm = make_alarm(self, definition, settings.runbook_url)
+            self.alarms[definition.name] = alarm
+            if topic:
+                alarm.add_alarm_action(actions.SnsAction(topic))
+
+    def widgets(self) -> list[cloudwatch.IWidget]:
+        """Return the row of a dashboard, for its `add_widgets`."""
+        part, alarms = self._part, list(self.alarms.values())
+        if isinstance(part, EmbeddingBatch):
+            return batch_widgets(part, alarms)
+        if isinstance(part, IndexLoading):
+            return load_widgets(part)
+        if isinstance(part, EmbeddingService):
+            return server_widgets(part, alarms)
+        return front_widgets(part, alarms)
