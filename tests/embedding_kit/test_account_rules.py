@@ -59,14 +59,6 @@ def test_every_resource_has_the_key(imported, kind, name, at_least):
     assert {resource["Properties"].get(name) for resource in found} == {ARN}
 
 
-def test_the_repository_has_it_too(imported):
-    """ECR takes it when the repository is created."""
-    imported.has_resource_properties(
-        "AWS::ECR::Repository",
-        {"EncryptionConfiguration": {"EncryptionType": "KMS", "KmsKey": ARN}},
-    )
-
-
 def test_no_other_key_is_made(imported):
     """The topic uses the environment's key, too."""
     imported.resource_count_is("AWS::KMS::Key", 0)

@@ -72,14 +72,6 @@ def test_nothing_expires(template):
     assert set(rule) == {"AbortIncompleteMultipartUpload", "Id", "Status"}
 
 
-def test_the_bucket_outlives_its_stack(template):
-    """A bucket with artifacts stays; an empty one whose creation failed does not."""
-    template.has_resource(
-        "AWS::S3::Bucket",
-        {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"},
-    )
-
-
 @pytest.mark.parametrize(
     ("principal", "action", "resource"),
     [

@@ -8,7 +8,7 @@ from aws_cdk import App, DefaultStackSynthesizer, Environment, Stack
 from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Match, Template
 
-from embedding_kit import FunctionSettings, Model, Provisioned, SnapStart
+from embedding_kit import FunctionSettings, Model, SnapStart
 from tests.embedding_kit.endpoints import make_endpoint
 from tests.embedding_kit.roles import HOME, KEY_POLICY, resolved
 
@@ -191,11 +191,3 @@ def test_the_bootstrap_bucket_is_refused(synthesize_s3, model, env):
     """`cdk gc` would delete an artifact that only an older version needs."""
     with pytest.raises(ValueError, match="what only older versions download; found: a stack that"):
         synthesize_s3(model, bucket=None, env=env)
-
-
-def test_a_model_that_fits_needs_no_bucket(endpoint_template):
-    """Nothing of this is in the template of a zip with its artifact."""
-    template = endpoint_template(function=FunctionSettings(package="zip"), cold_start=Provisioned())
-    text = json.dumps(template.to_json())
-    assert "EMBEDDING_ARTIFACT_LOCATION" not in text
-    assert "s3:GetObject" not in text

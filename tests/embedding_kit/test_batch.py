@@ -1,21 +1,20 @@
 """Test the batch: function, state machine, permissions of each role, alarms, dashboard."""
 
+import importlib.util
 import json
-import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aws_cdk import Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk.assertions import Match, Template
+from aws_cdk.assertions import Template
 
-from embedding_kit import AlarmTopic, BatchAlarms, BatchSettings, EmbeddingBatch, Model
-from embedding_kit import batch as definition_module
-from embedding_kit.batch import batch_definition
-from embedding_kit.monitoring.batch import batch_widgets
+from embedding_kit import AlarmTopic, BatchSettings, EmbeddingBatch, Model, PartAlarms
+from embedding_kit.batch import PROGRAM
 from jobs.embed.job import FRAME
 from jobs.errors import __all__ as errors
-from tests.embedding_kit.roles import HOME, KEY, asker, resolved
+from tests.embedding_kit.roles import HOME, KEY, asker
 
 FUNCTION = f"arn:aws:lambda:us-east-1:{HOME}:function:one"
 MACHINE = f"arn:aws:states:us-east-1:{HOME}:stateMachine:one"
@@ -38,9 +37,9 @@ def template(synthesize, model) -> Template:
     def build(stack: Stack) -> None:
         batch = EmbeddingBatch(stack, "Batch", model=model, settings=SETTINGS, name="test")
         topic = AlarmTopic(stack, "Notices").topic
-        alarms = BatchAlarms(stack, "Alarms", batch=batch, topic=topic)
+        alarms = PartAlarms(stack, "Alarms", part=batch, topic=topic)
         dashboard = cloudwatch.Dashboard(stack, "Dashboard")
-        dashboard.add_widgets(*batch_widgets(batch, alarms))
+        dashboard.add_widgets(*alarms.widgets())
 
     made: Template = synthesize(build)
     return made
@@ -48,79 +47,24 @@ def template(synthesize, model) -> Template:
 
 @pytest.fixture(scope="module")
 def definition() -> dict[str, Any]:
-    return batch_definition(
+    return PROGRAM.definition(
         function_arn="FUNCTION",
-        partition="aws",
         bucket="vectors",
         defaults={"source": "s3://documents"},
         max_concurrency=10,
+        worker={},
     )
 
 
-def test_the_handler_and_the_files_are_those_of_the_image(definition):
+def test_the_handler_and_the_files_are_those_of_the_image():
     """The constructs import no code of the image, so they repeat its names."""
-    from embedding_kit.batch import _HANDLER
-
-    module, _, function = _HANDLER.rpartition(".")
-    assert (module, function) == ("jobs.embed.handler", "handler")
-    assert FRAME.items_file == definition_module.SHARDS_FILE
-    assert FRAME.results_folder == definition_module.RESULTS_FOLDER
-
-
-def test_the_state_machine_is_standard_and_logs_without_data(template):
-    """Its log shows the steps, and not their input or output."""
-    template.has_resource_properties(
-        "AWS::StepFunctions::StateMachine",
-        {
-            "LoggingConfiguration": Match.object_like(
-                {"IncludeExecutionData": False, "Level": "ALL"}
-            ),
-        },
-    )
-    (machine,) = template.find_resources("AWS::StepFunctions::StateMachine").values()
-    assert machine["Properties"].get("StateMachineType", "STANDARD") == "STANDARD"
-
-
-def test_shards_run_as_express_children_up_to_the_concurrency(definition):
-    """The items are the lines of the plan; a failed one stops no other."""
-    shards = definition["States"]["Shards"]
-    assert shards["ItemProcessor"]["ProcessorConfig"] == {
-        "Mode": "DISTRIBUTED",
-        "ExecutionType": "EXPRESS",
-    }
-    assert shards["ItemReader"]["ReaderConfig"] == {"InputType": "JSONL"}
-    assert shards["MaxConcurrency"] == 10
-    assert shards["ToleratedFailurePercentage"] == 100
-    # In a child, a task of 300 seconds would end without its own error.
-    assert shards["ItemProcessor"]["States"]["Embed"]["TimeoutSeconds"] < 300
-
-
-def test_the_template_has_the_whole_definition(template, definition):
-    """The CDK drops values that are null from JSON, so the definition has none."""
-    (machine,) = template.find_resources("AWS::StepFunctions::StateMachine").values()
-    deployed = json.loads(resolved(machine["Properties"]["DefinitionString"]))
-    assert deployed["States"].keys() == definition["States"].keys()
-    assert deployed["States"]["Shards"].keys() == definition["States"]["Shards"].keys()
-    # The results are put beside the plan's values, which the last step reads.
-    assert deployed["States"]["Shards"]["ResultPath"] == "$.results"
-    assert deployed["States"]["Finish"]["Parameters"]["Payload"]["folder.$"] == "$.folder"
-    assert deployed["States"]["Plan"]["Parameters"]["Payload"] == {
-        "step": "plan",
-        "defaults": {
-            "source": "s3://documents/texts",
-            "destination": "s3://vectors/search/",
-        },
-        "job.$": "$",
-    }
-
-
-def test_a_job_without_shards_is_finished_at_once(definition):
-    """A map over an empty file is not needed."""
-    choice = definition["States"]["HasShards"]
-    assert choice["Choices"] == [
-        {"Variable": "$.shards", "NumericGreaterThan": 0, "Next": "Shards"}
-    ]
-    assert choice["Default"] == "Finish"
+    module, _, function = PROGRAM.handler.rpartition(".")
+    # It loads a model when it is imported.
+    source = importlib.util.find_spec(module)
+    assert source
+    assert source.origin
+    assert f"\n{function} = " in Path(source.origin).read_text()
+    assert (PROGRAM.plan, PROGRAM.results) == (FRAME.items_file, FRAME.results_folder)
 
 
 def test_every_task_tries_what_can_pass_again_and_nothing_else(definition):
@@ -225,35 +169,6 @@ def test_a_whole_bucket_is_listed_without_a_condition(synthesize, model):
     assert "kms:" not in policies
     (function,) = whole.find_resources("AWS::Lambda::Function").values()
     assert "ReservedConcurrentExecutions" not in function["Properties"]
-
-
-def test_a_failed_job_rejected_rows_and_throttles_alarm(template):
-    """Each alarm notifies the topic, and its text has the section of the runbook."""
-    alarms = {
-        alarm["Properties"]["AlarmDescription"].rpartition("#")[2]: alarm["Properties"]
-        for alarm in template.find_resources("AWS::CloudWatch::Alarm").values()
-    }
-    assert set(alarms) == {"batchfailed", "batchrejected", "batchthrottled"}
-    assert alarms["batchfailed"]["MetricName"] == "ExecutionsFailed"
-    # That of jobs: the ARN in the metrics of the map's children ends with the map's label.
-    (dimension,) = alarms["batchfailed"]["Dimensions"]
-    assert dimension["Name"] == "StateMachineArn"
-    assert dimension["Value"]["Ref"].startswith("BatchStateMachine")
-    assert alarms["batchrejected"]["Threshold"] == 1
-    assert alarms["batchthrottled"]["MetricName"] == "Throttles"
-    assert all(len(alarm["AlarmActions"]) == 1 for alarm in alarms.values())
-
-
-def test_the_dashboards_row_shows_jobs_rows_and_load(template):
-    """The metrics are those that the function writes."""
-    (dashboard,) = template.find_resources("AWS::CloudWatch::Dashboard").values()
-    body = json.dumps(dashboard["Properties"]["DashboardBody"])
-    # 50 ms a row on 1,769 MB: 1.73 GB-s of Lambda, and 0.06 GB-s of Step Functions.
-    (found,) = re.findall(r"duration / 1000 \* ([\d.]+)", body)
-    assert 1_000_000 * 0.05 * float(found) == pytest.approx(1.15 + 0.05, abs=0.01)
-    assert "rows / PERIOD(rows)" in body
-    for name in ("ExecutionsSucceeded", "Rows", "RejectedRows", "Tokens", "ConcurrentExecutions"):
-        assert f'\\"{name}\\"' in json.dumps(body) or f'"{name}"' in body.replace('\\"', '"')
 
 
 def test_the_model_must_fit_into_the_memory(synthesize):

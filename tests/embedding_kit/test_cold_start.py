@@ -18,43 +18,15 @@ def _entry(name: str, minimum: int | None, maximum: int | None) -> ScheduledCapa
 
 
 @pytest.mark.parametrize(
-    ("bounds", "entries", "message"),
+    ("bounds", "entries"),
     [
-        (
-            (2, 4),
-            [("morning", 9, None)],
-            (
-                "minimum = 9 of morning while maximum = 4 of [cold_start] holds; "
-                "allowed: both bounds in morning, or a minimum up to that maximum"
-            ),
-        ),
-        (
-            (1, 10),
-            [("workday", 5, None), ("evening", 1, 4)],
-            (
-                "minimum = 5 of workday while maximum = 4 of evening holds; "
-                "allowed: both bounds in workday, or a minimum up to that maximum"
-            ),
-        ),
-        (
-            (1, 10),
-            [("evening", None, 4), ("workday", 5, 20)],
-            (
-                "minimum = 5 of workday while maximum = 4 of evening holds; "
-                "allowed: both bounds in evening, or a minimum up to that maximum"
-            ),
-        ),
-        (
-            (5, 10),
-            [("evening", None, 4)],
-            (
-                "minimum = 5 of [cold_start] while maximum = 4 of evening holds; "
-                "allowed: both bounds in evening, or a minimum up to that maximum"
-            ),
-        ),
+        ((2, 4), [("morning", 9, None)]),
+        ((1, 10), [("workday", 5, None), ("evening", 1, 4)]),
+        ((1, 10), [("evening", None, 4), ("workday", 5, 20)]),
+        ((5, 10), [("evening", None, 4)]),
     ],
 )
-def test_a_minimum_above_another_entrys_maximum_is_refused(bounds, entries, message):
+def test_a_minimum_above_another_entrys_maximum_is_refused(snapshot, bounds, entries):
     """The error names both entries, their numbers, and the entry that lacks a bound."""
     with pytest.raises(ValidationError) as refused:
         Provisioned(
@@ -62,11 +34,7 @@ def test_a_minimum_above_another_entrys_maximum_is_refused(bounds, entries, mess
             maximum=bounds[1],
             schedule=tuple(_entry(*entry) for entry in entries),
         )
-    (error,) = refused.value.errors()
-    assert error["msg"] == (
-        "a bound stays until another entry sets it again, and a minimum must not be above "
-        f"the maximum; found: {message}"
-    )
+    assert [error["msg"] for error in refused.value.errors()] == snapshot
 
 
 def test_entries_that_set_both_bounds_may_be_far_apart():
@@ -136,58 +104,21 @@ def test_a_schedule_is_read_from_a_file(tmp_path):
     )
 
 
-RULE = (
-    "AWS serves at most 10 requests a second per environment, so utilization is at most 10 x the "
-    "mean duration in seconds: "
-)
-
-
 @pytest.mark.parametrize(
-    ("target", "duration", "warning"),
-    [
-        (
-            0.7,
-            None,
-            (
-                f"{RULE}target_utilization = 0.7 needs requests of more than 70 ms, or autoscaling "
-                "never adds an environment; set cold_start.request_duration to the average of the "
-                "metric Duration"
-            ),
-        ),
-        (
-            0.7,
-            "20ms",
-            (
-                f"{RULE}requests of 20ms reach 0.2, so target_utilization = 0.7 is never passed "
-                "and autoscaling never adds an environment; set target_utilization = 0.14"
-            ),
-        ),
-        (
-            0.7,
-            "10ms",
-            (
-                f"{RULE}requests of 10ms reach 0.1, so target_utilization = 0.7 is never passed "
-                "and autoscaling never adds an environment; no target of 0.1 or more helps: "
-                "schedule the minimum instead"
-            ),
-        ),
-        (
-            0.5,
-            "50ms",
-            (
-                f"{RULE}requests of 50ms reach 0.5, so target_utilization = 0.5 is never passed "
-                "and autoscaling never adds an environment; set target_utilization = 0.35"
-            ),
-        ),
-        (0.35, "50ms", None),
-        (0.9, "100ms", None),
-        (0.9, "5s", None),
-    ],
+    ("target", "duration"), [(0.7, None), (0.7, "20ms"), (0.7, "10ms"), (0.5, "50ms")]
 )
-def test_a_target_that_the_limit_of_requests_keeps_out_of_reach_is_named(target, duration, warning):
-    """The error has the numbers and names the setting to change."""
+def test_a_target_that_the_limit_of_requests_keeps_out_of_reach_is_named(
+    snapshot, target, duration
+):
+    """The warning has the numbers and names the setting to change."""
     settings = Provisioned(target_utilization=target, request_duration=duration)
-    assert settings.warning == warning
+    assert settings.warning == snapshot
+
+
+@pytest.mark.parametrize(("target", "duration"), [(0.35, "50ms"), (0.9, "100ms"), (0.9, "5s")])
+def test_a_target_within_reach_has_no_warning(target, duration):
+    """The limit of requests then lets an environment pass the target."""
+    assert Provisioned(target_utilization=target, request_duration=duration).warning is None
 
 
 @pytest.mark.parametrize(("duration", "highest"), [(None, 1), ("50ms", 0.5), ("2s", 1)])

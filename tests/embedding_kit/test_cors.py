@@ -1,7 +1,6 @@
 """Test calls from web pages: off by default, and Lambda's CORS configuration if they are on."""
 
 import pytest
-from aws_cdk.assertions import Match
 from pydantic import ValidationError
 
 from embedding_kit import Cors, Experiment
@@ -15,11 +14,6 @@ SIGNING = [
     "x-amz-date",
     "x-amz-security-token",
 ]
-
-
-def test_no_page_may_call_by_default(endpoint_template):
-    """Without the setting, the URL answers no preflight request."""
-    endpoint_template().has_resource_properties("AWS::Lambda::Url", {"Cors": Match.absent()})
 
 
 def test_a_listed_page_may_call_with_a_signature(endpoint_template):

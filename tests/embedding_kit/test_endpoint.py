@@ -46,41 +46,6 @@ def test_nobody_may_call_by_default(template):
     template.resource_count_is("AWS::Lambda::Permission", 0)
 
 
-@pytest.mark.parametrize(
-    ("callers", "principal"),
-    [
-        (Callers(principals=(ROLE,)), {"Principal": ROLE, "PrincipalOrgID": Match.absent()}),
-        (
-            Callers(accounts=("444455556666",)),
-            {"Principal": "444455556666", "PrincipalOrgID": Match.absent()},
-        ),
-        (
-            Callers(organization="o-a1b2c3d4e5"),
-            {"Principal": "*", "PrincipalOrgID": "o-a1b2c3d4e5"},
-        ),
-    ],
-    ids=["role", "account", "organization"],
-)
-def test_a_caller_gets_both_permissions_on_the_alias(endpoint_template, callers, principal):
-    """A URL needs two permissions; the second one allows calls through the URL only."""
-    template = endpoint_template(callers=callers)
-    template.resource_count_is("AWS::Lambda::Permission", 2)
-    on_alias = {"FunctionName": {"Ref": Match.string_like_regexp("^EndpointLive")}} | principal
-    template.has_resource_properties(
-        "AWS::Lambda::Permission",
-        {
-            "Action": "lambda:InvokeFunctionUrl",
-            "FunctionUrlAuthType": "AWS_IAM",
-            "InvokedViaFunctionUrl": Match.absent(),
-            **on_alias,
-        },
-    )
-    template.has_resource_properties(
-        "AWS::Lambda::Permission",
-        {"Action": "lambda:InvokeFunction", "InvokedViaFunctionUrl": True, **on_alias},
-    )
-
-
 def test_the_embedder_parses_what_the_construct_sets(endpoint_template):
     """Infrastructure and embedder agree on the name and format of every variable."""
     settings = FunctionSettings(
@@ -96,18 +61,6 @@ def test_the_embedder_parses_what_the_construct_sets(endpoint_template):
     assert parsed.cache_entries == 0
     assert parsed.environment == "staging"
     assert parsed.metrics_namespace == "EmbeddingKit/staging"
-
-
-def test_what_is_not_set_is_left_to_the_embedder(template):
-    """Each default is defined in one place, the embedder."""
-    (function,) = template.find_resources(
-        "AWS::Lambda::Function", {"Properties": {"Timeout": 30}}
-    ).values()
-    assert sorted(function["Properties"]["Environment"]["Variables"]) == [
-        "EMBEDDING_ENVIRONMENT",
-        "EMBEDDING_METRICS_NAMESPACE",
-        "EMBEDDING_TRUNCATE",
-    ]
 
 
 def test_two_aliases_have_a_url_each_and_the_same_callers(endpoint_template):

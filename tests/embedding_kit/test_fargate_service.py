@@ -1,7 +1,6 @@
 """Test the server: tasks, network, keys, scaling, alarms, dashboard."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,14 +13,12 @@ from embedding_kit import (
     AlarmTopic,
     EmbeddingService,
     FunctionSettings,
-    ServerAlarms,
+    PartAlarms,
     ServerSettings,
     VectorIndex,
 )
 from embedding_kit.monitoring import server as monitoring
-from embedding_kit.monitoring.server import server_widgets
 
-ROOT = Path(__file__).resolve().parents[2]
 HOME = "123456789012"
 SECRET = f"arn:aws:secretsmanager:us-east-1:{HOME}:secret:keys-AbCdEf"
 KEY = f"arn:aws:kms:us-east-1:{HOME}:key/1111aaaa"
@@ -58,9 +55,9 @@ def make(synthesize, model):
         def build(stack: Stack) -> None:
             server = EmbeddingService(stack, "Server", model=model, settings=settings, name="test")
             topic = AlarmTopic(stack, "Notices").topic
-            alarms = ServerAlarms(stack, "Alarms", service=server, topic=topic)
+            alarms = PartAlarms(stack, "Alarms", part=server, topic=topic)
             dashboard = cloudwatch.Dashboard(stack, "Dashboard")
-            dashboard.add_widgets(*server_widgets(server, alarms))
+            dashboard.add_widgets(*alarms.widgets())
 
         key = repr(settings)
         if key not in made:
@@ -84,12 +81,6 @@ def only(template: Template, kind: str) -> dict:
     """Return the properties of the only resource of a kind."""
     (resource,) = template.find_resources(kind).values()
     return resource["Properties"]
-
-
-def test_the_keys_are_a_secret_by_reference(template):
-    """The template has the secret's ARN, in the variable that the server reads."""
-    (container,) = only(template, "AWS::ECS::TaskDefinition")["ContainerDefinitions"]
-    assert container["Secrets"] == [{"Name": "EMBEDDING_SERVER_KEYS", "ValueFrom": SECRET}]
 
 
 def test_without_keys_the_server_is_told_so(open_template):
@@ -184,33 +175,6 @@ def ports_of_tasks(template: Template) -> list[int]:
     return [rule["ToPort"] for rule in group["SecurityGroupEgress"]]
 
 
-def test_a_failed_deployment_rolls_back(template):
-    """No task is stopped before its successor is healthy, and none has a public address."""
-    service = only(template, "AWS::ECS::Service")
-    assert service["DeploymentConfiguration"] == {
-        "DeploymentCircuitBreaker": {"Enable": True, "Rollback": True},
-        "MinimumHealthyPercent": 100,
-        "MaximumPercent": 200,
-    }
-    network = service["NetworkConfiguration"]["AwsvpcConfiguration"]
-    assert network["AssignPublicIp"] == "DISABLED"
-    assert network["Subnets"] == list(PRIVATE["subnets"])
-    assert "DesiredCount" not in service, "a deployment would undo the scaling"
-
-
-def test_the_load_balancer_is_internal_and_speaks_tls(template):
-    """Only the clients' networks reach it; it has the certificate and a policy of today."""
-    balancer = only(template, "AWS::ElasticLoadBalancingV2::LoadBalancer")
-    assert balancer["Scheme"] == "internal"
-    assert balancer["Subnets"] == list(PRIVATE["subnets"])
-    attributes = {entry["Key"]: entry["Value"] for entry in balancer["LoadBalancerAttributes"]}
-    assert attributes["routing.http.drop_invalid_header_fields.enabled"] == "true"
-    listener = only(template, "AWS::ElasticLoadBalancingV2::Listener")
-    assert (listener["Port"], listener["Protocol"]) == (443, "HTTPS")
-    assert listener["Certificates"] == [{"CertificateArn": CERTIFICATE}]
-    assert "TLS13" in listener["SslPolicy"]
-
-
 def test_only_clients_reach_the_load_balancer_and_only_it_reaches_the_tasks(template):
     """The tasks connect to AWS's services by HTTPS, and to nothing else."""
     groups = {
@@ -240,22 +204,6 @@ def test_a_public_server_has_the_subnets_of_its_load_balancer(make):
         "DISABLED",
         list(PRIVATE["subnets"]),
     )
-
-
-def test_requests_go_to_the_ready_task_with_the_fewest(template):
-    """Readiness is the server's own; a task that leaves finishes what it has."""
-    group = only(template, "AWS::ElasticLoadBalancingV2::TargetGroup")
-    assert (group["HealthCheckPath"], group["Port"], group["TargetType"]) == ("/ready", 8080, "ip")
-    attributes = {entry["Key"]: entry["Value"] for entry in group["TargetGroupAttributes"]}
-    assert attributes["load_balancing.algorithm.type"] == "least_outstanding_requests"
-    assert attributes["deregistration_delay.timeout_seconds"] == "30"
-
-
-def test_the_metrics_are_not_behind_the_load_balancer(template):
-    """They would be those of whichever task answers."""
-    rule = only(template, "AWS::ElasticLoadBalancingV2::ListenerRule")
-    assert rule["Conditions"][0]["PathPatternConfig"] == {"Values": ["/metrics"]}
-    assert rule["Actions"][0]["FixedResponseConfig"]["StatusCode"] == "404"
 
 
 def test_the_roles_may_do_what_is_needed(template):
@@ -296,22 +244,6 @@ def test_the_roles_may_do_what_is_needed(template):
     assert unbounded == ["ecr:GetAuthorizationToken"]
 
 
-def test_every_alarm_notifies_and_has_a_section_in_the_runbook(template):
-    """Its text ends with the link."""
-    sections = [
-        line[3:].lower()
-        for line in (ROOT / "docs" / "runbook.md").read_text().splitlines()
-        if line.startswith("## ")
-    ]
-    alarms = [a["Properties"] for a in template.find_resources("AWS::CloudWatch::Alarm").values()]
-    links = [
-        alarm["AlarmDescription"].rpartition("Runbook: docs/runbook.md#")[2] for alarm in alarms
-    ]
-    assert sorted(links) == sorted(name.lower() for name in ALARMS)
-    assert set(links) <= set(sections)
-    assert all(len(alarm["AlarmActions"]) == 1 for alarm in alarms)
-
-
 def test_the_thresholds_are_the_environments(synthesize, model):
     """They are those of the endpoint's alarms, for the same callers."""
 
@@ -319,7 +251,7 @@ def test_the_thresholds_are_the_environments(synthesize, model):
         settings = ServerSettings(**PRIVATE, no_keys=True)
         server = EmbeddingService(stack, "Server", model=model, settings=settings)
         given = AlarmSettings(error_percent=2.0)
-        made = ServerAlarms(stack, "Alarms", service=server, settings=given)
+        made = PartAlarms(stack, "Alarms", part=server, settings=given)
         assert set(made.alarms) == ALARMS
 
     template = synthesize(build)

@@ -4,7 +4,6 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk.assertions import Template
 from pydantic import ValidationError
@@ -88,37 +87,6 @@ def test_another_execution_role_is_granted_its_permissions(build, updates):
     assert not [name for name in template.to_json()["Resources"] if "EmbedderRole" in name]
     written = [s for s in _statements(template, "Mine") if "logs:PutLogEvents" in s["Action"]]
     assert len(written) == updates
-
-
-def test_the_key_encrypts_the_variables_of_all_functions(build):
-    """The check and the CDK's own function run in the same account under the same rules."""
-    template = build(lambda stack: {"environment_encryption": kms.Key(stack, "Key")})
-    keys = {
-        name: function["KmsKeyArn"]["Fn::GetAtt"][0][:3]
-        for name, function in _functions(template).items()
-    }
-    assert keys == {"embedder": "Key", "check": "Key", "framework": "Key"}
-
-
-def test_another_log_group_gets_logs_and_metric_filters(build):
-    """The embedder writes to it, and the cold starts are extracted from it."""
-    template = build(
-        lambda stack: {"log_group": logs.LogGroup.from_log_group_name(stack, "Logs", "/mine")}
-    )
-    assert _functions(template)["embedder"]["LoggingConfig"]["LogGroup"] == "/mine"
-    template.all_resources_properties("AWS::Logs::MetricFilter", {"LogGroupName": "/mine"})
-    assert not [
-        name
-        for name in template.find_resources("AWS::Logs::LogGroup")
-        if name.startswith("EndpointEmbedder")
-    ]
-
-
-def test_nothing_is_traced_by_default(build):
-    """Neither the embedder nor the check sends traces, which are billed, and no role may."""
-    template = build(lambda _: {})
-    assert not any("TracingConfig" in function for function in _functions(template).values())
-    assert "xray:" not in str(template.to_json())
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from aws_cdk.assertions import Match, Template
 
 from embedding_kit import (
     BatchSettings,
-    Callers,
     EmbeddingBatch,
     EmbeddingEndpoint,
     EmbeddingService,
@@ -134,13 +133,6 @@ def test_groups_of_your_own_are_used_as_they_are(make):
 
 def _kinds(template: Template) -> set[str]:
     return {resource["Type"] for resource in template.to_json()["Resources"].values()}
-
-
-def test_without_a_network_nothing_is_made(endpoint_template):
-    """The template has no part of EC2 and no permission for one."""
-    template = endpoint_template()
-    assert attached(template) == {}
-    assert "ec2:" not in str(template.to_json())
 
 
 @pytest.mark.parametrize("part", ["endpoint", "batch", "loading"])
@@ -276,26 +268,6 @@ def test_a_granted_role_may_invoke_the_alias_alone(synthesize, model, question, 
         )
     ]
     assert may(*asked) == [True, False, False, False, False]
-
-
-def test_callers_invoke_only_if_they_may(endpoint_template):
-    """The permission without the URL's condition exists with `invoke`, for each caller."""
-
-    def plain(callers: Callers) -> list[str]:
-        permissions = endpoint_template(callers=callers).find_resources("AWS::Lambda::Permission")
-        return sorted(
-            permission["Properties"]["Principal"]
-            for permission in permissions.values()
-            if permission["Properties"]["Action"] == "lambda:InvokeFunction"
-            and "InvokedViaFunctionUrl" not in permission["Properties"]
-        )
-
-    role = f"arn:aws:iam::{HOME}:role/search"
-    everyone: dict[str, Any] = {
-        "principals": (role,), "accounts": ("444455556666",), "organization": "o-a1b2c3d4e5"
-    }  # fmt: skip
-    assert plain(Callers(**everyone)) == []
-    assert plain(Callers(**everyone, invoke=True)) == ["*", "444455556666", role]
 
 
 @pytest.mark.parametrize(

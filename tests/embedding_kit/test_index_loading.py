@@ -1,6 +1,7 @@
 """Test the loads of an index: function, state machine, permissions, alarm and dashboard."""
 
 import json
+import pkgutil
 from typing import Any
 
 import pytest
@@ -12,14 +13,12 @@ from aws_cdk.assertions import Template
 from embedding_kit import (
     AlarmTopic,
     IndexLoading,
-    LoadAlarm,
     LoadSource,
+    PartAlarms,
     VectorIndex,
     VectorIndexSettings,
 )
-from embedding_kit import index_loading as definition_module
-from embedding_kit.index_loading import load_definition
-from embedding_kit.monitoring.loads import load_widgets
+from embedding_kit.index_loading import PROGRAM
 from jobs.errors import __all__ as errors
 from jobs.ingest.run import FRAME, IngestSettings
 from jobs.steps import read_settings
@@ -49,38 +48,52 @@ def template(synthesize, model) -> Template:
             settings=settings,
             name="test",
         )
-        LoadAlarm(stack, "Alarm", loading=loading, topic=AlarmTopic(stack, "Notices").topic)
-        cloudwatch.Dashboard(stack, "Dashboard").add_widgets(*load_widgets(loading))
+        topic = AlarmTopic(stack, "Notices").topic
+        alarms = PartAlarms(stack, "Alarms", part=loading, topic=topic)
+        cloudwatch.Dashboard(stack, "Dashboard").add_widgets(*alarms.widgets())
 
     made: Template = synthesize(build)
     return made
 
 
-def definition(vectors_per_second: int = 2500) -> dict[str, Any]:
-    return load_definition(
-        function_arn="FUNCTION",
-        partition="aws",
-        bucket="vectors",
-        defaults={"source": "s3://vectors"},
-        vectors_per_second=vectors_per_second,
-    )
+@pytest.fixture(scope="module")
+def definition(synthesize, model):
+    """Return a function that returns the deployed definition for a rate."""
+
+    def make(rate: int) -> dict[str, Any]:
+        found = synthesize(
+            lambda stack: IndexLoading(
+                stack,
+                "Loading",
+                model=model,
+                index=VectorIndex(stack, "Index", model=model),
+                source=LoadSource("s3://vectors/search/", None),
+                settings=VectorIndexSettings(vectors_per_second=rate),
+            )
+        )
+        return deployed(found)
+
+    return make
+
+
+def deployed(template: Template) -> dict[str, Any]:
+    """Return the definition of the one state machine."""
+    (machine,) = template.find_resources("AWS::StepFunctions::StateMachine").values()
+    found: dict[str, Any] = json.loads(resolved(machine["Properties"]["DefinitionString"]))
+    return found
 
 
 def test_the_handler_and_the_files_are_those_of_the_image():
     """The constructs import no code of the image, so they repeat its names."""
-    from embedding_kit.index_loading import _HANDLER
-
-    module, _, function = _HANDLER.rpartition(".")
-    assert (module, function) == ("jobs.ingest.handler", "handler")
-    assert f"_load/*/{FRAME.items_file}" == definition_module.PARTS_FILE
-    assert f"_load/*/{FRAME.results_folder}" == definition_module.RESULTS_FOLDER
+    assert pkgutil.resolve_name(PROGRAM.handler)
+    assert f"_load/*/{FRAME.items_file}" == PROGRAM.plan
+    assert f"_load/*/{FRAME.results_folder}" == PROGRAM.results
 
 
 def test_the_state_machine_loads_its_own_index_with_the_columns_of_the_settings(template):
     """An execution's input can choose the job, other columns and the rejected share."""
-    (machine,) = template.find_resources("AWS::StepFunctions::StateMachine").values()
-    deployed = json.loads(resolved(machine["Properties"]["DefinitionString"]))
-    assert deployed["States"]["Plan"]["Parameters"]["Payload"] == {
+    payload = deployed(template)["States"]["Plan"]["Parameters"]["Payload"]
+    assert payload == {
         "step": "plan",
         "defaults": {
             "source": "s3://vectors/search/",
@@ -89,15 +102,13 @@ def test_the_state_machine_loads_its_own_index_with_the_columns_of_the_settings(
         },
         "job.$": "$",
     }
-    defaults = deployed["States"]["Plan"]["Parameters"]["Payload"]["defaults"]
-    assert read_settings(IngestSettings, defaults, name="A load")
-    assert deployed["States"].keys() == definition()["States"].keys()
+    assert read_settings(IngestSettings, payload["defaults"], name="A load")
 
 
 @pytest.mark.parametrize(
     ("rate", "workers", "each"), [(2500, 5, 500), (2499, 4, 624), (600, 1, 600), (250, 1, 250)]
 )
-def test_all_workers_together_keep_to_the_rate(rate, workers, each):
+def test_all_workers_together_keep_to_the_rate(definition, rate, workers, each):
     """AWS counts the vectors of an index from all writers."""
     parts = definition(rate)["States"]["Parts"]
     work = parts["ItemProcessor"]["States"]["Load"]["Parameters"]["Payload"]
@@ -106,9 +117,10 @@ def test_all_workers_together_keep_to_the_rate(rate, workers, each):
     assert work["part.$"] == "$.part"
 
 
-def test_only_what_can_pass_is_tried_again():
+def test_only_what_can_pass_is_tried_again(template):
     """A throttle of S3 Vectors is tried for minutes, an error of the load not at all."""
-    final, passing, _ = definition()["States"]["Parts"]["ItemProcessor"]["States"]["Load"]["Retry"]
+    parts = deployed(template)["States"]["Parts"]
+    final, passing, _ = parts["ItemProcessor"]["States"]["Load"]["Retry"]
     assert {*final["ErrorEquals"], "UnavailableError"} == set(errors) - {"ChangedModelError"}
     assert "UnavailableError" in passing["ErrorEquals"]
     assert final["MaxAttempts"] == 0
@@ -158,14 +170,3 @@ def test_a_role_may_do_its_work(role_may, role, action, resource):
 def test_a_role_may_do_nothing_else(role_may, role, action, resource):
     """The output of batch jobs is never changed, and no vector is read or deleted."""
     assert not role_may(role, action, resource)
-
-
-def test_a_failed_load_alarms_and_the_dashboard_shows_the_functions_metrics(template):
-    """The alarm's text has the section of the runbook."""
-    (alarm,) = template.find_resources("AWS::CloudWatch::Alarm").values()
-    assert alarm["Properties"]["AlarmDescription"].endswith("#loadfailed")
-    assert alarm["Properties"]["MetricName"] == "ExecutionsFailed"
-    assert len(alarm["Properties"]["AlarmActions"]) == 1
-    body = json.dumps(template.find_resources("AWS::CloudWatch::Dashboard"))
-    for name in ("LoadedVectors", "RejectedVectors", "ExecutionsStarted"):
-        assert name in body

@@ -20,7 +20,6 @@ from embedding_kit.settings import (
 from embedding_kit.settings.model_sizes import artifact_bytes
 
 ZIP = FunctionSettings(package="zip")
-KEY = "arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb-33cc-44dd-555566667777"
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 

@@ -1,7 +1,5 @@
 """Test how the traffic shifts to a new version."""
 
-from datetime import timedelta
-
 import pytest
 from aws_cdk import App, Stack
 from aws_cdk.assertions import Annotations, Match, Template
@@ -12,7 +10,6 @@ from embedding_kit import (
     FunctionSettings,
     Provisioned,
     Release,
-    SnapStart,
 )
 
 CANARY = Release(kind="canary")
@@ -65,88 +62,6 @@ def test_fixed_weights_exclude_codedeploy(endpoint_template, synthesize, model):
     assert groups["Plain"].deployment_group_name
 
 
-@pytest.mark.parametrize(
-    ("experiment", "other"), [(None, ""), (OTHER_WEIGHT, "12"), (OTHER_ALIAS, "")]
-)
-def test_only_weights_bind_two_versions_to_one_space(endpoint_template, experiment, other):
-    """A second alias has a separate URL and may serve another vector space."""
-    endpoint_template(experiment=experiment).has_resource_properties(
-        "Custom::ReleaseCheck", {"OtherVersion": other}
-    )
-
-
-@pytest.mark.parametrize(
-    ("settings", "shifts"),
-    [
-        ({}, "false"),
-        ({"release": CANARY}, "true"),
-        ({"cold_start": Provisioned()}, "true"),
-    ],
-    ids=["all at once", "canary", "provisioned"],
-)
-def test_the_check_knows_whether_two_versions_share_the_alias(endpoint_template, settings, shifts):
-    """Two versions on one alias must share an execution role, which the check may read."""
-    template = endpoint_template(**settings)
-    template.has_resource_properties("Custom::ReleaseCheck", {"ShiftsTraffic": shifts})
-    template.has_resource_properties(
-        "AWS::IAM::Policy",
-        {
-            "PolicyDocument": {
-                "Statement": Match.array_with(
-                    [
-                        Match.object_like(
-                            {"Action": ["lambda:GetFunctionConfiguration", "lambda:InvokeFunction"]}
-                        )
-                    ]
-                )
-            }
-        },
-    )
-
-
-def test_a_version_is_kept_unless_its_deploy_is_rolled_back(endpoint_template):
-    """Old versions are kept for rollbacks; one whose own deploy is rolled back is deleted."""
-    endpoint_template().has_resource(
-        "AWS::Lambda::Version",
-        {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"},
-    )
-    endpoint_template(cold_start=SnapStart()).has_resource(
-        "AWS::Lambda::Version", {"DeletionPolicy": "Delete"}
-    )
-
-
-@pytest.mark.parametrize("minutes", [1, 7, 60 * 24])
-@pytest.mark.parametrize(
-    ("kind", "routing", "key"),
-    [
-        ("canary", "TimeBasedCanary", "CanaryInterval"),
-        ("linear", "TimeBasedLinear", "LinearInterval"),
-    ],
-)
-def test_an_interval_is_written_in_minutes(endpoint_template, kind, routing, key, minutes):
-    """CodeDeploy counts the interval between two steps in minutes."""
-    release = Release(kind=kind, percent=50, interval=timedelta(minutes=minutes))
-    endpoint_template(release=release).has_resource_properties(
-        "AWS::CodeDeploy::DeploymentConfig", {"TrafficRoutingConfig": {routing: {key: minutes}}}
-    )
-
-
-def test_only_a_release_in_steps_has_alarms(endpoint_template):
-    """A shift all at once is over before an alarm has data. A failed one is rolled back."""
-    template = endpoint_template(release=Release())
-    template.resource_count_is("AWS::CloudWatch::Alarm", 0)
-    template.has_resource_properties(
-        "AWS::CodeDeploy::DeploymentGroup",
-        {
-            "AutoRollbackConfiguration": {
-                "Enabled": True,
-                "Events": ["DEPLOYMENT_FAILURE", "DEPLOYMENT_STOP_ON_REQUEST"],
-            },
-            "AlarmConfiguration": {"Enabled": False},
-        },
-    )
-
-
 def test_every_alarm_of_a_release_is_of_the_new_version_and_new(endpoint_template):
     """An updated alarm keeps its state, so each version has alarms with new names."""
     template = endpoint_template(release=CANARY)
@@ -191,15 +106,6 @@ def test_break_glass_ignores_the_alarms(model, broken):
     assert len(said) == broken
 
 
-def test_slow_is_what_the_alarms_call_slow(endpoint_template):
-    """A release uses the same latency threshold as the endpoint, derived from its timeout."""
-    template = endpoint_template(release=CANARY, function=FunctionSettings(memory_mb=1024))
-    template.has_resource_properties(
-        "AWS::CloudWatch::Alarm",
-        {"MetricName": "Duration", "ExtendedStatistic": "p99", "Threshold": 15000},
-    )
-
-
 @pytest.mark.parametrize(
     ("reserved", "cold_start", "starts"),
     [
@@ -217,15 +123,6 @@ def test_the_check_starts_no_more_environments_than_there_is_room_for(
         function=FunctionSettings(reserved_concurrency=reserved), cold_start=cold_start
     )
     template.has_resource_properties("Custom::ReleaseCheck", {"WarmStarts": starts})
-
-
-@pytest.mark.parametrize("allowed", [False, True])
-def test_a_change_of_the_vectors_is_the_settings_choice(endpoint_template, allowed):
-    """A changed vector space is refused by default; CloudFormation passes the setting as text."""
-    release = Release(kind="canary", allow_vector_space_change=True) if allowed else CANARY
-    endpoint_template(release=release).has_resource_properties(
-        "Custom::ReleaseCheck", {"AllowVectorSpaceChange": str(allowed).lower()}
-    )
 
 
 def test_codedeploy_may_move_this_alias_only(endpoint_template):

@@ -86,35 +86,11 @@ def _joined(value: dict) -> object:
     return value
 
 
-def test_tags_are_immutable_and_images_scanned(repository):
-    """A tag always names the same image, and images are scanned for vulnerabilities."""
-    repository().has_resource_properties(
-        "AWS::ECR::Repository",
-        {
-            "RepositoryName": "images",
-            "ImageTagMutability": "IMMUTABLE",
-            "ImageScanningConfiguration": {"ScanOnPush": True},
-        },
-    )
-
-
 def test_the_lifecycle_drops_only_what_has_no_tag(repository):
     """Every image in use has a tag that cannot move, so no rule may ever select a tagged image."""
     (found,) = repository().find_resources("AWS::ECR::Repository").values()
     rules = json.loads(found["Properties"]["LifecyclePolicy"]["LifecyclePolicyText"])["rules"]
     assert [rule["selection"]["tagStatus"] for rule in rules] == ["untagged"]
-
-
-@pytest.mark.parametrize(
-    ("removal", "policy", "emptied"),
-    [(RemovalPolicy.RETAIN, "Retain", False), (RemovalPolicy.DESTROY, "Delete", True)],
-)
-def test_images_outlive_the_stack_or_not(repository, removal, policy, emptied):
-    """The setting decides whether the images are deleted together with the stack."""
-    template = repository(removal)
-    template.has_resource("AWS::ECR::Repository", {"DeletionPolicy": policy})
-    (found,) = template.find_resources("AWS::ECR::Repository").values()
-    assert found["Properties"].get("EmptyOnDelete", False) is emptied
 
 
 @pytest.fixture(scope="session")
@@ -195,14 +171,6 @@ def test_bootstraps_role_may_publish_with_both_policies_together(question, may, 
         for action in PUSH
     ]
     assert may(*asked) == [True] * len(PUSH)
-
-
-def test_without_our_policy_it_could_not(question, may):
-    """Bootstrap's policy alone does not let its role push, so the repository's policy is needed."""
-    push = question(
-        principal=PUBLISHER, action="ecr:PutImage", resource=REPOSITORY, identity=[BOOTSTRAP]
-    )
-    assert may(push) == [False]
 
 
 @pytest.mark.parametrize(

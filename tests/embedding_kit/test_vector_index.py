@@ -33,14 +33,6 @@ def index(synthesize, model):
     return make
 
 
-def test_cloudformation_deletes_no_vectors(index):
-    """An index is replaced before the release check, and a refused release goes back to it."""
-    template = index(VectorIndexSettings())
-    kept = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
-    for kind in ("AWS::S3Vectors::Index", "AWS::S3Vectors::VectorBucket"):
-        template.has_resource(kind, kept)
-
-
 def test_what_aws_cannot_change_makes_another_index(model, tmp_path):
     """With another id, what refers to the index changes too, such as a function's version."""
     weights = tmp_path / "weights"

@@ -95,13 +95,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
         )
     },
     "batch": {
+        "observability": Observability(),
         "batch": BatchSettings(
             input="s3://example-documents/texts/",
             output="s3://example-vectors/",
             reserved_concurrency=20,
             input_key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb",
             output_key="arn:aws:kms:us-east-1:123456789012:key/3333cccc-44dd",
-        )
+        ),
     },
     "index": {
         "index": VectorIndexSettings(
@@ -112,6 +113,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         )
     },
     "server": {
+        "observability": Observability(),
         "server": ServerSettings(
             vpc="vpc-0123456789abcdef0",
             subnets=("subnet-0aaaaaaaaaaaaaaa1", "subnet-0aaaaaaaaaaaaaaa2"),
@@ -120,10 +122,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
             domain_name="embeddings.example.com",
             keys_secret="arn:aws:secretsmanager:us-east-1:123456789012:secret:keys-AbCdEf",
             keys_secret_key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb",
-        )
+        ),
     },
     "front": {
-        "observability": Observability(watch="essential", tracing=True),
+        "observability": Observability(tracing=True),
         "front": ApiGatewayFront.model_validate(
             {
                 "callers": [

@@ -278,17 +278,6 @@ def test_production_has_termination_protection(synthesized, name, protected):
     }
 
 
-def test_the_candidates_address_is_an_output(synthesized):
-    """Callers split the traffic, and the policies of other accounts name the alias."""
-    outputs = synthesized("alias").templates["endpoint"]["Outputs"]
-    resources = synthesized("alias").templates["endpoint"]["Resources"]
-    url = outputs["CandidateUrl"]["Value"]["Fn::GetAtt"][0]
-    alias = outputs["CandidateAliasArn"]["Value"]["Ref"]
-    assert resources[url]["Properties"]["Qualifier"] == "candidate"
-    assert resources[alias]["Properties"]["Name"] == "candidate"
-    assert "CandidateUrl" not in synthesized("dev").templates["endpoint"]["Outputs"]
-
-
 def test_your_own_project_tag_wins_and_the_cost_tag_does_not(environments):
     """IAM would refuse `project` beside `Project`; the budget needs the environment's name."""
     from embedding_kit.environment import EnvironmentSettings
@@ -350,6 +339,44 @@ def test_only_a_recipient_has_a_topic_and_a_key(synthesized, environments, name)
     for kind in ("SNS::Topic", "KMS::Key", "CloudWatch::CompositeAlarm"):
         assert kinds.count(f"AWS::{kind}") == told
     assert kinds.count("AWS::CloudWatch::Dashboard") == 1
+
+
+def test_every_alarm_has_a_section_in_the_runbook(synthesized):
+    """Its text ends with the link."""
+    sections = {
+        line[3:].lower()
+        for line in (ROOT / "docs" / "runbook.md").read_text().splitlines()
+        if line.startswith("## ")
+    }
+    links = {
+        properties["AlarmDescription"].rpartition("Runbook: docs/runbook.md#")[2]
+        for name in CHECKED
+        for properties in _alarms(synthesized(name).templates)
+    }
+    assert len(links) > 30
+    assert links <= sections
+
+
+def test_every_alarm_notifies_or_is_part_of_the_one_that_pages(synthesized):
+    """Those of a release stop it instead, and CodeDeploy's own notice tells of it."""
+    templates = synthesized("all-together").templates
+    (page,) = (
+        str(resource["Properties"]["AlarmRule"])
+        for resource in templates["observability"]["Resources"].values()
+        if resource["Type"] == "AWS::CloudWatch::CompositeAlarm"
+    )
+    for name, resource in templates["observability"]["Resources"].items():
+        if resource["Type"] == "AWS::CloudWatch::Alarm":
+            assert (name in page) != bool(resource["Properties"].get("AlarmActions")), name
+
+
+def _alarms(templates: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        resource["Properties"]
+        for template in templates.values()
+        for resource in template["Resources"].values()
+        if resource["Type"] == "AWS::CloudWatch::Alarm"
+    ]
 
 
 def test_the_permissions_of_an_existing_role_are_reported(synthesized):

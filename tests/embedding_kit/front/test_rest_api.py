@@ -1,7 +1,6 @@
 """The REST API in front of the alias: who may call, what is logged, what API Gateway answers."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,15 +14,13 @@ from embedding_kit import (
     ApiGatewayFront,
     EmbeddingEndpoint,
     EmbeddingRestApi,
-    FrontAlarms,
+    PartAlarms,
 )
 from embedding_kit.front.firewall import MANAGED_RULES
 from embedding_kit.front.gateway_responses import GATEWAY_RESPONSES
 from embedding_kit.front.rest_api import FORMAT
-from embedding_kit.monitoring.front import front_widgets
 from tests.embedding_kit.front.template_values import HOME, only, resolved
 
-ROOT = Path(__file__).resolve().parents[3]
 ALIAS = f"arn:aws:lambda:us-east-1:{HOME}:function:embedder:live"
 API = f"arn:aws:execute-api:us-east-1:{HOME}:abc123"
 CALLERS = [
@@ -47,12 +44,12 @@ def make(synthesize):
                 stack, "Endpoint", alias_arn=ALIAS, url="https://x.example.com/", name="test"
             )
             front = EmbeddingRestApi(stack, "Front", endpoint=endpoint, settings=settings)
-            alarms = FrontAlarms(
-                stack, "Alarms", front=front, topic=AlarmTopic(stack, "Notices").topic
+            alarms = PartAlarms(
+                stack, "Alarms", part=front, topic=AlarmTopic(stack, "Notices").topic
             )
             assert set(alarms.alarms) == ALARMS
             dashboard = cloudwatch.Dashboard(stack, "Dashboard")
-            dashboard.add_widgets(*front_widgets(front, alarms))
+            dashboard.add_widgets(*alarms.widgets())
 
         key = repr(settings)
         if key not in made:
@@ -169,15 +166,6 @@ def test_answers_of_api_gateway_have_openais_form(template):
     assert found["THROTTLED"]["ResponseParameters"] == {"gatewayresponse.header.retry-after": "'1'"}
 
 
-def test_a_public_api_takes_tls_1_2_and_newer(template):
-    """API Gateway's own default for a regional API is TLS 1.0."""
-    api = only(template, "AWS::ApiGateway::RestApi")
-    assert api["EndpointConfiguration"] == {"Types": ["REGIONAL"]}
-    assert api["SecurityPolicy"] == "SecurityPolicy_TLS13_1_2_PQ_2025_09"
-    assert api["EndpointAccessMode"] == "STRICT"
-    assert "Policy" not in api
-
-
 def test_a_changed_api_is_deployed_again(make):
     """A REST API changes for callers with a new deployment; new callers need none."""
 
@@ -283,19 +271,6 @@ def test_an_authorizer_decides_each_time(make):
     assert permission["SourceArn"] == f"{API}/authorizers/abc123"
 
 
-def test_every_alarm_notifies_and_has_a_section_in_the_runbook(template):
-    """A link in the mail leads to it."""
-    alarms = [a["Properties"] for a in template.find_resources("AWS::CloudWatch::Alarm").values()]
-    page = (ROOT / "docs" / "runbook.md").read_text().splitlines()
-    sections = {line.lstrip("# ").lower() for line in page if line.startswith("#")}
-    links = {
-        alarm["AlarmDescription"].rpartition("Runbook: docs/runbook.md#")[2] for alarm in alarms
-    }
-    assert links == {name.lower() for name in ALARMS}
-    assert links <= sections
-    assert all(alarm["AlarmActions"] for alarm in alarms)
-
-
 @pytest.mark.parametrize(
     ("settings", "timeout", "milliseconds"),
     [
@@ -318,7 +293,7 @@ def test_the_threshold_of_the_duration_can_be_exceeded(synthesize, settings, tim
             endpoint=endpoint,
             settings=ApiGatewayFront.model_validate({"callers": CALLERS, "timeout": timeout}),
         )
-        FrontAlarms(stack, "Alarms", front=front, settings=AlarmSettings.model_validate(settings))
+        PartAlarms(stack, "Alarms", part=front, settings=AlarmSettings.model_validate(settings))
 
     synthesize(build).has_resource_properties(
         "AWS::CloudWatch::Alarm",

@@ -2,7 +2,6 @@
 
 import re
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from aws_cdk import aws_cloudwatch_actions as actions
@@ -12,19 +11,15 @@ from aws_cdk.assertions import Match, Template
 from embedding_kit import (
     AlarmSettings,
     AlarmTopic,
-    Callers,
     EmbeddingEndpoint,
     EndpointAlarms,
     FunctionSettings,
     Provisioned,
     Release,
-    SnapStart,
 )
 from tests.embedding_kit.endpoints import make_endpoint
 
-ROOT = Path(__file__).resolve().parents[3]
 QUIET = AlarmSettings()
-EXPECTING = AlarmSettings.model_validate({"expected_traffic_interval": "1h"})
 
 
 @pytest.fixture(scope="session")
@@ -83,60 +78,7 @@ ALWAYS = {
     "Throttles",
     "Url5xx",
 }
-ESSENTIAL = {
-    "DurationP50",
-    "DurationP99",
-    "Errors",
-    "InitDurationMax",
-    "InitDurationP99",
-    "Throttles",
-    "Url5xx",
-}
 OF_A_RELEASE = {"EndpointReleaseCrashes", "EndpointReleaseFailures", "EndpointReleaseSlow"}
-
-
-@pytest.mark.parametrize(
-    ("settings", "more"),
-    [
-        ({}, set()),
-        (
-            {"cold_start": Provisioned()},
-            {
-                "OtherVersionTraffic",
-                "ProvisionedInitDurationMax",
-                "ProvisionedConcurrencySpillover",
-                "ProvisionedConcurrencyUtilization",
-            },
-        ),
-        ({"cold_start": SnapStart()}, {"RestoreDurationP99"}),
-        ({"alarms": EXPECTING}, {"NoTraffic"}),
-        ({"release": Release(kind="canary")}, OF_A_RELEASE),
-        ({"release": Release(kind="linear")}, OF_A_RELEASE),
-    ],
-    ids=["on demand", "provisioned", "snapstart", "traffic expected", "canary", "linear"],
-)
-def test_the_alarms_follow_the_settings(alarmed, settings, more):
-    """Alarms on provisioned concurrency, SnapStart, silence and steps exist where they apply."""
-    assert set(_alarms(alarmed(**settings))) == ALWAYS | more
-
-
-@pytest.mark.parametrize(
-    ("settings", "more"),
-    [
-        ({}, set()),
-        ({"cold_start": Provisioned()}, {"ProvisionedInitDurationMax"}),
-        ({"cold_start": SnapStart()}, {"RestoreDurationP99"}),
-        ({"alarms": EXPECTING}, {"NoTraffic"}),
-        ({"release": Release(kind="canary")}, OF_A_RELEASE),
-    ],
-    ids=["on demand", "provisioned", "snapstart", "traffic expected", "canary"],
-)
-def test_the_essential_alarms_are_of_what_callers_notice(alarmed, settings, more):
-    """Duration, init duration, errors, throttles and silence; those of a release stay."""
-    found = _alarms(alarmed(**settings, watch="essential"))
-    assert set(found) == ESSENTIAL | more
-    whole = _alarms(alarmed(**settings))
-    assert all(whole[name] == alarm for name, alarm in found.items())
 
 
 @pytest.mark.parametrize(("duration", "threshold"), [(None, 0.9), ("50ms", 0.45), ("5s", 0.9)])
@@ -191,71 +133,12 @@ def test_a_threshold_that_is_set_is_used(alarmed, setting, value, name, threshol
     assert _alarms(alarmed(alarms=alarms))[name]["Threshold"] == threshold
 
 
-@pytest.mark.parametrize("name", sorted(ALWAYS - {"MissingPlatformLogs"}))
-def test_missing_data_is_no_breach(alarmed, name):
-    """An endpoint without traffic is not in ALARM."""
-    assert _alarms(alarmed())[name]["TreatMissingData"] == "notBreaching"
-
-
-@pytest.mark.parametrize("name", ["Errors", "Url5xx", "Throttles"])
-def test_a_rate_without_traffic_is_zero(alarmed, name):
-    """Metric math does not divide by zero when there are no requests."""
-    alarm = _alarms(alarmed())[name]
-    (rate,) = (metric for metric in alarm["Metrics"] if "Expression" in metric)
-    assert rate["Expression"] == "IF(whole > 0, 100 * part / whole, 0)"
-
-
-def test_missing_traffic_goes_into_alarm_where_it_is_expected(alarmed):
-    """Twelve periods of five minutes without a request make up the configured hour."""
-    alarm = _alarms(alarmed(alarms=EXPECTING))["NoTraffic"]
-    assert alarm["TreatMissingData"] == "breaching"
-    assert (alarm["Period"], alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == (
-        300,
-        12,
-        12,
-    )
-    assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 1)
-
-
-def test_one_composite_alarm_pages(alarmed):
-    """Alarms that callers notice go through the composite; the others notify the topic."""
-    template = alarmed(alarms=EXPECTING)
-    (page,) = template.find_resources("AWS::CloudWatch::CompositeAlarm").values()
-    rule = str(page["Properties"]["AlarmRule"])
-    paging = {name for name in ALWAYS | {"NoTraffic"} if f"Alarms{name}" in rule}
-    assert paging == {"Errors", "NoTraffic", "DurationP99", "Throttles", "Url5xx"}
-    alarms = _alarms(template)
-    silent = {name for name, alarm in alarms.items() if "AlarmActions" not in alarm}
-    assert silent == paging
-    assert page["Properties"]["AlarmActions"] == page["Properties"]["OKActions"]
-
-
 def test_nothing_pages_without_anything_to_notify(endpoint_with_alarms):
     """A composite alarm is billed, and only combines the notices of others."""
     template, alarms = endpoint_with_alarms()
     template.resource_count_is("AWS::CloudWatch::CompositeAlarm", 0)
     assert alarms.page is None
     assert set(alarms.alarms) == ALWAYS
-
-
-def test_every_alarm_has_a_section_in_the_runbook(alarmed):
-    """Each description links to a section of the runbook that exists."""
-    sections = {
-        re.sub(r"[^a-z0-9 -]", "", line.lstrip("# ").lower()).replace(" ", "-")
-        for line in (ROOT / "docs" / "runbook.md").read_text().splitlines()
-        if line.startswith("#")
-    }
-    described = {
-        **_alarms(alarmed(cold_start=Provisioned(), alarms=EXPECTING)),
-        **_alarms(alarmed(cold_start=SnapStart())),
-    }
-    links = {}
-    for name, alarm in described.items():
-        reason, _, link = alarm["AlarmDescription"].partition(". Runbook: docs/runbook.md#")
-        assert len(reason) > 30, name
-        links[name] = link
-    missing = {name: link for name, link in links.items() if link not in sections}
-    assert missing == {}
 
 
 def test_the_topic_is_encrypted_and_only_aws_publishes_to_it(alarmed):
@@ -304,39 +187,6 @@ def test_the_topic_is_encrypted_and_only_aws_publishes_to_it(alarmed):
             }
         },
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        (
-            "DurationP99",
-            (
-                "p99 duration above 15,000 ms for 3 of 5 minutes. Likely large batches or cold "
-                "starts. Requests fail at the timeout of 30,000 ms"
-            ),
-        ),
-        (
-            "InitDurationMax",
-            (
-                "Maximum init duration above 8,000 ms for 1 minute. "
-                "At 10,000 ms Lambda restarts the initialization while the caller waits"
-            ),
-        ),
-        (
-            "Concurrency",
-            "Concurrency above 800 of 1,000 (80%) for 3 of 5 minutes. Throttling is next",
-        ),
-        (
-            "NoTraffic",
-            "No requests for 60 minutes. Callers cannot reach the URL or have lost permission",
-        ),
-    ],
-)
-def test_a_description_states_condition_and_cause(alarmed, name, text):
-    """An alarm's email says which limit was exceeded, for how long, and the likely cause."""
-    description = _alarms(alarmed(alarms=EXPECTING))[name]["AlarmDescription"]
-    assert description == f"{text}. Runbook: docs/runbook.md#{name.lower()}"
 
 
 def test_the_runbooks_url_can_be_set(alarmed):
@@ -484,16 +334,3 @@ def test_only_requests_beside_those_of_the_deployed_version_count(alarmed, data,
     except TypeError:
         found = None
     assert found == percent
-
-
-def test_calls_by_invoke_are_counted_where_callers_may_invoke(alarmed):
-    """The URL's own metrics lack them, so the alarms on traffic and throttles read Lambda's."""
-    invoke = Callers(principals=("arn:aws:iam::111122223333:role/search",), invoke=True)
-    alarms = _alarms(alarmed(alarms=EXPECTING, callers=invoke))
-    assert alarms["NoTraffic"]["MetricName"] == "Invocations"
-    names = {
-        metric["MetricStat"]["Metric"]["MetricName"]
-        for metric in alarms["Throttles"]["Metrics"]
-        if "MetricStat" in metric
-    }
-    assert names == {"Invocations", "Throttles"}

@@ -162,12 +162,6 @@ def test_every_metric_that_is_read_is_written(watching, canned, emitted):
     assert read - written == set()
 
 
-def test_provisioned_concurrency_has_a_widget(template):
-    """Only an endpoint with provisioned concurrency shows its utilization and spillover."""
-    titles = [widget["properties"].get("title") for widget in _widgets(template(Provisioned()))]
-    assert "Provisioned concurrency" in titles
-
-
 def test_an_alarm_on_p99_has_its_line_unless_it_is_disabled(template):
     """The line is at the alarm's threshold; without the alarm it would be misleading."""
     assert _lines(template(None)) == {
@@ -200,13 +194,3 @@ def test_widgets_lie_side_by_side_and_do_not_overlap(watching):
         assert max(x for x, _ in cells) < 24
         assert not cells & taken
         taken |= cells
-
-
-def test_the_queries_ask_for_fields_that_are_logged(template, emitted):
-    """The log queries filter and sort by fields that the embedder and the platform write."""
-    queries = [
-        widget["properties"]["query"] for widget in _widgets(template()) if widget["type"] == "log"
-    ]
-    assert [query.startswith("SOURCE 'token'") for query in queries] == [True, True]
-    assert 'filter message = "request"' in queries[0]
-    assert 'filter type = "platform.report"' in queries[1]
