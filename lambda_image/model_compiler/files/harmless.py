@@ -54,7 +54,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
             _commit_hash added_tokens_file backend files_loaded full_tokenizer_file is_local
             local_files_only merges_file name_or_path special_tokens_map_file tokenizer_file
             transformers_version use_fast vocab_file""",
-        "the class, and what it is part of": "processor_class tokenizer_class",
+        "what the class is part of": "processor_class",
         "padding, which the mask hides": "pad_to_multiple_of pad_token_type_id padding_side",
         "defaults of arguments that are always given": """
             max_length stride truncation_strategy""",

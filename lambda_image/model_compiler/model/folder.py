@@ -364,7 +364,7 @@ def check_kind(folder: Path, *, name: str | None = None) -> None:
     Raises:
         UnsupportedModelError: If it is; the message names the kind.
     """
-    for adapter in (*folder.glob(ADAPTER_FILE), *folder.glob(f"0_*/{ADAPTER_FILE}")):
+    for adapter in folder.rglob(ADAPTER_FILE):
         raise UnsupportedModelError(
             f"{name or folder} has an adapter ({adapter.relative_to(folder)}), which changes the "
             "weights; the compiler reads whole weights. Merge it with peft's merge_and_unload(), "

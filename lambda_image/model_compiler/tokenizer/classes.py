@@ -9,7 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["CLASSES", "GENERIC", "Step", "TokenizerClass", "class_name", "lowercases", "steps"]
+__all__ = [
+    "BY_MODEL_TYPE",
+    "CLASSES",
+    "GENERIC",
+    "Step",
+    "TokenizerClass",
+    "class_name",
+    "lowercases",
+    "steps",
+]
 
 #: Reads a key of `tokenizer_config.json`, with the default of the class.
 Setting = Callable[[str, Any], Any]
@@ -45,7 +54,7 @@ class TokenizerClass:
     """What a class builds."""
 
     #: The kind of vocabulary. A class cannot build a tokenizer from another kind, but published
-    #: folders name such a class, and transformers 4 takes their `tokenizer.json` as it is.
+    #: folders name BERT's class or none, and transformers 4 takes their `tokenizer.json` as it is.
     model: str
     #: The special tokens that it has if no file names others.
     tokens: Mapping[str, str]
@@ -85,7 +94,7 @@ def class_name(stated: Any, model_type: Any) -> str | None:
     """
     if model_type == "modernbert":  # whatever its files say
         return "TokenizersBackend"
-    name = stated if isinstance(stated, str) else _BY_MODEL_TYPE.get(model_type, "")
+    name = stated if isinstance(stated, str) else BY_MODEL_TYPE.get(model_type, "")
     name = name if name in GENERIC else name.removesuffix("Fast")
     return name if name in GENERIC or name in CLASSES else None
 
@@ -262,7 +271,7 @@ CLASSES: Mapping[str, TokenizerClass] = {
     ),
 }
 #: The class of a model whose files name none.
-_BY_MODEL_TYPE = {
+BY_MODEL_TYPE = {
     "bert": "BertTokenizer",
     "distilbert": "BertTokenizer",
     "gemma3_text": "GemmaTokenizer",

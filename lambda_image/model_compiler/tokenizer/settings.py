@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.tokenizer.classes import (
+    BY_MODEL_TYPE,
     CLASSES,
     GENERIC,
     Step,
@@ -70,7 +71,17 @@ class _Settings:
         self._config = config = self._opened("tokenizer_config.json")
         model = self._opened("config.json")
         stated = config.optional("tokenizer_class") or model.optional("tokenizer_class")
-        self._name = class_name(stated, model.optional("model_type"))
+        model_type = model.optional("model_type")
+        self._stated = stated is not None
+        self._name = class_name(stated, model_type)
+        unknown = self._name is None or not isinstance(stated, str | None)
+        if unknown and model_type in BY_MODEL_TYPE:
+            raise UnsupportedModelError(
+                f"{config.path}, or else config.json: tokenizer_class must be one of "
+                f"{', '.join(sorted(GENERIC | CLASSES.keys()))}, because transformers may build "
+                f"another tokenizer than tokenizer.json from it; found {json.dumps(stated)}. If "
+                "tokenizer.json is right, state PreTrainedTokenizerFast, which takes it as it is."
+            )
         self._class = CLASSES.get(self._name or "")
         self._added = {token["content"]: token for token in document.get("added_tokens") or ()}
         #: The special tokens by their keys.
@@ -176,6 +187,8 @@ class _Settings:
         before = steps(self._document.get("pre_tokenizer"))
         model = self._document["model"]
         if _kind(model) != known.model:
+            if self._stated and known is not CLASSES["BertTokenizer"]:
+                self._disagree("model.type", f"be {known.model}", _kind(model))
             # transformers 4 applies the settings of BERT's class to any normalizer that has them.
             if [step.get("type") for step in normalizer] == ["BertNormalizer"]:
                 self._compare("normalizer", normalizer, expected.normalizer)
@@ -197,11 +210,21 @@ class _Settings:
                 self._disagree("post_processor", f"put the ids {wanted} around a text", found)
 
     def _check_other_class(self) -> None:
-        """Check the settings of case and spaces if the class takes `tokenizer.json` as it is."""
-        lower, found = self._config.optional("do_lower_case"), self._document.get("normalizer")
-        # The generic classes do not read it.
-        if self._name not in GENERIC and lower not in (None, lowercases(found)):
-            self._disagree("normalizer", f"have lowercase {lower}", found)
+        """Check the settings of case, accents and spaces of a class that is not known here."""
+        kinds = {
+            step.get("type")
+            for part in ("normalizer", "pre_tokenizer")
+            for step in steps(self._document.get(part))
+        }
+        built = {
+            "do_lower_case": lowercases(self._document.get("normalizer")),
+            "keep_accents": "StripAccents" not in kinds,
+            "split_by_punct": "Punctuation" in kinds,
+        }
+        for key, found in built.items():
+            # The generic classes do not read them.
+            if self._name not in GENERIC and self._config.optional(key) not in (None, found):
+                self._disagree("normalizer and pre_tokenizer", f"have {key} {not found}", found)
         prefix = self._config.optional("add_prefix_space")
         for step in steps(self._document.get("pre_tokenizer")):
             if prefix is not None and "add_prefix_space" in step:

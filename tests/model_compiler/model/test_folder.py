@@ -381,10 +381,10 @@ def test_a_cross_encoder_of_older_versions(tiny_folder: Path, edit_json: Edit) -
         check_kind(tiny_folder)
 
 
-@pytest.mark.parametrize("folder", [".", "0_Transformer"])
+@pytest.mark.parametrize("folder", [".", "0_Transformer", "parts/encoder"])
 def test_an_adapter(tiny_folder: Path, compile_tiny: Compile, folder: str) -> None:
     """Weights that an adapter would change are refused with the way to merge it."""
-    (tiny_folder / folder).mkdir(exist_ok=True)
+    (tiny_folder / folder).mkdir(parents=True, exist_ok=True)
     (tiny_folder / folder / "adapter_config.json").write_text("{}")
     with pytest.raises(UnsupportedModelError, match=r"has an adapter .*merge_and_unload"):
         compile_tiny(tiny_folder)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from model_compiler.errors import CompilerError, SourceError
+from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.harmless import harmless
 from model_compiler.graph import architectures
@@ -19,6 +19,7 @@ from model_compiler.model.folder import check_kind, read_model_folder
 from model_compiler.tokenizer.file import read_tokenizer
 from tests.model_compiler.goldens.families import FAMILIES, write_family
 from tests.model_compiler.goldens.setting_changes import (
+    DROPPED,
     change_file,
     write_tokenizer,
     write_with_dense,
@@ -139,6 +140,54 @@ def test_the_remedy_of_a_contradiction(tmp_path: Path) -> None:
         "transformers has it from tokenizer_config.json and the files beside it; found true. Save "
         "the tokenizer again: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)."
     )
+
+
+@pytest.mark.parametrize("stated", ["MBartTokenizer", "LlamaTokenizerFast", "Unheard", 5])
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "config.json"])
+@pytest.mark.parametrize("name", SETTINGS["tokenizers"])
+def test_a_class_that_is_not_known(tmp_path: Path, name: str, file: str, stated: object) -> None:
+    """What transformers would build from it is not known; ModernBERT's models ignore it."""
+    files = SETTINGS["tokenizers"][name]
+    folder = write_tokenizer(tmp_path / "model", files)
+    change_file(folder / "tokenizer_config.json", {"tokenizer_class": DROPPED})
+    change_file(folder / file, {"tokenizer_class": stated})
+    rows = len(files["tokenizer.json"]["model"]["vocab"])
+    if name == "TokenizersBackend":
+        read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
+        return
+    with pytest.raises(
+        UnsupportedModelError, match=f"tokenizer_class must be .*; found .?{stated}"
+    ):
+        read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
+
+
+@pytest.mark.parametrize("stated", ["MPNetTokenizer", "Qwen2TokenizerFast", "GemmaTokenizer"])
+def test_a_class_for_another_vocabulary(tmp_path: Path, stated: str) -> None:
+    """A class that builds another kind of tokenizer contradicts tokenizer.json."""
+    files = SETTINGS["tokenizers"]["XLMRobertaTokenizer"]
+    folder = write_tokenizer(tmp_path / "model", files)
+    change_file(folder / "tokenizer_config.json", {"tokenizer_class": stated})
+    rows = len(files["tokenizer.json"]["model"]["vocab"])
+    with pytest.raises(SourceError, match=r"model\.type must be (WordPiece|BPE).* found .Unigram"):
+        read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
+
+
+@pytest.mark.parametrize("key", ["do_lower_case", "keep_accents", "split_by_punct"])
+@pytest.mark.parametrize("stated", [True, False])
+def test_settings_of_other_classes(tmp_path: Path, key: str, stated: bool) -> None:
+    """The class of a family that only an export can serve must build what tokenizer.json has."""
+    files = SETTINGS["tokenizers"]["XLMRobertaTokenizer"]
+    folder = write_tokenizer(tmp_path / "model", files)
+    rows = len(files["tokenizer.json"]["model"]["vocab"])
+    change_file(folder / "config.json", {"model_type": "albert"})
+    change_file(folder / "tokenizer_config.json", {"tokenizer_class": "AlbertTokenizer"})
+    read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
+    change_file(folder / "tokenizer_config.json", {key: stated})
+    if stated == (key == "keep_accents"):  # the file has no step for any of them
+        read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
+        return
+    with pytest.raises(SourceError, match=f"must have {key} {stated}"):
+        read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
 
 
 @pytest.mark.parametrize(
