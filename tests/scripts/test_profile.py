@@ -79,11 +79,13 @@ def test_a_profile_is_of_all_steps(run, name, arguments):
     assert "--x" in "".join(calls)
 
 
-def test_the_shells_profile_comes_before_a_token(run):
-    """The CDK's command prefers AWS_PROFILE, and botocore does not: all steps do as the CDK."""
-    calls = run("rollback", "dev", AWS_PROFILE="a", AWS_WEB_IDENTITY_TOKEN_FILE="token")[1]
+@pytest.mark.parametrize("variable", ["AWS_PROFILE", "AWS_DEFAULT_PROFILE"])
+def test_the_shells_profile_comes_before_its_other_credentials(run, variable):
+    """The CDK's command prefers the profile, and botocore does not: all steps do as the CDK."""
+    others = {"AWS_ACCESS_KEY_ID": "key", "AWS_WEB_IDENTITY_TOKEN_FILE": "token"}
+    calls = run("rollback", "dev", **{variable: "a"}, **others)[1]
     assert calls == ["python -m operations.rollback dev a|a|||"]
-    calls = run("rollback", "dev", AWS_ACCESS_KEY_ID="key", AWS_WEB_IDENTITY_TOKEN_FILE="token")[1]
+    calls = run("rollback", "dev", **others)[1]
     assert calls == ["python -m operations.rollback dev ||key||token"]
 
 
