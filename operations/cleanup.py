@@ -59,7 +59,8 @@ def _act(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
         if _deletes_vectors(environment):
             _delete_vectors(session_for(environment), environment)
         return 0
-    session = session_for(environment)
+    # A destroy that asks shows the account itself.
+    session = session_for(environment, changes=options.force, ask=False)
     if options.before == "destroy":
         return _before_destroy(
             session, environment, force=options.force, only_removed=options.removed

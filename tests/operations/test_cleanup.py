@@ -100,7 +100,7 @@ class _Stacks:
 @pytest.fixture
 def aws(session, environments, monkeypatch):
     """Let the command use this session and the tests' environments."""
-    monkeypatch.setattr(cleanup, "session_for", lambda _: session)
+    monkeypatch.setattr(cleanup, "session_for", lambda *_, **__: session)
     monkeypatch.setattr(cleanup, "DeployedStacks", _Stacks)
     monkeypatch.setattr(command, "load_environment", lambda name, **_: environments[name])
     return session
@@ -317,7 +317,7 @@ def asked(monkeypatch, environments) -> list[str]:
         return iter([f"{ARN}:live"])
 
     monkeypatch.setattr(command, "load_environment", lambda name, **_: environments[name])
-    monkeypatch.setattr(cleanup, "session_for", lambda _: None)
+    monkeypatch.setattr(cleanup, "session_for", lambda *_, **__: None)
     monkeypatch.setattr(cleanup, "DeployedStacks", _Stacks)
     monkeypatch.setattr(cleanup, "end_provisioned_concurrency", end)
     return names

@@ -221,7 +221,7 @@ def test_after_a_destroy_the_settings_decide(account, environments, monkeypatch,
         update={"index": VectorIndexSettings(), "removal_policy": removal}
     )
     monkeypatch.setattr(command, "load_environment", lambda *_, **__: dev)
-    monkeypatch.setattr(cleanup, "session_for", lambda _: account)
+    monkeypatch.setattr(cleanup, "session_for", lambda *_, **__: account)
     if removal == "destroy":
         account.deleted((STACK, 7, BUCKET))
         account.deployed()

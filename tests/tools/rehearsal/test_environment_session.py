@@ -99,8 +99,11 @@ def test_a_profile_comes_before_all_other_credentials(aws, root, tmp_path, given
         )
         return re.findall(r"the credentials are of (\d+)", done.stderr)
 
+    # The shell has keys, too, and those of `mine` are of the same account.
     assert accounts() == [ACCOUNT]
     assert accounts(*given) == [OTHER]
+    shell["AWS_DEFAULT_PROFILE"] = "other"
+    assert accounts() == [OTHER]
 
 
 def test_a_deploy_with_invalid_credentials_ends_with_one_line(shell, capsys):
