@@ -4,8 +4,6 @@ from urllib.parse import urlsplit
 
 from embedding_client._errors import ConfigurationError
 
-__all__ = ["LOOPBACK", "check_encrypted", "check_url"]
-
 #: The hosts of this machine.
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 

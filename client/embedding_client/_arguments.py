@@ -9,9 +9,13 @@ from typing import Any
 
 from embedding_client._formats import FORMATS
 from embedding_client._job_arguments import add_batch, add_index
-from embedding_client._shared_arguments import URL_VARIABLE, add_credentials, between, whole
-
-__all__ = ["add_doctor", "add_load", "parse_arguments"]
+from embedding_client._shared_arguments import (
+    URL_VARIABLE,
+    add_command,
+    add_credentials,
+    between,
+    whole,
+)
 
 _EXAMPLES = f"""\
 examples:
@@ -47,8 +51,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse a command line.
 
     Returns:
-        The arguments. `command` is `embed`, `info`, `search`, `batch`, `index`, `doctor`
-        or `load`; for `embed`, `usage_error` is the function that exits with a message.
+        The arguments. `run` is the function that runs the command with them, and `usage_error`
+        the one that exits with a message.
 
     Raises:
         SystemExit: After --help and --version, and with status 2 for invalid arguments.
@@ -60,19 +64,20 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     _add_search(commands)
     add_batch(commands)
     add_index(commands)
-    add_doctor(commands, url_variable=URL_VARIABLE)
-    add_load(commands, url_variable=URL_VARIABLE)
+    _add_doctor(commands)
+    _add_load(commands)
     named = arguments[:1] and arguments[0] in commands.choices.keys() - {_DEFAULT}
     return parser.parse_args(arguments if named else [_DEFAULT, *arguments])
 
 
 def _add_embed(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         _DEFAULT,
+        "Embed texts at a Function URL with signed requests.",
+        run="_embed_command.embed",
+        examples=_EXAMPLES,
         prog="embed",
-        description="Embed texts at a Function URL with signed requests.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, help="print the version and exit")
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="texts; default: standard input")
@@ -120,19 +125,22 @@ def _add_embed(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "the left end",
     )
     _add_connection(parser)
-    parser.set_defaults(usage_error=parser.error)
 
 
 def _add_info(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    parser = commands.add_parser("info", description="Print the description of an endpoint.")
+    parser = add_command(
+        commands, "info", "Print the description of an endpoint.", run="_embed_command.show_info"
+    )
     parser.add_argument("endpoint", nargs="?", metavar="URL", help="default: --url")
     _add_connection(parser)
 
 
 def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "search",
-        description="Search the index of an endpoint, or an index of S3 Vectors directly.",
+        "Search the index of an endpoint, or an index of S3 Vectors directly.",
+        run="_index_command.search",
         epilog="With INDEX, the endpoint only embeds the text, and your own credentials query the "
         "index; they need s3vectors:QueryVectors, GetVectors and ListTagsForResource.",
     )
@@ -204,13 +212,13 @@ exit status:
 """
 
 
-def add_doctor(commands: Any, *, url_variable: str) -> None:
-    """Add `doctor` to the parser of `embed`."""
-    parser = commands.add_parser(
+def _add_doctor(commands: Any) -> None:
+    parser = add_command(
+        commands,
         "doctor",
-        description="Check a deployed endpoint from outside, and print what to do.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Check a deployed endpoint from outside, and print what to do.",
+        run="_doctor.command.run_doctor",
+        examples=_EPILOG,
     )
     place = parser.add_mutually_exclusive_group()
     place.add_argument(
@@ -218,8 +226,8 @@ def add_doctor(commands: Any, *, url_variable: str) -> None:
     )
     place.add_argument(
         "--url",
-        default=os.environ.get(url_variable),
-        help=f"default, without --environment: ${url_variable}",
+        default=os.environ.get(URL_VARIABLE),
+        help=f"default, without --environment: ${URL_VARIABLE}",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     add_credentials(parser)
@@ -266,16 +274,15 @@ exit status:
 _MOST_TOKENS = 32_768
 
 
-def add_load(commands: Any, *, url_variable: str) -> None:
-    """Add the command `load`."""
-    parser = commands.add_parser(
+def _add_load(commands: Any) -> None:
+    parser = add_command(
+        commands,
         "load",
-        description="Send signed requests to an endpoint at the rate you choose, and report "
-        "latencies, cold starts, throttled requests and errors.",
-        epilog=_LOAD_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Send signed requests to an endpoint at the rate you choose, and report latencies, cold "
+        "starts, throttled requests and errors.",
+        run="_load.command.run_load",
+        examples=_LOAD_EXAMPLES,
     )
-    parser.set_defaults(usage_error=parser.error)
     traffic = parser.add_argument_group("traffic")
     traffic.add_argument(
         "--rate",
@@ -325,7 +332,7 @@ def add_load(commands: Any, *, url_variable: str) -> None:
     )
     endpoint = parser.add_argument_group("endpoint")
     endpoint.add_argument(
-        "--url", default=os.environ.get(url_variable), help=f"default: ${url_variable}"
+        "--url", default=os.environ.get(URL_VARIABLE), help=f"default: ${URL_VARIABLE}"
     )
     add_credentials(endpoint)
     output = parser.add_argument_group("output")

@@ -32,8 +32,6 @@ from embedding_client._protocol import BatchLimits, EmbedOptions, Match, check_o
 from embedding_client._responses import Part
 from embedding_client._targets import Request, choose_auth, find_target
 
-__all__ = ["AsyncEmbeddingClient"]
-
 _T = TypeVar("_T")
 
 

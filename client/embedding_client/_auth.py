@@ -42,8 +42,6 @@ except ImportError:
         """A placeholder without httpx2."""
 
 
-__all__ = ["ApiKeyAuth", "SigV4Auth", "SigV4AuthIfRefused", "read_key", "region_of"]
-
 _FUNCTION_URL = re.compile(r"\.lambda-url\.([a-z0-9-]+)\.on\.aws(\.cn)?$")
 # Lambda's API: AWS's public names, and those of an interface endpoint of a VPC.
 _LAMBDA_API = re.compile(

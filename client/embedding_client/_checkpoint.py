@@ -20,8 +20,6 @@ import numpy.typing as npt
 
 from embedding_client._errors import FileError
 
-__all__ = ["Checkpoint", "Rejected"]
-
 _FIRST_LINE = b"embed: checkpoint of an unfinished run, format 3\n"
 
 #: Why a row has no vector: `error`, and the endpoint's `code` if it refused the row.

@@ -26,8 +26,6 @@ from embedding_client._protocol import BatchLimits, EmbedOptions, Match, check_o
 from embedding_client._responses import Part
 from embedding_client._targets import Request, choose_auth, find_target
 
-__all__ = ["EmbeddingClient"]
-
 _T = TypeVar("_T")
 
 

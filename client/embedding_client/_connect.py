@@ -10,30 +10,19 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import httpx
+
 from embedding_client._addresses import LOOPBACK
+from embedding_client._auth import SigV4Auth, read_key
+from embedding_client._client import EmbeddingClient
 from embedding_client._errors import ConfigurationError
 from embedding_client._shared_arguments import URL_VARIABLE
-
-if TYPE_CHECKING:
-    import httpx
-
-    from embedding_client._client import EmbeddingClient
-
-__all__ = [
-    "auth_for",
-    "connect_to",
-    "note_space",
-    "note_use",
-    "read_spaces",
-    "spaces_file",
-    "write_spaces",
-]
+from embedding_client._targets import UrlTarget, choose_auth, function_target
 
 
-def connect_to(args: argparse.Namespace, *, vector_space: str | None = None) -> "EmbeddingClient":
+def connect_to(args: argparse.Namespace, *, vector_space: str | None = None) -> EmbeddingClient:
     """Return a client for the endpoint in the arguments.
 
     Args:
@@ -49,7 +38,6 @@ def connect_to(args: argparse.Namespace, *, vector_space: str | None = None) -> 
         return _to_function(args, vector_space)
     if args.endpoint_url:
         raise ConfigurationError("--endpoint-url belongs to --function.")
-    from embedding_client._client import EmbeddingClient  # noqa: PLC0415  (slow)
 
     return EmbeddingClient(
         args.url,
@@ -60,15 +48,12 @@ def connect_to(args: argparse.Namespace, *, vector_space: str | None = None) -> 
     )
 
 
-def auth_for(url: str, args: argparse.Namespace) -> "httpx.Auth":
+def auth_for(url: str, args: argparse.Namespace) -> httpx.Auth:
     """Return what authenticates requests to a URL, by the arguments.
 
     Raises:
         ConfigurationError: If there is no such API key.
     """
-    from embedding_client._auth import read_key  # noqa: PLC0415  (slow)
-    from embedding_client._targets import UrlTarget, choose_auth  # noqa: PLC0415  (slow)
-
     return choose_auth(
         UrlTarget(url),
         allow_plain_http=args.allow_plain_http,
@@ -78,18 +63,13 @@ def auth_for(url: str, args: argparse.Namespace) -> "httpx.Auth":
     )
 
 
-def note_space(args: argparse.Namespace, client: "EmbeddingClient") -> None:
+def note_space(args: argparse.Namespace, client: EmbeddingClient) -> None:
     """Note the vector space of a URL, with which `embed doctor` compares it later."""
-    from embedding_client._connect import note_use  # noqa: PLC0415  (slow)
-
     if not args.function:
         note_use(args.url, client.vector_space)
 
 
-def _to_function(args: argparse.Namespace, vector_space: str | None) -> "EmbeddingClient":
-    from embedding_client._auth import SigV4Auth  # noqa: PLC0415  (slow)
-    from embedding_client._client import EmbeddingClient  # noqa: PLC0415  (slow)
-    from embedding_client._targets import function_target  # noqa: PLC0415  (slow)
+def _to_function(args: argparse.Namespace, vector_space: str | None) -> EmbeddingClient:
 
     if args.api_key_env:
         raise ConfigurationError(

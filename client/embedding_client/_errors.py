@@ -14,21 +14,9 @@ EmbeddingClientError
 """
 
 import re
+import sys
+from contextlib import suppress
 from typing import Self
-
-__all__ = [
-    "ConfigurationError",
-    "CredentialsError",
-    "EmbeddingClientError",
-    "FileError",
-    "ForbiddenError",
-    "RequestError",
-    "ResponseError",
-    "ServiceError",
-    "ThrottledError",
-    "UnreachableError",
-    "VectorSpaceError",
-]
 
 _POSITION = re.compile(r"texts\[\d+\]")
 
@@ -118,3 +106,10 @@ class VectorSpaceError(EmbeddingClientError):
 
 class FileError(EmbeddingClientError):
     """A file cannot be read or written."""
+
+
+def print_error(text: str) -> None:
+    """Print a line to standard error; that it is closed or full must not end a run."""
+    with suppress(OSError):
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()

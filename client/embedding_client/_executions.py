@@ -3,17 +3,12 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NamedTuple
 
-import botocore.exceptions
-import botocore.session
-
-from embedding_client._errors import ConfigurationError, CredentialsError, EmbeddingClientError
-
-__all__ = ["BatchError", "Execution", "Executions", "aws_errors"]
+from embedding_client._aws import AwsError, aws_client, aws_errors
+from embedding_client._errors import ConfigurationError
 
 _MACHINE = re.compile(r"arn:aws[\w-]*:states:(?P<region>[\w-]+):\d{12}:stateMachine:[\w-]+")
 #: The characters that Step Functions allows in a name, and its longest name.
@@ -21,14 +16,9 @@ _NAME = re.compile(r"[\w-]{1,80}", re.ASCII)
 _TIME = "%Y%m%d-%H%M%S"
 
 
-class BatchError(EmbeddingClientError):
-    """A job cannot be started, found or changed."""
-
-
 class Execution(NamedTuple):
     """An execution and how far it is."""
 
-    arn: str
     name: str
     #: `RUNNING`, `SUCCEEDED`, `FAILED`, `TIMED_OUT` or `ABORTED`.
     state: str
@@ -65,7 +55,7 @@ class Execution(NamedTuple):
 
 
 class Executions:
-    """The executions of one state machine.
+    """The executions of one state machine. Its methods raise `AwsError` if AWS refuses.
 
     Args:
         machine: The ARN of the state machine.
@@ -83,13 +73,8 @@ class Executions:
                 "The state machine must be given by its ARN, which `scripts/deploy` prints as "
                 f"{output}; found {machine!r}."
             )
-        self._machine = machine
-        try:
-            self._session = botocore.session.Session(profile=profile)
-            self._client = self._session.create_client("stepfunctions", region_name=found["region"])
-        except botocore.exceptions.BotoCoreError as error:
-            raise ConfigurationError(f"{error}.") from error
-        self._region = found["region"]
+        self._machine, self._region, self._profile = machine, found["region"], profile
+        self._client = aws_client("stepfunctions", self._region, profile=profile)
 
     def start(self, settings: Mapping[str, Any], *, name: str | None = None) -> str:
         """Start an execution and return its name.
@@ -100,7 +85,7 @@ class Executions:
 
         Raises:
             ConfigurationError: If the name is not allowed.
-            BatchError: If the name is taken, or it cannot be started.
+            AwsError: If the name is taken.
         """
         name = name or _name_of(settings["source"])
         if not _NAME.fullmatch(name):
@@ -118,34 +103,25 @@ class Executions:
         Items that are done are not done again.
 
         Raises:
-            BatchError: If the earlier one does not exist, or is still running.
+            AwsError: If the earlier one does not exist, or is still running.
         """
-        earlier = self.execution(name)
+        earlier = self.status(name)
         if earlier.state == "RUNNING":
-            raise BatchError(f"The job {name} is still running.")
+            raise AwsError(f"The job {name} is still running.")
         return self.start(earlier.settings)
 
     def cancel(self, name: str) -> None:
-        """Stop an execution. Its finished items stay.
-
-        Raises:
-            BatchError: If it does not exist.
-        """
+        """Stop an execution. Its finished items stay."""
         self._call("stop_execution", executionArn=self._arn(name), error="Canceled")
 
-    def execution(self, name: str) -> Execution:
-        """Return how far an execution is.
-
-        Raises:
-            BatchError: If it does not exist.
-        """
+    def status(self, name: str) -> Execution:
+        """Return how far an execution is."""
         found = self._call("describe_execution", executionArn=self._arn(name))
         map_run = None
         for run in self._call("list_map_runs", executionArn=found["executionArn"])["mapRuns"]:
             map_run = self._call("describe_map_run", mapRunArn=run["mapRunArn"])
         problem = found.get("cause") or found.get("error")
         return Execution(
-            arn=found["executionArn"],
             name=name,
             state=found["status"],
             started=found["startDate"],
@@ -171,20 +147,6 @@ class Executions:
     def _call(self, operation: str, **arguments: Any) -> Any:
         with aws_errors():
             return getattr(self._client, operation)(**arguments)
-
-
-@contextmanager
-def aws_errors() -> Iterator[None]:
-    """Raise AWS's errors as the client's own."""
-    try:
-        yield
-    except botocore.exceptions.ClientError as error:
-        reason = error.response["Error"]
-        raise BatchError(f"AWS refused: {reason.get('Message') or reason['Code']}") from error
-    except botocore.exceptions.NoCredentialsError as error:
-        raise CredentialsError(f"AWS cannot be reached: {error}.") from error
-    except botocore.exceptions.BotoCoreError as error:
-        raise BatchError(f"AWS cannot be reached: {error}.") from error
 
 
 def _name_of(source: str) -> str:

@@ -26,8 +26,6 @@ from embedding_client._readers import Record, Row, Source
 from embedding_client._responses import Part
 from embedding_client._writers import ADDED, WRITERS, Outputs, Table, json_line, parquet_schema
 
-__all__ = ["OnError", "Summary", "check_resumes", "embed_file", "embed_rows", "embed_stream"]
-
 OnError = Literal["stop", "skip", "null"]
 _Pair = tuple[Record, npt.NDArray[Any] | None]
 

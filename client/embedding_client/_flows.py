@@ -40,8 +40,6 @@ from embedding_client._responses import (
 )
 from embedding_client._targets import Request, Target
 
-__all__ = ["TIMEOUT", "TRANSPORT_ERRORS", "EmbeddingFlows", "Flow", "RetryPolicy", "concatenate"]
-
 _RETRIED = frozenset({429, 500, 502, 503, 504})
 
 

@@ -4,8 +4,6 @@ import os
 from typing import Protocol
 from weakref import WeakSet
 
-__all__ = ["renew_after_fork"]
-
 
 class _Renewable(Protocol):
     def _renew(self) -> None:

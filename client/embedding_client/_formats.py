@@ -4,8 +4,6 @@ from pathlib import Path
 
 from embedding_client._errors import FileError
 
-__all__ = ["FORMATS", "OUTPUTS", "format_of"]
-
 _SUFFIXES = {
     ".txt": "text",
     ".json": "json",

@@ -9,8 +9,6 @@ from embedding_client._async_client import AsyncEmbeddingClient
 from embedding_client._client import EmbeddingClient
 from embedding_client._protocol import EmbedOptions
 
-__all__ = ["RoleEmbedder"]
-
 
 class RoleEmbedder:
     """Embeds documents and queries as lists of floats, blocking and asynchronously.

@@ -4,11 +4,11 @@ import argparse
 import os
 from typing import Any
 
-from embedding_client._shared_arguments import between, whole
-
-__all__ = ["BATCH_VARIABLE", "INDEX_VARIABLE", "LOAD_VARIABLE", "add_batch", "add_index"]
+from embedding_client._shared_arguments import add_command, add_profile, between, whole
 
 BATCH_VARIABLE = "EMBEDDING_BATCH"
+INDEX_VARIABLE = "EMBEDDING_INDEX_ARN"
+LOAD_VARIABLE = "EMBEDDING_INDEX_LOAD"
 _EXAMPLES = f"""\
 examples:
   embed batch start s3://bucket/docs/ s3://bucket/vectors/ --text body --id id
@@ -18,39 +18,103 @@ examples:
 
 The state machine is --state-machine, or the environment variable {BATCH_VARIABLE}.
 """
+_INDEX_EXAMPLES = f"""\
+examples:
+  embed index load s3://bucket/vectors/JOB/
+  embed index load vectors/ INDEX --local
+  embed index status JOB-20261122-101500
+  embed index count INDEX
+  embed index delete --index INDEX ID ID
+
+INDEX is the ARN of an index, by default the environment variable {INDEX_VARIABLE}. The state
+machine of loads is --state-machine, or the environment variable {LOAD_VARIABLE}.
+"""
 
 
 def add_batch(commands: Any) -> None:
     """Add `batch` and its own commands to the parser of `embed`."""
+    steps = _add_steps(
+        commands, "batch", "Embed the files of a folder, on AWS or on this machine.", _EXAMPLES
+    )
+    start = add_command(
+        steps, "start", "Start a job, or continue it.", run="_job_commands.start_batch"
+    )
+    _add_start(start)
+    _add_machine(start, BATCH_VARIABLE)
+    _add_job_commands(steps, "job", "its finished shards stay", BATCH_VARIABLE)
+    resume = add_command(
+        steps,
+        "resume",
+        "Start a job again; finished shards are not embedded again.",
+        run="_job_commands.resume",
+    )
+    resume.add_argument("job")
+    _add_machine(resume, BATCH_VARIABLE)
+
+
+def add_index(commands: Any) -> None:
+    """Add `index` and its own commands to the parser of `embed`."""
+    steps = _add_steps(
+        commands, "index", "Load an index of S3 Vectors, and look into it.", _INDEX_EXAMPLES
+    )
+    load = add_command(
+        steps, "load", "Load the output of a batch job.", run="_job_commands.start_load"
+    )
+    _add_load(load)
+    _add_follow(load, "load")
+    load.set_defaults(json=False)
+    _add_machine(load, LOAD_VARIABLE)
+    _add_job_commands(steps, "load", "what is loaded stays", LOAD_VARIABLE)
+    for name, description in (
+        ("show", "Print what an index accepts, and its vector space, as JSON."),
+        ("count", "Count the vectors of an index: a request for each 1,000."),
+    ):
+        step = add_command(steps, name, description, run=f"_index_command.{name}")
+        _add_index(step)
+        add_profile(step)
+    delete = add_command(
+        steps, "delete", "Delete vectors by their ids.", run="_index_command.delete"
+    )
+    delete.add_argument("ids", nargs="*", metavar="ID", help="default: lines of standard input")
+    delete.add_argument("--index", default=os.environ.get(INDEX_VARIABLE), metavar="INDEX")
+    add_profile(delete)
+
+
+def _add_steps(commands: Any, name: str, description: str, examples: str) -> Any:
     parser = commands.add_parser(
-        "batch",
-        description="Embed the files of a folder, on AWS or on this machine.",
-        epilog=_EXAMPLES,
+        name,
+        description=description,
+        epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    steps = parser.add_subparsers(dest="step", required=True)
-    _add_start(steps.add_parser("start", description="Start a job, or continue it."))
-    status = steps.add_parser("status", description="Show how far a job is.")
-    status.add_argument("job")
-    status.add_argument(
-        "--follow",
-        action=argparse.BooleanOptionalAction,
-        help="a progress bar until the job ends; default: on a terminal. Ctrl-C ends only the bar",
+    return parser.add_subparsers(dest="step", required=True)
+
+
+def _add_job_commands(steps: Any, job: str, stays: str, variable: str) -> None:
+    """Add the commands that batch jobs and loads have in common.
+
+    Args:
+        steps: The parsers of the commands.
+        job: The word for a job.
+        stays: What is left of a canceled one.
+        variable: The environment variable with the state machine.
+    """
+    status = add_command(
+        steps, "status", f"Show how far a {job} on AWS is.", run="_job_commands.show_status"
     )
+    status.add_argument("job", metavar=job)
+    _add_follow(status, job)
     status.add_argument("--json", action="store_true", help="print JSON")
-    _add_machine(status)
-    for name, description in (
-        ("resume", "Start a job again; finished shards are not embedded again."),
-        ("cancel", "Stop a job; its finished shards stay."),
-    ):
-        step = steps.add_parser(name, description=description)
-        step.add_argument("job")
-        _add_machine(step)
-    listed = steps.add_parser("list", description="List the newest jobs.")
+    cancel = add_command(steps, "cancel", f"Stop a {job}; {stays}.", run="_job_commands.cancel")
+    cancel.add_argument("job", metavar=job)
+    listed = add_command(
+        steps, "list", f"List the newest {job}s on AWS.", run="_job_commands.show_newest"
+    )
     listed.add_argument(
         "-n", "--number", type=whole(1, 1000), default=20, help="default: %(default)s"
     )
-    _add_machine(listed)
+    for parser in (status, cancel, listed):
+        _add_machine(parser, variable)
 
 
 def _add_start(parser: argparse.ArgumentParser) -> None:
@@ -80,74 +144,11 @@ def _add_start(parser: argparse.ArgumentParser) -> None:
         "--local", type=whole(1, 1024), metavar="N", help="use N processes instead of AWS"
     )
     local.add_argument("--artifact", help="the folder of the compiled model, with --local")
-    _add_machine(parser)
-
-
-def _add_machine(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("AWS")
-    group.add_argument(
-        "--state-machine",
-        metavar="ARN",
-        default=os.environ.get(BATCH_VARIABLE),
-        help=f"default: ${BATCH_VARIABLE}",
-    )
-    group.add_argument("--profile", help="an AWS profile; default: $AWS_PROFILE")
-
-
-INDEX_VARIABLE = "EMBEDDING_INDEX_ARN"
-LOAD_VARIABLE = "EMBEDDING_INDEX_LOAD"
-_INDEX_EXAMPLES = f"""\
-examples:
-  embed index load s3://bucket/vectors/JOB/
-  embed index load vectors/ INDEX --local
-  embed index status JOB-20261122-101500
-  embed index count INDEX
-  embed index delete --index INDEX ID ID
-
-INDEX is the ARN of an index, by default the environment variable {INDEX_VARIABLE}. The state
-machine of loads is --state-machine, or the environment variable {LOAD_VARIABLE}.
-"""
-
-
-def add_index(commands: Any) -> None:
-    """Add `index` and its own commands to the parser of `embed`."""
-    parser = commands.add_parser(
-        "index",
-        description="Load an index of S3 Vectors, and look into it.",
-        epilog=_INDEX_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    steps = parser.add_subparsers(dest="step", required=True)
-    _add_load(steps.add_parser("load", description="Load the output of a batch job."))
-    status = steps.add_parser("status", description="Show how far a load on AWS is.")
-    status.add_argument("load")
-    status.add_argument("--json", action="store_true", help="print JSON")
-    _add_follow(status)
-    _add_load_machine(status)
-    cancel = steps.add_parser("cancel", description="Stop a load; what is loaded stays.")
-    cancel.add_argument("load")
-    _add_load_machine(cancel)
-    listed = steps.add_parser("list", description="List the newest loads on AWS.")
-    listed.add_argument(
-        "-n", "--number", type=whole(1, 1000), default=20, help="default: %(default)s"
-    )
-    _add_load_machine(listed)
-    for name, description in (
-        ("show", "Print what an index accepts, and its vector space, as JSON."),
-        ("count", "Count the vectors of an index: a request for each 1,000."),
-    ):
-        step = steps.add_parser(name, description=description)
-        _add_index_argument(step)
-        _add_profile(step)
-    delete = steps.add_parser("delete", description="Delete vectors by their ids.")
-    delete.add_argument("ids", nargs="*", metavar="ID", help="default: lines of standard input")
-    delete.add_argument("--index", default=os.environ.get(INDEX_VARIABLE), metavar="INDEX")
-    _add_profile(delete)
 
 
 def _add_load(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", help="the folder of a batch job, or of its only one")
-    _add_index_argument(parser)
+    _add_index(parser)
     parser.add_argument("--metadata", action="append", help="a column to copy; may be repeated")
     parser.add_argument(
         "--max-rejected-percent",
@@ -159,11 +160,9 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
         "--vectors-per-second", type=whole(1, 1_000_000), help="with --local; default: 2500"
     )
     parser.add_argument("--name", help="the load's name on AWS; default: the folder and the time")
-    _add_follow(parser)
-    _add_load_machine(parser)
 
 
-def _add_index_argument(parser: argparse.ArgumentParser) -> None:
+def _add_index(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "index",
         nargs="?",
@@ -173,23 +172,21 @@ def _add_index_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_follow(parser: argparse.ArgumentParser) -> None:
+def _add_follow(parser: argparse.ArgumentParser, job: str) -> None:
     parser.add_argument(
         "--follow",
         action=argparse.BooleanOptionalAction,
-        help="a progress bar until the load ends; default: on a terminal. Ctrl-C ends only the bar",
+        help=f"a progress bar until the {job} ends; default: on a terminal. Ctrl-C ends only the "
+        "bar",
     )
 
 
-def _add_load_machine(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+def _add_machine(parser: argparse.ArgumentParser, variable: str) -> None:
+    group = parser.add_argument_group("AWS")
+    group.add_argument(
         "--state-machine",
         metavar="ARN",
-        default=os.environ.get(LOAD_VARIABLE),
-        help=f"default: ${LOAD_VARIABLE}",
+        default=os.environ.get(variable),
+        help=f"default: ${variable}",
     )
-    _add_profile(parser)
-
-
-def _add_profile(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--profile", help="an AWS profile; default: $AWS_PROFILE")
+    add_profile(group)

@@ -3,14 +3,14 @@
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import NamedTuple, Protocol, TypeVar
 
 from tqdm import tqdm
 
-__all__ = ["LineProgress", "Progress", "Shown", "follow", "progress_on"]
+from embedding_client._errors import print_error
 
 _INTERVAL = 10.0
+_Status = TypeVar("_Status")
 
 
 class Progress(Protocol):
@@ -50,12 +50,10 @@ class LineProgress:
         self._last = now
         rate = (self._done - self._before) / (now - self._start)
         left = tqdm.format_interval((self._total - self._done) / rate) if rate else "?"
-        with suppress(OSError):  # a full log must not end the run
-            sys.stderr.write(
-                f"{self._name}: {self._done} of {self._total} rows "
-                f"({self._done / self._total:.0%}), {rate:.1f} rows/s, {left} left\n"
-            )
-            sys.stderr.flush()
+        print_error(
+            f"{self._name}: {self._done} of {self._total} rows "
+            f"({self._done / self._total:.0%}), {rate:.1f} rows/s, {left} left"
+        )
 
     def close(self) -> None:
         """Do nothing. The command prints the last line."""
@@ -82,33 +80,23 @@ class Shown(NamedTuple):
     total: int | None
 
 
-class _Status(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def state(self) -> str: ...
-
-
-Status = TypeVar("Status", bound=_Status)
-
-
 def follow(
-    status: Status,
-    look: Callable[[], Status],
-    show: Callable[[Status], Shown],
+    name: str,
+    status: _Status,
+    look: Callable[[], _Status],
+    show: Callable[[_Status], Shown | None],
     *,
     on_terminal: bool,
-) -> Status:
-    """Show a running job until it ends, and return its last status."""
+) -> _Status:
+    """Show a job until `show` returns None, because it has ended; return its last status."""
     layout = "{percentage:3.0f}%|{bar:20}| {desc}"
     seconds = 0.0
     with tqdm(bar_format=layout, disable=not on_terminal, leave=False) as bar:
-        while status.state == "RUNNING":
-            shown = show(status)
+        while (shown := show(status)) is not None:
             bar.total, bar.n = shown.total, shown.done
             bar.set_description_str(shown.text)
             if not on_terminal:
-                print(f"{status.name}: {shown.text}", file=sys.stderr, flush=True)
+                print(f"{name}: {shown.text}", file=sys.stderr, flush=True)
             # A look at a large job lists many names. It takes up to a tenth of the time.
             time.sleep(max(_LOOK_SECONDS, 9 * seconds))
             began = time.monotonic()

@@ -15,23 +15,6 @@ import numpy.typing as npt
 
 from embedding_client._errors import ConfigurationError
 
-__all__ = [
-    "Batch",
-    "BatchLimits",
-    "DataType",
-    "EmbedOptions",
-    "Match",
-    "batches",
-    "check_options",
-    "checked",
-    "data_type",
-    "embed_body",
-    "estimated_tokens",
-    "halves",
-    "numpy_type",
-    "similar_body",
-]
-
 DataType = Literal["float32", "int8", "uint8", "binary", "ubinary"]
 
 # Little-endian, as the endpoint sends them.

@@ -20,8 +20,6 @@ from embedding_client._formats import format_of
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["Record", "Row", "Source", "problem_of"]
-
 #: The fields of a row, including the text.
 Record = Mapping[str, Any]
 

@@ -24,16 +24,6 @@ from embedding_client._errors import (
 from embedding_client._forks import renew_after_fork
 from embedding_client._protocol import EmbedOptions, Match, numpy_type
 
-__all__ = [
-    "Part",
-    "VectorSpaceGuard",
-    "error_of",
-    "read_matches",
-    "read_object",
-    "read_vectors",
-    "should_split",
-]
-
 
 class VectorSpaceGuard:
     """Holds the vector space of the responses and refuses responses from another one.

@@ -1,18 +1,48 @@
-"""What the commands of `embed` have in common: credentials, and numbers in a range."""
+"""What the commands of `embed` have in common: parsers, credentials, and numbers in a range."""
 
 import argparse
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
-
-__all__ = ["URL_VARIABLE", "add_credentials", "between", "whole"]
 
 #: The environment variable with the endpoint's URL.
 URL_VARIABLE = "EMBEDDING_URL"
+_RAW = argparse.RawDescriptionHelpFormatter
+
+
+def add_command(
+    commands: Any, name: str, description: str, *, run: str, examples: str = "", **more: Any
+) -> argparse.ArgumentParser:
+    """Add a command, and return its parser.
+
+    Args:
+        commands: The parsers of the commands.
+        name: The name of the command.
+        description: A sentence for `--help`.
+        run: The module and the function that run it, such as `_index_command.count`. The module is
+            imported then, as it is slow.
+        examples: What `--help` prints at the end, as it is.
+        more: Other arguments of the parser.
+    """
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        description=description,
+        **({"epilog": examples, "formatter_class": _RAW} if examples else {}),
+        **more,
+    )
+    module, _, function = run.rpartition(".")
+
+    def run_it(args: argparse.Namespace) -> int:
+        code: int = getattr(import_module(f"embedding_client.{module}"), function)(args)
+        return code
+
+    parser.set_defaults(run=run_it, usage_error=parser.error)
+    return parser
 
 
 def add_credentials(parser: Any) -> None:
     """Add who signs, or which key is sent, to a parser or a group of its arguments."""
-    parser.add_argument("--profile", help="an AWS profile; default: $AWS_PROFILE")
+    add_profile(parser)
     parser.add_argument(
         "--region", help="default: that in the URL or the ARN, or the configured one"
     )
@@ -26,6 +56,11 @@ def add_credentials(parser: Any) -> None:
         action="store_true",
         help="call another machine without TLS, where texts and keys travel in the clear",
     )
+
+
+def add_profile(parser: Any) -> None:
+    """Add `--profile`."""
+    parser.add_argument("--profile", help="an AWS profile; default: $AWS_PROFILE")
 
 
 def between(low: float, high: float) -> Callable[[str], float]:

@@ -28,16 +28,6 @@ from embedding_client._addresses import check_url
 from embedding_client._auth import ApiKeyAuth, SigV4Auth, SigV4AuthIfRefused, region_of
 from embedding_client._errors import ConfigurationError
 
-__all__ = [
-    "FunctionTarget",
-    "Request",
-    "Target",
-    "UrlTarget",
-    "choose_auth",
-    "find_target",
-    "function_target",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
@@ -300,8 +290,6 @@ def find_target(
             + ("neither." if url is None else "both.")
         )
     if function is not None:
-        from embedding_client._targets import function_target  # noqa: PLC0415  (slow)
-
         return function_target(
             function,
             endpoint_url=endpoint_url,

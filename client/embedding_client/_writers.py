@@ -23,8 +23,6 @@ from embedding_client._errors import ConfigurationError, FileError
 from embedding_client._formats import OUTPUTS
 from embedding_client._readers import Record, Source
 
-__all__ = ["ADDED", "WRITERS", "Outputs", "Table", "json_line", "numbers", "parquet_schema"]
-
 #: The fields that each format adds to a row.
 ADDED = {".jsonl": ("embedding", "vector_space"), ".parquet": ("embedding",), ".npy": ()}
 _CHUNK = 4096

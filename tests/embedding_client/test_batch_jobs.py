@@ -20,10 +20,11 @@ from pathlib import Path
 
 import pytest
 
+from embedding_client._aws import AwsError
 from embedding_client._batch_jobs import (
     PRICES,
-    BatchError,
     BatchJobs,
+    Progress,
     estimated_cost,
     progress_of,
     run_of,
@@ -245,15 +246,20 @@ def test_a_job_that_continues_counts_what_earlier_executions_did() -> None:
     assert second == first._replace(rows_per_second=None, seconds_left=None)
 
 
+def progress(name: str) -> Progress:
+    jobs = BatchJobs(MACHINE)
+    return jobs.progress(jobs.status(name))
+
+
 def test_a_run_without_its_part_costs_and_a_shard_counts_once(s3, states, embed) -> None:
     """A worker died before it wrote the part; another shard ran twice."""
     embed("start", *SETTINGS.values(), "--name", "one")
     states.counts = COUNTS
     shard_done(s3, 0)
-    once = BatchJobs(MACHINE).status("one").progress
+    once = progress("one")
     shard_done(s3, 0, ms=20_001)
     shard_done(s3, 1, part=False, ms=19_999)
-    found = BatchJobs(MACHINE).status("one").progress
+    found = progress("one")
     assert (found.shards, found.rows, found.rejected) == (1, 490, 10)
     assert found.cost == pytest.approx(3 * once.cost)
 
@@ -428,7 +434,7 @@ def test_no_credentials_and_no_server_are_different_errors(states, monkeypatch, 
     """Missing credentials are a mistake of the configuration; an unreachable AWS is not."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_SFN", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    with pytest.raises(BatchError, match="AWS cannot be reached: Could not connect"):
+    with pytest.raises(AwsError, match="AWS cannot be reached: Could not connect"):
         BatchJobs(MACHINE).status("one")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)

@@ -15,8 +15,9 @@ from embedding_client import (
     RequestError,
     VectorSpaceError,
 )
+from embedding_client._aws import AwsError
 from embedding_client._cli import run as run_command
-from embedding_client._index import SPACE_TAG, IndexSearch, SearchError
+from embedding_client._index import SPACE_TAG, VectorIndex
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import (
     CREDENTIALS,
@@ -157,7 +158,7 @@ def test_more_matches_than_a_page_are_collected(running, s3_vectors):
                     for number in range(start, min(start + 500, 1100))
                 ]
             )
-        matches = IndexSearch(made.arn).search(client, "a", top=1050)
+        matches = VectorIndex(made.arn).search(client, "a", top=1050)
     assert len({match.id for match in matches}) == 1050
     scores = [match.score for match in matches]
     assert scores == sorted(scores, reverse=True)
@@ -180,7 +181,7 @@ def test_an_index_without_texts_prints_its_ids(embed, running, s3_vectors, index
 def test_a_foreign_index_is_refused(running, s3_vectors, space, message):
     """The vectors of an index are compared only with the same model's."""
     made = s3_vectors.create("foreign", running.dimensions, tags={SPACE_TAG: space})
-    search = IndexSearch(made.arn)
+    search = VectorIndex(made.arn)
     with (
         EmbeddingClient(running.url, vector_space=search.vector_space) as client,
         pytest.raises(VectorSpaceError, match=message),
@@ -204,7 +205,7 @@ def test_the_number_of_matches_is_bounded(running, index, top):
         EmbeddingClient(running.url) as client,
         pytest.raises(ConfigurationError, match=f"from 1 to 10000; found {top}"),
     ):
-        IndexSearch(index.arn).search(client, QUESTION, top=top)
+        VectorIndex(index.arn).search(client, QUESTION, top=top)
 
 
 def test_aws_errors_are_the_clients_own(embed, index, s3_vectors):
@@ -218,15 +219,15 @@ def test_aws_errors_are_the_clients_own(embed, index, s3_vectors):
 def test_without_credentials_the_index_is_not_searched(index, monkeypatch, tmp_path):
     """The error is the client's own, and so is that of a host that does not answer."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3VECTORS", "http://127.0.0.1:9")
-    with pytest.raises(SearchError, match="AWS cannot be reached"):
-        _ = IndexSearch(index.arn).vector_space
+    with pytest.raises(AwsError, match="AWS cannot be reached"):
+        _ = VectorIndex(index.arn).vector_space
     for name in CREDENTIALS:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(ConfigurationError, match="Unable to locate credentials"):
-        _ = IndexSearch(index.arn).vector_space
+        _ = VectorIndex(index.arn).vector_space
 
 
 @pytest.mark.parametrize("arn", ["facts", "arn:aws:s3:::bucket", "arn:aws:s3vectors:x:1:bucket/b"])
@@ -240,4 +241,4 @@ def test_an_index_is_named_by_its_arn(embed, arn):
 def test_an_unknown_profile_is_an_error(index):
     """As for every other command."""
     with pytest.raises(ConfigurationError, match="nobody"):
-        IndexSearch(index.arn, profile="nobody")
+        VectorIndex(index.arn, profile="nobody")

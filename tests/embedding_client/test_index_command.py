@@ -44,11 +44,11 @@ def test_a_load_is_started_with_its_settings_and_followed(states, run) -> None: 
         "metadata": ["lang"],
     }
     states.counts = COUNTS
-    assert "parts        6 of 10 done, 1 failed" in run("status", "one")[1]
+    assert "parts      6 of 10 done, 1 failed" in run("status", "one")[1]
     states.end("one", status="SUCCEEDED", output=json.dumps({"loaded": 60, "parts": 10}))
     code, out, _ = run("status", "one", "--follow")
     assert code == 0
-    assert "loaded       60" in out
+    assert "loaded     60" in out
     assert json.loads(run("status", "one", "--json")[1])["result"] == {"loaded": 60, "parts": 10}
     assert "SUCCEEDED  one" in run("list")[1]
 
@@ -62,7 +62,7 @@ def test_a_failed_load_has_a_status_and_its_reason(states, run) -> None:  # noqa
     states.end("one", status="FAILED", error="RejectedRowsError", cause=cause)
     code, out, _ = run("status", "one")
     assert code == 1
-    assert "error        1 of 2 rows were rejected" in out
+    assert "error      1 of 2 rows were rejected" in out
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,9 @@ import numpy as np
 from embedding_client._addresses import check_url
 from embedding_client._client import EmbeddingClient
 from embedding_client._connect import auth_for
-from embedding_client._errors import ConfigurationError, FileError
+from embedding_client._errors import ConfigurationError, FileError, print_error
 from embedding_client._flows import TIMEOUT
 from embedding_client._load.sender import End, Kind, Outcome, Plan, Sender, make_plan
-
-__all__ = ["ERRORS", "as_report", "as_table", "percentiles", "run_load"]
 
 _FAILED = 3
 _INTERRUPTED = 130
@@ -56,8 +53,8 @@ def run_load(args: argparse.Namespace) -> int:
         most=args.requests,
         seed=args.seed,
     )
-    _say(f"target: {url} ({endpoint['model']})")
-    _say(f"plan: {len(plan.due):,} requests in {plan.seconds:g} s")
+    print_error(f"target: {url} ({endpoint['model']})")
+    print_error(f"plan: {len(plan.due):,} requests in {plan.seconds:g} s")
     sender = asyncio.run(_send(plan, url, auth, args))
     assert sender.end is not None  # noqa: S101  (it has run)
     about = {
@@ -114,7 +111,7 @@ async def _show_progress(sender: Sender, plan: Plan) -> None:
         await asyncio.sleep(_PROGRESS_SECONDS)
         kinds = Counter(outcome.kind for outcome in sender.outcomes)
         share = min(1.0, sender.seconds / plan.seconds)
-        _say(
+        print_error(
             f"{sender.seconds:,.0f} s ({share:.0%}): {kinds[Kind.OK]:,} answered, "
             f"{kinds[Kind.THROTTLED]:,} throttled, {sum(kinds[kind] for kind in ERRORS):,} errors"
         )
@@ -186,12 +183,6 @@ def _write(path: Path, text: str) -> None:
         partial.replace(path)
     except OSError as error:
         raise FileError(f"{path} cannot be written: {error.strerror}.") from error
-
-
-def _say(text: str) -> None:
-    with suppress(OSError):  # a closed terminal must not end the test
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
 
 
 #: A throttled request is a result of the test, and an unanswered one its end; these are errors.

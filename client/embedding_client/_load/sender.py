@@ -11,14 +11,17 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-import aiohttp
 import httpx
 import numpy as np
 import numpy.typing as npt
 
+from embedding_client._errors import ConfigurationError
 from embedding_client._protocol import embed_body
 
-__all__ = ["End", "Kind", "Outcome", "Plan", "Sender", "Texts", "make_plan"]
+try:
+    import aiohttp
+except ModuleNotFoundError as error:
+    raise ConfigurationError("embed load needs: pip install 'embedding-client[load]'.") from error
 
 #: Words that are one token each in the usual vocabularies (WordPiece, SentencePiece, BPE).
 _WORDS = Path(__file__).with_name("words.txt").read_text("utf-8").split()

@@ -16,6 +16,7 @@ from botocore.credentials import ReadOnlyCredentials
 
 from embedder.core.engine import Engine
 from embedding_client._batch_jobs import BatchJobs
+from embedding_client._job_commands import look
 from embedding_kit import BatchSettings, EmbeddingBatch, Model
 from jobs.embed.job import Job
 from jobs.embed.run import EmbedSteps, plan_job
@@ -175,8 +176,12 @@ def test_a_job_survives_killed_shards_and_equals_a_local_one(batch: Batch) -> No
     os.environ.update(AWS_ACCESS_KEY_ID=root.access_key, AWS_SECRET_ACCESS_KEY=root.secret_key)
     del os.environ["AWS_SESSION_TOKEN"]
     # The status of the client adds up the same; the second execution embedded only two shards.
-    status = BatchJobs(batch.machine).status(second["name"])
-    assert (status.state, status.finished, status.failed) == ("SUCCEEDED", result["shards"], 0)
+    status = look(BatchJobs(batch.machine), second["name"])
+    assert (status.job.state, status.finished, status.job.failed) == (
+        "SUCCEEDED",
+        result["shards"],
+        0,
+    )
     assert (status.progress.rows, status.progress.rejected) == (ROWS - 2, 2)
     assert status.progress.cost > 0
     folders = {"source": SETTINGS.input, "destination": "s3://vectors/local"}
@@ -252,8 +257,8 @@ def test_the_documented_permissions_are_enough_for_a_status(
         AWS_SECRET_ACCESS_KEY=who.secret_key,
         AWS_SESSION_TOKEN=who.token,
     )
-    status = BatchJobs(batch.machine).status(done["name"])
-    assert (status.state, status.finished) == ("SUCCEEDED", 1)
+    status = look(BatchJobs(batch.machine), done["name"])
+    assert (status.job.state, status.finished) == ("SUCCEEDED", 1)
     assert (status.progress and status.progress.rows) == rows
     assert ("s3:ListBucket" in (status.unknown or "")) is (rows is None)
 

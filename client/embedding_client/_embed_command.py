@@ -1,0 +1,142 @@
+"""`embed` with texts, a file or a pipe, and `embed info`."""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from embedding_client._client import EmbeddingClient
+from embedding_client._connect import connect_to, note_space
+from embedding_client._errors import ConfigurationError, FileError, print_error
+from embedding_client._file_embedding import embed_file, embed_stream
+from embedding_client._protocol import EmbedOptions, check_options
+from embedding_client._readers import Row, Source, problem_of
+from embedding_client._writers import Outputs
+
+_INCOMPLETE = 3
+_INTERRUPTED = 130
+
+
+def embed(args: argparse.Namespace) -> int:
+    """Run `embed` with texts, a file or a pipe."""
+    if args.texts and (args.file is not None or args.output is not None or args.format):
+        args.usage_error("give texts, or --file with --output and --format, not both")
+    if not args.texts and args.file is None:
+        if sys.stdin.isatty():
+            args.usage_error("nothing to embed: give texts, --file, or a pipe")
+        args.file = Path("-")
+
+    options = EmbedOptions(
+        prompt=args.prompt,
+        input_type=args.input_type,
+        dimensions=args.dimensions,
+        dtype=args.dtype,
+        truncate=args.truncate,
+    )
+    check_options(options)
+    if args.output is not None:
+        return _to_file(args, options)
+    if args.texts:
+        return _to_stdout(args, options, "TEXT", _rows(args.texts))
+    with _source(args) as source:
+        return _to_stdout(args, options, source.name, source.rows())
+
+
+def _to_file(args: argparse.Namespace, options: EmbedOptions) -> int:
+    used: list[EmbeddingClient] = []
+
+    def connect(space: str | None) -> EmbeddingClient:
+        used.append(connect_to(args, vector_space=space))
+        return used[-1]
+
+    try:
+        with _source(args) as source:
+            summary = embed_file(
+                connect,
+                source,
+                args.output,
+                options=options,
+                overwrite=args.overwrite,
+                on_error=args.on_error,
+            )
+    except KeyboardInterrupt:
+        print_error("\nstopped; the same command continues from here")
+        return _INTERRUPTED
+    for client in used:
+        note_space(args, client)
+    print_error(f"{args.output}: {summary.rows} rows")
+    if summary.rejected:
+        print_error(f"{summary.rejected} rows have no vector; {summary.report} lists them")
+    return _INCOMPLETE if summary.rejected else 0
+
+
+def _to_stdout(
+    args: argparse.Namespace, options: EmbedOptions, name: str, rows: Iterator[Row]
+) -> int:
+    with connect_to(args) as client:
+        rejected = embed_stream(
+            client,
+            rows,
+            name=name,
+            options=options,
+            on_error=args.on_error,
+            output=sys.stdout,
+            report=sys.stderr,
+        )
+        note_space(args, client)
+    if rejected:
+        print_error(f"{rejected} rows have no vector")
+    return _INCOMPLETE if rejected else 0
+
+
+@contextmanager
+def _source(args: argparse.Namespace) -> Iterator[Source]:
+    """Open the input. A pipe that must be read more than once is copied to a temporary file."""
+    standard = args.file == Path("-")
+    kind = args.format or ("text" if standard else None)
+    if not standard and not args.file.is_fifo():
+        yield Source(args.file, kind=kind, column=args.column)
+        return
+    piped = Source(None, kind=kind, column=args.column)
+    if standard and args.output is None and kind != "parquet":
+        yield piped
+        return
+    if standard and args.output is not None:
+        Outputs(args.output).check(piped, overwrite=args.overwrite)
+    name = piped.name if standard else str(args.file)
+    kind = kind or "text"
+    with tempfile.NamedTemporaryFile(prefix="embed-") as copy:
+        try:
+            with open(0 if standard else args.file, "rb", closefd=not standard) as pipe:
+                shutil.copyfileobj(pipe, copy)
+            copy.flush()
+        except OSError as error:
+            raise FileError(f"{name} cannot be copied to {copy.name}: {error.strerror}.") from error
+        yield Source(Path(copy.name), kind=kind, column=args.column, name=name)
+
+
+def _rows(texts: Sequence[str]) -> Iterator[Row]:
+    for number, text in enumerate(texts, 1):
+        fields = {"text": text}
+        problem = problem_of(fields, "text")
+        yield Row(
+            number=number,
+            line=None,
+            fields=fields,
+            text=None if problem else text,
+            problem=problem,
+        )
+
+
+def show_info(args: argparse.Namespace) -> int:
+    """Run `embed info`."""
+    if args.endpoint and args.function:
+        raise ConfigurationError("Give a URL or --function, not both.")
+    args.url = args.endpoint or args.url
+    with connect_to(args) as client:
+        print(json.dumps({**client.health(), **client.info()}, indent=2, ensure_ascii=False))
+    return 0

@@ -1,0 +1,248 @@
+"""`embed batch` and the loads of `embed index`: start, follow and stop jobs, or run them here."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, NoReturn
+
+from tqdm import tqdm
+
+from embedding_client._aws import AwsError
+from embedding_client._batch_jobs import PRICES, BatchJobs, Progress
+from embedding_client._errors import ConfigurationError
+from embedding_client._executions import Execution, Executions
+from embedding_client._index_command import index_arn
+from embedding_client._job_arguments import BATCH_VARIABLE, LOAD_VARIABLE
+from embedding_client._progress import Shown, follow
+
+#: The options of `embed batch start` and of `embed index load` that are settings of a job.
+_BATCH_SETTINGS = (
+    "text",
+    "id",
+    "metadata",
+    "prompt",
+    "dimensions",
+    "dtype",
+    "truncate",
+    "max_rejected_percent",
+)
+_LOAD_SETTINGS = ("metadata", "max_rejected_percent")
+_FAILED = 1
+_INTERRUPTED = 130
+
+
+class JobStatus(NamedTuple):
+    """A job, and for a batch job its rows and cost, or why they are unknown."""
+
+    job: Execution
+    #: The word for its items.
+    items: str
+    progress: Progress | None = None
+    unknown: str | None = None
+
+    @property
+    def finished(self) -> int:
+        """The items that are done, with those of earlier executions of a batch job."""
+        return max(self.job.done, self.progress.shards if self.progress else 0)
+
+
+def start_batch(args: argparse.Namespace) -> int:
+    """Run `embed batch start`."""
+    if args.local is not None:
+        if not args.artifact:
+            raise ConfigurationError("--local needs --artifact, the folder of the compiled model.")
+        fixed = ["--artifact", args.artifact, "--processes", str(args.local)]
+        _run_here("jobs.embed", [args.source, args.destination, *fixed], args, _BATCH_SETTINGS)
+    for folder in (args.source, args.destination):
+        if not folder.startswith("s3://"):
+            raise ConfigurationError(
+                f"On AWS, both folders are s3://BUCKET/PREFIX/; found {folder}. For folders of "
+                "this machine, use --local."
+            )
+    settings = _given(args, ("source", "destination", *_BATCH_SETTINGS))
+    print(_jobs(args).start(settings, name=args.name))
+    return 0
+
+
+def start_load(args: argparse.Namespace) -> int:
+    """Run `embed index load`."""
+    if args.local:
+        options = (*_LOAD_SETTINGS, "vectors_per_second")
+        if args.profile:
+            os.environ["AWS_PROFILE"] = args.profile
+        _run_here("jobs.ingest", [args.source, index_arn(args)], args, options)
+    if not args.source.startswith("s3://"):
+        raise ConfigurationError(
+            f"On AWS, the source is s3://BUCKET/PREFIX/; found {args.source}. For a folder of this "
+            "machine, use --local."
+        )
+    if args.vectors_per_second is not None:
+        raise ConfigurationError(
+            "--vectors-per-second is for --local; on AWS it is a setting of `[index]`."
+        )
+    settings = _given(args, ("source", "index", *_LOAD_SETTINGS))
+    args.job = _jobs(args).start(settings, name=args.name)
+    print(args.job, flush=True)
+    return show_status(args) if _follows(args) else 0
+
+
+def show_status(args: argparse.Namespace) -> int:
+    """Run `embed batch status` or `embed index status`."""
+    jobs = _jobs(args)
+    status = look(jobs, args.job)
+    if _follows(args):
+        try:
+            status = follow(
+                args.job,
+                status,
+                lambda: look(jobs, args.job),
+                _shown,
+                on_terminal=sys.stderr.isatty(),
+            )
+        except KeyboardInterrupt:
+            advice = f"'embed {args.command} cancel {args.job}' stops it"
+            print(f"\n{args.job} goes on; {advice}", file=sys.stderr)
+            return _INTERRUPTED
+    if args.json:
+        print(json.dumps(_as_json(status), default=datetime.isoformat))
+    else:
+        print(f"{args.job}  {status.job.state}")
+        for name, value in _fields(status):
+            print(f"  {name:<10} {value}")
+    return 0 if status.job.state in {"RUNNING", "SUCCEEDED"} else _FAILED
+
+
+def resume(args: argparse.Namespace) -> int:
+    """Run `embed batch resume`."""
+    print(_jobs(args).resume(args.job))
+    return 0
+
+
+def cancel(args: argparse.Namespace) -> int:
+    """Run `embed batch cancel` or `embed index cancel`."""
+    _jobs(args).cancel(args.job)
+    again = {"batch": f"'embed batch resume {args.job}'", "index": "the same 'embed index load'"}
+    print(f"{args.job} is canceled; {again[args.command]} continues it")
+    return 0
+
+
+def show_newest(args: argparse.Namespace) -> int:
+    """Run `embed batch list` or `embed index list`."""
+    for name, state, started in _jobs(args).newest(args.number):
+        print(f"{started:%Y-%m-%d %H:%M}  {state:<9}  {name}")
+    return 0
+
+
+def _jobs(args: argparse.Namespace) -> Executions:
+    variable, output = (
+        (BATCH_VARIABLE, "StateMachineArn")
+        if args.command == "batch"
+        else (LOAD_VARIABLE, "LoadStateMachineArn")
+    )
+    if not args.state_machine:
+        raise ConfigurationError(
+            f"No state machine: give --state-machine, or set {variable} to the ARN that "
+            f"`scripts/deploy` prints as {output}. For this machine, use --local."
+        )
+    kind = BatchJobs if args.command == "batch" else Executions
+    return kind(args.state_machine, output=output, profile=args.profile)
+
+
+def _given(args: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+    """Return the options that were given."""
+    return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+
+
+def _run_here(
+    program: str, command: list[str], args: argparse.Namespace, options: Sequence[str]
+) -> NoReturn:
+    """Run a program of the kit in place of this process: its status and Ctrl-C are the job's."""
+    for name, value in _given(args, options).items():
+        for each in value if isinstance(value, list) else [value]:
+            command += [f"--{name.replace('_', '-')}", str(each)]
+    python = [sys.executable, "-P", "-m", "embedding_kit", program]
+    os.execv(sys.executable, [*python, *command])  # noqa: S606 - this Python, our module
+
+
+def _follows(args: argparse.Namespace) -> bool:
+    return bool(sys.stderr.isatty() if args.follow is None else args.follow)
+
+
+def look(jobs: Executions, name: str) -> JobStatus:
+    """Return how far a job is."""
+    job = jobs.status(name)
+    if not isinstance(jobs, BatchJobs):
+        return JobStatus(job, "parts")
+    try:
+        return JobStatus(job, "shards", progress=jobs.progress(job))
+    except AwsError as error:
+        return JobStatus(job, "shards", unknown=str(error))
+
+
+def _shown(status: JobStatus) -> Shown | None:
+    """Return how far a running job is, for one line; None once it has ended."""
+    job, progress = status.job, status.progress
+    if job.state != "RUNNING":
+        return None
+    if job.items is None:
+        return Shown("planning", 0, None)
+    figures = [f"{status.finished} of {job.items} {status.items}"]
+    if job.failed:
+        figures.append(f"{job.failed} failed")
+    if progress is not None:
+        figures += [f"{progress.rows:,} rows", f"{progress.rejected:,} rejected"]
+        if progress.rows_per_second is not None:
+            figures.append(f"{progress.rows_per_second:,.0f} rows/s")
+        figures.append(f"about ${progress.cost:,.2f}")
+        if progress.seconds_left is not None:
+            figures.append(f"about {tqdm.format_interval(progress.seconds_left)} left")
+    return Shown(", ".join(figures), status.finished, job.items)
+
+
+def _as_json(status: JobStatus) -> dict[str, Any]:
+    job = status.job
+    shown = {
+        "name": job.name,
+        "state": job.state,
+        "started": job.started,
+        "ended": job.ended,
+        "settings": job.settings,
+        status.items: job.items,
+        "done": job.done,
+        "failed": job.failed,
+        "result": job.result,
+        "problem": job.problem,
+    }
+    if status.items == "shards":
+        progress = status.progress._asdict() if status.progress else None
+        shown |= {"finished": status.finished, "progress": progress, "unknown": status.unknown}
+    return shown
+
+
+def _fields(status: JobStatus) -> Iterator[tuple[str, object]]:
+    job, progress = status.job, status.progress
+    if job.items is not None:
+        yield status.items, f"{status.finished} of {job.items} done, {job.failed} failed"
+    if status.unknown:
+        yield "rows", f"unknown: {status.unknown}"
+    if progress is not None:
+        rate = progress.rows_per_second
+        yield "rows", f"{progress.rows:,}" + ("" if rate is None else f", {rate:,.1f} a second")
+        yield "rejected", f"{progress.rejected:,}"
+        cost = f"about ${progress.cost:,.4f}"
+        if progress.rows:
+            cost += f", ${1_000_000 * progress.cost / progress.rows:,.2f} per million rows,"
+        yield "cost", f"{cost} at list prices of {PRICES.region}, {PRICES.read}"
+    ended = job.ended or datetime.now(UTC)
+    yield "started", f"{job.started:%Y-%m-%d %H:%M:%S %Z}"
+    yield "duration", tqdm.format_interval((ended - job.started).total_seconds())
+    if job.state == "RUNNING" and progress and progress.seconds_left is not None:
+        yield "time left", f"about {tqdm.format_interval(progress.seconds_left)}"
+    for name, value in (job.result or {}).items():
+        if name != status.items and (progress is None or name not in {"rows", "rejected"}):
+            yield name, value
+    if job.problem:
+        yield "error", job.problem
