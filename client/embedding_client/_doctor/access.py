@@ -1,18 +1,14 @@
-"""Credentials, DNS, TLS, the answers to an unsigned and a signed request, and permissions."""
+"""Credentials, the answers to an unsigned and a signed request, and permissions."""
 
 import json
 import re
-import ssl
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from embedding_client._doctor.probes import (
     AwsError,
-    Certificate,
     NoCredentialsError,
     NotPermittedError,
     Reply,
@@ -24,9 +20,14 @@ _LOGIN = (
     "log in (`aws sso login`), choose a profile (--profile or AWS_PROFILE), or set "
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 )
+#: For a host without an address, without TLS, or with an invalid certificate.
+_NO_ANSWER = (
+    "compare the URL with the output Url of the stack, as a deleted URL has no address; check this "
+    "machine's DNS and firewalls; if your company has a proxy, install its certificate"
+)
+_OUTAGE = "docs/runbook.md#outage"
 #: AWS refuses a signature whose time is further from its own.
 _SKEW = timedelta(minutes=5)
-_EXPIRY = timedelta(days=14)
 #: Each permission, with the condition key that a request by the URL has, and its value.
 CONDITIONS = {
     "lambda:InvokeFunctionUrl": ("lambda:FunctionUrlAuthType", "string", "AWS_IAM"),
@@ -54,47 +55,6 @@ def identity_result(identity: dict[str, Any], region: str) -> CheckResult:
     return ok(f"{identity['Arn']} in {region}", arn=identity["Arn"], region=region)
 
 
-def check_address(snapshot: Snapshot) -> CheckResult:
-    """Resolve the URL's host, and connect with TLS."""
-    parts = urlsplit(snapshot.url())
-    host = parts.hostname or ""
-    if parts.scheme in getproxies() and not snapshot.is_local and not proxy_bypass(host):
-        raise SkippedError("a proxy resolves and connects")
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    try:
-        snapshot.probes.resolve(host, port)
-    except OSError as error:
-        return failed(
-            f"{host} has no address ({error})",
-            "compare the URL with the output Url of the stack: a deleted URL has no address. "
-            "Otherwise check this machine's DNS",
-        )
-    if parts.scheme != "https":
-        if snapshot.is_local:
-            return ok("plain HTTP on this machine")
-        return warning("plain HTTP", "use https://: plain HTTP does not encrypt texts and vectors")
-    try:
-        certificate = snapshot.probes.handshake(host, port)
-    except ssl.SSLCertVerificationError as error:
-        return failed(
-            f"the certificate is not valid: {error.verify_message}",
-            "if your company has a proxy, install its certificate; "
-            "otherwise do not send texts to this host",
-        )
-    except OSError as error:
-        return failed(f"no TLS connection ({error})", "check firewalls and proxies for port 443")
-    return certificate_result(certificate, snapshot.probes.now())
-
-
-def certificate_result(certificate: Certificate, now: datetime) -> CheckResult:
-    """Decide when the certificate expires."""
-    left = certificate.expires - now
-    found = f"{certificate.version}, certificate valid for {left.days} days"
-    if left < _EXPIRY:
-        return warning(found, "renew the certificate of the domain in front of the URL")
-    return ok(found, version=certificate.version, days=left.days)
-
-
 def check_unsigned(snapshot: Snapshot) -> CheckResult:
     """Send a request without a signature."""
     reply = snapshot.unsigned()
@@ -110,7 +70,7 @@ def check_unsigned(snapshot: Snapshot) -> CheckResult:
 def unsigned_result(reply: Reply | NoAnswer) -> CheckResult:
     """Decide on the answer to an unsigned request; only 403 is right, or 401 without an API key."""
     if isinstance(reply, NoAnswer):
-        return failed(f"no answer ({reply.reason})", "see address")
+        return failed(f"no answer ({reply.reason})", _NO_ANSWER)
     if reply.status in {401, 403}:
         return ok(str(reply.status), status=reply.status)
     if reply.status in {429, 502, 503, 504}:
@@ -142,9 +102,7 @@ def signed_result(
         refused: Makes the result of a caller who is not allowed.
     """
     if isinstance(reply, NoAnswer):
-        return failed(
-            f"no answer ({reply.reason})", "see address; otherwise docs/runbook.md#outage"
-        )
+        return failed(f"no answer ({reply.reason})", f"{_NO_ANSWER}; otherwise {_OUTAGE}")
     if reply.status == 200:
         size = _size(reply.body)
         if size is None:

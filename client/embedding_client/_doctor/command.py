@@ -29,8 +29,6 @@ from embedding_client._doctor.probes import (
     Probes,
     Web,
     aws_clients,
-    handshake,
-    resolve,
     web_client,
 )
 from embedding_client._doctor.results import CheckResult, SkippedError, State, skipped, warning
@@ -105,8 +103,6 @@ def _probes(args: argparse.Namespace, url: str | None, http: httpx.Client) -> Pr
         aws=Aws(aws_clients(session, region)),
         # An environment's own URL is a Function URL, which every signer signs for.
         web=Web(http, auth_for(url or "", args)),
-        resolve=resolve,
-        handshake=handshake,
         region=region,
         memory=spaces_file(),
         now=lambda: datetime.now(UTC),
@@ -129,7 +125,6 @@ class Check(NamedTuple):
 
 CHECKS = (
     Check("Access", "credentials", access.check_credentials),
-    Check("Access", "address", access.check_address),
     Check("Access", "unsigned", access.check_unsigned),
     Check("Access", "signed", access.check_signed),
     Check("Access", "permissions", access.check_permissions),

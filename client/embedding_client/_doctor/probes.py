@@ -1,12 +1,10 @@
 """The requests that the checks send: to AWS's APIs, and to the endpoint."""
 
-import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -216,13 +214,6 @@ class Web:
         return self._http.get(url, timeout=_SECONDS)
 
 
-class Certificate(NamedTuple):
-    """A TLS connection: its version, and when the certificate expires."""
-
-    version: str
-    expires: datetime
-
-
 @dataclass(frozen=True, kw_only=True)
 class Probes:
     """All that the checks reach.
@@ -230,8 +221,6 @@ class Probes:
     Attributes:
         aws: AWS's APIs, in the endpoint's region.
         web: The endpoint.
-        resolve: Returns the addresses of a host; raises OSError.
-        handshake: Connects to a host and port with TLS; raises OSError.
         region: The region; None if it is not configured.
         memory: The file with the vector space of each endpoint that was used.
         now: The time.
@@ -239,8 +228,6 @@ class Probes:
 
     aws: Aws
     web: Web
-    resolve: Callable[[str, int], list[str]]
-    handshake: Callable[[str, int], Certificate]
     region: str | None
     memory: Path
     now: Callable[[], datetime]
@@ -254,21 +241,3 @@ def aws_clients(session: botocore.session.Session, region: str | None) -> Callab
 def web_client() -> httpx.Client:
     """Create the HTTP client of the endpoint."""
     return httpx.Client(timeout=httpx.Timeout(_SECONDS, read=_ANSWER_SECONDS))
-
-
-def resolve(host: str, port: int) -> list[str]:
-    """Return the IP addresses of a host."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[4][0]) for address in found))
-
-
-def handshake(host: str, port: int) -> Certificate:
-    """Connect with TLS, and verify the certificate."""
-    context = ssl.create_default_context()
-    with (
-        socket.create_connection((host, port), timeout=_SECONDS) as plain,
-        context.wrap_socket(plain, server_hostname=host) as encrypted,
-    ):
-        certificate: Any = encrypted.getpeercert()
-        expires = ssl.cert_time_to_seconds(certificate["notAfter"])
-        return Certificate(str(encrypted.version()), datetime.fromtimestamp(expires, UTC))

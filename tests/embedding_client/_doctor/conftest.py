@@ -9,7 +9,7 @@ import httpx
 import pytest
 from botocore.stub import Stubber
 
-from embedding_client._doctor.probes import Aws, Certificate, Probes, Web
+from embedding_client._doctor.probes import Aws, Probes, Web
 from embedding_client._doctor.snapshot import Question, Snapshot
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -78,8 +78,6 @@ def snapshot(aws, tmp_path):
         answer=lambda _: httpx.Response(403),
         *,
         region="eu-central-1",
-        resolve=lambda *_: ["192.0.2.1"],
-        handshake=lambda *_: Certificate("TLSv1.3", NOW.replace(year=2027)),
         **asked,
     ):
         http = httpx.Client(transport=httpx.MockTransport(answer))
@@ -88,8 +86,6 @@ def snapshot(aws, tmp_path):
             Probes(
                 aws=Aws(aws),
                 web=Web(http, httpx.BasicAuth("a", "b")),
-                resolve=resolve,
-                handshake=handshake,
                 region=region,
                 memory=Path(tmp_path) / "state" / "spaces.json",
                 now=lambda: NOW,

@@ -1,8 +1,6 @@
-"""Credentials, DNS, TLS, and the answers to an unsigned and to a signed request."""
+"""Credentials, and the answers to an unsigned and to a signed request."""
 
 import json
-import ssl
-from datetime import timedelta
 
 import httpx
 import pytest
@@ -10,8 +8,6 @@ import pytest
 from embedding_client._doctor.access import (
     CONDITIONS,
     Evidence,
-    certificate_result,
-    check_address,
     check_credentials,
     check_permissions,
     check_signed,
@@ -20,11 +16,11 @@ from embedding_client._doctor.access import (
     signed_result,
     unsigned_result,
 )
-from embedding_client._doctor.probes import Certificate, Reply
+from embedding_client._doctor.probes import Reply
 from embedding_client._doctor.results import SkippedError, State, warning
 from embedding_client._doctor.snapshot import NoAnswer
 
-from .conftest import ACCOUNT, ALIAS, NOW, ROLE, URL, deployed, identify
+from .conftest import ACCOUNT, ALIAS, NOW, ROLE, deployed, identify
 
 VECTOR = b'{"embedding": [0.6, 0.8]}'
 
@@ -64,40 +60,6 @@ def test_a_local_url_needs_no_credentials_of_aws(snapshot):
     found = check_credentials(snapshot(url="http://127.0.0.1:9000"))
     assert found.state == State.OK
     assert "local and local" in found.found
-
-
-def test_the_address(snapshot, monkeypatch):
-    """A host without an address or a valid certificate fails; plain HTTP was asked for."""
-    monkeypatch.setattr("embedding_client._doctor.access.getproxies", dict)
-    invalid = ssl.SSLCertVerificationError("certificate")
-    invalid.verify_message = "self-signed certificate"
-    refused = ConnectionRefusedError("refused")
-    for asked, state, words in (
-        ({}, State.OK, "TLSv1.3, certificate valid for 365 days"),
-        ({"resolve": raises(OSError("unknown"))}, State.FAILED, "has no address (unknown)"),
-        ({"handshake": raises(invalid)}, State.FAILED, "is not valid: self-signed certificate"),
-        ({"handshake": raises(refused)}, State.FAILED, "no TLS connection (refused)"),
-        ({"url": URL.replace("https", "http")}, State.WARNING, "plain HTTP"),
-        ({"url": "http://localhost:9000"}, State.OK, "plain HTTP on this machine"),
-    ):
-        found = check_address(snapshot(**asked))
-        assert (found.state, words in found.found) == (state, True)
-
-
-def test_behind_a_proxy_the_address_is_skipped(snapshot, monkeypatch):
-    """The proxy resolves and connects."""
-    module = "embedding_client._doctor.access"
-    monkeypatch.setattr(f"{module}.getproxies", lambda: {"https": "http://proxy"})
-    monkeypatch.setattr(f"{module}.proxy_bypass", lambda _: False)
-    with pytest.raises(SkippedError, match="a proxy resolves and connects"):
-        check_address(snapshot())
-
-
-def test_a_certificate_that_expires_soon_is_a_warning():
-    """Two weeks before."""
-    soon = certificate_result(Certificate("TLSv1.3", NOW + timedelta(days=13)), NOW)
-    later = certificate_result(Certificate("TLSv1.3", NOW + timedelta(days=15)), NOW)
-    assert (soon.state, later.state) == (State.WARNING, State.OK)
 
 
 @pytest.mark.parametrize(
@@ -189,9 +151,11 @@ def test_a_wrong_clock_is_recognized():
 
 
 def test_no_answer_is_ill(snapshot):
-    """With the reason."""
+    """With the reason, and what to look at: the name, the network and the certificate."""
     found = check_signed(snapshot(raises(httpx.ConnectError("refused"))))
     assert (found.state, found.found) == (State.FAILED, "no answer (ConnectError: refused)")
+    for word in ("output Url", "DNS", "certificate", "docs/runbook.md#outage"):
+        assert word in found.advice
     assert unsigned_result(NoAnswer("ReadTimeout")).state == State.FAILED
 
 

@@ -42,7 +42,6 @@ def test_a_local_endpoint_is_well(doctor):
     assert (status, errors) == (0, "")
     assert states(report, "ok") == {
         "credentials",
-        "address",
         "unsigned",
         "signed",
         "vector space",

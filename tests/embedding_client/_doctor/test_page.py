@@ -13,13 +13,12 @@ from botocore import xform_name
 import embedding_client._doctor
 from embedding_client._doctor.access import (
     CONDITIONS,
-    certificate_result,
     identity_result,
     signed_result,
     unsigned_result,
 )
 from embedding_client._doctor.command import CHECKS, Checked, as_lines
-from embedding_client._doctor.probes import Certificate, Reply
+from embedding_client._doctor.probes import Reply
 from embedding_client._doctor.release import (
     release_result,
     stacks_result,
@@ -105,10 +104,8 @@ def test_the_example_is_a_report():
     version = {"FunctionVersion": "7", "Version": "7", "State": "Active", "MemorySize": 1769}
     release = {"deploymentId": "d-A1B2C3", "status": "Succeeded"}
     arn = f"arn:aws:sts::{ACCOUNT}:assumed-role/doctor/me"
-    certificate = Certificate("TLSv1.3", NOW + timedelta(days=212))
     findings = {
         "credentials": identity_result({"Arn": arn}, "us-east-1"),
-        "address": certificate_result(certificate, NOW),
         "unsigned": unsigned_result(Reply(403, {}, b"", 1)),
         "signed": signed_result(Reply(200, {}, vector, 60), NOW),
         "permissions": ok("both: a signed request is answered"),

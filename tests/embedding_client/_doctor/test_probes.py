@@ -12,8 +12,6 @@ from embedding_client._doctor.probes import (
     NoCredentialsError,
     NotPermittedError,
     Web,
-    handshake,
-    resolve,
     web_client,
 )
 from embedding_client._doctor.results import SkippedError
@@ -141,10 +139,3 @@ def test_the_signature_is_the_clients(running):
         web = Web(http, SigV4Auth())
         assert web.send("GET", f"{running.url}/health").status == 200
         assert web.send("GET", f"{running.url}/health", signed=False).status == 403
-
-
-def test_a_closed_port_is_an_os_error():
-    """Which the checks of DNS and TLS expect."""
-    assert resolve("localhost", 1)
-    with pytest.raises(OSError, match="refused"):
-        handshake("127.0.0.1", 1)

@@ -7,7 +7,7 @@ are sent to the emulated AWS.
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -15,7 +15,7 @@ from botocore.credentials import Credentials
 
 from embedding_client._auth import SigV4Auth
 from embedding_client._doctor.command import examine
-from embedding_client._doctor.probes import Aws, Certificate, Probes, Web
+from embedding_client._doctor.probes import Aws, Probes, Web
 from embedding_client._doctor.results import CheckResult, State
 from embedding_client._doctor.snapshot import Question, Snapshot
 from stacks.names import endpoint_stack_name
@@ -59,7 +59,6 @@ def _examine(cdk: Cdk, folder: Path) -> dict[str, CheckResult]:
     """Run all checks; return their results by name."""
     aws, environment = cdk.aws, cdk.checkout.environment
     who = aws.assume(_role(aws, environment))
-    valid = datetime.now(UTC) + timedelta(days=365)
     with (
         cdk.report.step(f"embed doctor {environment}"),
         httpx.Client(transport=_ToEmulator(aws.port), timeout=60) as http,
@@ -67,8 +66,6 @@ def _examine(cdk: Cdk, folder: Path) -> dict[str, CheckResult]:
         probes = Probes(
             aws=Aws(lambda service: aws.client(service, who)),
             web=Web(http, SigV4Auth(credentials=Credentials(*who[:3]), region=aws.region)),
-            resolve=lambda *_: ["192.0.2.1"],
-            handshake=lambda *_: Certificate("TLSv1.3", valid),
             region=aws.region,
             memory=folder / f"spaces-{environment}.json",
             now=lambda: datetime.now(UTC),
