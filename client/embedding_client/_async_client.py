@@ -23,67 +23,31 @@ from embedding_client._errors import ConfigurationError, UnreachableError
 from embedding_client._flows import (
     TIMEOUT,
     TRANSPORT_ERRORS,
-    EmbeddingFlows,
+    BaseClient,
     Flow,
-    RetryPolicy,
     concatenate,
 )
-from embedding_client._protocol import BatchLimits, EmbedOptions, Match, check_options, checked
+from embedding_client._protocol import EmbedOptions, Match, check_options, checked
 from embedding_client._responses import Part
-from embedding_client._targets import Request, choose_auth, find_target
+from embedding_client._targets import Request
 
 _T = TypeVar("_T")
 
 
-class AsyncEmbeddingClient:
+class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
     """The asynchronous `EmbeddingClient`, with the same arguments.
 
     Use it as an asynchronous context manager. Without one, call `aclose`; `iter_embed` and
     `iter_parts` are then not available, because their requests run in the context's tasks.
     """
 
-    def __init__(
-        self,
-        url: str | None = None,
-        *,
-        function: str | None = None,
-        endpoint_url: str | None = None,
-        region: str | None = None,
-        auth: httpx.Auth | None = None,
-        api_key: str | None = None,
-        allow_plain_http: bool = False,
-        vector_space: str | None = None,
-        concurrency: int = 4,
-        limits: BatchLimits | None = None,
-        retries: RetryPolicy | None = None,
-        http_client: httpx.AsyncClient | None = None,
-    ) -> None:
-        target = find_target(
-            url,
-            function=function,
-            endpoint_url=endpoint_url,
-            region=region,
-            allow_plain_http=allow_plain_http,
-        )
-        self._flows = EmbeddingFlows(
-            target, vector_space=vector_space, limits=limits, retries=retries
-        )
-        self._auth = choose_auth(
-            target, auth=auth, api_key=api_key, allow_plain_http=allow_plain_http
-        )
-        self._owns_http = http_client is None
-        self._http = http_client or httpx.AsyncClient(
+    def _open(self) -> None:
+        self._http = self._given_http or httpx.AsyncClient(
             timeout=TIMEOUT,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=concurrency),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._concurrency),
         )
-        self._concurrency = concurrency
         self._context = AsyncExitStack()
         self._tasks: TaskGroup | None = None
-
-    @property
-    def vector_space(self) -> str | None:
-        """The vector space of the latest response, or the expected one before the first."""
-        return self._flows.guard.current
 
     async def embed(
         self, texts: Iterable[str], **options: Unpack[EmbedOptions]
@@ -152,7 +116,7 @@ class AsyncEmbeddingClient:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        if self._owns_http:
+        if self._given_http is None:
             await self._http.aclose()
 
     async def __aenter__(self) -> Self:

@@ -16,20 +16,19 @@ from embedding_client._errors import ConfigurationError, UnreachableError
 from embedding_client._flows import (
     TIMEOUT,
     TRANSPORT_ERRORS,
-    EmbeddingFlows,
+    BaseClient,
     Flow,
-    RetryPolicy,
     concatenate,
 )
 from embedding_client._forks import renew_after_fork
-from embedding_client._protocol import BatchLimits, EmbedOptions, Match, check_options, checked
+from embedding_client._protocol import EmbedOptions, Match, check_options, checked
 from embedding_client._responses import Part
-from embedding_client._targets import Request, choose_auth, find_target
+from embedding_client._targets import Request
 
 _T = TypeVar("_T")
 
 
-class EmbeddingClient:
+class EmbeddingClient(BaseClient[httpx.Client]):
     """Sends signed requests to an embedding endpoint.
 
     Use it as a context manager, or call `close`. Threads may share a client, and a forked process
@@ -57,47 +56,6 @@ class EmbeddingClient:
         retries: The retry policy.
         http_client: Your own HTTP client (for proxies or certificates). Its `auth` is not used.
     """
-
-    def __init__(
-        self,
-        url: str | None = None,
-        *,
-        function: str | None = None,
-        endpoint_url: str | None = None,
-        region: str | None = None,
-        auth: httpx.Auth | None = None,
-        api_key: str | None = None,
-        allow_plain_http: bool = False,
-        vector_space: str | None = None,
-        concurrency: int = 4,
-        limits: BatchLimits | None = None,
-        retries: RetryPolicy | None = None,
-        http_client: httpx.Client | None = None,
-    ) -> None:
-        target = find_target(
-            url,
-            function=function,
-            endpoint_url=endpoint_url,
-            region=region,
-            allow_plain_http=allow_plain_http,
-        )
-        self._flows = EmbeddingFlows(
-            target, vector_space=vector_space, limits=limits, retries=retries
-        )
-        self._auth = choose_auth(
-            target, auth=auth, api_key=api_key, allow_plain_http=allow_plain_http
-        )
-        self._concurrency = concurrency
-        self._given_http = http_client
-        #: The process that has sent requests with it.
-        self._sender: int | None = None
-        self._start()
-        renew_after_fork(self)
-
-    @property
-    def vector_space(self) -> str | None:
-        """The vector space of the latest response, or the expected one before the first."""
-        return self._flows.guard.current
 
     def embed(self, texts: Iterable[str], **options: Unpack[EmbedOptions]) -> npt.NDArray[Any]:
         """Embed texts: a list or any iterable, of any length.
@@ -193,6 +151,12 @@ class EmbeddingClient:
         self._start()
         if is_closed:
             self.close()
+
+    def _open(self) -> None:
+        #: The process that has sent requests with the caller's own HTTP client.
+        self._sender: int | None = None
+        self._start()
+        renew_after_fork(self)
 
     def _start(self) -> None:
         self._http = self._given_http or httpx.Client(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import httpx
 import numpy as np
@@ -38,7 +38,7 @@ from embedding_client._responses import (
     read_vectors,
     should_split,
 )
-from embedding_client._targets import Request, Target
+from embedding_client._targets import Request, Target, choose_auth, find_target
 
 _RETRIED = frozenset({429, 500, 502, 503, 504})
 
@@ -229,6 +229,55 @@ class EmbeddingFlows:
         return UnreachableError(
             f"{self.target.name} did not respond in {attempts} attempts: {reason}"
         )
+
+
+_Http = TypeVar("_Http")
+
+
+class BaseClient(Generic[_Http]):
+    """What both clients are made of. `EmbeddingClient` documents the arguments."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        function: str | None = None,
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        auth: httpx.Auth | None = None,
+        api_key: str | None = None,
+        allow_plain_http: bool = False,
+        vector_space: str | None = None,
+        concurrency: int = 4,
+        limits: BatchLimits | None = None,
+        retries: RetryPolicy | None = None,
+        http_client: _Http | None = None,
+    ) -> None:
+        target = find_target(
+            url,
+            function=function,
+            endpoint_url=endpoint_url,
+            region=region,
+            allow_plain_http=allow_plain_http,
+        )
+        self._flows = EmbeddingFlows(
+            target, vector_space=vector_space, limits=limits, retries=retries
+        )
+        self._auth = choose_auth(
+            target, auth=auth, api_key=api_key, allow_plain_http=allow_plain_http
+        )
+        self._concurrency = concurrency
+        self._given_http = http_client
+        self._open()
+
+    def _open(self) -> None:
+        """Make what sends the requests."""
+        raise NotImplementedError
+
+    @property
+    def vector_space(self) -> str | None:
+        """The vector space of the latest response, or the expected one before the first."""
+        return self._flows.guard.current
 
 
 def concatenate(parts: list[npt.NDArray[Any]], options: EmbedOptions) -> npt.NDArray[Any]:
