@@ -12,8 +12,6 @@ from pathlib import Path
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-__all__ = ["main", "pin"]
-
 _ROOT = Path(__file__).parents[1]
 _PINNED = re.compile(r"(?P<tag>[^@]+)@(?P<digest>sha256:[0-9a-f]{64})")
 

@@ -10,8 +10,6 @@ from botocore.session import Session
 
 from stacks.names import bootstrap_qualifier
 
-__all__ = ["bootstrap_client", "bootstrap_role", "partition_domain"]
-
 #: What a role may do: publish files or images, or change stacks.
 Purpose = Literal["file-publishing", "image-publishing", "deploy"]
 

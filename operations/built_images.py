@@ -25,8 +25,6 @@ from operations.package_bucket import PackageBucket, file_digest, write_labeled
 from operations.package_places import bucket_of, needed_targets, place_of, store_stack
 from stacks.names import artifact_key, zip_key
 
-__all__ = ["built_images", "built_zip", "check_accepts", "main"]
-
 
 def built_zip(session: Session, environment: EnvironmentSettings) -> str:
     """Build the zip with its labels, and upload it with its artifact, if that comes from S3.

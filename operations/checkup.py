@@ -12,8 +12,6 @@ import sys
 from embedding_kit.environment import EnvironmentSettings
 from operations.command import command_parser, run_command
 
-__all__ = ["ILL", "main"]
-
 #: The exit status of a deploy that succeeded, with a failed check.
 ILL = 3
 _INTERRUPTED = 130

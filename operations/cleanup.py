@@ -29,8 +29,6 @@ from stacks.names import (
     repository_name,
 )
 
-__all__ = ["end_provisioned_concurrency", "main", "resume_scaling"]
-
 #: In a list of stacks, after the name of one that the CDK's command does not know.
 _GONE = " (no longer in the file)"
 _KINDS = (

@@ -14,8 +14,6 @@ from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import load_environment
 from operations.environment_session import session_for
 
-__all__ = ["ENVIRONMENTS", "command_parser", "environment_of", "run_command", "run_version_command"]
-
 ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 
 

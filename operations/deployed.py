@@ -10,16 +10,6 @@ from embedding_kit.environment import EnvironmentSettings
 from operations.environment_session import look_up
 from stacks.names import endpoint_stack_name
 
-__all__ = [
-    "Deployed",
-    "DeploymentGroup",
-    "deployed_template",
-    "find_alias",
-    "find_deployed",
-    "find_deployment_group",
-    "versions_of_stack",
-]
-
 #: The states of a deployment that has not ended:
 #: https://docs.aws.amazon.com/codedeploy/latest/APIReference/API_ListDeployments.html
 _RUNNING = ["Created", "Queued", "InProgress", "Baking", "Ready"]

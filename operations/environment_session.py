@@ -13,8 +13,6 @@ from botocore.session import Session, get_session
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError
 
-__all__ = ["confirmed", "look_up", "place_of_caller", "session_for"]
-
 
 def session_for(
     environment: EnvironmentSettings, *, changes: bool = False, ask: bool = True

@@ -20,8 +20,6 @@ from botocore.session import Session
 
 from operations.bootstrap_role import bootstrap_client, partition_domain
 
-__all__ = ["Image", "Place", "RegistryError", "Repository"]
-
 #: What Lambda runs: one image. An index of images is not accepted.
 _MANIFESTS = (
     "application/vnd.oci.image.manifest.v1+json",

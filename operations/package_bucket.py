@@ -18,8 +18,6 @@ from botocore.session import Session
 from operations.bootstrap_role import bootstrap_client
 from operations.environment_session import look_up
 
-__all__ = ["PackageBucket", "file_digest", "read_labels", "write_labeled"]
-
 _FILE = "embedding-kit.json"
 #: The first time that a zip can hold, and a file that everyone may read: the same labels give the
 #: same bytes.

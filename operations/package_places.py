@@ -17,8 +17,6 @@ from stacks.names import (
     repository_stack_name,
 )
 
-__all__ = ["bucket_of", "needed_targets", "place_of", "store_stack"]
-
 
 def needed_targets(environment: EnvironmentSettings) -> list[str]:
     """Return what an environment runs: targets of the Dockerfile, or a zip and its artifact."""

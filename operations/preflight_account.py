@@ -19,8 +19,6 @@ from operations.deployed import find_deployed
 from operations.environment_session import look_up
 from stacks.names import bootstrap_qualifier, has_repository_stack, repository_name
 
-__all__ = ["Finding", "check_existing", "check_key", "check_role_change", "unnamed"]
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:

@@ -27,8 +27,6 @@ from operations.package_bucket import PackageBucket, file_digest, read_labels
 from operations.package_places import bucket_of, needed_targets, place_of, store_stack
 from stacks.names import artifact_key, repository_name, zip_key
 
-__all__ = ["Reference", "ZipReference", "main", "promote", "promote_zip"]
-
 _DIGEST = r"[0-9a-f]{64}"
 _IN_S3 = re.compile(rf"s3://(?P<bucket>[a-z0-9][a-z0-9.-]+)/(?P<digest>{_DIGEST})\.zip")
 

@@ -37,8 +37,6 @@ from operations.vector_store import (
     versions_of,
 )
 
-__all__ = ["Plan", "main", "make_plan", "prune"]
-
 _KEEP = 3
 _LATEST = "$LATEST"
 #: The most images of one request.

@@ -38,8 +38,6 @@ from operations.package_bucket import PackageBucket
 from operations.package_places import bucket_of, place_of
 from stacks.names import endpoint_stack_name
 
-__all__ = ["main", "roll_back", "version_before"]
-
 _NEXT = (
     "Next: fix the cause and run scripts/deploy; the fix is checked and released as usual. "
     "The same commit again releases the version that was rolled back"

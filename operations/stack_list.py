@@ -15,8 +15,6 @@ from operations.bootstrap_role import bootstrap_client
 from operations.environment_session import place_of_caller
 from stacks.names import possible_stacks
 
-__all__ = ["DeployedStack", "DeployedStacks", "read_stacks"]
-
 #: An hour, in seconds: a function in a VPC takes 40 minutes.
 _WAIT = {"Delay": 5, "MaxAttempts": 720}
 

@@ -15,18 +15,6 @@ from embedding_kit.environment import EnvironmentSettings
 from operations.environment_session import look_up
 from stacks.names import index_stack_name
 
-__all__ = [
-    "VectorStore",
-    "delete_indexes",
-    "delete_store",
-    "find_deleted_store",
-    "find_store",
-    "function_versions",
-    "task_definitions",
-    "unused_indexes",
-    "versions_of",
-]
-
 #: The most services of one request.
 _SERVICES = 10
 

@@ -23,8 +23,6 @@ from operations.deployed import (
 )
 from stacks.names import endpoint_stack_name
 
-__all__ = ["Weights", "clear_weights", "find_stuck_weights", "main"]
-
 
 @dataclass(frozen=True, slots=True)
 class Weights:

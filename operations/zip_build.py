@@ -12,8 +12,6 @@ from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import artifact_in_s3
 from operations.command import command_parser, run_command
 
-__all__ = ["main"]
-
 
 def main(arguments: list[str] | None = None) -> int:
     """Build the zip if the environment has one; return the builder's exit status."""

@@ -14,8 +14,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-__all__ = ["ReleaseError", "check", "main", "notes", "prepare"]
-
 ROOT = Path(__file__).resolve().parents[1]
 CHANGELOG = "docs/CHANGELOG.md"
 #: Both distributions are released together, with one version.

@@ -9,8 +9,6 @@ from embedding_kit.environment import EnvironmentSettings
 from operations.cost.bill import Resource
 from operations.cost.command import main
 
-__all__ = ["resources_of"]
-
 _CDK_FILE = Path(__file__).resolve().parents[1] / "cdk.json"
 
 

@@ -18,8 +18,6 @@ from typing import Any, TypeVar
 from embedder.core.errors import EmbedderError
 from jobs.errors import BatchError, RejectedRowsError
 
-__all__ = ["between", "positive", "run_all", "run_command", "show_progress"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -22,8 +22,6 @@ from embedder.http.telemetry import fault
 from jobs.errors import BatchError, IncompleteJobError, RejectedRowsError
 from jobs.storage import Folder, open_folder
 
-__all__ = ["Frame", "Outcome", "Steps", "UnexpectedError", "json_lines", "logged", "read_settings"]
-
 #: How many counts are read at a time in the end. In S3, each takes some requests.
 _READERS = 32
 #: How many missing items an error names.

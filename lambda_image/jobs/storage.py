@@ -27,8 +27,6 @@ if TYPE_CHECKING:  # types that exist only in the library's stubs
     from _typeshed import WriteableBuffer as Buffer
     from obstore import GetOptions
 
-__all__ = ["Folder", "RemoteFile", "StoredFile", "open_folder"]
-
 #: How often the creation of a file is tried while other requests change it, and the first pause.
 _CREATIONS = 5
 _CONFLICT_SECONDS = 0.1

@@ -5,8 +5,6 @@ the code, with byte code. Each part is kept by the digest of what it is made fro
 of code downloads and compiles nothing again.
 """
 
-__all__ = ["ZipError"]
-
 
 class ZipError(Exception):
     """The zip cannot be built; the message says why and what to do."""

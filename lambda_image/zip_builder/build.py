@@ -20,8 +20,6 @@ from zip_builder.model import (
 )
 from zip_builder.tree import build_code, build_dependencies, write_zip
 
-__all__ = ["build_artifact_object", "build_zip", "main"]
-
 _RECIPE = Path(__file__).resolve().parents[1]
 #: The status of a program after Ctrl-C.
 _INTERRUPTED = 130

@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-__all__ = ["NOT_RUN", "clean", "code_digest", "default_cache", "digest_of", "kept"]
-
 #: A build that was killed leaves its folder; after this many seconds, the next one removes it.
 _ABANDONED = 24 * 3600
 _BUILDING = "building-"

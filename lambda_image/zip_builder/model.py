@@ -13,8 +13,6 @@ from typing import Any
 from zip_builder import ZipError
 from zip_builder.cache import code_digest, digest_of, kept
 
-__all__ = ["ModelChoice", "build_artifact", "build_index", "build_object", "needs_tokenizers"]
-
 #: What decides the artifact's bytes besides the model: the programs that write it.
 _SOURCES = ("model_compiler", "embedder")
 #: The status of the compiler after an error that it has explained.

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from zip_builder import ZipError
 
-__all__ = ["VERSION", "find_python"]
-
 #: Such as `3.13`.
 VERSION = (Path(__file__).parents[1] / ".python-version").read_text(encoding="utf-8").strip()
 _ASK = "import sys; print(sys.implementation.name, *sys.version_info[:2])"

@@ -12,16 +12,6 @@ from zip_builder import ZipError
 from zip_builder.cache import NOT_RUN, digest_of, kept
 from zip_builder.target_python import VERSION, find_python
 
-__all__ = [
-    "LIMIT_BYTES",
-    "build_code",
-    "build_dependencies",
-    "download_wheels",
-    "requirements_without",
-    "unpack_wheel",
-    "write_zip",
-]
-
 #: The most that Lambda unpacks, layers included: 250 MB of 1,024².
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 LIMIT_BYTES = 262_144_000

@@ -4,8 +4,6 @@ The command is `scripts/cost`. Prices are data of `embedding_kit.prices`; all fo
 functions from prices and usage to line items.
 """
 
-__all__ = ["CostError"]
-
 
 class CostError(ValueError):
     """Something is missing or wrong in what the user gave; the message says what is allowed."""

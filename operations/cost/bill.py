@@ -14,8 +14,6 @@ from embedding_kit.standing_cost import server_items
 from operations.cost.ways import Bill, Scenario
 from operations.cost.workload import Choices
 
-__all__ = ["FREE", "LOG_BYTES", "Resource", "added_items", "free_items"]
-
 #: A resource of a template: its type and its properties.
 Resource = Mapping[str, Any]
 #: What an account has free in every month, by the unit of a price:

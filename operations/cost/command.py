@@ -17,8 +17,6 @@ from operations.cost.forecast import forecast
 from operations.cost.report import as_json, as_table, parse_number, price_notes
 from operations.cost.workload import SHAPES, Choices
 
-__all__ = ["main"]
-
 _ENVIRONMENTS = Path(__file__).resolve().parents[2] / "environments"
 #: The tables without which an option has no effect.
 _OF_TABLE = {"batch_texts": "batch", "vectors": "index", "searches": "index"}

@@ -26,8 +26,6 @@ from operations.cost.workload import (
     core_seconds,
 )
 
-__all__ = ["TIMEOUTS", "Forecast", "forecast"]
-
 #: Minutes after which Lambda ends an idle environment. AWS does not say; others measured these.
 TIMEOUTS = (5, 15)
 

@@ -18,8 +18,6 @@ from tqdm import tqdm
 from embedding_kit.prices import FILE, parse_price
 from operations.cost import CostError
 
-__all__ = ["format_prices", "read_offer", "refresh"]
-
 #: AWS's public files: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-the-aws-price-list-bulk-api.html
 _ADDRESS = (
     "https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws/{offer}/current/{region}/index.csv"

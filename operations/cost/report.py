@@ -11,8 +11,6 @@ from operations.cost.bill import FREE
 from operations.cost.forecast import Forecast
 from operations.cost.ways import REQUESTS_PER_SECOND, Bill, usd
 
-__all__ = ["as_json", "as_table", "number", "parse_number", "percent", "price_notes"]
-
 _WIDTH = 46
 #: Prices older than this are likely to be wrong.
 _OLD_DAYS = 180

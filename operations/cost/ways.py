@@ -7,20 +7,6 @@ from dataclasses import dataclass, replace
 from embedding_kit.prices import HOURS, HostedModel, LineItem, Prices, priced
 from operations.cost.workload import MONTH_SECONDS, VCPU_MB, Traffic, billed_seconds
 
-__all__ = [
-    "ON_DEMAND",
-    "PROVISIONED",
-    "REQUESTS_PER_SECOND",
-    "SNAPSTART",
-    "Bill",
-    "Scenario",
-    "Way",
-    "break_even",
-    "busy_beyond",
-    "usd",
-    "ways",
-]
-
 ON_DEMAND = "Lambda on demand"
 SNAPSTART = "Lambda SnapStart"
 PROVISIONED = "Lambda provisioned"

@@ -7,21 +7,6 @@ from embedding_kit.settings import Model
 from model_compiler.source.catalog import find, measurements
 from operations.cost import CostError
 
-__all__ = [
-    "MONTH_SECONDS",
-    "OVERHEAD_SECONDS",
-    "SHAPES",
-    "VCPU_MB",
-    "Choices",
-    "Load",
-    "Speed",
-    "Traffic",
-    "billed_seconds",
-    "catalog_speed",
-    "cold_start_share",
-    "core_seconds",
-]
-
 #: 730 hours, as AWS's price calculator counts a month.
 MONTH_SECONDS = 730 * 3600
 #: A diurnal rate is up to 90% above and below its mean, with its lowest rate at 2:00.

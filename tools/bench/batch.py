@@ -26,8 +26,6 @@ from tools.bench.replicas import artifact_of, export_of
 from tools.bench.run import KIT, Row, Run, middle, turns
 from tools.local_endpoint.models import DEFAULT_MODEL
 
-__all__ = ["add_options", "measure"]
-
 #: A job takes at most this factor of the loop's CPU time.
 _MOST = 1 / 0.9
 _LOOP, _PROCESSES = "loop", "processes"

@@ -16,8 +16,6 @@ from typing import Self
 
 from tools.bench.run import KIT, ROOT, turns
 
-__all__ = ["Contender", "Worker", "compile_modules", "latency", "starts", "workers"]
-
 #: Consecutive starts of a contender: unmeasured ones to warm up, then measured ones.
 _WARM_UPS, _STARTS = 2, 3
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")

@@ -33,8 +33,6 @@ from tools.bench.contenders import (
 from tools.bench.replicas import SHAPES, artifact_of, baseline_of, export_of, replica
 from tools.bench.run import BASE, KIT, Row, Run, least, middle
 
-__all__ = ["FAMILIES", "Texts", "add_options", "measure"]
-
 _GEMMA = "embeddinggemma-300m"
 #: Models of the catalog, one of each kind, and their shapes.
 FAMILIES = {

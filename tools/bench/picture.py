@@ -12,8 +12,6 @@ from matplotlib.figure import Figure
 
 from tools.bench.run import KIT
 
-__all__ = ["LIGHT", "as_svg", "bars", "new_figure"]
-
 #: The colors in the light scheme, which figures use, and those in the dark one.
 LIGHT: Mapping[str, str] = {
     "paper": "#ffffff", "ink": "#1f2328", "quiet": "#57606a", "grid": "#d8dee4",

@@ -16,8 +16,6 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.graph.architectures import gemma3
 from model_compiler.graph.builder import GraphBuilder
 
-__all__ = ["write_plain_graph"]
-
 
 def write_plain_graph(source: Path, target: Path) -> None:
     """Write `model.onnx`, fp32, of a sentence-transformers folder of EmbeddingGemma's family."""

@@ -36,8 +36,6 @@ from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
 from tools.bench.run import KIT, Row, Run
 
-__all__ = ["Search", "add_options", "corpus", "interval", "measure", "read_pairs", "scores"]
-
 Vectors = npt.NDArray[np.float32]
 
 _FULL, _USUAL = "fp32", "usual"

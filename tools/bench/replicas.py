@@ -27,8 +27,6 @@ from tests.fixtures.replica import EMBEDDING_GEMMA, SMALL, write_replica
 from tools.bench.plain_graph import write_plain_graph
 from tools.bench.vocabularies import tokenizer_json
 
-__all__ = ["SHAPES", "Shape", "artifact_of", "baseline_of", "export_of", "replica"]
-
 _TORCH = Path(__file__).with_name("torch_export.py")
 #: The classes of the modules, in the order of `modules.json`.
 _MODULES = ("Transformer", "Pooling", "Normalize")

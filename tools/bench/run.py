@@ -11,21 +11,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-__all__ = [
-    "BASE",
-    "KIT",
-    "LIMIT",
-    "ROOT",
-    "Machine",
-    "Row",
-    "Run",
-    "as_json",
-    "as_table",
-    "least",
-    "middle",
-    "turns",
-]
-
 ROOT = Path(__file__).resolve().parents[2]
 #: The names of the usual baseline, of this project, and of a value that must not be exceeded.
 _T = TypeVar("_T")

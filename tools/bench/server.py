@@ -17,8 +17,6 @@ from tools.bench.run import Row, Run, middle, turns
 from tools.bench.serving import Load, Sent, Server, infinity, kit, send
 from tools.local_endpoint.models import DEFAULT_MODEL, artifact_of
 
-__all__ = ["LOADS", "add_options", "measure", "under_load"]
-
 _ALONE, _INFINITY = "one by one", "infinity"
 #: Each load, and the highest accepted ratio to the CPU time of infinity.
 LOADS: Mapping[Load, float] = {

@@ -24,19 +24,6 @@ import orjson
 from model_compiler.fidelity import measure as fidelity
 from tools.local_endpoint.runtime import free_ports
 
-__all__ = [
-    "Connection",
-    "Load",
-    "Sent",
-    "Server",
-    "allocated_kb",
-    "bodies",
-    "family_of",
-    "infinity",
-    "kit",
-    "send",
-]
-
 _WORDS = Path(fidelity.__file__).with_name("documents.txt").read_text(encoding="utf-8").split()
 _COUNT = 4000
 _TICK = os.sysconf("SC_CLK_TCK")

@@ -14,8 +14,6 @@ from tools.bench.model import Texts
 from tools.bench.replicas import SHAPES, artifact_of, replica
 from tools.bench.run import KIT, Machine, Row, Run, least
 
-__all__ = ["REFERENCE", "add_options", "measure"]
-
 #: The shape of all-MiniLM-L6-v2.
 REFERENCE = "bert-6x384"
 _LENGTHS = (32, 256)

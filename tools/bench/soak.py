@@ -38,8 +38,6 @@ from tools.local_endpoint.events import to_event
 from tools.local_endpoint.runtime import EmulatedRuntime, Function, emulator_binary
 from tools.local_endpoint.signature import Caller, SignedRequest
 
-__all__ = ["FILLING", "FILLING_WORDS", "Case", "Soak", "add_options", "cases", "measure", "soak"]
-
 #: The number of pairs of requests at the beginning that fill the tokenizer's word cache: 16,384
 #: words, then it is cleared.
 FILLING = 50

@@ -17,8 +17,6 @@ import orjson
 
 from tools.bench.serving import Connection, Sent, Server, bodies
 
-__all__ = ["CALLERS", "OtherCallers"]
-
 #: The names of the callers, which are their keys, too.
 CALLERS = GREEDY, HOSTILE, SINGLE, RUN = "greedy", "hostile", "single", "run"
 #: At the same time: lists of a thousand texts, and single texts.

@@ -30,8 +30,6 @@ from tests.fixtures.gemma_tokenizer import gemma_tokenizer
 from tests.fixtures.unigram_tokenizer import unigram_tokenizer
 from tools.bench.run import KIT, Row, Run, least, middle, turns
 
-__all__ = ["add_options", "measure"]
-
 _LIBRARY, _NEW = "tokenizers", "new words"
 _ENGLISH = (
     "the quick brown fox jumps over the lazy dog and runs through the forest at night while "

@@ -14,8 +14,6 @@ from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
 from tests.fixtures.unigram_tokenizer import FULL_SIZE as UNIGRAM
 from tests.fixtures.unigram_tokenizer import unigram_tokenizer
 
-__all__ = ["tokenizer_json"]
-
 Json = dict[str, Any]
 
 

@@ -15,8 +15,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["KINDS"]
-
 #: Embeds texts.
 Embed = Callable[[list[str]], Any]
 

@@ -20,8 +20,6 @@ from zip_builder.build import build_zip
 from zip_builder.model import ModelChoice
 from zip_builder.target_python import find_python
 
-__all__ = ["add_options", "measure", "start"]
-
 _SOURCES = "sources"
 #: Starts the handler as Lambda does, embeds a text, and prints CPU milliseconds and peak memory.
 _START = """

@@ -26,8 +26,6 @@ from tools.local_endpoint.server import LocalFunctionUrl
 from tools.local_endpoint.signature import Caller, SignedRequest
 from tools.local_endpoint.zip_function import zip_function
 
-__all__ = ["main", "server_command"]
-
 #: Where the server listens if nothing else is said: this machine only.
 _ADDRESS = {"--host": "127.0.0.1", "--port": "9000"}
 

@@ -30,8 +30,6 @@ from tools.local_endpoint.models import (
 )
 from tools.local_endpoint.runtime import FunctionError
 
-__all__ = ["main"]
-
 SENTENCES = (
     "The kettle is boiling.",
     "Water for the tea is hot now.",

@@ -11,8 +11,6 @@ from tools.local_endpoint.runtime import Function, Runtime, start
 from tools.local_endpoint.server import LocalFunctionUrl
 from tools.local_endpoint.signature import Verifier
 
-__all__ = ["endpoint", "key_pair", "region", "serve"]
-
 #: What the function needs to call AWS. On Lambda, it has the keys of its role.
 _CALLING_AWS = (
     "AWS_ACCESS_KEY_ID",

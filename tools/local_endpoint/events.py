@@ -14,8 +14,6 @@ from urllib.parse import parse_qsl
 
 from tools.local_endpoint.signature import Caller, SignedRequest
 
-__all__ = ["INTERNAL_SERVER_ERROR", "Response", "to_event", "to_response"]
-
 # The account ID of AWS's documentation.
 _ACCOUNT = "123456789012"
 _TEXT_TYPES = ("application/json", "application/javascript", "application/xml")

@@ -13,8 +13,6 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-__all__ = ["DEFAULT_MODEL", "ROOT", "STANDARD_LIBRARY", "ModelError", "artifact_of", "index_of"]
-
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 STANDARD_LIBRARY = "standard-library"

@@ -26,17 +26,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NoReturn, Protocol
 
-__all__ = [
-    "EmulatedRuntime",
-    "Function",
-    "FunctionError",
-    "InProcessRuntime",
-    "Runtime",
-    "emulator_binary",
-    "free_ports",
-    "start",
-]
-
 _INVOKE_PATH = "/2015-03-31/functions/function/invocations"
 _BINARIES = {
     ("Linux", "x86_64"): "aws-lambda-rie-x86_64",

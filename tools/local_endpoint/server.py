@@ -19,8 +19,6 @@ from tools.local_endpoint.events import INTERNAL_SERVER_ERROR, Response, to_even
 from tools.local_endpoint.runtime import FunctionError, Runtime
 from tools.local_endpoint.signature import SignatureError, SignedRequest, Verifier
 
-__all__ = ["PAYLOAD_LIMIT", "LocalFunctionUrl"]
-
 # The limit of the event, with the base64 of the body: "Request must be smaller than 6291456 bytes".
 # The limit of responses is 100 bytes higher. The emulator checks it.
 PAYLOAD_LIMIT = 6 * 1024 * 1024

@@ -26,8 +26,6 @@ from botocore.awsrequest import AWSRequest
 from botocore.compat import HTTPHeaders
 from botocore.credentials import Credentials
 
-__all__ = ["Caller", "SignatureError", "SignedRequest", "Verifier", "parse_signature"]
-
 SERVICE = "lambda"
 
 _MISMATCH = (

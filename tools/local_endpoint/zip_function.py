@@ -18,8 +18,6 @@ from zip_builder.model import ModelChoice
 from zip_builder.target_python import find_python
 from zip_builder.tree import download_wheels, unpack_wheel
 
-__all__ = ["unpack_zip", "zip_function"]
-
 _RECIPE = ROOT / "lambda_image"
 _RUNTIME = ROOT / "tools" / "local_endpoint" / "runtime-requirements.txt"
 #: The processors of Lambda, by their names on Linux.

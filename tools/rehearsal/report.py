@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Report", "StoppedError", "first_few", "run"]
-
 _ROOT = Path(__file__).parents[2]
 
 

@@ -12,8 +12,6 @@ from typing import Any
 from embedder.core.errors import MalformedBodyError, NotAnEventError
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
 
-__all__ = ["is_event", "request_from_event", "response_to_event", "to_payload_v2"]
-
 
 def to_payload_v2(event: Any) -> Any:
     """Return an event of payload format 1.0 as one of format 2.0, and anything else as it is."""

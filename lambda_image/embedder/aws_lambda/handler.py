@@ -20,8 +20,6 @@ from embedder.core.errors import ClientError
 from embedder.core.settings import Settings
 from embedder.http.router import Router, build_router
 
-__all__ = ["handle_event", "handler"]
-
 #: Kept from Lambda's timeout, to render the answer and send it.
 _RESERVE_SECONDS = 0.25
 

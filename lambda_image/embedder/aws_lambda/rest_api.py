@@ -9,8 +9,6 @@ both formats.
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["to_function_url_event"]
-
 #: API Gateway undoes these encodings of a request, and answers others with a 415.
 _UNDONE = frozenset({"gzip", "deflate"})
 #: The first three bytes of every gzip stream, in base64.

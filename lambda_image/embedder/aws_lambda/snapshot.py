@@ -11,8 +11,6 @@ from snapshot_restore_py import register_after_restore, register_before_snapshot
 
 from embedder.http.router import Router
 
-__all__ = ["after_restore", "before_snapshot", "prepare"]
-
 
 def prepare(router: Router) -> None:
     """Register the hooks that run before the snapshot and after each restore."""

@@ -21,21 +21,6 @@ try:
 except ImportError:  # a Python that is built otherwise
     from hashlib import blake2b
 
-__all__ = [
-    "FORMAT_VERSION",
-    "Artifact",
-    "FileEntry",
-    "Golden",
-    "GraphEntry",
-    "Manifest",
-    "ModelEntry",
-    "TokenizerEntry",
-    "digest",
-    "load_artifact",
-    "load_manifest",
-    "manifest_checksum",
-]
-
 FORMAT_VERSION = 3
 MANIFEST_FILE = "manifest.json"
 

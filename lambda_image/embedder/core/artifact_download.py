@@ -25,8 +25,6 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from embedder.core.artifact import MANIFEST_FILE, FileEntry, parse_manifest
 from embedder.core.errors import ArtifactDownloadError, ArtifactError, SettingsError
 
-__all__ = ["download"]
-
 #: Seconds for all attempts. With SnapStart and provisioned concurrency, an initialization may take
 #: 130 seconds at least; the rest is for loading the model.
 _SECONDS = 100.0

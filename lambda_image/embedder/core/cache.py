@@ -13,8 +13,6 @@ if TYPE_CHECKING:  # see startup
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["VectorCache"]
-
 
 class VectorCache:
     """Full-size vectors by the token ids, as bytes, that they are the embedding of.

@@ -9,8 +9,6 @@ if TYPE_CHECKING:  # see startup
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["EmbedRequest", "Embeddings", "Inputs", "Limits", "Timings"]
-
 
 class Limits(NamedTuple):
     """The limits of the model that is served; the APIs' types are built from them."""

@@ -21,8 +21,6 @@ from embedder.core.runtimes import Batch, InferenceSession, RunBatches, load_ses
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
 
-__all__ = ["Engine", "truncate_vectors"]
-
 #: Bytes of a token id while it waits to be run.
 _ID_BYTES = array("i").itemsize
 

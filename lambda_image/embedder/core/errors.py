@@ -6,39 +6,6 @@ message names the mistake, the allowed values and the value found. It never quot
 
 from typing import Self
 
-__all__ = [
-    "ArtifactDownloadError",
-    "ArtifactError",
-    "BatchTooLargeError",
-    "BodyTooLargeError",
-    "ClientError",
-    "EmbedderError",
-    "EmptyInputError",
-    "ForeignIndexError",
-    "ForeignTokenIdsError",
-    "IndexFailedError",
-    "IndexFolderError",
-    "IndexUnavailableError",
-    "InferenceError",
-    "InputError",
-    "InputTooLongError",
-    "InvalidFieldError",
-    "MalformedBodyError",
-    "NoIndexError",
-    "NotAnEventError",
-    "OutOfTimeError",
-    "OverloadedError",
-    "ServerError",
-    "SettingsError",
-    "ShuttingDownError",
-    "SlowBodyError",
-    "StartError",
-    "UnauthorizedError",
-    "UnknownPathError",
-    "WrongMethodError",
-    "WrongModelError",
-]
-
 
 class EmbedderError(Exception):
     """The root of the tree."""

@@ -9,8 +9,6 @@ pages. Where either does not know how, nothing happens and the process starts as
 
 import ctypes
 
-__all__ = ["back_heap_with_huge_pages"]
-
 _PAGE = 2 << 20
 # Of glibc's malloc.h.
 _M_TRIM_THRESHOLD = -1

@@ -11,8 +11,6 @@ if TYPE_CHECKING:  # see startup
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Batch", "InferenceSession", "RunBatches", "RunResult", "load_session"]
-
 
 class Batch(NamedTuple):
     """The arguments of `InferenceSession.run`."""

@@ -31,22 +31,6 @@ if TYPE_CHECKING:  # see startup
     import numpy as np
     import numpy.typing as npt
 
-__all__ = [
-    "MAX_RESULTS",
-    "SPACE_TAG",
-    "AccessDeniedError",
-    "IndexArn",
-    "IndexNotFoundError",
-    "RejectedError",
-    "S3VectorsClient",
-    "S3VectorsError",
-    "ThrottledError",
-    "UnavailableError",
-    "VectorIndex",
-    "open_index",
-    "parse_arn",
-]
-
 #: The tag of the index that names the vector space of its vectors. The first load writes it.
 SPACE_TAG = "embedding-kit:vector-space"
 #: https://aws.amazon.com/about-aws/whats-new/2026/06/s3-vectors-supports-10000-search-results-per-query/

@@ -20,8 +20,6 @@ from embedder.core.errors import IndexFolderError
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
 
-__all__ = ["FORMAT_VERSION", "Match", "SearchIndex", "Searchable", "load_index"]
-
 FORMAT_VERSION = 1
 #: The most entries that one search of a carried index returns.
 MAX_RESULTS = 1000

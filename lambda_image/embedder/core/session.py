@@ -15,8 +15,6 @@ from embedder.core.huge_pages import back_heap_with_huge_pages
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
 
-__all__ = ["Session", "session_options"]
-
 _OPTIMIZATION = {
     "none": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
     "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,

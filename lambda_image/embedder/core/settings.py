@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from embedder.core.errors import SettingsError
 
-__all__ = ["PREFIX", "TRUNCATIONS", "Settings"]
-
 PREFIX = "EMBEDDING_"
 #: What to do with a text over the model's limit: refuse it, cut its end off, cut its start off.
 TRUNCATIONS = ("refuse", "right", "left")

@@ -17,8 +17,6 @@ from embedder.core.errors import ArtifactError
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
 
-__all__ = ["SCALES_FILE", "StaticSession"]
-
 #: The scales of an int8 table, float32 [vocabulary]: a token's vector is its row times its scale.
 SCALES_FILE = "scales.npy"
 

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["ENVELOPE_BYTES", "MAX_REQUEST_BYTES", "MAX_RESPONSE_BYTES", "Request", "Response"]
-
 #: Lambda's limit on the payload of a synchronous invocation: 6 MB.
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 MAX_REQUEST_BYTES = 6 * 1024 * 1024

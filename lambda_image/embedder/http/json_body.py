@@ -7,8 +7,6 @@ import orjson
 
 from embedder.core.errors import MalformedBodyError
 
-__all__ = ["describe_value", "has_repeated_key", "parse_object", "quote_name"]
-
 #: A value that an error may quote: a name, too short and too plain to be a user's text.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,39}\Z")
 _PERHAPS_KEYS = re.compile(rb'"\s*:')

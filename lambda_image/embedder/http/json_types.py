@@ -15,18 +15,6 @@ import orjson
 from embedder.core.errors import InvalidFieldError
 from embedder.http.json_body import describe_value, quote_name
 
-__all__ = [
-    "Boolean",
-    "Choice",
-    "Field",
-    "Integer",
-    "JsonType",
-    "Object",
-    "OneOf",
-    "String",
-    "Unsupported",
-]
-
 #: The longest list of names that an error spells out.
 _LISTED = 40
 

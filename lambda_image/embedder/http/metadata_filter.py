@@ -12,8 +12,6 @@ from embedder.core.errors import InvalidFieldError
 from embedder.http.json_body import describe_value, quote_name
 from embedder.http.json_types import JsonType
 
-__all__ = ["MetadataFilter"]
-
 #: The longest name of a metadata key, in characters.
 _KEY_CHARACTERS = 63
 #: The deepest nesting of $and and $or. AWS names no limit; without one, a stack overflows.

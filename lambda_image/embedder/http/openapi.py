@@ -18,8 +18,6 @@ from embedder.http.apis.openai import OpenAI
 from embedder.http.apis.operation import Api, Operation
 from embedder.http.apis.tei import Tei, TeiOpenAI
 
-__all__ = ["document"]
-
 Schema = dict[str, Any]
 
 _DESCRIPTION = (

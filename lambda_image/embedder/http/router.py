@@ -29,8 +29,6 @@ from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
 from embedder.http.json_body import quote_name
 from embedder.http.telemetry import RequestRecord, Telemetry, fault
 
-__all__ = ["ROUTES", "Router", "build_router"]
-
 
 class _Root(native.Embed):
     """The kit's own `Embed`, and TEI's where the body has `inputs`.

@@ -17,8 +17,6 @@ import orjson
 from embedder.core.embedding_request import Embeddings
 from embedder.core.settings import Settings
 
-__all__ = ["RequestRecord", "Telemetry", "fault"]
-
 #: EMF takes at most a hundred values of one metric in a record.
 _MOST_VALUES = 100
 _COUNTS = ("Requests", "ServerErrors", "ColdStarts", "Texts", "Tokens", "BatchSize", "CacheHits")

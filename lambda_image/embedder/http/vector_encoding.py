@@ -28,18 +28,6 @@ from embedder.http.http_types import ENVELOPE_BYTES, MAX_RESPONSE_BYTES
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
 
-__all__ = [
-    "DTYPES",
-    "ENCODINGS",
-    "INT8_SCALE",
-    "check_batch",
-    "encode",
-    "largest_batch",
-    "quantize",
-    "too_large",
-    "vector_bytes",
-]
-
 DTYPES = ("float", "int8", "uint8", "binary", "ubinary")
 ENCODINGS = ("float", "base64")
 #: The int8 value of a component of size 1/√dimensions.

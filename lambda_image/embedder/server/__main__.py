@@ -9,8 +9,6 @@ from embedder.core.errors import StartError
 from embedder.core.settings import Settings
 from embedder.server.settings import PREFIX, parse
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until a signal. Return 0, or 1 or 2 after an error, which is printed."""

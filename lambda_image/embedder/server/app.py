@@ -33,8 +33,6 @@ from embedder.server.lifecycle import Lifecycle
 from embedder.server.queue import BatchingSession, ClientGoneError, Ticket
 from embedder.server.settings import ServerSettings
 
-__all__ = ["STATUS_PATHS", "App"]
-
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 

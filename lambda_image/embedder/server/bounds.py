@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 from embedder.core.errors import OverloadedError
 
-__all__ = ["Bounds", "Shares", "ThroughputEstimator"]
-
 #: Tokens that say something: fewer are the first runs, which also read the weights.
 _EVIDENCE = 1024
 #: Tokens after which older runs count half: some seconds of a busy worker.

@@ -11,8 +11,6 @@ from embedder.core.settings import Settings
 from embedder.http.telemetry import RequestRecord, Telemetry
 from embedder.server.queue import Ticket
 
-__all__ = ["AccessLog", "Exchange"]
-
 
 @dataclass(slots=True, eq=False)
 class Exchange:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from embedder.server.queue import BatchingSession
     from embedder.server.traces import Tracer
 
-__all__ = ["Hooks", "load_hooks"]
-
 
 class Hooks(NamedTuple):
     """What is on; None is off, and costs a request nothing."""

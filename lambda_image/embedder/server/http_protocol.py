@@ -17,8 +17,6 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-__all__ = ["protocol_with"]
-
 #: The longest path with its query.
 _TARGET_BYTES = 8 << 10
 #: The most headers, trailers included: bytes of names and values, with the four between them.

@@ -21,8 +21,6 @@ from collections.abc import Callable, Mapping
 
 from embedder.core.errors import SettingsError, UnauthorizedError
 
-__all__ = ["Keys", "check_name", "parse_keys"]
-
 #: A changed file is in use after at most this many seconds.
 RELOAD_SECONDS = 1.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

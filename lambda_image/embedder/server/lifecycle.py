@@ -5,8 +5,6 @@ import contextlib
 import time
 from collections.abc import Callable
 
-__all__ = ["Lifecycle"]
-
 
 class Lifecycle:
     """Where the server is between its start and its end.

@@ -29,8 +29,6 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from embedder.server.exchange import Exchange
 from embedder.server.queue import BatchingSession
 
-__all__ = ["Metrics"]
-
 _TEI_COUNTERS = (
     "te_request_count",
     "te_request_success",

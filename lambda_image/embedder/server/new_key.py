@@ -12,8 +12,6 @@ from collections.abc import Sequence
 
 from embedder.server.keys import check_name
 
-__all__ = ["main", "make_key"]
-
 #: By this, scanners of repositories and logs can find a secret that got there.
 _PREFIX = "ek_"
 

@@ -14,8 +14,6 @@ import ctypes
 import os
 from pathlib import Path
 
-__all__ = ["available_cores", "use_one_heap", "use_small_pages"]
-
 #: Of glibc's malloc.h.
 _M_ARENA_MAX = -8
 #: Of Linux's mman.h.

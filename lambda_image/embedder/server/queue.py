@@ -28,8 +28,6 @@ from embedder.server.waiting_runs import WaitingRun, WaitingRuns
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["BatchingSession", "ClientGoneError", "RunTimes", "Ticket"]
-
 #: A run may be overtaken for as long as this many times its request's tokens up to it would take.
 _PATIENCE = 10
 #: And for this part of the time that the request has left, so that its last run, too, is due

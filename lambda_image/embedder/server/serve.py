@@ -25,8 +25,6 @@ from embedder.server.process import available_cores, use_one_heap, use_small_pag
 from embedder.server.queue import BatchingSession
 from embedder.server.settings import QUEUE_TOKENS_PER_WORKER, ServerSettings
 
-__all__ = ["Server", "http_server", "listen", "serve"]
-
 #: Connections that the system keeps until they are accepted.
 _BACKLOG = 2048
 

@@ -11,8 +11,6 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from embedder.core.errors import SettingsError
 
-__all__ = ["PREFIX", "QUEUE_TOKENS_PER_WORKER", "ServerSettings", "parse"]
-
 PREFIX: Final = "EMBEDDING_SERVER_"
 #: The default of `max_queue_tokens`, for one worker.
 QUEUE_TOKENS_PER_WORKER: Final = 64 * 256

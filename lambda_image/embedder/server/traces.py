@@ -39,8 +39,6 @@ from embedder import __version__
 from embedder.core.errors import SettingsError
 from embedder.server.exchange import Exchange
 
-__all__ = ["Span", "Tracer"]
-
 _SERVICE = "embedding-kit"
 #: A server that ends waits this long for its last spans.
 _CLOSE_SECONDS = 3.0

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["WaitingRun", "WaitingRuns"]
-
-
 #: Tokens from which on a run saves nothing by being merged. MiniLM takes 2.5 ms for a text of 8
 #: tokens, 1.2 for each of eight of them, and no less for each of more.
 _LARGE = 64

@@ -7,8 +7,6 @@ from typing import Any
 
 from jobs.command import positive, run_command
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a job, or continue it.

@@ -11,8 +11,6 @@ from embedder.core.settings import Settings
 from jobs.embed.run import EmbedSteps
 from jobs.steps import logged
 
-__all__ = ["handler"]
-
 _settings = Settings.from_env(os.environ)
 _engine = Engine.load(
     load_artifact(_settings.artifact),

@@ -20,17 +20,6 @@ from jobs.errors import BatchError
 from jobs.steps import Frame
 from jobs.storage import StoredFile
 
-__all__ = [
-    "EMBEDDING_COLUMN",
-    "FRAME",
-    "ID_COLUMN",
-    "PROGRESS_FOLDER",
-    "VECTOR_SPACE_KEY",
-    "Job",
-    "Shard",
-    "job_id",
-]
-
 #: Readers of a folder of Parquet files leave out names that begin with `_`.
 FRAME = Frame(
     name="job",

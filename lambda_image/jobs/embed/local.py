@@ -19,8 +19,6 @@ from jobs.errors import BatchError
 from jobs.steps import Outcome
 from jobs.storage import Folder, open_folder
 
-__all__ = ["embed_shards", "run_job"]
-
 
 def run_job(options: argparse.Namespace) -> Result:
     """Run a job, or continue it; show its progress.

@@ -18,18 +18,6 @@ from jobs.embed.job import Job, Shard
 from jobs.errors import BatchError
 from jobs.storage import Folder, StoredFile
 
-__all__ = [
-    "Record",
-    "csv_boundaries",
-    "csv_header",
-    "format_of",
-    "is_compressed",
-    "metadata_types",
-    "open_parquet",
-    "open_stream",
-    "read_records",
-]
-
 #: The format of a file by the end of its name. Other files are refused, and none is guessed.
 _FORMATS = {
     ".jsonl": "jsonl",

@@ -22,18 +22,6 @@ from jobs.errors import BatchError, ChangedModelError
 from jobs.steps import Steps, read_settings
 from jobs.storage import Folder, StoredFile, open_folder
 
-__all__ = [
-    "EmbedSteps",
-    "Plan",
-    "Result",
-    "finish_job",
-    "missing_shards",
-    "plan_job",
-    "plan_shards",
-    "read_plan",
-    "shard_bytes",
-]
-
 #: About 500 documents of 200 tokens, which take MiniLM 25 s on one vCPU.
 _SHARD_BYTES = 512 * 1024
 _LEAST_BYTES = 16 * 1024

@@ -21,8 +21,6 @@ from jobs.errors import BatchError
 from jobs.steps import Outcome, json_lines
 from jobs.storage import Folder
 
-__all__ = ["Counts", "embed_shard", "read_counts"]
-
 #: The key of a part's footer that has the counts.
 _COUNTS_KEY = "embedding_batch"
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from jobs.command import between, positive, run_command, show_progress
 
-__all__ = ["main"]
-
 #: What AWS takes for one index.
 _MAX_RATE = 2500
 

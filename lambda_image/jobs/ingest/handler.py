@@ -16,8 +16,6 @@ from jobs.ingest.worker import RateLimit, ingest_part
 from jobs.steps import Steps, logged, read_settings
 from jobs.storage import open_folder
 
-__all__ = ["IngestSteps", "handler"]
-
 
 class IngestSteps(Steps):
     """Runs the steps.

@@ -19,8 +19,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from jobs.errors import BatchError, UnavailableError, VectorSpaceError
 
-__all__ = ["SPACE_TAG", "IndexClient", "IndexDescription"]
-
 #: The tag of an index with the name of its vector space.
 SPACE_TAG = "embedding-kit:vector-space"
 _ARN = re.compile(

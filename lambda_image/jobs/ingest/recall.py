@@ -7,8 +7,6 @@ from typing import Any
 
 from jobs.command import between, run_command
 
-__all__ = ["main"]
-
 #: What S3 Vectors returns for one query at most, without the query's own vector.
 _MAX_TOP = 9_999
 

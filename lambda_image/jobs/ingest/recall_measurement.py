@@ -20,8 +20,6 @@ from jobs.ingest.run import FinishedJob, find_job
 from jobs.ingest.worker import read_part
 from jobs.storage import open_folder
 
-__all__ = ["Recall", "measure_recall"]
-
 #: A result that is as near as the last of the exact ones is right too.
 _TIE = 1e-6
 

@@ -29,22 +29,6 @@ from jobs.ingest.index_client import IndexClient
 from jobs.steps import Frame
 from jobs.storage import Folder, StoredFile, open_folder
 
-__all__ = [
-    "FRAME",
-    "Counts",
-    "FinishedJob",
-    "IngestPlan",
-    "IngestSettings",
-    "Part",
-    "Result",
-    "find_job",
-    "finish_ingest",
-    "missing_parts",
-    "plan_ingest",
-    "read_counts",
-    "read_plan",
-]
-
 FRAME = Frame(
     name="load",
     items="parts",

@@ -28,8 +28,6 @@ from jobs.ingest.run import Counts, IngestPlan, Part, read_counts
 from jobs.steps import Outcome, json_lines
 from jobs.storage import Folder, StoredFile, open_folder
 
-__all__ = ["Item", "RateLimit", "batches", "encode", "ingest_part", "ingest_parts", "read_part"]
-
 _MAX_ID = 1024
 _MAX_METADATA = 40 * 1024
 _MAX_FILTERABLE = 2 * 1024

@@ -28,17 +28,6 @@ from botocore.session import get_session
 from embedder.core.artifact import Manifest, load_manifest
 from embedder.core.settings import Settings
 
-__all__ = [
-    "Answer",
-    "Call",
-    "ReleaseRefusedError",
-    "check_function",
-    "check_roles",
-    "check_spaces",
-    "check_version",
-    "handler",
-]
-
 #: The largest difference between a component and its golden value. The golden vectors are computed
 #: on the machine that builds the image: int8 kernels of another processor differ by thousandths,
 #: and another model by as much as the components themselves.

@@ -15,8 +15,6 @@ from stacks.names import endpoint_stack_name, observability_stack_name
 from tools.rehearsal.deploy.emulator import Emulator
 from tools.rehearsal.report import Report
 
-__all__ = ["HANDLER", "Cdk", "Checkout", "Finished", "copy_checkout"]
-
 #: The endpoint's code that the rehearsal changes.
 HANDLER = Path("lambda_image", "embedder", "aws_lambda", "handler.py")
 _LINKED = (".venv", "scripts/node_modules")

@@ -33,8 +33,6 @@ from tools.rehearsal.deploy.function_metrics import MetricsLog, count_invocation
 from tools.rehearsal.deploy.function_server import Invocation
 from tools.rehearsal.image.asset import ImageAsset, image_assets
 
-__all__ = ["DeployedFunctions", "relay", "rename_space"]
-
 _EMBEDDER = "embedder.aws_lambda.handler.handler"
 _BATCH = "jobs.embed.handler.handler"
 #: The handler of the CDK's provider framework, and the physical id after a Create that failed.

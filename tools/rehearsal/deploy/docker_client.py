@@ -19,8 +19,6 @@ from pathlib import Path
 
 from tools.rehearsal.deploy.emulator import Emulator
 
-__all__ = ["main", "push_empty", "recorded_calls", "write_client"]
-
 _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 _CONFIG = "application/vnd.docker.container.image.v1+json"
 

@@ -22,8 +22,6 @@ from stacks.names import endpoint_stack_name
 from tools.rehearsal.deploy.cdk import Cdk
 from tools.rehearsal.deploy.emulator import Emulator
 
-__all__ = ["check_health", "check_illness"]
-
 _PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
 #: The checks that warn here: alarms have no data yet, no address is confirmed, and nothing scales.
 _EXPECTED = {"alarms", "subscribers", "provisioned"}

@@ -27,8 +27,6 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
 
-__all__ = ["ACCOUNT", "REGION", "Emulator", "emulator", "environment_of_ministack"]
-
 ACCOUNT, REGION = "123456789012", "us-east-1"
 _ROOT = Path(__file__).parents[3]
 _PINS = _ROOT / "tools" / "rehearsal" / "ministack.txt"

@@ -10,8 +10,6 @@ from tools.rehearsal.deploy.emulator import Emulator
 from tools.rehearsal.deploy.function_server import FunctionServer
 from tools.rehearsal.report import Report
 
-__all__ = ["CALLER", "STRANGER", "ask", "check_answers", "check_code_change", "same_vector"]
-
 #: The roles of a caller, and of somebody else in the account.
 CALLER, STRANGER = "rehearsal-caller", "rehearsal-stranger"
 _BODY = {"text": "hello, embedding"}

@@ -21,8 +21,6 @@ from tools.rehearsal.deploy.emulator import ACCOUNT, REGION, Emulator
 from tools.rehearsal.deploy.endpoint_checks import CALLER, STRANGER, ask, same_vector
 from tools.rehearsal.deploy.leftovers import Leftovers, check_destroyed, list_resources
 
-__all__ = ["check_all_parts", "check_zip_environment"]
-
 #: Tables that need an image.
 _OF_IMAGES = ("batch", "server", "index", "repository")
 _BUCKET = artifact_bucket_name("zip", account=ACCOUNT, region=REGION)

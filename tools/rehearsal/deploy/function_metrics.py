@@ -7,8 +7,6 @@ from typing import Any
 from tools.rehearsal.deploy.emulator import Emulator
 from tools.rehearsal.deploy.function_server import Invocation
 
-__all__ = ["MetricsLog", "count_invocation"]
-
 #: The alias that callers reach through the Function URL.
 _ALIAS = "live"
 

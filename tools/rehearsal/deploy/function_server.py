@@ -16,8 +16,6 @@ from urllib.parse import parse_qsl, urlsplit
 
 from tools.local_endpoint.runtime import FunctionError
 
-__all__ = ["FunctionServer", "Invocation", "function_server"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Invocation:

@@ -6,8 +6,6 @@ from embedding_kit.environment_file import load_environment
 from tools.rehearsal.deploy.cdk import Cdk
 from tools.rehearsal.deploy.emulator import Emulator
 
-__all__ = ["Leftovers", "check_destroyed", "list_resources"]
-
 #: The kind and the name of each resource that could be billed.
 Leftovers = set[tuple[str, str]]
 

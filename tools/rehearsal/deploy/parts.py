@@ -12,15 +12,6 @@ from tools.rehearsal.deploy.cdk import Cdk
 from tools.rehearsal.deploy.emulator import Emulator
 from tools.rehearsal.deploy.endpoint_checks import ask, same_vector
 
-__all__ = [
-    "BATCH_SETTINGS",
-    "FRONT_SETTINGS",
-    "check_batch",
-    "check_front",
-    "make_network",
-    "set_log_role",
-]
-
 _BUCKETS = ("rehearsal-documents", "rehearsal-vectors")
 _SOURCE, _DESTINATION = (f"s3://{bucket}/batch/" for bucket in _BUCKETS)
 #: The settings of `[batch]` and of `[front]`.

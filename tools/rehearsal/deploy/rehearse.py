@@ -30,8 +30,6 @@ from tools.rehearsal.image.base_image import ensure_bases
 from tools.rehearsal.image.docker import ContainersUnavailableError, Docker, containers
 from tools.rehearsal.report import Report
 
-__all__ = ["rehearse"]
-
 #: A model that needs no model hub and no accepted terms.
 _MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 

@@ -21,8 +21,6 @@ from tools.rehearsal.deploy.doctor import check_illness
 from tools.rehearsal.deploy.endpoint_checks import ask
 from tools.rehearsal.deploy.parts import check_batch, check_front
 
-__all__ = ["Releases"]
-
 _ROLLED_BACK = "UPDATE_ROLLBACK_COMPLETE"
 _OTHER_SPACE = {"name": "sentence-transformers/all-MiniLM-L6-v2", "precision": "fp32"}
 _AT_ONCE = {"kind": "all-at-once"}

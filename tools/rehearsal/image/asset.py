@@ -14,8 +14,6 @@ from typing import Any
 
 from tools.rehearsal.image.docker import Docker
 
-__all__ = ["ImageAsset", "build", "certificates", "image_assets", "synthesize"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ImageAsset:

@@ -21,8 +21,6 @@ from tools.rehearsal.image.asset import ImageAsset
 from tools.rehearsal.image.docker import Docker
 from tools.rehearsal.report import Report
 
-__all__ = ["bases", "ensure_bases"]
-
 #: Debian's release by the Python that it ships.
 _DEBIAN_RELEASES = {"3.13": "trixie", "3.11": "bookworm"}
 _PACKAGES = "python3,python3-pip,ca-certificates,libstdc++6,libc-bin,coreutils,dash,bash"

@@ -25,8 +25,6 @@ from tools.rehearsal.image.asset import image_assets
 from tools.rehearsal.image.runtime import COSINE, Tested, least_cosine
 from tools.rehearsal.image.target import Target, function_variables
 
-__all__ = ["batch_image"]
-
 _S3 = Path(__file__).parents[3] / "tests" / "jobs" / "local_s3.py"
 _PORT = 9000
 _FOLDERS = {"source": "s3://documents/", "destination": "s3://vectors/"}

@@ -19,8 +19,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PLATFORM", "ContainersUnavailableError", "Docker", "containers", "emulated"]
-
 PLATFORM = "linux/arm64"
 _PACKAGES = {
     "dockerd": "docker.io",

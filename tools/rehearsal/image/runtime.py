@@ -21,19 +21,6 @@ from tools.rehearsal.image.asset import ImageAsset
 from tools.rehearsal.image.docker import PLATFORM, Docker, emulated
 from tools.rehearsal.report import Report
 
-__all__ = [
-    "COSINE",
-    "TEXTS",
-    "Container",
-    "Tested",
-    "body_of",
-    "compare",
-    "embed_events",
-    "event",
-    "least_cosine",
-    "vectors_of",
-]
-
 #: The minimum cosine between two processors, whose int8 kernels round differently.
 COSINE = {"fp32": 0.9999, "int8": 0.999}
 #: Short and long texts, many scripts, and unusual characters.

@@ -21,8 +21,6 @@ from tools.rehearsal.image.asset import image_assets
 from tools.rehearsal.image.runtime import TEXTS, Tested, compare
 from tools.rehearsal.image.target import EMBEDDER, Target
 
-__all__ = ["server_image"]
-
 _KEY, _OTHER_KEY = "the key of the rehearsal", "a key that is in no line"
 _KEYS_FILE = "/keys"
 #: Answers are checked for correctness, not for speed: an emulated processor is slow, so that the

@@ -14,8 +14,6 @@ from tools.rehearsal.image.runtime import Tested
 from tools.rehearsal.image.tree import check_tree, unpack_image
 from tools.rehearsal.report import Report, first_few
 
-__all__ = ["EMBEDDER", "Target", "build_target", "check_bytecode", "function_variables"]
-
 EMBEDDER = "embedder.aws_lambda.handler.handler"
 #: The emulator's timeout of one request. Answers are checked for correctness, not for speed: with
 #: an emulated processor on a busy machine, one text took 407 s, too close to Lambda's 900 s.

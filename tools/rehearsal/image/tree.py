@@ -10,8 +10,6 @@ from pathlib import Path
 from tools.rehearsal.image.docker import PLATFORM, Docker
 from tools.rehearsal.report import Report, first_few
 
-__all__ = ["check_tree", "unpack_image", "unpack_zip"]
-
 #: The size from which a file may not be there twice.
 _LARGE_BYTES = 1_000_000
 _TASK = "var/task/"

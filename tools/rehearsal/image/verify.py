@@ -30,8 +30,6 @@ from tools.rehearsal.image.tree import check_tree, unpack_zip
 from tools.rehearsal.report import Report
 from zip_builder.tree import LIMIT_BYTES
 
-__all__ = ["verify"]
-
 #: The most that packages and code of a zip may take, unpacked. Synth counts with 78 MB.
 _MOST_BYTES_OF_ZIP = 80_000_000
 

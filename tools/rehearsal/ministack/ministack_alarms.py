@@ -29,8 +29,6 @@ from ministack_patches import (
     replaces,
 )
 
-__all__ = ["evaluate_all"]
-
 _KIND = "AWS::CloudWatch::Alarm"
 _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,

@@ -21,8 +21,6 @@ from ministack import app
 from ministack.core import iam_actions, lambda_runtime, responses
 from ministack_patches import arn, records, replaces
 
-__all__ = ["Deployment", "deploy"]
-
 _POLL_SECONDS = 0.1
 _ON_ALARM, _ON_FAILURE, _ON_REQUEST = _EVENTS = (
     "DEPLOYMENT_STOP_ON_ALARM",

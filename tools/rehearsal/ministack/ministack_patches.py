@@ -8,19 +8,6 @@ from typing import Any
 from ministack.core import responses
 from ministack.services.cloudformation import provisioners
 
-__all__ = [
-    "HANDLERS",
-    "Created",
-    "Properties",
-    "add_handler",
-    "arn",
-    "forget",
-    "record",
-    "records",
-    "refused",
-    "replaces",
-]
-
 Properties = dict[str, Any]
 Created = tuple[str, dict[str, str]]
 

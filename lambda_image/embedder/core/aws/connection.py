@@ -12,8 +12,6 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:  # imported where it is needed
     import ssl
 
-__all__ = ["ConnectionPool", "Response"]
-
 #: A connection that was idle for longer is not used again. A function's environment may be frozen
 #: for minutes, and then a network device may have dropped the connection without a word.
 _IDLE_SECONDS = 20.0

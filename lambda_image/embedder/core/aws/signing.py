@@ -26,8 +26,6 @@ import orjson
 
 from embedder.core.aws.connection import ConnectionPool
 
-__all__ = ["Credentials", "CredentialsProvider", "NoCredentialsError", "sign"]
-
 _ALGORITHM = "AWS4-HMAC-SHA256"
 #: Temporary credentials are replaced this long before they expire.
 _EARLY_SECONDS = 300.0

@@ -11,8 +11,6 @@ from typing import Protocol
 
 from embedder.core.errors import ArtifactError
 
-__all__ = ["KINDS", "Tokenizer", "load"]
-
 KINDS = ("wordpiece", "bpe", "byte_level_bpe", "unigram", "tokenizers")
 
 

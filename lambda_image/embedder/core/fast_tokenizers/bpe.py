@@ -22,8 +22,6 @@ from embedder.core.fast_tokenizers.memo import Memo, WordMemo
 from embedder.core.fast_tokenizers.merges import Merges
 from embedder.core.fast_tokenizers.table_file import TableFile, TableTokenizer, TokenIds
 
-__all__ = ["BytePairEncoding"]
-
 _SPACE = "▁"
 #: Entries of each: about 4 and 3 MB when full.
 _WORDS = 1 << 14

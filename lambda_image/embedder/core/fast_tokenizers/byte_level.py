@@ -28,8 +28,6 @@ from embedder.core.fast_tokenizers.memo import Memo, WordMemo
 from embedder.core.fast_tokenizers.merges import Merges
 from embedder.core.fast_tokenizers.table_file import TableFile, TableTokenizer, TokenIds
 
-__all__ = ["BYTE_ALPHABET", "ByteLevel"]
-
 #: Entries; 3 to 4 MB when full.
 _REMEMBERED = 1 << 14
 #: Entries of the table in memory: the characters of any few scripts.

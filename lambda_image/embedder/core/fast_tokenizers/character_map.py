@@ -22,8 +22,6 @@ from embedder.core.fast_tokenizers.characters import REORDERED, character_table
 from embedder.core.fast_tokenizers.memo import Memo
 from embedder.core.fast_tokenizers.table_file import TableFile
 
-__all__ = ["KINDS", "SMALL", "CharacterMap"]
-
 #: What a character is in a cluster, by its letter: other, control, carriage return, new line, mark
 #: that extends, linker, mark that ends a conjunct, zero-width joiner, other mark, prefix,
 #: pictograph, consonant.

@@ -22,8 +22,6 @@ library's tables), and only around those does `Reordering` run, with these secti
 from embedder.core.fast_tokenizers.memo import Memo
 from embedder.core.fast_tokenizers.table_file import TableFile
 
-__all__ = ["REORDERED", "Reordering", "character_table"]
-
 #: Precedes, in a character's text, marks whose order the text around them decides. No valid
 #: text has a lone surrogate.
 REORDERED = "\ud800"

@@ -12,8 +12,6 @@ import re
 from collections.abc import Iterator
 from unicodedata import combining, normalize
 
-__all__ = ["Composition"]
-
 _MARKED = 0x80
 #: Characters. In a run of marks, Python's own way takes the square of the run's length.
 _LONG = 1000

@@ -4,8 +4,6 @@ import tokenizers
 
 from embedder.core.errors import ArtifactError, InferenceError
 
-__all__ = ["LibraryTokenizer", "is_tokenizer_error"]
-
 
 class LibraryTokenizer:
     """A `tokenizer.json`, run by the library that defines it.

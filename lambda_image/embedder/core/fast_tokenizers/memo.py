@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["Memo", "WordMemo"]
-
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 

@@ -11,8 +11,6 @@ from itertools import pairwise
 from embedder.core.fast_tokenizers.memo import Memo
 from embedder.core.fast_tokenizers.table_file import TableFile
 
-__all__ = ["Merges"]
-
 #: Entries; about 4 MB when full.
 _PAIRS = 1 << 15
 #: Up to this many tokens, looking for the best merge each time is faster than keeping a heap.

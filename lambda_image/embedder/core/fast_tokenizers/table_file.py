@@ -33,17 +33,6 @@ import struct
 
 from embedder.core.errors import ArtifactError
 
-__all__ = [
-    "HEADER",
-    "MAGIC",
-    "SECTION",
-    "VERSION",
-    "TableFile",
-    "TableTokenizer",
-    "TokenIds",
-    "TokenTexts",
-]
-
 MAGIC = b"EKTOKENS"
 VERSION = 2
 HEADER = struct.Struct("<8sIIQ")

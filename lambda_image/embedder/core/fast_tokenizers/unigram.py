@@ -27,18 +27,6 @@ from embedder.core.fast_tokenizers.character_map import CharacterMap
 from embedder.core.fast_tokenizers.memo import Memo, WordMemo
 from embedder.core.fast_tokenizers.table_file import TableFile, TableTokenizer
 
-__all__ = [
-    "ALWAYS",
-    "FIRST",
-    "NEVER",
-    "SPACE",
-    "Children",
-    "Node",
-    "Options",
-    "TokenTrie",
-    "Unigram",
-]
-
 #: Entries; 3 to 4 MB when full.
 _REMEMBERED = 1 << 14
 _WORST = float("-inf")

@@ -22,8 +22,6 @@ from embedder.core.fast_tokenizers.characters import REORDERED, Reordering, char
 from embedder.core.fast_tokenizers.memo import Memo, WordMemo
 from embedder.core.fast_tokenizers.table_file import TableFile, TableTokenizer, TokenIds
 
-__all__ = ["WordPiece"]
-
 #: Entries; 3 to 4 MB when full, and 10 with nothing but the longest words.
 _REMEMBERED = 1 << 14
 

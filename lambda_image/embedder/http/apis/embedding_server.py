@@ -13,8 +13,6 @@ from embedder.http.apis.tei import Embed
 from embedder.http.http_types import Response
 from embedder.http.vector_encoding import encode
 
-__all__ = ["EmbeddingServer", "ServerEmbed"]
-
 
 class EmbeddingServer(Native):
     """Errors as the native API's, which hold `{"error": message}`."""

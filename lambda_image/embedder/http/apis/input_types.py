@@ -7,8 +7,6 @@ from embedder.core.errors import EmptyInputError, InvalidFieldError
 from embedder.http.json_body import describe_value
 from embedder.http.json_types import JsonType
 
-__all__ = ["InputsType", "TextType"]
-
 
 class TextType(JsonType):
     """A text to embed: neither empty nor blank."""

@@ -25,8 +25,6 @@ from embedder.http.http_types import Response
 from embedder.http.json_types import Field, Integer, JsonType, Object, Unsupported
 from embedder.http.vector_encoding import encode
 
-__all__ = ["Embed", "Health", "Native", "Similar"]
-
 #: Entries that a search returns by default.
 DEFAULT_RESULTS = 10
 _COUNT = "The largest number of entries to return."

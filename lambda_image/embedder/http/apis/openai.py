@@ -23,8 +23,6 @@ from embedder.http.json_body import quote_name
 from embedder.http.json_types import Field, Object, String
 from embedder.http.vector_encoding import encode
 
-__all__ = ["CreateEmbeddings", "Models", "OpenAI", "alias_prompt"]
-
 #: LangChain's default: ids of tiktoken's cl100k_base, whatever the model is.
 _IDS_HINT = (
     "Ids of another tokenizer give wrong vectors. LangChain's OpenAIEmbeddings sends those of "

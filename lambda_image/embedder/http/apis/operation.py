@@ -36,8 +36,6 @@ from embedder.http.json_types import Object
 from embedder.http.telemetry import RequestRecord
 from embedder.http.vector_encoding import check_batch, too_large
 
-__all__ = ["JSON", "Api", "Call", "Model", "Operation", "json_response", "payload_bytes"]
-
 JSON = {"content-type": "application/json"}
 #: Smaller answers are neither compressed nor measured: one vector stays as it is.
 _SMALL_BYTES = 16 << 10

@@ -8,20 +8,6 @@ from embedder.core.settings import TRUNCATIONS
 from embedder.http.json_types import Boolean, Choice, Field, JsonType, OneOf, String, Unsupported
 from embedder.http.vector_encoding import DTYPES, ENCODINGS
 
-__all__ = [
-    "INPUT_TYPES",
-    "add_special_tokens_field",
-    "choose_prompt",
-    "dimensions_field",
-    "encoding_field",
-    "output_dtype_field",
-    "prompt_fields",
-    "prompt_name_field",
-    "truncate_field",
-    "truncation",
-    "truncation_fields",
-]
-
 #: Voyage's and Cohere's input types, and the names of the corresponding prompts.
 INPUT_TYPES: dict[str, tuple[str, ...]] = {
     "query": ("query",),

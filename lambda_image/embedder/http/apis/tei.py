@@ -51,17 +51,6 @@ from embedder.http.http_types import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Resp
 from embedder.http.json_types import Boolean, Field, Object
 from embedder.http.vector_encoding import DTYPES, ENCODINGS, encode, largest_batch
 
-__all__ = [
-    "CompatibleEmbeddings",
-    "Decode",
-    "Embed",
-    "Info",
-    "Similarity",
-    "Tei",
-    "TeiOpenAI",
-    "Tokenize",
-]
-
 #: Clients of Hugging Face's inference API send it, such as Weaviate's text2vec-huggingface. No
 #: option changes a vector here: the model is always loaded, and a cached vector is the same.
 _OPTIONS = Field(
