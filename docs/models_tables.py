@@ -53,11 +53,15 @@ def _reference() -> Iterator[str]:
 
 def _groups() -> Iterator[str]:
     for title, entries in GROUPS.items():
+        rows = [dict(zip(_COLUMNS, _cells(entry), strict=True)) for entry in entries]
+        if len({row["languages"] for row in rows}) == 1:  # the title names the language
+            for row in rows:
+                del row["languages"]
         yield f"## {title}\n"
-        yield f"| {' | '.join(_COLUMNS)} |"
-        yield "|---" * len(_COLUMNS) + "|"
-        for entry in entries:
-            yield f"| {' | '.join(_cells(entry))} |"
+        yield f"| {' | '.join(rows[0])} |"
+        yield "|---" * len(rows[0]) + "|"
+        for row in rows:
+            yield f"| {' | '.join(row.values())} |"
         yield ""
 
 
