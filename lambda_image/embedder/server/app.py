@@ -11,12 +11,14 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 
 from embedder.core.errors import (
     AnswerableError,
     BodyTooLargeError,
     MalformedBodyError,
+    OverloadedError,
     ServerError,
     ShuttingDownError,
     SlowBodyError,
@@ -43,6 +45,9 @@ STATUS_PATHS = ("/live", "/ping", "/ready")
 _BYTES_PER_TOKEN = 6
 #: The most bytes of bodies in memory, of all requests: they come faster than they are answered.
 _BODY_BYTES = 4 * MAX_REQUEST_BYTES
+#: An upload has stalled if it brings less than these bytes in these seconds. It goes on as long as
+#: nobody needs its room.
+_PROGRESS_BYTES, _STALLED_SECONDS = 16 << 10, 1.0
 #: A body over the limit is read and dropped up to this size, so that the client, which reads when
 #: it has written, can read the error. Beyond it, the connection is closed.
 _DROPPED_BYTES = 64 << 20
@@ -52,6 +57,23 @@ _THREADS = 1 << 16
 _PUBLIC_PATH = "/health"
 #: nginx's status for a client that closed the connection; only the log and the metrics see it.
 _CLIENT_GONE = 499
+
+
+@dataclass(slots=True, eq=False)
+class Upload:
+    """A body that is being read."""
+
+    exchange: Exchange
+    #: The body's time, which ends sooner if others need its room.
+    timeout: asyncio.Timeout
+    #: `time.monotonic()` of the last progress, and the bytes that were there.
+    moved: float = field(default_factory=time.monotonic)
+    seen: int = 0
+
+    def move(self, total: int) -> None:
+        """Say that this many bytes are there."""
+        if total - self.seen >= _PROGRESS_BYTES:
+            self.moved, self.seen = time.monotonic(), total
 
 
 class App:
@@ -81,6 +103,8 @@ class App:
         # One thread for each request: it tokenizes, waits for the model, and renders.
         self._threads = ThreadPoolExecutor(_THREADS, "request")
         self._requests, self._bodies = Shares("requests"), Shares("bytes of bodies")
+        #: Bodies that are being read.
+        self._uploads: set[Upload] = set()
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -171,8 +195,9 @@ class App:
             exchange.caller = self._hooks.keys.authenticate(headers)
         _check_length(headers)
         exchange.ticket.caller = exchange.caller
-        self._admit(exchange)
+        self._check_requests(exchange.caller)
         body = await self._read_body(exchange, receive)
+        self._admit(exchange)
         decoded = _decoded(body, headers)
         if decoded is not body:
             self._arrived(exchange, len(decoded))
@@ -188,31 +213,64 @@ class App:
         exchange.finish(record)
         return response
 
-    def _admit(self, exchange: Exchange) -> None:
-        """Refuse a request before it is read, if its caller has too many."""
+    def _check_requests(self, caller: str) -> None:
+        """Refuse a request, if its caller has too many."""
         self._requests.check(
-            exchange.caller,
+            caller,
             1,
             self._settings.max_concurrent_requests,
             seconds_each=self._queue.seconds / max(1, self._requests.total),
         )
+
+    def _admit(self, exchange: Exchange) -> None:
+        """Count a request that is there: one that is still uploaded takes nothing from others."""
+        self._check_requests(exchange.caller)
         self._requests.take(exchange.caller, 1)
         exchange.admitted = True
 
     def _arrived(self, exchange: Exchange, size: int) -> None:
         """Refuse a request of which more has arrived than there is room for."""
-        self._bodies.check(exchange.caller, size, _BODY_BYTES)
+        while True:
+            try:
+                self._bodies.check(exchange.caller, size, _BODY_BYTES)
+                break
+            except OverloadedError:
+                if not self._end_stalled_upload(exchange.caller):
+                    raise
         tokens = (exchange.body_bytes + size) // _BYTES_PER_TOKEN
         self._queue.check(exchange.caller, tokens)
         self._bodies.take(exchange.caller, size)
         exchange.body_bytes += size
 
+    def _end_stalled_upload(self, caller: str) -> bool:
+        """End the upload of this caller that has stalled for the longest; say whether one had.
+
+        Without keys all clients are one caller, and one of them must not keep out the others.
+        """
+        now = time.monotonic()
+        stalled = [
+            upload
+            for upload in self._uploads
+            if upload.exchange.caller == caller and now - upload.moved >= _STALLED_SECONDS
+        ]
+        if not stalled:
+            return False
+        upload = min(stalled, key=lambda upload: upload.moved)
+        self._uploads.remove(upload)
+        self._bodies.take(caller, -upload.exchange.body_bytes)
+        upload.exchange.body_bytes = 0
+        upload.timeout.reschedule(0.0)
+        return True
+
     async def _read_body(self, exchange: Exchange, receive: Receive) -> bytes:
         """Return a body, up to a limit of bytes and of time."""
         pieces: list[bytes] = []
         total, more = 0, True
+        upload = None
         try:
-            async with asyncio.timeout(self._settings.body_timeout):
+            async with asyncio.timeout(self._settings.body_timeout) as timeout:
+                upload = Upload(exchange, timeout)
+                self._uploads.add(upload)
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
@@ -222,13 +280,18 @@ class App:
                         self._arrived(exchange, len(piece))
                         pieces.append(piece)
                     total += len(piece)
+                    upload.move(total)
                     if total > _DROPPED_BYTES:
                         raise _too_large(f"more than {_DROPPED_BYTES}", connection="close")
         except TimeoutError:
-            raise SlowBodyError(
-                f"The body was not there after {self._settings.body_timeout:g} s.",
-                headers={"connection": "close"},
-            ) from None
+            ended = (
+                f"The body was not there after {self._settings.body_timeout:g} s."
+                if upload in self._uploads
+                else "The body did not go on, and others needed its room."
+            )
+            raise SlowBodyError(ended, headers={"connection": "close"}) from None
+        finally:
+            self._uploads.discard(upload)
         if total > MAX_REQUEST_BYTES:
             raise _too_large(str(total))
         return b"".join(pieces)

@@ -1,8 +1,10 @@
 """HTTP around the router: the same answers as Lambda's, bounds, and clients that misbehave."""
 
+import asyncio
 import gzip
 import hashlib
 import json
+import select
 import socket
 import threading
 from collections.abc import Iterator
@@ -17,6 +19,7 @@ from embedder.http.http_types import MAX_REQUEST_BYTES, Request
 from embedder.http.router import ROUTES
 from embedder.server import app
 from embedder.server.bounds import Bounds
+from embedder.server.exchange import Exchange
 from embedder.server.hooks import Hooks
 from embedder.server.keys import Keys
 from tests.embedder.server.running import PATIENCE, GatedSession, Running, running, wait_until
@@ -317,8 +320,9 @@ def test_what_a_client_only_declares_refuses_nobody() -> None:
 
 
 def test_bodies_that_arrived_have_a_bound_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A caller that leaves uploads open refuses only itself; when they end, there is room again."""
+    """A caller that uploads much refuses only itself; when that ends, there is room again."""
     monkeypatch.setattr(app, "_BODY_BYTES", 100_000)
+    monkeypatch.setattr(app, "_STALLED_SECONDS", 1e9)
     with running(hooks=_keys("slow", "other")) as server:
         body = json.dumps({"inputs": "a"}).encode() + b" " * 60_000
 
@@ -335,17 +339,57 @@ def test_bodies_that_arrived_have_a_bound_in_bytes(monkeypatch: pytest.MonkeyPat
         assert send("slow").status_code == 200
 
 
-def test_a_caller_that_opens_every_request_refuses_only_itself() -> None:
-    """Stalled uploads up to the bound leave the others their equal part of it."""
-    with running(hooks=_keys("hostile", "good"), max_concurrent_requests=4) as server:
-        uploads = [_upload(server, "hostile", b"{", length=60) for _ in range(4)]
-        server.wait_until("in_flight", 4)
+def test_a_stalled_upload_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without keys all are one caller: an upload that stands still keeps nobody out."""
+    monkeypatch.setattr(app, "_BODY_BYTES", 100_000)
+    monkeypatch.setattr(app, "_STALLED_SECONDS", 1e9)
+    with running() as server:
+        uploads = [_upload(server, "any", b"{" * 33_000, length=500_000) for _ in range(3)]
+        body = json.dumps({"inputs": "a"}).encode() + b" " * 10_000
+        wait_until(lambda: server.post("/embed", body).status_code == 429)
+        monkeypatch.setattr(app, "_STALLED_SECONDS", 0.0)
+        assert server.post("/embed", body).status_code == 200
+        server.wait_until("in_flight", 2)
+        (ended,) = select.select(uploads, [], [], PATIENCE)[0]
+        answer = _all(ended)
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b"The body did not go on, and others needed its room." in answer
+        for upload in uploads:
+            upload.close()
+        server.wait_until("in_flight", 0)
+
+
+def test_an_upload_moves_by_many_bytes() -> None:
+    """A byte now and then is no progress."""
+    upload = app.Upload(Exchange("1", "POST", "/embed"), asyncio.Timeout(None), moved=0.0)
+    for total in (1, 16_000, 16_383):
+        upload.move(total)
+    assert upload.moved == 0.0
+    upload.move(16_384)
+    assert upload.moved > 0.0
+
+
+def test_a_caller_with_too_many_requests_refuses_only_itself() -> None:
+    """The others have their equal part of the bound, and what is still uploaded is no request."""
+    session = GatedSession()
+    with (
+        running(session, hooks=_keys("hostile", "good"), max_concurrent_requests=4) as server,
+        ThreadPoolExecutor(4) as threads,
+    ):
         bad, good = ({"authorization": f"Bearer {name}"} for name in ("hostile", "good"))
-        assert server.post("/embed", {"inputs": "a"}, headers=bad).status_code == 429
-        more = [_upload(server, "good", b"{", length=60)]
-        server.wait_until("in_flight", 5)
-        assert server.post("/embed", {"inputs": "a"}, headers=good).status_code == 200
-        for upload in uploads + more:
+        uploads = [_upload(server, "hostile", b"{", length=60) for _ in range(8)]
+        server.wait_until("in_flight", 8)
+        assert server.get("/info", headers=bad).status_code == 200
+        answers = [
+            threads.submit(server.post, "/embed", {"inputs": f"t{n}"}, headers=bad)
+            for n in range(4)
+        ]
+        server.wait_until("in_flight", 12)
+        wait_until(lambda: server.get("/info", headers=bad).status_code == 429)
+        assert server.get("/info", headers=good).status_code == 200
+        session.open()
+        assert [answer.result(PATIENCE).status_code for answer in answers] == [200] * 4
+        for upload in uploads:
             upload.close()
         server.wait_until("in_flight", 0)
 
