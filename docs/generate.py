@@ -112,7 +112,7 @@ def cost_page() -> str:
 
 
 def classes_page() -> str:
-    """Return the page whose directives show the docstrings of all constructs and settings."""
+    """Return the page with directives that show the docstrings of all constructs and settings."""
     exported = [getattr(embedding_kit, name) for name in embedding_kit.__all__]
     settings = [one for one in exported if ".settings." in one.__module__]
     constructs = [one for one in exported if one not in settings]

@@ -4,7 +4,7 @@ Lambda's file system is read-only, so a module without byte code would be compil
 start. Lambda's user owns no file, so every file must be readable by all. Times are fixed, so that
 the same files give the same layer on every machine, and a change of code uploads one small layer.
 
-It runs in the image's build stages, whose base image has Python but neither `find` nor a package
+It runs in the image's build stages: their base image has Python but neither `find` nor a package
 manager, and for the zip on the machine that deploys.
 """
 

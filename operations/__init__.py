@@ -1,1 +1,1 @@
-"""What the scripts run around `cdk`: checks before, releases, rollback, promotion, costs."""
+"""The work of the scripts around `cdk`: checks before, releases, rollback, promotion, costs."""

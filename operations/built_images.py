@@ -1,7 +1,7 @@
 """Print the images of an environment that were built and pushed: the last step of `scripts/build`.
 
 The CDK's command tags each image by what it is made from. So the images of a commit are found by
-their tags, and not built again. An environment whose function is a zip has no such images: its zip
+their tags, and not built again. An environment with a zip has no such images: its zip
 is built and uploaded here. With `--check`, the first step, environments are refused that would not
 accept the images later.
 """

@@ -80,7 +80,7 @@ def end_provisioned_concurrency(
         environment: The environment; nothing is done if it is not deployed.
 
     Yields:
-        The ARN of each version or alias whose provisioned concurrency was ended.
+        The ARN of each version or alias without its provisioned concurrency now.
     """
     region = environment.region
     deployed = find_deployed(session, environment)

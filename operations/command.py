@@ -18,7 +18,7 @@ ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 
 
 def command_parser(program: str, description: str | None) -> argparse.ArgumentParser:
-    """Return a parser whose first argument is the environment's name."""
+    """Return a parser with the environment's name as its first argument."""
     parser = argparse.ArgumentParser(prog=program, description=description)
     parser.add_argument("environment")
     return parser

@@ -64,7 +64,7 @@ _CHUNK = 1 << 20
 class PackageBucket:
     """A bucket, with the credentials of bootstrap's role that publishes files.
 
-    Without permission to assume the role, and for a bucket whose name does not have account and
+    Without permission to assume the role, and for a bucket if its name does not have account and
     region, the credentials are the caller's own.
     """
 

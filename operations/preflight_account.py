@@ -117,7 +117,7 @@ def _check_key_policy(
 
 
 def unnamed(policy: str, needed: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the needed statements whose service or account no statement of the policy names.
+    """Return the needed statements if no statement of the policy names their service or account.
 
     Actions and conditions are not compared: AWS does that, and reports what it refuses.
     """

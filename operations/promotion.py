@@ -54,7 +54,7 @@ class ZipReference:
         if text.endswith(".zip") and "://" not in text and Path(text).is_file():
             return cls(file_digest(Path(text)), file=Path(text))
         raise ValueError(
-            f"--image: found: {text}; allowed for an environment whose function is a zip: a zip as "
+            f"--image: found: {text}; allowed for an environment with a zip: a zip as "
             "`scripts/build` prints it, s3://BUCKET/DIGEST.zip; sha256:DIGEST; or the path of "
             "such a zip"
         )
@@ -74,7 +74,7 @@ def promote_zip(
         session: The AWS session; its region is used if the environment has none.
         environment: The environment that will deploy the zip.
         given: The zip, as `--image` names it.
-        others: The names of the environments in whose buckets a digest is looked for, in the same
+        others: The environments with the buckets in which a digest is looked for, in the same
             account and region.
         check: Whether to check the zip only, before the environment's bucket exists.
 
@@ -274,7 +274,7 @@ def promote(
         session: The AWS session; its region is used if the environment has none.
         environment: The environment that will deploy the images.
         references: The images.
-        others: The names of the environments in whose repositories a digest is looked for, in the
+        others: The environments with the repositories in which a digest is looked for, in the
             same account and region.
         check: Whether to check the images only, before the environment's repository exists.
 

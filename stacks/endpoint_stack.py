@@ -1,4 +1,4 @@
-"""The stack of the endpoint, whose image is published into the environment's own repository.
+"""The stack of the endpoint; its image is published into the environment's repository.
 
 An artifact in S3 is published into the environment's own bucket, with all files of the stack.
 """

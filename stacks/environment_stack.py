@@ -1,4 +1,4 @@
-"""What the stacks of an environment have in common."""
+"""The base of an environment's stacks."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_kms as kms

@@ -1,4 +1,4 @@
-"""The stack of the vector index and its loads, whose image is in the environment's repository."""
+"""The stack of the vector index and its loads, with an image of the environment's repository."""
 
 from collections.abc import Mapping
 

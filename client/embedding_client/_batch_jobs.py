@@ -142,7 +142,7 @@ def progress_of(
 ) -> Progress:
     """Add up the runs.
 
-    A run whose worker died in front of its part's write costs, and its rows do not count.
+    A run costs if its worker died before it wrote its part, and its rows do not count.
     """
     finished, runs = set(parts), list(runs)
     counted = {run.part: run for run in runs if run.part in finished}

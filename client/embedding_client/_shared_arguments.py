@@ -1,4 +1,4 @@
-"""What the commands of `embed` have in common: parsers, credentials, and numbers in a range."""
+"""The shared parts of the commands of `embed`: parsers, credentials, and numbers in a range."""
 
 import argparse
 from collections.abc import Callable

@@ -86,8 +86,8 @@ class EmbeddingBatch(DistributedJobs):
             max_concurrency=settings.max_concurrency,
             wildcards={
                 shown(settings.source): "A job reads all files of the input's folder.",
-                shown(settings.destination): "A job writes into a folder of its own, whose name is "
-                "computed.",
+                shown(settings.destination): "A job writes into another folder, with a computed "
+                "name.",
             },
             name=name,
             hosting=hosting,

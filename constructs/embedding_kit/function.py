@@ -156,8 +156,8 @@ class EmbeddingFunction(Construct):
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
             current_version_options=lambda_.VersionOptions(
                 # An old version costs nothing, and rollbacks and comparisons need it. With
-                # SnapStart, its snapshot is billed as long as the version exists. A version whose
-                # deploy was rolled back must be deleted: PublishVersion creates no version with
+                # SnapStart, its snapshot is billed as long as the version exists. A version of a
+                # deploy that was rolled back must be deleted: PublishVersion creates none with
                 # unchanged content, so the same commit could never be deployed again
                 # (DeletionPolicy RetainExceptOnCreate).
                 removal_policy=RemovalPolicy.DESTROY

@@ -1,4 +1,4 @@
-"""What makes an image: its build arguments, and the labels that a built image has of them.
+"""The identity of an image: its build arguments, and the labels that a built image has of them.
 
 No module of the CDK is imported here: the commands that compare an image with an environment's
 settings need none.

@@ -104,8 +104,8 @@ class IndexLoading(DistributedJobs):
             worker={"vectors_per_second": rate // workers},
             wildcards={
                 shown(source.location): "A load reads the files of any job.",
-                shown(source.location, _RECORDS): "A load writes into a folder of its own, whose "
-                "name is computed.",
+                shown(source.location, _RECORDS): "A load writes into another folder, with a "
+                "computed name.",
             },
             name=name,
             hosting=hosting,

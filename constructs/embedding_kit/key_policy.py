@@ -1,4 +1,4 @@
-"""What the policy of your own KMS key must allow, as statements and as a check of a policy.
+"""The statements that the policy of your KMS key needs, and a check of a policy.
 
 Sources:
 https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-default.html

@@ -1,4 +1,4 @@
-"""What the policies of a repository and of a bucket must allow for a deploy.
+"""The statements that a deploy needs in the policies of a repository and of a bucket.
 
 The constructs write it into the policies of their own, and `scripts/deploy` looks for it in those
 of existing ones. The roles are those of `cdk bootstrap`.

@@ -51,7 +51,7 @@ class GuardedRelease(Construct):
         Args:
             scope: The parent.
             id: The construct's id.
-            alias: The alias whose traffic shifts.
+            alias: The alias of the traffic that shifts.
             release: How traffic shifts.
             metrics: The alias's metrics.
             alarms: The thresholds of a new version's errors and duration.

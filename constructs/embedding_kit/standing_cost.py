@@ -1,4 +1,4 @@
-"""What runs in an environment without a request, and the default of its budget."""
+"""The cost of an environment without requests, and the default of its budget."""
 
 import math
 

@@ -118,7 +118,7 @@ class VectorIndex(IVectorIndex):
         Args:
             scope: The parent.
             id: The construct's id.
-            model: The model whose vectors are loaded.
+            model: The model of the vectors that are loaded.
             settings: Dimension and metadata keys; the model's full dimension by default.
             key: The KMS key that encrypts the vectors; S3's own by default. Its policy must let
                 `indexing.s3vectors.amazonaws.com` decrypt.

@@ -200,7 +200,7 @@ def _builder(recipe: AssetStaging) -> list[str]:
 
 
 def _publish(stack: Stack, *, name: str, command: list[str], shown: str) -> FileAssetLocation:
-    """Have the CDK's command publish the file whose path another command prints."""
+    """Have the CDK's command publish the file of the path that another command prints."""
 
     def add() -> FileAssetLocation:
         return stack.synthesizer.add_file_asset(

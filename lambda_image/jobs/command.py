@@ -1,4 +1,4 @@
-"""What the commands of jobs share: exit statuses, errors, numbers, a pool and its progress.
+"""Shared parts of the commands of jobs: exit statuses, errors, numbers, a pool and its progress.
 
 A command imports the code that needs the extra `batch` when it runs, so that a missing package is
 an error of one line. This module needs the standard library alone.

@@ -2,7 +2,7 @@
 
 All state is in files of the job's folder, so that a step may run twice, or on another machine. In
 Lambda, each step writes one line of JSON to the log, and one with the metrics of an item. No line
-has a text: an unexpected error, whose message could quote one, is logged and reported by its class.
+has a text: the message of an unexpected error could quote one, so its class is logged and reported.
 """
 
 import sys
@@ -219,7 +219,7 @@ def logged(steps: Steps, settings: Settings) -> Callable[[Mapping[str, Any], Any
     """Return Lambda's handler of the steps, `handler(event, context)`, which logs each step.
 
     The metrics of an item are written if the result says that this run has `written` it. The
-    handler raises the errors of the steps, whose classes decide whether Step Functions tries again,
+    handler raises the errors of the steps. Their classes decide whether Step Functions tries again,
     and `UnexpectedError` for any other.
 
     Args:
@@ -259,7 +259,7 @@ def read_settings(kind: type[Job], value: Mapping[str, Any], *, name: str) -> Jo
     """Read the settings of a job from JSON; none is converted.
 
     Args:
-        kind: A dataclass, whose fields without a default are required.
+        kind: A dataclass; its fields without a default are required.
         value: The settings.
         name: What has the settings, for messages: "A job".
 

@@ -43,7 +43,7 @@ from model_compiler.tokenizer.tables import TokenizerTables, check_room
 __all__ = ["Options", "compile_model"]
 
 
-#: The families whose int8 this project has compared with full precision on a model's real weights.
+#: The families of which int8 was compared with full precision on a model's real weights.
 VERIFIED = frozenset({"bert"})
 
 
@@ -128,7 +128,7 @@ def _measured(
     folder: Path,
     provenance: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return the manifest of an artifact whose vectors were measured; raises as `accept` does."""
+    """Return the manifest of an artifact with measured vectors; raises as `accept` does."""
     content = manifest_content(
         source, model, options.choices, graph=graph, tables=tables, folder=folder
     )

@@ -166,7 +166,7 @@ def _read(
 def _read_initializers(
     source: Source, name: str, precision: Precision, found: Inspection
 ) -> Model | str | None:
-    """Read a model whose weights are only in an export, or the reason why they do not fit.
+    """Read a model with its weights only in an export, or the reason why they do not fit.
 
     None if the rest of the model cannot be read.
     """

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     place = parser.add_mutually_exclusive_group()
     place.add_argument(
-        "--without-artifact", action="store_true", help="a zip whose artifact is in S3"
+        "--without-artifact", action="store_true", help="a zip with its artifact in S3"
     )
     place.add_argument(
         "--artifact-object", action="store_true", help="that artifact for S3 in place of the zip"

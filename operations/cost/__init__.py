@@ -1,4 +1,4 @@
-"""What an environment costs: list prices and traffic in, US dollars a month out.
+"""The cost of an environment: list prices and traffic in, US dollars a month out.
 
 The command is `scripts/cost`. Prices are data of `embedding_kit.prices`; all formulas are pure
 functions from prices and usage to line items.

@@ -1,4 +1,4 @@
-"""What a bill has besides the requests: monitoring, storage, releases, API, network, batch."""
+"""The parts of a bill besides the requests: monitoring, storage, releases, API, network, batch."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What the roles of a template may do, asked of an independent evaluator of IAM policies.
+"""Ask an independent evaluator of IAM policies what the roles of a template may do.
 
 References in the template are replaced by ARNs of one function, one state machine and one log
 group, which are enough for a construct of its own.

@@ -1,4 +1,4 @@
-"""What the commands of jobs share: a missing package, and Ctrl-C while a pool starts."""
+"""The shared parts of the commands of jobs: a missing package, and Ctrl-C while a pool starts."""
 
 import os
 import signal

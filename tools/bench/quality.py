@@ -1,4 +1,4 @@
-"""What int8 costs a search: nDCG@10 and recall@10 of a model in three precisions.
+"""Measure what int8 costs a search: nDCG@10 and recall@10 of a model in three precisions.
 
 The corpus is Python's own documentation: a document is a docstring of the standard library. A
 query is one of its sentences, which the document then lacks, or the name of its function or class

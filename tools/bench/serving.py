@@ -125,7 +125,7 @@ def family_of(pid: int) -> list[int]:
 
 
 def allocated_kb(pid: int) -> float:
-    """Return the memory that a process has allocated: without files, whose pages come and go."""
+    """Return the memory that a process has allocated: without files: their pages come and go."""
     return _status_kb(pid, "RssAnon")
 
 

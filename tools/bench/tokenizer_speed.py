@@ -2,7 +2,7 @@
 
 By default MiniLM's WordPiece and full-size replicas of Gemma's BPE, of ModernBERT's and Qwen's
 byte-level BPE and of XLM-RoBERTa's Unigram. Loading is measured in fresh processes that have
-imported numpy and ONNX Runtime. "New words" are those of a text whose words are not in the memory.
+imported numpy and ONNX Runtime. "New words" are those of a text without a word in the memory.
 """
 
 import argparse

@@ -26,7 +26,7 @@ _NO_ANSWER = (
     "machine's DNS and firewalls; if your company has a proxy, install its certificate"
 )
 _OUTAGE = "docs/runbook.md#outage"
-#: AWS refuses a signature whose time is further from its own.
+#: AWS refuses a signature with a time that is further from AWS's clock.
 _SKEW = timedelta(minutes=5)
 #: Each permission, with the condition key that a request by the URL has, and its value.
 CONDITIONS = {

@@ -27,7 +27,7 @@ _CONFIG = Config(
     retries={"mode": "standard", "max_attempts": 3},
     max_pool_connections=16,
 )
-#: The services whose actions have another prefix in IAM.
+#: The services with another prefix of their actions in IAM.
 _PREFIXES = {"stepfunctions": "states"}
 _DENIED = frozenset(
     {

@@ -1,4 +1,4 @@
-"""What the checks read, each thing once: the deployed resources and the endpoint's answers."""
+"""The input of the checks, read once: the deployed resources and the endpoint's answers."""
 
 import functools
 import json

@@ -1,1 +1,1 @@
-"""What callers reach instead of the function's URL, by the kind of `[front]`."""
+"""The API in front of the function's URL, by the kind of `[front]`."""

@@ -173,7 +173,7 @@ _SECURITY_POLICY = apigateway.SecurityPolicy.TLS13_1_2_PQ_2025_09
 
 
 class EmbeddingRestApi(Construct):
-    """A REST API whose callers send an API key, in front of an endpoint.
+    """A REST API in front of an endpoint, with callers that send an API key.
 
     Every path and method goes to the endpoint's alias, which answers as behind its URL.
 

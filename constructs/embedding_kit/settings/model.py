@@ -48,7 +48,7 @@ class Model(Settings):
     )
     accept_license: Literal["gemma"] | None = Field(
         default=None,
-        description="A license whose terms you accept; some models require it.",
+        description="A license with terms that you accept; some models require it.",
     )
     dimensions: Annotated[tuple[Annotated[int, Field(ge=1, le=16384)], ...], EachOnce] = Field(
         default=(),

@@ -1,6 +1,6 @@
 """The dimensions of the models of the catalog, which `docs/generate.py` writes from the catalog.
 
-The constructs cannot import the compiler, whose dependencies synth does not need.
+The constructs cannot import the compiler: synth does not need its dependencies.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The expected size of a model's artifact, which is exact only once the model is compiled.
 
 `docs/generate.py` writes the sizes of the catalog's models, for the constructs cannot import the
-compiler, whose dependencies synth does not need. The weights of a model's own folder are counted in
+compiler: synth does not need its dependencies. The weights of a model's own folder are counted in
 its files.
 """
 

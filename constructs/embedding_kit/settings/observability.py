@@ -1,4 +1,4 @@
-"""What is watched and traced, the alarms' thresholds and the monthly budget."""
+"""The settings of alarms, their thresholds, traces and the monthly budget."""
 
 from datetime import timedelta
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""What an account's owner prescribes: a KMS key, rules of IAM roles, and resources that exist."""
+"""The rules of an account's owner: a KMS key, rules of IAM roles, and resources that exist."""
 
 from typing import Annotated, Self
 

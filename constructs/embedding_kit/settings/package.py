@@ -1,4 +1,4 @@
-"""What a zip can hold, and what comes from S3 instead: the rules of `package = "zip"`.
+"""The rules of `package = "zip"`: what a zip can hold, and what comes from S3 instead.
 
 Limits: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 """

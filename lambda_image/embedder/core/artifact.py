@@ -54,7 +54,7 @@ class GraphEntry(NamedTuple):
     of length 1.
     """
 
-    #: `onnxruntime`, or `numpy` for a static model, whose graph is a table of rows.
+    #: `onnxruntime`, or `numpy` for a static model: its graph is a table of rows.
     runtime: str
     #: An ONNX file, or the table.
     file: str
@@ -145,7 +145,7 @@ def load_artifact(folder: str | os.PathLike[str]) -> Artifact:
 
 
 def load_manifest(folder: str | os.PathLike[str]) -> Manifest:
-    """Read and check the manifest in `folder`, whose other files may be elsewhere.
+    """Read and check the manifest in `folder`; the other files may be elsewhere.
 
     Raises:
         ArtifactError: As `load_artifact`, except for the files.

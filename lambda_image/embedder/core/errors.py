@@ -131,7 +131,7 @@ class InputError(ClientError):
     makes the error for the caller with `named`.
 
     Args:
-        problem: The rest of a sentence whose subject is the input.
+        problem: The rest of a sentence, with the input as its subject.
         name: The input's place in the request's body; None where an API has not named it yet.
         field: The field to report; `name` by default.
         position: The input's position; None if the error is about all inputs.

@@ -93,7 +93,7 @@ class S3VectorsClient:
     Args:
         region: The region.
         endpoint: The URL of the service.
-        credentials: Whose calls they are; by default the function's role.
+        credentials: The credentials of the calls; by default the function's role.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class IndexArn(NamedTuple):
 
 
 class VectorIndex(Searchable):
-    """An index of S3 Vectors, whose search is approximate.
+    """An index of S3 Vectors; its search is approximate.
 
     Args:
         arn: The index.

@@ -1,4 +1,4 @@
-"""What an index is that can be searched, and the one that an image may carry.
+"""The protocol of an index that can be searched, and the one that an image may carry.
 
 The carried index has texts and their vectors, and is searched by brute force. A matrix product over
 100,000 vectors of 384 floats takes about 10 ms, so nothing cleverer is wanted at the sizes that fit

@@ -1,7 +1,7 @@
 """A static model: a table with a vector per token, of which a text's vector is the mean.
 
-It is read and added up by numpy, without ONNX Runtime, whose import and session would be most of
-the start. The table is mapped: the system reads a page of it when a text first needs it.
+It is read and added up by numpy, without ONNX Runtime: its import and session would be most
+of the start. The table is mapped: the system reads a page of it when a text first needs it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCALES_FILE = "scales.npy"
 #: needs no more memory than a short one. Adding 2,048 rows of 1,024 float32 takes 0.41 ms in such
 #: blocks and 0.63 ms at once; in int8 both take 0.45 ms.
 _BLOCK = 256
-#: The smallest divisor of a vector, as in torch's `normalize`: tokens whose vectors are zero have
+#: The smallest divisor of a vector, as in torch's `normalize`: tokens with vectors of zeros have
 #: no direction, and give a vector of zeros.
 _SMALLEST_LENGTH = np.float32(1e-12)
 
@@ -65,7 +65,7 @@ class StaticSession:
         """Embed a batch; see `InferenceSession.run`.
 
         The vectors are brought to length 1, so the sum of the rows serves as their mean. A text
-        whose rows are all zero gets a vector of zeros.
+        with rows of zeros alone gets a vector of zeros.
         """
         weights = attention_mask.astype(np.float32)
         if self._scales is not None:

@@ -266,6 +266,6 @@ def api_of(path: str) -> type[Api]:
 
 def new_request_id() -> str:
     """Make an id as Lambda makes them, for a request that came without one."""
-    # From the kernel, not from a generator whose state a snapshot would copy.
+    # From the kernel, not from a generator: a snapshot would copy its state.
     number = urandom(16).hex()
     return "-".join((number[:8], number[8:12], number[12:16], number[16:20], number[20:]))

@@ -85,7 +85,7 @@ def largest_batch(dimensions: int, dtype: str, encoding: str) -> int:
 
 
 def check_batch(count: int, dimensions: int, dtype: str, encoding: str, *, field: str) -> None:
-    """Refuse a batch whose answer cannot fit, before it is computed.
+    """Refuse a batch before it is computed if its answer cannot fit.
 
     The size of base64 is known beforehand. The size of a list of numbers is known once they are
     written: a batch that may fit passes here, and `Operation.serve` looks at the answer itself.
@@ -109,7 +109,7 @@ def check_batch(count: int, dimensions: int, dtype: str, encoding: str, *, field
 def too_large(
     count: int, dimensions: int, dtype: str, encoding: str, *, size: int, gzip: bool
 ) -> BatchTooLargeError:
-    """Make the error for an answer whose `size` in bytes, perhaps in gzip, is over the limit."""
+    """Make the error for an answer of `size` bytes, perhaps in gzip, which is over the limit."""
     fits = count * (MAX_RESPONSE_BYTES - ENVELOPE_BYTES) // size
     taken = f"{size} bytes in gzip" if gzip else f"{size} bytes"
     return BatchTooLargeError(

@@ -1,4 +1,4 @@
-"""What may be added around a request: keys, metrics, traces. What is off is not imported."""
+"""Additions around a request: keys, metrics, traces. What is off is not imported."""
 
 import sys
 from typing import TYPE_CHECKING, NamedTuple

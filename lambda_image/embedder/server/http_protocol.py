@@ -2,7 +2,7 @@
 
 uvicorn limits the time of a connection between two requests only. Here the headers of a request
 have to arrive in time as well, the first ones included; and a client that does not read its
-response, or whose machine has vanished, is not waited for longer than an idle one.
+response, or has vanished with its machine, is not waited for longer than an idle one.
 
 httptools keeps what it has of a request line and of headers, however much comes, and this is before
 a key can be checked. So their size is bounded, and so are requests that are sent ahead of their

@@ -1,4 +1,4 @@
-"""What the server's process may use, and how: its cores, and memory that stays at what it needs.
+"""The resources of the server's process: its cores, and memory that stays at what it needs.
 
 glibc gives threads heaps of their own, up to eight for each core. Memory that one thread has freed
 is not used for another's allocations, and each heap grows to the most that it ever held: over

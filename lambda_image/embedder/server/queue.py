@@ -187,7 +187,7 @@ class BatchingSession:
             _end_turn(ticket)
 
     def cancel(self, ticket: Ticket) -> None:
-        """Drop the runs of a request whose client has gone."""
+        """Drop the runs of a request after its client has gone."""
         ticket.cancelled = True
         self._drop(ticket)
 

@@ -4,7 +4,7 @@ part-000000.parquet …   ids, embeddings and metadata, one file for each shard
 _rejected/part-….jsonl  the rows without an embedding, with the reasons
 _job/job.json           the settings
 _job/shards.jsonl       the plan, one shard a line
-_job/progress/…         the runs of shards: empty files, whose names have the counts
+_job/progress/…         the runs of shards: empty files with the counts in their names
 _job/results/…          what became of each shard, from the state machine
 _job/manifest.json      the result, written when the job is complete
 """

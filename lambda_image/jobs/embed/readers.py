@@ -153,7 +153,7 @@ def metadata_types(folder: Folder, file: StoredFile, job: Job) -> "arrow.Schema"
 
 
 def open_parquet(folder: Folder, file: StoredFile) -> "pyarrow.parquet.ParquetFile":
-    """Open a Parquet file, whose parts are read on demand.
+    """Open a Parquet file; its parts are read on demand.
 
     Raises:
         BatchError: If it is not a valid one.

@@ -102,7 +102,7 @@ def plan_shards(
     """Yield the shards of all input files, numbered from 0.
 
     Args:
-        folder: The input. Files whose names begin with `.` or `_` are left out, as Spark and Arrow
+        folder: The input. Files named with `.` or `_` in front are left out, as Spark and Arrow
             do it.
         job: Names the fields, which must exist in Parquet and CSV files.
         size: About how many bytes of input a shard has.
@@ -317,7 +317,7 @@ def _shards_of(folder: Folder, file: StoredFile, job: Job, name: str, size: int)
 def _row_ranges(
     folder: Folder, file: StoredFile, job: Job, size: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield row groups with ranges of their rows whose texts have about `size` bytes."""
+    """Yield row groups with ranges of their rows, about `size` bytes of text in each."""
     metadata = open_parquet(folder, file).metadata
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
@@ -362,7 +362,7 @@ def _too_large(scanned: int, most: int, key: str) -> str:
 def _progress_key(shard: Shard, counts: Counts, milliseconds: int, memory_mb: int) -> str:
     """Return the path of the record of a run, from which `embed batch status` adds up the costs.
 
-    A record is an empty file whose name says everything: a status lists the names, up to 1,000 in a
+    A record is an empty file; its name says everything: a status lists the names, up to 1,000 in a
     request, and reads no file. A shard that ran twice has two records, and both runs cost.
     """
     return (

@@ -1,4 +1,4 @@
-"""The job whose output is ingested, the plan, and the check in the end that nothing is missing.
+"""The job with the ingested output, the plan, and the check in the end that nothing is missing.
 
 The records of an ingest are in a folder of the job, one folder for each ingest and each of its
 rounds:
@@ -123,7 +123,7 @@ class Counts(NamedTuple):
 
     loaded: int
     rejected: int
-    #: Rows whose id a later row of the part has.
+    #: Rows with an id that a later row of the part has, too.
     replaced: int
 
 
@@ -133,7 +133,7 @@ class Result(NamedTuple):
     rows: int
     loaded: int
     rejected: int
-    #: Rows whose id another row of the same part has; the last one is in the index.
+    #: Rows with the id of another row of the same part; the last one is in the index.
     replaced: int
     parts: int
     vector_space: str

@@ -3,7 +3,7 @@
 The check runs in a separate function with the same image as the version that it checks, so it can
 read the manifest that the version should serve. It starts several environments of the new version
 (the first starts after a deploy are the slowest), compares its vectors with the manifest's golden
-vectors, and refuses a version whose vectors cannot be compared with the stored ones.
+vectors, and refuses a version if its vectors cannot be compared with the stored ones.
 
 `handler` is the `on_event` handler of a custom resource. `cdk deploy` prints the message of
 the exception that it raises. CloudFormation accepts a response of at most 4096 bytes:
@@ -151,7 +151,7 @@ def check_roles(new: str, other: str) -> None:
 def check_function(new: str, deployed: str | None) -> None:
     """Refuse another function behind the alias: the alias and its URL would be new ones, too.
 
-    CloudFormation replaces a function whose package type or name changes:
+    CloudFormation replaces a function if its package type or name changes:
     https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-lambda-function.html
 
     Args:

@@ -42,7 +42,7 @@ def with_more_float32(
     once for each of its layers.
 
     Args:
-        model: The model whose vectors missed a threshold.
+        model: The model with vectors that missed a threshold.
         graph: Its graph.
         folder: Where the graph is. One with all layers in float32 is written next to it for that
             time.
@@ -56,7 +56,7 @@ def with_more_float32(
         return None
     sequences = _sequences(tokenizer, model.max_tokens)
     found = _hidden_states(folder, graph.layers, sequences)
-    # Not the full-precision model, whose hidden states are not rotated.
+    # Not the full-precision model: its hidden states are not rotated.
     exact_model = replace(model, float32_layers=frozenset(range(len(graph.layers))))
     with tempfile.TemporaryDirectory(prefix="reference-", dir=folder) as name:
         exact_graph = exact_model.write(Path(name))

@@ -184,7 +184,7 @@ class ConfigFile:
             )
 
     def ignore(self, keys: frozenset[str]) -> None:
-        """Skip keys whose values do not matter."""
+        """Skip keys with values that do not matter."""
         self._left -= keys
 
     def done(self, file: str = "", more: Mapping[str, str] = NONE) -> None:

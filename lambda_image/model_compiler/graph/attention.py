@@ -5,7 +5,7 @@ Queries, keys and values are float32 [batch, tokens, width] with heads beside ea
 Within a window, the cost is linear in the length of the text. A long text is split into blocks of
 queries. Each block attends to one stretch of keys, which contains its window and nothing else: in a
 text of 2,048 tokens with a window of 256 to each side, a query attends to 640 keys. A short text is
-one block whose stretch is the whole text, so the same nodes process both and the graph needs no
+one block with the whole text as its stretch, so the same nodes process both and the graph needs no
 branch. The blocks have equal sizes, so a long text is padded by fewer tokens than it has blocks.
 """
 

@@ -19,7 +19,7 @@ __all__ = ["MICROSOFT", "GraphBuilder", "Operators", "Precision", "graph_digest"
 #: The domain of ONNX Runtime's own operators (its ContribOperators.md).
 MICROSOFT = "com.microsoft"
 
-#: The opset of the standard operators: the first whose QuantizeLinear accepts a row as a block.
+#: The opset of the standard operators: in the first, QuantizeLinear accepts a row as a block.
 #: Later ones start slower: for each node, ONNX Runtime tries an operator's kernels twice, from the
 #: oldest on, and formats a message for each that does not match.
 OPSET = 21
@@ -239,7 +239,7 @@ def graph_digest(model: ModelProto, *, weights: Mapping[str, bytes]) -> bytes:
 
     Args:
         model: The graph, as the builder makes it: without inner graphs.
-        weights: The SHA-256 of each initializer whose bytes are stored outside the graph.
+        weights: The SHA-256 of each initializer with bytes that are stored outside the graph.
     """
     digest = hashlib.sha256()
     for opset in sorted((entry.domain, entry.version) for entry in model.opset_import):

@@ -172,7 +172,7 @@ def dequantize(builder: GraphBuilder, value: str, *rows: Rows) -> str:
 def zero_points(builder: GraphBuilder, like: str) -> str | None:
     """Return the zero points of rows [*, width], where `like` has the shape [*].
 
-    All layers whose inputs have the same leading dimensions share one tensor; None in fp32.
+    All layers with inputs of the same leading dimensions share one tensor; None in fp32.
     """
     if not builder.int8:
         return None
@@ -233,7 +233,7 @@ def amplified_channels(gains: Iterable[Floats]) -> Channels:
 
 
 def strong_inputs(weight: Floats) -> Channels:
-    """Return the inputs of a weight [out, in] whose columns are longest, in order."""
+    """Return the inputs of a weight [out, in] with the longest columns, in order."""
     lengths = np.sqrt((weight.astype(np.float64) ** 2).sum(axis=0))
     return _strongest(lengths, max(1, weight.shape[1] // WIDE_SHARE))
 

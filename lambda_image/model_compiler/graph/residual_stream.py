@@ -67,7 +67,7 @@ class ResidualStream:
         return op.Sub(value, op.Mul(mean, self._builder.weight("ones", ones[0])))
 
     def writer(self, weight: Floats) -> Floats:
-        """Return a weight [width, in], or a bias [width], whose product is added to the stream."""
+        """Return a weight [width, in] or bias [width] of a product that is added to the stream."""
         if not self._rotated:
             return weight
         if self._subtracts_mean:

@@ -80,7 +80,7 @@ class Model(ABC):
     @property
     @abstractmethod
     def remedy(self) -> str:
-        """A sentence for a user whose model missed a threshold."""
+        """A sentence for the user of a model that missed a threshold."""
 
     @abstractmethod
     def check(self) -> None:
@@ -120,6 +120,6 @@ class OwnModel(Model):
 
     @property
     def remedy(self) -> str:
-        """A sentence for a user whose model missed a threshold."""
+        """A sentence for the user of a model that missed a threshold."""
         other = "" if self.precision is Precision.FP32 else "use --precision fp32, or "
         return f"{other}add --unmeasured to accept these vectors.".capitalize()

@@ -25,10 +25,10 @@ ROWS_FILE = "model.onnx.rows"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledModel(OwnModel):
-    """A model whose graph the compiler builds from its weights."""
+    """A model with a graph that the compiler builds from its weights."""
 
     encoder_folder: Path
-    #: The export whose initializers are the encoder's weights; None if there are weights.
+    #: The export with the encoder's weights as initializers; None if there are weights.
     export: Path | None = None
     architecture: Architecture
     head: Head

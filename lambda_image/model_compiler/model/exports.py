@@ -138,7 +138,7 @@ HIDDEN = ("last_hidden_state", "token_embeddings")
 POOLER = "pooler_output"
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 
-#: Families whose positions start one after the id of the padding token, as in transformers'
+#: Families with positions that start one after the id of the padding token, as in transformers'
 #: `create_position_ids_from_input_ids`. They have that many fewer usable positions.
 COUNTED_FROM_PADDING = frozenset(
     {
@@ -190,7 +190,7 @@ def find_export(folder: Path, files: Collection[str], precision: Precision | Non
 
 
 def find_weights(folder: Path, files: Collection[str]) -> str | None:
-    """Return the export whose initializers may be the weights of a model that has no others.
+    """Return the export with initializers that may be the weights of a model without others.
 
     None if there are weights, the family is unknown, or there is no export in full precision.
     """

@@ -63,12 +63,12 @@ POOLED = {"text": {"method": "forward", "method_output_name": "pooler_output"}}
 def read_model_folder(
     folder: Path, precision: Precision = Precision.INT8, *, export: Path | None = None
 ) -> CompiledModel:
-    """Read a folder whose weights are compiled to `precision`.
+    """Read a folder of weights that are compiled to `precision`.
 
     Args:
         folder: The folder.
         precision: The precision.
-        export: The ONNX export whose initializers are the encoder's weights, if it has no others.
+        export: The ONNX export with the encoder's weights as initializers, if it has no others.
 
     Raises:
         SourceError: If it is not such a folder, or a file is missing or wrong.

@@ -36,7 +36,7 @@ __all__ = ["ImportedModel", "foreign_operators"]
 
 #: Prefix of every added name, so that none collides with the export's own.
 PREFIX = "embedding_kit."
-#: The domains whose operators ONNX Runtime has.
+#: The domains of ONNX Runtime's operators.
 DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
 
 
@@ -232,7 +232,7 @@ class ImportedModel(Model):
 
     @property
     def remedy(self) -> str:
-        """A sentence for a user whose model missed a threshold."""
+        """A sentence for the user of a model that missed a threshold."""
         if self.full_precision:
             other = f"Omit --precision to use {self.full_precision.path.name} in full precision"
         else:

@@ -41,7 +41,7 @@ MAPPING, FACTORS = "mapping", "weights"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticModel(OwnModel):
-    """A model whose vectors are the means of the vectors of a text's tokens."""
+    """A model with vectors that are the means of those of a text's tokens."""
 
     #: Holds `model.safetensors`.
     weights_folder: Path

@@ -141,7 +141,7 @@ def _unicode(name: str) -> str:
 
 
 def _recognized(folder: Path) -> CatalogEntry | None:
-    """Return the catalog's model whose hashes match the files of a folder; or None."""
+    """Return the catalog's model with the hashes of a folder's files; or None."""
 
     @functools.cache
     def found(name: str) -> str | None:

@@ -116,7 +116,7 @@ def merge_sections(
 
 
 def _whole(model: tokenizers.models.BPE, vocabulary: Mapping[str, int]) -> dict[str, int]:
-    """Return the tokens whose own text becomes that one token: nearly all of them."""
+    """Return the tokens that their text alone becomes: nearly all of them."""
     return {
         text: token_id
         for text, token_id in vocabulary.items()

@@ -154,7 +154,7 @@ def character_kinds() -> Mapping[str, str]:
     def those(
         characters: Iterable[str], text: Callable[[str], str], test: Callable[[str], bool]
     ) -> set[str]:
-        """Return the characters whose text passes the test after normalization."""
+        """Return the characters with a text that passes the test after normalization."""
         listed = list(characters)
         normal = normalizer.normalize_str(_BETWEEN.join(map(text, listed))).split(_BETWEEN)
         return {character for character, result in zip(listed, normal, strict=True) if test(result)}

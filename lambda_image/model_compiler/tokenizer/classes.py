@@ -70,7 +70,7 @@ def steps(part: Any) -> list[dict[str, Any]]:
     if part.get("type") == "Sequence":
         lists = (part.get(key) for key in ("normalizers", "pretokenizers", "processors"))
         return [step for inner in lists for each in inner or () for step in steps(each)]
-    if part.get("type") == "Metaspace":  # whose option has two names
+    if part.get("type") == "Metaspace":  # its option has two names
         newer = part.get("prepend_scheme")
         prefix = part.get("add_prefix_space", True) if newer is None else newer == "always"
         return [{**part, "add_prefix_space": prefix}]
@@ -270,7 +270,7 @@ CLASSES: Mapping[str, TokenizerClass] = {
         parts=_gemma,
     ),
 }
-#: The class of a model whose files name none.
+#: The class of a model if its files name none.
 BY_MODEL_TYPE = {
     "bert": "BertTokenizer",
     "distilbert": "BertTokenizer",

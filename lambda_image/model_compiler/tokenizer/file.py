@@ -79,7 +79,7 @@ def read_tokenizer(path: Path, *, vocabulary_size: int, alone: bool = False) -> 
             "content."
         )
     max_tokens = None if alone else read_limit(path.parent, document)
-    # Some text models' tokenizers list tokens of a multimodal model, whose ids have no row.
+    # Some text models' tokenizers list tokens of a multimodal model: their ids have no row.
     kept = [token for token in added if token["id"] < vocabulary_size]
     dropped = tuple(str(token.get("content")) for token in added if token["id"] >= vocabulary_size)
     document["added_tokens"] = kept

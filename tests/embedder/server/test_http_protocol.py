@@ -1,4 +1,4 @@
-"""What a connection may send before its request is known: bounds, `Upgrade`, and bad requests."""
+"""The rules for a connection before its request is known: bounds, `Upgrade`, and bad requests."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""What a check reads, without AWS."""
+"""The input of a check, without AWS."""
 
 import functools
 from datetime import UTC, datetime

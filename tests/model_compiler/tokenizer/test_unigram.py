@@ -1,4 +1,4 @@
-"""What the fast Unigram does not cover is named, and the library serves."""
+"""The fast Unigram names what it does not cover, and the library serves."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""What operators do by mistake, on the emulated AWS: the next command works, or says what does."""
+"""Mistakes of operators, on the emulated AWS: the next command works, or says what does."""
 
 import os
 import re

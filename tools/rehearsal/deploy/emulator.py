@@ -47,7 +47,7 @@ class Emulator:
     region = REGION
     #: The address of ECR, as AWS writes it.
     registry = f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com"
-    #: The account's root, whose requests are not checked.
+    #: The account's root: its requests are not checked.
     root = ReadOnlyCredentials(ACCOUNT, "test", None)
 
     @property

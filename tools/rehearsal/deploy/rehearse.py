@@ -105,7 +105,7 @@ class _Rehearsal:
         Args:
             cdk: Runs the first deploy.
             without_images: Runs the others, which push empty images.
-            assembly: The synthesized stacks whose images the first deploy builds; None without
+            assembly: The synthesized stacks with the images of the first deploy; None without
                 containers.
         """
         aws = cdk.aws
@@ -186,7 +186,7 @@ def _docker(
     try:
         docker = stack.enter_context(containers(root / ".cache" / "docker"))
         ensure_bases(report, docker, asset)
-        # The CLI does not build an image whose name the daemon knows. The layers stay cached.
+        # The CLI does not build an image if the daemon knows its name. The layers stay cached.
         # By force: a killed run leaves containers, and without force these keep the name.
         docker.succeeds("image", "rm", "--force", asset.tag)
     except ContainersUnavailableError as error:

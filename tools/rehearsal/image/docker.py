@@ -126,7 +126,7 @@ def _turn(path: Path) -> Iterator[None]:
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
-        # Readable by all users, whose rehearsals lock the same file.
+        # Readable by all users: their rehearsals lock the same file.
         descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
     try:
         try:

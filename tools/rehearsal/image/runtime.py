@@ -21,7 +21,7 @@ from tools.rehearsal.image.asset import ImageAsset
 from tools.rehearsal.image.docker import PLATFORM, Docker, emulated
 from tools.rehearsal.report import Report
 
-#: The minimum cosine between two processors, whose int8 kernels round differently.
+#: The minimum cosine between two processors: their int8 kernels round differently.
 COSINE = {"fp32": 0.9999, "int8": 0.999}
 #: Short and long texts, many scripts, and unusual characters.
 TEXTS = (

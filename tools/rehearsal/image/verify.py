@@ -79,7 +79,7 @@ def verify(report: Report, root: Path, environment: str, *, require_containers: 
 
 
 def _endpoint_image(assembly: Path, *, texts: bool) -> Target:
-    """Return the image whose default command a function of the stacks runs.
+    """Return the image with the default command that a function of the stacks runs.
 
     Raises:
         ValueError: No template has such a function.

@@ -30,7 +30,7 @@ def _needs(
     return original(resource, names) | {name for name, _ in referred if name in names}
 
 
-# With the update policy, CodeDeploy moves an alias whose version changes (the same page).
+# With the update policy, CodeDeploy moves an alias if its version changes (the same page).
 @replaces(HANDLERS["AWS::Lambda::Alias"], "update")
 def _update(
     original: Callable[..., Any], physical: str, old: dict[str, Any], new: dict[str, Any], *at: str

@@ -1,7 +1,7 @@
 """AWS Signature Version 4, and the credentials that it is made with.
 
 Lambda puts the credentials of the function's role into environment variables. A function with
-SnapStart, a task of ECS and a pod of EKS ask an HTTP endpoint of their host instead, whose URL and
+SnapStart, a task of ECS and a pod of EKS ask an HTTP endpoint of their host instead: its URL and
 token are in the environment.
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
@@ -68,7 +68,7 @@ def sign(
         path: The path as it is sent, percent-encoded.
         headers: The headers to send and to sign, with names in lower case; `host` is required.
         body: The body.
-        credentials: Whose signature it is.
+        credentials: The credentials that sign.
         region: The region that the signature is valid for.
         service: The service's signing name, such as `s3vectors`.
         now: Seconds since 1970; the current time by default.

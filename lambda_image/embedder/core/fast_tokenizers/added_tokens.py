@@ -64,7 +64,7 @@ class AddedTokens:
 
     def may_be_in(self, text: str) -> bool:
         """Say whether an added token may be in the text; False is certain."""
-        # Not `any`, whose generator takes longer than the search.
+        # Not `any`: its generator takes longer than the search.
         for opening in self._openings:  # noqa: SIM110
             if opening in text:
                 return True

@@ -10,7 +10,7 @@ as it is, `normal` after spaces were replaced):
     byte_ids      u32[256]
     char_pages    u16 per 256 code points: the number of their page
     char_ids      u32, 256 to a page: the id + 1, or 0 for a character without a token
-    whole         look-up of the tokens whose own text becomes that one token
+    whole         look-up of the tokens that their text alone becomes
     glued         UTF-8: characters that some merge joins to a space after them
 """
 

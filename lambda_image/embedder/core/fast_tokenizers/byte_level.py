@@ -12,7 +12,7 @@ space begins, and the pieces are remembered: a common one costs one look-up.
 Sections besides those of `table_file`, `merges` and `added_tokens` (`added` are matched in the text
 as it is, `normal` after normalization):
     byte_ids    u32[256]
-    whole       look-up of the tokens whose own text becomes that one token
+    whole       look-up of the tokens that their text alone becomes
     alike_pages u16 per 256 code points: the number of their page
     alike       u8, 256 to a page: the ASCII character, and 128 if NFC may change the character
     cut         UTF-8: a regular expression that cuts a text into pieces

@@ -22,7 +22,7 @@ library's tables), and only around those does `Reordering` run, with these secti
 from embedder.core.fast_tokenizers.memo import Memo
 from embedder.core.fast_tokenizers.table_file import TableFile
 
-#: Precedes, in a character's text, marks whose order the text around them decides. No valid
+#: Precedes, in a character's text, marks in an order that the text around them decides. No valid
 #: text has a lone surrogate.
 REORDERED = "\ud800"
 

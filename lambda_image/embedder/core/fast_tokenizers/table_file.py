@@ -127,7 +127,7 @@ class TokenIds:
         self._texts = texts
 
     def find(self, utf8: bytes, crc: int) -> int:
-        """Return the id of the token with this text, whose CRC-32 is `crc`, or -1."""
+        """Return the id of the token with this text and its CRC-32 `crc`, or -1."""
         slots, mask = self._slots, self._mask
         slot = crc & mask
         while True:

@@ -14,7 +14,7 @@ Sections besides those of `table_file`, `added_tokens` (`added` are matched in t
     trie_letters u32 per node: its code point; nodes are sorted by depth, then by their text
     trie_starts  u32 per node, and one more: where its children begin
     trie_tokens  u32 per node: the id + 1 of the token that ends here, or 0; plus 2^31 for a token
-                 whose own text becomes that one token
+                 that their text alone becomes
 """
 
 import re

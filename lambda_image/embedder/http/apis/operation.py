@@ -96,7 +96,7 @@ class Api:
 
 
 class Call(NamedTuple):
-    """A request whose body holds these values, all of them valid by their types."""
+    """A request with these values in its body, all of them valid by their types."""
 
     values: dict[str, Any]
     request: Request

@@ -78,7 +78,7 @@ NAMES = {
 class BertConfig(PostNormConfig):
     """The `config.json` of a `model_type` in `NAMES`."""
 
-    #: The id from whose successor positions are counted, over tokens with other ids; None if the
+    #: Positions are counted from this id plus one, over tokens with other ids; None if the
     #: positions of all tokens are counted from 0.
     padding_id: int | None = None
     #: Whether attention has a bias by the distance of two tokens.

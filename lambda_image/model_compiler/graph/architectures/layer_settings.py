@@ -58,7 +58,7 @@ def rope_bases_by_kind(
     Args:
         config: The file, for errors.
         parameters: The value of `rope_parameters`, with one object for each kind of layer.
-        defaults: The base of each kind whose object does not state it.
+        defaults: The base of each kind, if its object does not state it.
 
     Raises:
         SourceError: If a value has a wrong type.

@@ -233,7 +233,7 @@ class _Encoder(Encoder[ModernBertConfig]):
         return self._quantized(embedded, self._config.hidden_size), None
 
     def _written(self, rows: Rows, name: str, inputs: int, *, bias: bool) -> str:
-        """Multiply rows by a weight whose outputs are added to the stream."""
+        """Multiply rows by a weight; its outputs are added to the stream."""
         size, writer = self._config.hidden_size, self._stream.writer
         weight = writer(self._take(f"{name}.weight", size, inputs))
         shift = writer(self._take(f"{name}.bias", size)[:, None])[:, 0] if bias else None

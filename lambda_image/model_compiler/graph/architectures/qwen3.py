@@ -244,6 +244,6 @@ class _Encoder(Encoder[Qwen3Config]):
         return matmul(self._builder, rows, self._stream.reader(weight, gain), name=name)
 
     def _writer(self, rows: Rows, name: str, inputs: int) -> str:
-        """Multiply rows by a weight whose outputs are added to the stream."""
+        """Multiply rows by a weight; its outputs are added to the stream."""
         weight = self._take(name, self._config.hidden_size, inputs)
         return matmul(self._builder, rows, self._stream.writer(weight), name=name)

@@ -1,4 +1,4 @@
-"""What the tests of several families share."""
+"""Shared parts of the tests of several families."""
 
 from collections.abc import Sequence
 from pathlib import Path

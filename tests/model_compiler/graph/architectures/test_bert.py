@@ -1,4 +1,4 @@
-"""What only BERT and its kind have: pooling with padding, outliers, old names, buckets."""
+"""Parts that only BERT and its kind have: pooling with padding, outliers, old names, buckets."""
 
 import math
 from pathlib import Path

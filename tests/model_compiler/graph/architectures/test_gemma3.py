@@ -1,4 +1,4 @@
-"""What only Gemma 3 has: outliers, zeros, and how its configuration is read."""
+"""The parts that only Gemma 3 has: outliers, zeros, and how its configuration is read."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What only ModernBERT has: its limit, and how its configuration is read."""
+"""The parts that only ModernBERT has: its limit, and how its configuration is read."""
 
 from pathlib import Path
 

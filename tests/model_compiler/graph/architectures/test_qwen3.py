@@ -1,4 +1,4 @@
-"""What only Qwen3 has: the last token, prompts, and how its configuration is read."""
+"""The parts that only Qwen3 has: the last token, prompts, and how its configuration is read."""
 
 from pathlib import Path
 
