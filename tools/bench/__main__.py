@@ -6,7 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from tools.bench import batch, model, quality, server, shapes, soak, tokenizer_speed, zip_package
+from tools.bench import (
+    batch,
+    blocks,
+    model,
+    quality,
+    server,
+    shapes,
+    soak,
+    tokenizer_speed,
+    zip_package,
+)
 from tools.bench.picture import bars
 from tools.bench.run import ROOT, Machine, as_json, as_table
 
@@ -14,6 +24,7 @@ from tools.bench.run import ROOT, Machine, as_json, as_table
 _SUBJECTS: Mapping[str, ModuleType] = {
     "bench": model,
     "batch": batch,
+    "blocks": blocks,
     "quality": quality,
     "server": server,
     "shapes": shapes,
