@@ -121,9 +121,9 @@ def _require_complete(stack: str, status: str) -> None:
         f"to complete the rollback first: aws cloudformation continue-update-rollback "
         f"--stack-name {stack}"
         if status == "UPDATE_ROLLBACK_FAILED"
-        else "to wait for it"
+        else "to wait until it is"
     )
-    raise ValueError(f"{stack} is {status}; allowed: a stack with a complete update, or {advice}")
+    raise ValueError(f"{stack} is {status}; allowed: a stack that is completely updated, or {advice}")
 
 
 def _stop(session: Session, environment: EnvironmentSettings, client: Any) -> str:
