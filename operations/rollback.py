@@ -123,7 +123,7 @@ def _require_complete(stack: str, status: str) -> None:
         if status == "UPDATE_ROLLBACK_FAILED"
         else "to wait until it is"
     )
-    raise ValueError(f"{stack} is {status}; allowed: a stack that is completely updated, or {advice}")
+    raise ValueError(f"{stack} is {status}; allowed: a completely updated stack, or {advice}")
 
 
 def _stop(session: Session, environment: EnvironmentSettings, client: Any) -> str:
