@@ -1,17 +1,12 @@
 """The stack of batch jobs. Its image is published into the environment's own repository."""
 
-from collections.abc import Mapping
-
 import aws_cdk as cdk
 
 from embedding_kit.batch import EmbeddingBatch
-from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.settings import BatchSettings
-from stacks.environment_stack import EnvironmentStack
+from embedding_kit.settings import BatchSettings, Model
+from stacks.environment_stack import EnvironmentStack, Foundation
 from stacks.names import batch_stack_name
 from stacks.promoted import image_synthesizer
-
-__all__ = ["BatchStack"]
 
 
 class BatchStack(EnvironmentStack):
@@ -22,27 +17,22 @@ class BatchStack(EnvironmentStack):
     """
 
     def __init__(
-        self,
-        app: cdk.App,
-        settings: EnvironmentSettings,
-        batch: BatchSettings,
-        *,
-        images: Mapping[str, str],
+        self, app: cdk.App, foundation: Foundation, batch: BatchSettings, *, model: Model
     ) -> None:
         """Create the stack."""
         super().__init__(
             app,
-            batch_stack_name(settings.name),
-            settings,
+            batch_stack_name(foundation.name),
+            foundation,
             title="batch",
-            synthesizer=image_synthesizer(settings, images),
+            synthesizer=image_synthesizer(foundation.repository, foundation.images),
         )
         self.batch = EmbeddingBatch(
             self,
             "Batch",
-            model=settings.model,
+            model=model,
             settings=batch,
-            name=settings.name,
+            name=foundation.name,
             hosting=self.hosting(),
         )
         cdk.CfnOutput(self, "StateMachineArn", value=self.batch.state_machine.state_machine_arn)

@@ -3,21 +3,16 @@
 An artifact in S3 is published into the environment's own bucket, with all files of the stack.
 """
 
-from collections.abc import Mapping
-
 import aws_cdk as cdk
 from aws_cdk import aws_logs as logs
 
 from embedding_kit.bootstrap import bootstrap_value
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.settings import Existing, artifact_in_s3
 from embedding_kit.vector_index import IVectorIndex
-from stacks.environment_stack import EnvironmentStack
-from stacks.names import artifact_bucket, endpoint_stack_name
+from stacks.environment_stack import EnvironmentStack, Foundation
+from stacks.names import endpoint_stack_name
 from stacks.promoted import PromotedZip, image_synthesizer
-
-__all__ = ["EndpointStack"]
 
 
 class EndpointStack(EnvironmentStack):
@@ -30,23 +25,22 @@ class EndpointStack(EnvironmentStack):
     def __init__(
         self,
         app: cdk.App,
+        foundation: Foundation,
         settings: EnvironmentSettings,
         *,
         vector_index: IVectorIndex | None,
-        images: Mapping[str, str],
     ) -> None:
         """Create the stack."""
-        synthesizer = _synthesizer(app, settings, images)
+        synthesizer = _synthesizer(app, foundation, settings.function.package)
         super().__init__(
             app,
-            endpoint_stack_name(settings.name),
-            settings,
+            endpoint_stack_name(foundation.name),
+            foundation,
             title="endpoint",
             synthesizer=synthesizer,
         )
         if isinstance(synthesizer, PromotedZip):
             synthesizer.use_in(self)
-        existing = settings.existing or Existing.model_construct()
         self.endpoint = EmbeddingEndpoint(
             self,
             "Endpoint",
@@ -56,11 +50,11 @@ class EndpointStack(EnvironmentStack):
             release=settings.release,
             experiment=settings.experiment,
             alarms=settings.alarms,
-            name=settings.name,
+            name=foundation.name,
             hosting=self.hosting(),
-            role=existing.role,
-            log_group=logs.LogGroup.from_log_group_name(self, "LogGroup", existing.log_group)
-            if existing.log_group
+            role=foundation.role,
+            log_group=logs.LogGroup.from_log_group_name(self, "LogGroup", foundation.log_group)
+            if foundation.log_group
             else None,
         )
         self.endpoint.add_callers(settings.callers)
@@ -68,7 +62,7 @@ class EndpointStack(EnvironmentStack):
             self.endpoint.add_cors(settings.cors)
         if vector_index:
             self.endpoint.add_vector_index(vector_index)
-        if settings.removal_policy == "retain" and not existing.log_group:
+        if foundation.removal_policy is cdk.RemovalPolicy.RETAIN and not foundation.log_group:
             # Deleted if its creation is rolled back, because it has no logs yet.
             self.endpoint.log_group.apply_removal_policy(
                 cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
@@ -87,15 +81,13 @@ class EndpointStack(EnvironmentStack):
 
 
 def _synthesizer(
-    app: cdk.App, settings: EnvironmentSettings, images: Mapping[str, str]
+    app: cdk.App, foundation: Foundation, package: str
 ) -> cdk.DefaultStackSynthesizer | None:
-    if settings.function.package == "image":
-        return image_synthesizer(settings, images)
-    bucket = None
-    if artifact_in_s3(settings.model, settings.function):
-        bucket = artifact_bucket(settings, account=settings.account, region=settings.region)
-    if images:
+    if package == "image":
+        return image_synthesizer(foundation.repository, foundation.images)
+    bucket = foundation.bucket
+    if foundation.images:
         default = cdk.DefaultStackSynthesizer.DEFAULT_FILE_ASSETS_BUCKET_NAME
         address = bootstrap_value(app, bucket or default)
-        return PromotedZip(address, images, file_assets_bucket_name=bucket)
+        return PromotedZip(address, foundation.images, file_assets_bucket_name=bucket)
     return cdk.DefaultStackSynthesizer(file_assets_bucket_name=bucket) if bucket else None

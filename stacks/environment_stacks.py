@@ -5,17 +5,17 @@ from collections.abc import Mapping
 import aws_cdk as cdk
 
 from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.settings import load_source
 from stacks.artifact_stack import ArtifactStack
 from stacks.batch_stack import BatchStack
 from stacks.endpoint_stack import EndpointStack
+from stacks.environment_stack import Foundation
 from stacks.front_stack import FrontStack
 from stacks.index_stack import IndexStack
-from stacks.names import has_bucket_stack, has_repository_stack
+from stacks.names import artifact_stack_name, repository_stack_name
 from stacks.observability_stack import ObservabilityStack
 from stacks.repository_stack import RepositoryStack
 from stacks.server_stack import ServerStack
-
-__all__ = ["EnvironmentStacks"]
 
 
 class EnvironmentStacks:
@@ -49,29 +49,42 @@ class EnvironmentStacks:
             images: The digests of images in the environment's repository, by target; without them
                 each image is built.
         """
-        images = images or {}
-        self.repository = RepositoryStack(app, settings) if has_repository_stack(settings) else None
-        self.artifact = ArtifactStack(app, settings) if has_bucket_stack(settings) else None
+        foundation = Foundation.of(settings, images or {})
+        model = settings.model
+        self.repository: RepositoryStack | None = None
+        if repository_stack_name(settings.name) in foundation.stacks:
+            self.repository = RepositoryStack(app, foundation, settings.repository)
+        self.artifact: ArtifactStack | None = None
+        if foundation.bucket and artifact_stack_name(settings.name) in foundation.stacks:
+            self.artifact = ArtifactStack(app, foundation, foundation.bucket)
         self.index: IndexStack | None = None
         if settings.index:
-            self.index = IndexStack(app, settings, settings.index, images=images)
+            source = load_source(settings.index, settings.batch)
+            self.index = IndexStack(app, foundation, settings.index, model=model, source=source)
         index = self.index.index if self.index else None
-        self.endpoint = EndpointStack(app, settings, vector_index=index, images=images)
+        self.endpoint = EndpointStack(app, foundation, settings, vector_index=index)
+        endpoint = self.endpoint.endpoint
         self.front: FrontStack | None = None
         if settings.front:
-            self.front = FrontStack(app, settings, settings.front, endpoint=self.endpoint.endpoint)
+            self.front = FrontStack(app, foundation, settings.front, endpoint=endpoint)
         self.batch: BatchStack | None = None
         if settings.batch:
-            self.batch = BatchStack(app, settings, settings.batch, images=images)
+            self.batch = BatchStack(app, foundation, settings.batch, model=model)
         self.server: ServerStack | None = None
         if settings.server:
             self.server = ServerStack(
-                app, settings, settings.server, vector_index=index, images=images
+                app,
+                foundation,
+                settings.server,
+                model=model,
+                function=settings.function,
+                vector_index=index,
             )
         self.observability = ObservabilityStack(
             app,
+            foundation,
             settings,
-            endpoint=self.endpoint.endpoint,
+            endpoint=endpoint,
             batch=self.batch.batch if self.batch else None,
             loading=self.index.loading if self.index else None,
             service=self.server.service if self.server else None,

@@ -3,13 +3,10 @@
 import aws_cdk as cdk
 
 from embedding_kit.endpoint_interface import IEmbeddingEndpoint
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.front.rest_api import EmbeddingRestApi
 from embedding_kit.settings import ApiGatewayFront
-from stacks.environment_stack import EnvironmentStack
+from stacks.environment_stack import EnvironmentStack, Foundation
 from stacks.names import front_stack_name
-
-__all__ = ["FrontStack"]
 
 
 class FrontStack(EnvironmentStack):
@@ -22,17 +19,16 @@ class FrontStack(EnvironmentStack):
     def __init__(
         self,
         app: cdk.App,
-        settings: EnvironmentSettings,
+        foundation: Foundation,
         front: ApiGatewayFront,
         *,
         endpoint: IEmbeddingEndpoint,
     ) -> None:
         """Create the stack."""
-        super().__init__(
-            app, front_stack_name(settings.name), settings, title="API in front of the endpoint"
-        )
+        name = front_stack_name(foundation.name)
+        super().__init__(app, name, foundation, title="API in front of the endpoint")
         self.front = EmbeddingRestApi(
-            self, "Front", endpoint=endpoint, settings=front, tracing=self.tracing
+            self, "Front", endpoint=endpoint, settings=front, tracing=foundation.tracing
         )
         cdk.CfnOutput(self, "Url", value=self.front.url)
         domain = self.front.domain

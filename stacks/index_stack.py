@@ -1,18 +1,13 @@
 """The stack of the vector index and its loads, with an image of the environment's repository."""
 
-from collections.abc import Mapping
-
 import aws_cdk as cdk
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.index_loading import IndexLoading
-from embedding_kit.settings import VectorIndexSettings, load_source
+from embedding_kit.settings import LoadSource, Model, VectorIndexSettings
 from embedding_kit.vector_index import VectorIndex
-from stacks.environment_stack import EnvironmentStack
+from stacks.environment_stack import EnvironmentStack, Foundation
 from stacks.names import index_stack_name
 from stacks.promoted import image_synthesizer
-
-__all__ = ["IndexStack"]
 
 
 class IndexStack(EnvironmentStack):
@@ -26,32 +21,40 @@ class IndexStack(EnvironmentStack):
     def __init__(
         self,
         app: cdk.App,
-        settings: EnvironmentSettings,
+        foundation: Foundation,
         index: VectorIndexSettings,
         *,
-        images: Mapping[str, str],
+        model: Model,
+        source: LoadSource | None,
     ) -> None:
-        """Create the stack."""
+        """Create the stack.
+
+        Args:
+            app: The app.
+            foundation: What it shares with the environment's other stacks.
+            index: The index.
+            model: The model of its vectors.
+            source: The folder that loads read; None for no loads.
+        """
         super().__init__(
             app,
-            index_stack_name(settings.name),
-            settings,
+            index_stack_name(foundation.name),
+            foundation,
             title="index",
-            synthesizer=image_synthesizer(settings, images),
+            synthesizer=image_synthesizer(foundation.repository, foundation.images),
         )
-        self.index = VectorIndex(self, "Index", model=settings.model, settings=index, key=self.key)
+        self.index = VectorIndex(self, "Index", model=model, settings=index, key=self.key)
         cdk.CfnOutput(self, "IndexArn", value=self.index.index_arn)
         self.loading: IndexLoading | None = None
-        source = load_source(index, settings.batch)
         if source:
             self.loading = IndexLoading(
                 self,
                 "Loading",
-                model=settings.model,
+                model=model,
                 index=self.index,
                 source=source,
                 settings=index,
-                name=settings.name,
+                name=foundation.name,
                 hosting=self.hosting(),
             )
             machine = self.loading.state_machine

@@ -17,10 +17,8 @@ from embedding_kit.monitoring.topic import AlarmTopic
 from embedding_kit.prices import DEFAULT_REGION, load_prices
 from embedding_kit.release_notices import ReleaseNotices
 from embedding_kit.standing_cost import default_budget
-from stacks.environment_stack import EnvironmentStack
-from stacks.names import observability_stack_name, stacks_of_file
-
-__all__ = ["ObservabilityStack"]
+from stacks.environment_stack import EnvironmentStack, Foundation
+from stacks.names import observability_stack_name
 
 
 class ObservabilityStack(EnvironmentStack):
@@ -29,6 +27,7 @@ class ObservabilityStack(EnvironmentStack):
     def __init__(
         self,
         app: cdk.App,
+        foundation: Foundation,
         settings: EnvironmentSettings,
         *,
         endpoint: EmbeddingEndpoint,
@@ -38,9 +37,8 @@ class ObservabilityStack(EnvironmentStack):
         front: EmbeddingRestApi | None,
     ) -> None:
         """Create the stack."""
-        super().__init__(
-            app, observability_stack_name(settings.name), settings, title="observability"
-        )
+        name = observability_stack_name(foundation.name)
+        super().__init__(app, name, foundation, title="observability")
         emails, watch = settings.alarms.emails, settings.observability.watch
         topic: sns.ITopic | None = None
         if emails:
@@ -73,11 +71,11 @@ class ObservabilityStack(EnvironmentStack):
                 self,
                 "Budget",
                 settings=settings.budget,
-                tag=(COST_TAG, settings.name),
+                tag=(COST_TAG, foundation.name),
                 topic=topic,
                 default_usd=default_budget(
                     settings, load_prices(settings.region or DEFAULT_REGION)
                 ),
             )
         # The doctor does not have the environment's file.
-        cdk.CfnOutput(self, "Stacks", value=",".join(stacks_of_file(settings)))
+        cdk.CfnOutput(self, "Stacks", value=",".join(foundation.stacks))

@@ -13,10 +13,7 @@ from aws_cdk import (
 )
 
 from embedding_kit.artifact_bucket import ARTIFACTS
-from embedding_kit.environment import EnvironmentSettings
-from stacks.names import artifact_key, image_repository, zip_key
-
-__all__ = ["CONTEXT", "PromotedZip", "image_synthesizer", "parse_images"]
+from stacks.names import artifact_key, zip_key
 
 #: The key of the CDK's context: `-c images=endpoint=sha256:...,batch=sha256:...`.
 CONTEXT = "images"
@@ -41,16 +38,13 @@ def parse_images(context: object) -> dict[str, str]:
     return dict(pair.split("=") for pair in context.split(","))
 
 
-def image_synthesizer(
-    settings: EnvironmentSettings, images: Mapping[str, str]
-) -> DefaultStackSynthesizer:
+def image_synthesizer(repository_name: str, images: Mapping[str, str]) -> DefaultStackSynthesizer:
     """Return what publishes a stack's images into a repository, or takes those that are there.
 
     Args:
-        settings: The environment's settings, with its repository.
+        repository_name: The repository's name.
         images: The digest of each target, which the repository has; the images are built if empty.
     """
-    repository_name = image_repository(settings)
     if images:
         return _PromotedImages(repository_name, images)
     return DefaultStackSynthesizer(image_assets_repository_name=repository_name)

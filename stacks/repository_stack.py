@@ -2,28 +2,27 @@
 
 import aws_cdk as cdk
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.repository import EmbeddingRepository
-from stacks.environment_stack import EnvironmentStack
-from stacks.names import repository_name, repository_stack_name
-
-__all__ = ["RepositoryStack"]
+from embedding_kit.settings import RepositorySettings
+from stacks.environment_stack import EnvironmentStack, Foundation
+from stacks.names import repository_stack_name
 
 
 class RepositoryStack(EnvironmentStack):
     """The repository of one environment's images."""
 
-    def __init__(self, app: cdk.App, settings: EnvironmentSettings) -> None:
+    def __init__(
+        self, app: cdk.App, foundation: Foundation, repository: RepositorySettings
+    ) -> None:
         """Create the stack."""
-        super().__init__(
-            app, repository_stack_name(settings.name), settings, title="image repository"
-        )
+        name = repository_stack_name(foundation.name)
+        super().__init__(app, name, foundation, title="image repository")
         made = EmbeddingRepository(
             self,
             "Repository",
-            name=repository_name(settings.name),
-            settings=settings.repository,
-            removal_policy=cdk.RemovalPolicy[settings.removal_policy.upper()],
+            name=foundation.repository,
+            settings=repository,
+            removal_policy=foundation.removal_policy,
             key=self.key,
         )
         cdk.CfnOutput(self, "RepositoryUri", value=made.repository.repository_uri)

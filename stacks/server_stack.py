@@ -1,18 +1,13 @@
 """The stack of the server. Its image is published into the environment's own repository."""
 
-from collections.abc import Mapping
-
 import aws_cdk as cdk
 
-from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.fargate_service import EmbeddingService
-from embedding_kit.settings import ServerSettings
+from embedding_kit.settings import FunctionSettings, Model, ServerSettings
 from embedding_kit.vector_index import IVectorIndex
-from stacks.environment_stack import EnvironmentStack
+from stacks.environment_stack import EnvironmentStack, Foundation
 from stacks.names import server_stack_name
 from stacks.promoted import image_synthesizer
-
-__all__ = ["ServerStack"]
 
 
 class ServerStack(EnvironmentStack):
@@ -25,29 +20,30 @@ class ServerStack(EnvironmentStack):
     def __init__(
         self,
         app: cdk.App,
-        settings: EnvironmentSettings,
+        foundation: Foundation,
         server: ServerSettings,
         *,
+        model: Model,
+        function: FunctionSettings,
         vector_index: IVectorIndex | None,
-        images: Mapping[str, str],
     ) -> None:
         """Create the stack."""
         super().__init__(
             app,
-            server_stack_name(settings.name),
-            settings,
+            server_stack_name(foundation.name),
+            foundation,
             title="server",
-            synthesizer=image_synthesizer(settings, images),
+            synthesizer=image_synthesizer(foundation.repository, foundation.images),
         )
         self.service = EmbeddingService(
             self,
             "Server",
-            model=settings.model,
+            model=model,
             settings=server,
-            name=settings.name,
-            function=settings.function,
+            name=foundation.name,
+            function=function,
             vector_index=vector_index,
-            deletion_protection=settings.termination_protection,
+            deletion_protection=foundation.termination_protection,
         )
         balancer = self.service.load_balancer
         cdk.CfnOutput(self, "Url", value=self.service.url)

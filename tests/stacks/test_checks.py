@@ -12,6 +12,7 @@ from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
 from stacks.artifact_stack import ArtifactStack
+from stacks.environment_stack import Foundation
 from stacks.environment_stacks import EnvironmentStacks
 from stacks.names import artifact_bucket_name
 
@@ -181,8 +182,8 @@ def test_an_artifact_in_s3_goes_to_the_environments_own_bucket(synthesized):
 def test_a_bucket_in_a_known_account_has_a_plain_name(environments):
     """CloudFormation imports a retained bucket only by a name without functions."""
     place = {"account": "111122223333", "region": "eu-west-1"}
-    environment = environments["zip-s3"].model_copy(update=place)
-    stack = ArtifactStack(App(), environment)
+    foundation = Foundation.of(environments["zip-s3"].model_copy(update=place), {})
+    stack = ArtifactStack(App(), foundation, foundation.bucket)
     name = artifact_bucket_name("dev", **place)
     assert name == "kit-dev-111122223333-eu-west-1"
     Template.from_stack(stack).has_resource_properties("AWS::S3::Bucket", {"BucketName": name})
