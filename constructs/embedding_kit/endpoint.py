@@ -30,10 +30,7 @@ from embedding_kit.settings import (
     Release,
     SnapStart,
     artifact_in_s3,
-    check_alarms,
-    check_compatible,
-    check_memory,
-    check_package,
+    check_endpoint,
 )
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.callers import SIGNING_HEADERS
@@ -234,15 +231,15 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         self.alarm_settings = alarms or AlarmSettings()
         self.cold_start = cold_start
         self.release = release or Release()
-        check_compatible(
+        check_endpoint(
+            model=model,
             function=self.settings,
             cold_start=self.cold_start,
             release=self.release,
             experiment=experiment,
+            alarms=self.alarm_settings,
         )
-        check_alarms(self.alarm_settings, self.settings)
-        check_memory(model, self.settings)
-        check_package(model, self.settings, self.cold_start)
+        in_s3 = artifact_in_s3(model, self.settings)
         for note in quota_notes(self.settings, self.cold_start):
             Annotations.of(self).add_info(note)
         # Metrics of metric filters have no dimension for the endpoint, so each endpoint has its own
@@ -256,6 +253,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             "Embedder",
             model=model,
             settings=self.settings,
+            in_s3=in_s3,
             metrics_namespace=namespace,
             name=name,
             snap_start=isinstance(self.cold_start, SnapStart),
@@ -285,7 +283,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             alias=self.alias,
             model=model,
             package=self.settings.package,
-            with_artifact=not artifact_in_s3(model, self.settings),
+            with_artifact=not in_s3,
             release=self.release,
             reserved_concurrency=self.settings.reserved_concurrency,
             cold_start=self.cold_start,

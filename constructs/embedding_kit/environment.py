@@ -25,13 +25,11 @@ from embedding_kit.settings import (
     RoleRules,
     ServerSettings,
     VectorIndexSettings,
-    check_alarms,
     check_batch,
-    check_compatible,
+    check_endpoint,
     check_front,
     check_memory,
     check_ownership,
-    check_package,
     check_without_images,
     index_dimension,
     load_source,
@@ -202,15 +200,14 @@ class EnvironmentSettings(Settings):
                 found=f"account = {self.account}, no region",
                 allowed="both of them, region alone, or neither",
             )
-        check_compatible(
+        check_endpoint(
+            model=self.model,
             function=self.function,
             cold_start=self.cold_start,
             release=self.release,
             experiment=self.experiment,
+            alarms=self.alarms,
         )
-        check_alarms(self.alarms, self.function)
-        check_memory(self.model, self.function)
-        check_package(self.model, self.function, self.cold_start)
         check_without_images(
             self.function,
             batch=self.batch is not None,

@@ -5,7 +5,6 @@ from typing import Any, Literal, cast
 from aws_cdk import Annotations, Duration, RemovalPolicy, Size
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -14,7 +13,7 @@ from embedding_kit.findings import acknowledge, acknowledge_untraced
 from embedding_kit.hosting import Hosting, let_call_aws, vpc_properties
 from embedding_kit.image import image_code
 from embedding_kit.programs import image_folder
-from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
+from embedding_kit.settings import FunctionSettings, Model
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.function import RETENTION_DAYS
 from embedding_kit.settings.ownership import LOG_SETTINGS
@@ -92,6 +91,7 @@ class EmbeddingFunction(Construct):
         *,
         model: Model,
         settings: FunctionSettings,
+        in_s3: bool,
         metrics_namespace: str,
         name: str,
         snap_start: bool,
@@ -106,6 +106,7 @@ class EmbeddingFunction(Construct):
             id: The construct's id.
             model: The model in the code.
             settings: Package, memory, time, disk, logs and concurrency.
+            in_s3: Whether the function downloads its artifact from S3.
             metrics_namespace: The namespace of the embedder's own metrics.
             name: The environment's name in the embedder's logs.
             snap_start: Whether published versions start from a snapshot.
@@ -120,7 +121,10 @@ class EmbeddingFunction(Construct):
         self.log_group = self._log_group(settings) if log_group is None else log_group
         if log_group is not None:
             _check_log_group(settings)
-        artifact = _artifact_in_s3(self, model, settings, hosting.environment_encryption)
+        key, artifact = hosting.environment_encryption, None
+        if in_s3:
+            key_arn = key.key_arn if key else None
+            artifact = ArtifactInS3(self, "Artifact", model=model, key_arn=key_arn)
         execution_role = self._role(role)
         self.function = packaged_function(
             self,
@@ -133,10 +137,12 @@ class EmbeddingFunction(Construct):
             timeout=Duration.seconds(int(settings.timeout.total_seconds())),
             ephemeral_storage_size=Size.mebibytes(settings.ephemeral_storage_mb),
             reserved_concurrent_executions=settings.reserved_concurrency,
-            environment=environment_variables(
-                settings, metrics_namespace=metrics_namespace, name=name
-            )
-            | ({"EMBEDDING_ARTIFACT_LOCATION": artifact.location} if artifact else {}),
+            environment={
+                "EMBEDDING_ENVIRONMENT": name,
+                "EMBEDDING_METRICS_NAMESPACE": metrics_namespace,
+                **request_variables(settings),
+                **({"EMBEDDING_ARTIFACT_LOCATION": artifact.location} if artifact else {}),
+            },
             role=execution_role,
             **vpc_properties(
                 self,
@@ -145,7 +151,7 @@ class EmbeddingFunction(Construct):
                 description=f"Embedder of {name}",
                 calls_aws=artifact is not None,
             ),
-            environment_encryption=hosting.environment_encryption,
+            environment_encryption=key,
             log_group=self.log_group,
             # The platform's own records, from which cold starts are measured, come as JSON only,
             # and only at INFO: a system level of WARN drops those of successful requests.
@@ -213,27 +219,11 @@ class EmbeddingFunction(Construct):
         return given
 
 
-def _artifact_in_s3(
-    scope: Construct, model: Model, settings: FunctionSettings, key: kms.IKey | None
-) -> ArtifactInS3 | None:
-    if not artifact_in_s3(model, settings):
-        return None
-    return ArtifactInS3(scope, "Artifact", model=model, key_arn=key.key_arn if key else None)
-
-
-def environment_variables(
-    settings: FunctionSettings, *, metrics_namespace: str, name: str
-) -> dict[str, str]:
-    """Return the settings as environment variables; the embedder has defaults for unset ones."""
-    return {
-        "EMBEDDING_ENVIRONMENT": name,
-        "EMBEDDING_METRICS_NAMESPACE": metrics_namespace,
-        **request_variables(settings),
-    }
-
-
 def request_variables(settings: FunctionSettings) -> dict[str, str]:
-    """Return the settings that decide how a request is answered, wherever the model is served."""
+    """Return the settings that decide how a request is answered, wherever the model is served.
+
+    The embedder has defaults for unset ones.
+    """
     found: dict[str, str] = {"EMBEDDING_TRUNCATE": settings.truncate}
     if settings.cache_entries is not None:
         found["EMBEDDING_CACHE_ENTRIES"] = str(settings.cache_entries)

@@ -12,7 +12,7 @@ from embedding_kit.settings import (
     index_dimension,
     load_source,
 )
-from embedding_kit.settings.model_dimensions import known_dimensions
+from embedding_kit.settings.model import known_dimensions
 from model_compiler.source.catalog import CATALOG
 
 KEY = "arn:aws:kms:us-east-1:123456789012:key/1111aaaa"

@@ -14,10 +14,10 @@ from embedding_kit.settings import (
     Provisioned,
     SnapStart,
     artifact_in_s3,
-    check_package,
     check_without_images,
 )
 from embedding_kit.settings.model_sizes import artifact_bytes
+from embedding_kit.settings.package import check_package
 
 ZIP = FunctionSettings(package="zip")
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"

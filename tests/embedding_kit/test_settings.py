@@ -18,12 +18,13 @@ from embedding_kit.settings import (
     Release,
     ScheduledCapacity,
     SnapStart,
-    check_compatible,
+    check_endpoint,
 )
 from embedding_kit.settings.base import format_duration
 from embedding_kit.settings.model import TERMS
 from model_compiler.source.catalog import CATALOG
 
+MINILM = Model(name="sentence-transformers/all-MiniLM-L6-v2")
 WORKDAY = {"name": "workday", "at": "cron(0 8 ? * MON-FRI *)"}
 
 
@@ -51,8 +52,13 @@ def test_what_does_not_go_together_is_refused(snapshot):
     messages = []
     for function, cold_start, release, experiment in TOGETHER:
         with pytest.raises(ValueError, match=r"; found: .*; allowed: ") as refused:
-            check_compatible(
-                function=function, cold_start=cold_start, release=release, experiment=experiment
+            check_endpoint(
+                model=MINILM,
+                function=function,
+                cold_start=cold_start,
+                release=release,
+                experiment=experiment,
+                alarms=AlarmSettings(),
             )
         messages.append(str(refused.value))
     assert messages == snapshot
@@ -119,11 +125,13 @@ def test_provisioned_concurrency_leaves_one_of_the_reservation():
         FunctionSettings(reserved_concurrency=7),
         FunctionSettings(account_concurrency=106),
     ):
-        check_compatible(
+        check_endpoint(
+            model=MINILM,
             function=function,
             cold_start=Provisioned(maximum=6),
             release=Release(),
             experiment=None,
+            alarms=AlarmSettings(),
         )
 
 

@@ -90,6 +90,26 @@ def test_no_key_of_aws_is_stored(workflow, name):
     assert workflow(name)["permissions"]["contents"] == "read"
 
 
+def test_only_a_job_that_publishes_or_deploys_proves_who_it_is(workflow):
+    """With `id-token: write`, a job is this repository to AWS, PyPI, Sigstore and GitHub Pages."""
+    workflows = {file.stem: workflow(file.stem) for file in WORKFLOWS.glob("*.yml")}
+    assert not any("id-token" in found["permissions"] for found in workflows.values())
+    assert {
+        (name, job)
+        for name, found in workflows.items()
+        for job, content in found["jobs"].items()
+        if "id-token" in content.get("permissions", {})
+    } == {
+        ("docs", "publish"),
+        ("environment", "run"),
+        ("release", "publish"),
+        *(("deploy", job) for job in ("build", "diff", "dev", "staging", "production")),
+    }
+    # PyPI trusts the job by this environment, and each role of AWS by that of its own name.
+    assert workflows["release"]["jobs"]["publish"]["environment"] == "pypi"
+    assert workflows["environment"]["jobs"]["run"]["environment"] == "${{ inputs.environment }}"
+
+
 @pytest.mark.parametrize("name", ["test", "deploy", "environment", "base-image", "release"])
 def test_the_scripts_that_are_named_are_there(name):
     """Every script that a workflow names exists."""

@@ -8,7 +8,7 @@ from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.metrics import PERIOD
 from embedding_kit.monitoring.alarms import EndpointAlarms
 from embedding_kit.monitoring.cost import cost_per_thousand, cost_rate, list_prices
-from embedding_kit.monitoring.graphs import FROM_ZERO, two_axis_graph
+from embedding_kit.monitoring.graphs import FROM_ZERO, graph
 from embedding_kit.prices import Prices
 from embedding_kit.settings import ColdStart, Provisioned, SnapStart
 
@@ -100,19 +100,19 @@ class EndpointDashboard(Construct):
     def _traffic(self) -> list[cloudwatch.IWidget]:
         metrics = self._metrics
         return [
-            two_axis_graph(
+            graph(
                 "Requests per minute",
                 metrics.of_alias("UrlRequestCount", "Sum", "Requests"),
                 metrics.of_alias("Url4xxCount", "Sum", "4xx"),
                 metrics.of_alias("Url5xxCount", "Sum", "5xx"),
             ),
-            two_axis_graph(
+            graph(
                 "Errors and throttles",
                 metrics.of_alias("Errors", "Sum", "Errors"),
                 metrics.of_alias("Throttles", "Sum", "Throttled (429)"),
                 right=[metrics.error_rate()],
             ),
-            two_axis_graph(
+            graph(
                 "Texts and tokens per second",
                 _per_second(metrics.of_embedder("Texts", "Sum"), "Texts"),
                 _per_second(metrics.of_embedder("CacheHits", "Sum"), "Texts from cache"),
@@ -123,16 +123,16 @@ class EndpointDashboard(Construct):
     def _latency(self) -> list[cloudwatch.IWidget]:
         metrics = self._metrics
         return [
-            two_axis_graph(
+            graph(
                 "Duration, ms",
                 *(metrics.of_alias("Duration", p, p) for p in ("p50", "p90", "p99", "Maximum")),
                 limit=self._threshold("DurationP99"),
             ),
-            two_axis_graph(
+            graph(
                 "Duration at the URL, ms",
                 *(metrics.of_alias("UrlRequestLatency", p, p) for p in ("p50", "p90", "p99")),
             ),
-            two_axis_graph(
+            graph(
                 "Tokenization and inference, ms",
                 metrics.of_embedder("TokenizationTime", "p50", "Tokenization, p50"),
                 metrics.of_embedder("InferenceTime", "p50", "Inference, p50"),
@@ -155,19 +155,19 @@ class EndpointDashboard(Construct):
         if isinstance(kind, SnapStart):
             starts.append(metrics.of_platform("RestoreDuration", "p99", "Restore, p99"))
         return [
-            two_axis_graph(
+            graph(
                 "Init duration, ms",
                 *starts,
                 limit=self._threshold("InitDurationP99"),
             ),
-            two_axis_graph(
+            graph(
                 "Initializations",
                 metrics.of_platform("InitDuration", "SampleCount", "On demand"),
                 metrics.of_platform("RestoreDuration", "SampleCount", "Restored"),
                 metrics.of_platform("ProvisionedInitDuration", "SampleCount", "Provisioned"),
                 metrics.of_embedder("ColdStarts", "Sum", "First requests after an initialization"),
             ),
-            two_axis_graph(
+            graph(
                 "Requests with a cold start, percent",
                 cloudwatch.MathExpression(
                     expression="IF(requests > 0, 100 * FILL(cold, 0) / requests, 0)",
@@ -185,14 +185,14 @@ class EndpointDashboard(Construct):
         metrics, function = self._metrics, self._endpoint.settings
         provisioned = isinstance(self._endpoint.cold_start, Provisioned)
         width = _WIDTH // 3 if provisioned else _WIDTH // 2
-        concurrency = two_axis_graph(
+        concurrency = graph(
             "Concurrent executions",
             metrics.of_function("ConcurrentExecutions", "Maximum", "This function"),
             metrics.of_account("ConcurrentExecutions", "Maximum", "All functions of the account"),
             limit=(function.concurrency_limit, "Limit"),
             width=width,
         )
-        memory = two_axis_graph(
+        memory = graph(
             "Memory, MB",
             metrics.of_platform("MaxMemoryUsed", "p50", "p50"),
             metrics.of_platform("MaxMemoryUsed", "Maximum", "Maximum"),
@@ -201,7 +201,7 @@ class EndpointDashboard(Construct):
         )
         if not provisioned:
             return [concurrency, memory]
-        utilization = two_axis_graph(
+        utilization = graph(
             "Provisioned concurrency",
             metrics.of_alias("ProvisionedConcurrentExecutions", "Maximum", "Allocated"),
             metrics.of_alias("ProvisionedConcurrencySpilloverInvocations", "Sum", "Spillover"),

@@ -4,28 +4,21 @@ from collections.abc import Sequence
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-__all__ = ["FROM_ZERO", "graph", "two_axis_graph"]
+__all__ = ["FROM_ZERO", "graph"]
 
 #: A vertical axis that begins at zero.
 FROM_ZERO = cloudwatch.YAxisProps(min=0, show_units=False)
 _HEIGHT = 6
 
 
-def graph(title: str, *metrics: cloudwatch.IMetric, width: int = 8) -> cloudwatch.GraphWidget:
-    """Return a graph of metrics on the left axis, a third of a row wide by default."""
-    return cloudwatch.GraphWidget(
-        title=title, left=list(metrics), left_y_axis=FROM_ZERO, width=width, height=_HEIGHT
-    )
-
-
-def two_axis_graph(
+def graph(
     title: str,
     *left: cloudwatch.IMetric,
     right: Sequence[cloudwatch.IMetric] = (),
     limit: tuple[float, str] | None = None,
     width: int = 8,
 ) -> cloudwatch.GraphWidget:
-    """Return a graph with an axis on each side.
+    """Return a graph with an axis on each side, a third of a row wide by default.
 
     Args:
         title: The title.

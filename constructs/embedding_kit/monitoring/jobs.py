@@ -9,7 +9,7 @@ from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.index_loading import IndexLoading
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.cost import cost_per_million_rows, list_prices
-from embedding_kit.monitoring.graphs import graph, two_axis_graph
+from embedding_kit.monitoring.graphs import graph
 
 __all__ = ["batch_alarms", "batch_widgets", "load_alarms", "load_widgets"]
 
@@ -43,19 +43,19 @@ def batch_widgets(
         cloudwatch.AlarmStatusWidget(
             title="Batch: alarms", alarms=list(alarms), width=24, height=2
         ),
-        two_axis_graph(
+        graph(
             "Batch: jobs",
             machine.metric_started(statistic="Sum", period=_PERIOD, label="Started"),
             machine.metric_succeeded(statistic="Sum", period=_PERIOD, label="Succeeded"),
             machine.metric_failed(statistic="Sum", period=_PERIOD, label="Failed"),
         ),
-        two_axis_graph(
+        graph(
             "Batch: rows",
             rows,
             _metric(batch, "RejectedRows", "Rejected"),
             right=[_metric(batch, "Tokens", "Tokens")],
         ),
-        two_axis_graph(
+        graph(
             "Batch: shards at a time",
             function.metric(
                 "ConcurrentExecutions", statistic="Maximum", period=_PERIOD, label="Running"
@@ -65,8 +65,8 @@ def batch_widgets(
                 function.metric_duration(statistic="p99", period=_PERIOD, label="Duration, p99")
             ],
         ),
-        two_axis_graph("Batch: rows a second", throughput, width=12),
-        two_axis_graph("Batch: US dollars per million rows, at list prices", cost, width=12),
+        graph("Batch: rows a second", throughput, width=12),
+        graph("Batch: US dollars per million rows, at list prices", cost, width=12),
     ]
 
 

@@ -9,7 +9,7 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from embedding_kit.fargate_service import REJECTED_METRIC, EmbeddingService
 from embedding_kit.metrics import PERIOD, percent
 from embedding_kit.monitoring.alarm_definitions import MEMORY_PERCENT, AlarmDefinition
-from embedding_kit.monitoring.graphs import two_axis_graph
+from embedding_kit.monitoring.graphs import graph
 from embedding_kit.settings import AlarmSettings
 
 __all__ = ["server_alarms", "server_widgets"]
@@ -28,20 +28,20 @@ def server_widgets(
         cloudwatch.AlarmStatusWidget(
             title="Server: alarms", alarms=list(alarms), width=24, height=2
         ),
-        two_axis_graph(
+        graph(
             "Server: requests",
             _balanced(service, "RequestCount", "Sum", "Requests"),
             _failed(service, "FILL(failed, 0) + FILL(unanswered, 0)", "Failed (5xx)"),
             _rejected(service, "Rejected (429)"),
         ),
-        two_axis_graph(
+        graph(
             "Server: duration, seconds",
             *(
                 _balanced(service, "TargetResponseTime", statistic, statistic)
                 for statistic in ("p50", "p99")
             ),
         ),
-        two_axis_graph(
+        graph(
             "Server: tasks",
             _balanced(service, "HealthyHostCount", "Minimum", "Healthy"),
             _balanced(service, "UnHealthyHostCount", "Maximum", "Unhealthy"),

@@ -21,9 +21,8 @@ from embedding_kit.settings.cold_start import (
     SnapStart,
 )
 from embedding_kit.settings.compatibility import (
-    check_alarms,
     check_batch,
-    check_compatible,
+    check_endpoint,
     check_memory,
 )
 from embedding_kit.settings.function import FunctionSettings
@@ -49,7 +48,7 @@ from embedding_kit.settings.ownership import (
     RoleRules,
     check_ownership,
 )
-from embedding_kit.settings.package import artifact_in_s3, check_package, check_without_images
+from embedding_kit.settings.package import artifact_in_s3, check_without_images
 from embedding_kit.settings.release import (
     Experiment,
     Release,
@@ -88,13 +87,11 @@ __all__ = [
     "VectorIndexSettings",
     "Watch",
     "artifact_in_s3",
-    "check_alarms",
     "check_batch",
-    "check_compatible",
+    "check_endpoint",
     "check_front",
     "check_memory",
     "check_ownership",
-    "check_package",
     "check_without_images",
     "index_dimension",
     "load_source",

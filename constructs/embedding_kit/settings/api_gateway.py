@@ -127,8 +127,7 @@ class Domain(Settings):
 class ApiGatewayFront(Settings):
     """A REST API of API Gateway with API keys and usage plans; off without this table.
 
-    It costs $3.50 for a million requests in us-east-1, takes what fits into Lambda's 6 MB, and
-    waits 29 s for an answer.
+    AWS bills its requests. It takes what fits into Lambda's 6 MB, and waits 29 s for an answer.
     """
 
     callers: Annotated[tuple[FrontCaller, ...], Field(min_length=1, max_length=_MOST_CALLERS)] = (
@@ -145,8 +144,8 @@ class ApiGatewayFront(Settings):
     )
     firewall: Firewall | None = Field(
         default=None,
-        description="A web application firewall (AWS WAF); none by default. The kit's costs $9 a "
-        "month, and $0.60 for a million requests.",
+        description="A web application firewall (AWS WAF), of which AWS bills rules and requests; "
+        "none by default.",
     )
     authorizer: _Function | None = Field(
         default=None,

@@ -14,13 +14,13 @@ from embedding_kit.settings.cold_start import ColdStart, Provisioned, SnapStart
 from embedding_kit.settings.function import UNRESERVED_MINIMUM, FunctionSettings
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.observability import AlarmSettings
+from embedding_kit.settings.package import check_package
 from embedding_kit.settings.release import Experiment, Release
 
 __all__ = [
     "SNAPSTART_STORAGE_MB",
-    "check_alarms",
     "check_batch",
-    "check_compatible",
+    "check_endpoint",
     "check_memory",
 ]
 
@@ -28,14 +28,16 @@ __all__ = [
 SNAPSTART_STORAGE_MB = 512
 
 
-def check_compatible(
+def check_endpoint(
     *,
+    model: Model,
     function: FunctionSettings,
     cold_start: ColdStart | None,
     release: Release,
     experiment: Experiment | None,
+    alarms: AlarmSettings,
 ) -> None:
-    """Refuse combinations that would fail a deploy or be billed without use.
+    """Refuse settings of an endpoint that would fail a deploy or be billed without use.
 
     Raises:
         PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
@@ -50,14 +52,6 @@ def check_compatible(
             found=f'release.kind = "{release.kind}" with experiment.percent',
             allowed='release.kind = "all-at-once", or no experiment.percent',
         )
-
-
-def check_alarms(alarms: AlarmSettings, function: FunctionSettings) -> None:
-    """Refuse a threshold that no request can exceed, because Lambda ends it at the timeout.
-
-    Raises:
-        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
-    """
     threshold = alarms.duration_p99
     if threshold is not None and threshold >= function.timeout:
         raise rule_error(
@@ -66,6 +60,8 @@ def check_alarms(alarms: AlarmSettings, function: FunctionSettings) -> None:
             f"with function.timeout = {format_duration(function.timeout)}",
             allowed=f"less than {format_duration(function.timeout)}, or a longer timeout",
         )
+    check_memory(model, function)
+    check_package(model, function, cold_start)
 
 
 def check_memory(

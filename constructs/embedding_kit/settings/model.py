@@ -1,12 +1,13 @@
 """The model that the endpoint serves, and the acceptance of its license."""
 
+import json
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
 from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
-from embedding_kit.settings.model_dimensions import known_dimensions
 
 __all__ = ["TERMS", "Model"]
 
@@ -19,6 +20,25 @@ _UNDER_TERMS = {"embeddinggemma": "gemma"}
 #: embedding table take 4 bytes each, the libraries 45 MB and the activations 18. Both are rounded
 #: up, for Lambda's own share. Source: docs/performance.md.
 _NEEDED_MEMORY_MB = {("embeddinggemma", "int8"): 256, ("embeddinggemma", "fp32"): 512}
+#: `docs/generate.py` writes it from the catalog: the constructs cannot import the compiler, whose
+#: dependencies synth does not need.
+_DIMENSIONS = Path(__file__).with_name("model_dimensions.json")
+
+
+def known_dimensions(name: str) -> tuple[int, ...]:
+    """Return a model's dimensions, the full one first; empty if the catalog has no such model.
+
+    Args:
+        name: Its name, with or without the organization, in any case.
+    """
+    return _dimensions().get(name.lower(), ())
+
+
+@cache
+def _dimensions() -> dict[str, tuple[int, ...]]:
+    listed = json.loads(_DIMENSIONS.read_text(encoding="utf-8"))
+    table = {name.lower(): tuple(dimensions) for name, dimensions in listed.items()}
+    return {name.rpartition("/")[2]: dimensions for name, dimensions in table.items()} | table
 
 
 class Model(Settings):

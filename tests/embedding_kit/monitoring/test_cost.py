@@ -7,7 +7,7 @@ from aws_cdk import App, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from embedding_kit import EmbeddingEndpoint, Provisioned, SnapStart
-from embedding_kit.monitoring.cost import cost_per_thousand, cost_rate
+from embedding_kit.monitoring.cost import cost_per_million_rows, cost_per_thousand, cost_rate
 from embedding_kit.prices import load_prices
 
 
@@ -69,3 +69,14 @@ def test_each_restore_is_paid(metrics):
     without = _value(rate, billed=0.0, requests=0, restores=0)
     ten = _value(rate, billed=0.0, requests=0, restores=10)
     assert (ten - without) / 60 == pytest.approx(10 * 0.00028, rel=0.002)
+
+
+def test_a_million_rows_are_paid_to_lambda_and_to_step_functions(metrics):
+    """2 GB of Lambda and 64 MB of Step Functions for 1,000 seconds, and 250 requests of both."""
+    unused = metrics.of_embedder("Texts", "Sum")
+    million = cost_per_million_rows(
+        rows=unused, duration=unused, requests=unused, memory_mb=2048, prices=load_prices()
+    )
+    cost = _value(million, rows=500_000, duration=500_000.0, requests=125)
+    seconds = 1000 * (2 * 0.0000133334 + 64 / 1024 * 0.0000166667)
+    assert cost == pytest.approx(seconds + 250 * (0.20e-6 + 1e-6), rel=1e-6)
