@@ -5,7 +5,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-#: What builds a zip, beside what Docker's context sends.
+#: What builds a zip, besides what Docker's context sends.
 _OF_ZIP = (".python-version", "build_zip.py", "zip_builder")
 
 

@@ -221,7 +221,7 @@ def _package(session: Session, environment: EnvironmentSettings) -> Iterator[Fin
             f"AWS changes no function from {found} to {wanted}, and an alias has one function: the "
             f'URL and the callers\' permissions would be lost; found: package = "{wanted}", '
             f'deployed: "{found}"; allowed: package = "{found}", or a second environment with '
-            f'package = "{wanted}" beside it, to which callers move (docs/operations.md)',
+            f'package = "{wanted}" next to it, to which callers move (docs/operations.md)',
             stops=True,
         )
 

@@ -107,7 +107,7 @@ def promote_zip(
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where a zip and its artifact may be: beside each other."""
+    """Where a zip and its artifact may be: next to each other."""
 
     reference: ZipReference
     buckets: Sequence[PackageBucket]
@@ -155,7 +155,7 @@ class _Source:
 def _buckets(
     session: Session, reference: ZipReference, near: Sequence[str]
 ) -> Iterator[PackageBucket]:
-    """Yield the buckets beside the environment's own in which a zip is looked for."""
+    """Yield the buckets besides the environment's in which a zip is looked for."""
     if reference.bucket:
         yield PackageBucket(session, reference.bucket)
     elif not reference.file:

@@ -12,7 +12,7 @@ from embedding_kit.publishing import BUCKET_ACTIONS, OBJECT_ACTIONS
 
 __all__ = ["ARTIFACTS", "ArtifactBucket"]
 
-#: The prefix of the artifacts' keys. A stack publishes its template and its zips beside it.
+#: The prefix of the artifacts' keys. A stack publishes its template and its zips next to it.
 ARTIFACTS = "artifact/"
 #: An interrupted upload leaves parts that are no object; they are deleted after this time.
 _PARTS_KEPT = Duration.days(7)

@@ -179,7 +179,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         release: How a new version gets the traffic.
         caller_role: The role that principals of organizational units assume to call; None without
             such units.
-        is_invoked: Whether callers may use Lambda's Invoke beside the URL.
+        is_invoked: Whether callers may use Lambda's Invoke besides the URL.
     """
 
     def __init__(

@@ -103,7 +103,7 @@ class EnvironmentSettings(Settings):
     )
     front: ApiGatewayFront | None = Field(
         default=None,
-        description="What callers reach beside the function's URL; nothing by default.",
+        description="What callers reach besides the function's URL; nothing by default.",
     )
     network: NetworkSettings | None = Field(
         default=None, description="The VPC of functions and services; none by default."

@@ -281,7 +281,7 @@ class EmbeddingService(Construct):
             settings: The size, the network and the callers.
             name: The name in logs and in the metrics' namespace; by default derived from the
                 construct's path.
-            function: The settings of the function beside it; requests are answered alike.
+            function: The settings of the function next to it; requests are answered alike.
             vector_index: The index in S3 Vectors that the server searches.
             deletion_protection: Whether the load balancer refuses to be deleted.
         """

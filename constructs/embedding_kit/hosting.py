@@ -74,7 +74,7 @@ class Hosting:
             raise rule_error(
                 "subnets and security groups belong to a VPC",
                 found=f"{' and '.join(found)} without vpc",
-                allowed="vpc beside them, or none of the three",
+                allowed="vpc with them, or none of the three",
             )
 
     @property

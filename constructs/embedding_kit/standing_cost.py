@@ -40,7 +40,7 @@ def capacity_items(environment: EnvironmentSettings, prices: Prices) -> tuple[Li
 
 
 def server_items(environment: EnvironmentSettings, prices: Prices) -> tuple[LineItem, ...]:
-    """Return the fewest tasks of the server beside the function, and its load balancer.
+    """Return the fewest tasks of the server next to the function, and its load balancer.
 
     Not included: the NAT gateway or the VPC endpoints of its subnets, which it shares with others.
 

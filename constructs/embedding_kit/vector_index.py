@@ -92,7 +92,7 @@ class VectorIndex(IVectorIndex):
 
     CloudFormation names both, so that an index that is replaced never meets its own name. A change
     of the model, the dimension, the non-filterable keys or the KMS key makes another index, which
-    must be loaded. The earlier one stays beside it: CloudFormation deletes neither index nor
+    must be loaded. The earlier one stays next to it: CloudFormation deletes neither index nor
     bucket, except for those that it creates in an update that fails.
 
     Attributes:

@@ -34,7 +34,7 @@ __all__ = ["Inspection", "as_json", "as_text", "inspect_model"]
 
 Result = TypeVar("Result")
 
-#: The files that a model needs beside its weights or its export. An export with the output
+#: The files that a model needs besides its weights or its export. An export with the output
 #: sentence_embedding can do without modules.json.
 NEEDED_BY_PATH: Mapping[str, tuple[str, ...]] = {
     "export": ("config.json", "tokenizer.json"),

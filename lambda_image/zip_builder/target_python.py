@@ -1,7 +1,7 @@
 """Finds the Python that compiles the byte code: its version must be that of Lambda's runtime.
 
 Without byte code, Lambda would compile every module again at each cold start, because it cannot
-write beside the code.
+write next to the code.
 """
 
 import os

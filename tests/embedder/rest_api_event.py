@@ -8,7 +8,7 @@ __all__ = ["rest_api_event"]
 def rest_api_event(event: dict[str, Any]) -> dict[str, Any]:
     """Return the event that the REST API of `[front]` sends for the request of another event.
 
-    The API has the greedy path `/{proxy+}` beside `/`, and the stage `live`.
+    The API has the greedy path `/{proxy+}` besides `/`, and the stage `live`.
     """
     path, http = event.get("rawPath") or "/", event["requestContext"]["http"]
     headers = event.get("headers")

@@ -271,7 +271,7 @@ KEY_URL = "https://abc123.execute-api.eu-central-1.amazonaws.com/live/"
 
 
 def made(answer, url=KEY_URL, **options):
-    """Return a client with a key whose requests a function answers."""
+    """Return a client with a key; a function answers its requests."""
     http = httpx.Client(transport=httpx.MockTransport(answer))
     return EmbeddingClient(url, http_client=http, **{"auth": ApiKeyAuth("secret"), **options})
 

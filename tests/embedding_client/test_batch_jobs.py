@@ -59,7 +59,7 @@ class StepFunctions(ThreadingHTTPServer):
         self.refused = ""
 
     def StartExecution(self, asked: dict) -> dict:  # noqa: N802 - AWS's name
-        """Start an execution, whose name must be new."""
+        """Start an execution; its name must be new."""
         arn = (
             asked["stateMachineArn"].replace(":stateMachine:", ":execution:") + ":" + asked["name"]
         )
@@ -105,7 +105,7 @@ class StepFunctions(ThreadingHTTPServer):
         }
 
     def GetExecutionHistory(self, asked: dict) -> dict:  # noqa: N802
-        """Return the end of the first step, whose output has the job's folder."""
+        """Return the end of the first step; its output has the job's folder."""
         self._found(asked)
         if self.refused:
             raise KeyError("AccessDeniedException", self.refused)

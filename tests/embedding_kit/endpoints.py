@@ -20,7 +20,7 @@ def make_endpoint(
     vector_index: IVectorIndex | None = None,
     **properties: Any,
 ) -> EmbeddingEndpoint:
-    """Create an endpoint; the properties of its hosting are given beside its own."""
+    """Create an endpoint; the properties of its hosting are given with its others."""
     hosting = Hosting(**{name: properties.pop(name) for name in _HOSTING & properties.keys()})
     endpoint = EmbeddingEndpoint(stack, "Endpoint", hosting=hosting, **properties)
     if callers:

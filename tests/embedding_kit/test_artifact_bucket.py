@@ -85,7 +85,7 @@ def test_nothing_expires(template):
     ],
 )
 def test_bootstraps_roles_may_publish_and_deploy(may_with, principal, action, resource):
-    """What `cdk deploy` does, with roles whose own policies only cover bootstrap's bucket."""
+    """What `cdk deploy` does, with roles that may use bootstrap's bucket alone."""
     assert may_with(principal, action, resource) is True
 
 

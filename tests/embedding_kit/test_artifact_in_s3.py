@@ -1,4 +1,4 @@
-"""Test a zip whose artifact is in S3: what is published, what the function gets and may do."""
+"""Test a zip with its artifact in S3: what is published, what the function gets and may do."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ NAME = f"kit-dev-{HOME}-us-east-1"
 
 @pytest.fixture(scope="session")
 def synthesize_s3(tmp_path_factory):
-    """Synthesize a stack with an endpoint whose artifact is in S3; return template and assets."""
+    """Synthesize a stack of an endpoint with its artifact in S3; return template and assets."""
 
     def make(
         model: Model,
@@ -86,7 +86,7 @@ def test_the_function_gets_the_place_of_the_artifact(made):
 
 
 def test_the_zip_has_no_artifact(made):
-    """Embedder and check run one zip, which is built without it and lies beside the artifact."""
+    """Embedder and check run one zip, which is built without it and lies next to the artifact."""
     template, assets = made
     commands = [
         file["source"]["executable"]

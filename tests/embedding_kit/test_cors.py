@@ -59,7 +59,7 @@ def test_an_origin_is_scheme_and_host(origin):
         ({"origins": ("https://Example.com",)}, "should match pattern"),
         ({"origins": ("https://*.example.com",)}, "should match pattern"),
         ({"origins": ("https://" + "a" * 250,)}, "at most 253 characters"),
-        ({"origins": ("*", PAGE)}, "no other is listed beside it"),
+        ({"origins": ("*", PAGE)}, "no other is listed with it"),
         ({"origins": (PAGE,) * 101}, "at most 100 items"),
         ({"origins": (PAGE,), "credentials": True}, "Extra inputs"),
     ],

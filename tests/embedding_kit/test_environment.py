@@ -136,7 +136,7 @@ def test_the_image_takes_a_folder_by_the_file_that_is_asked_for_here():
 
 
 def test_a_models_folder_that_is_there_is_taken(load, tmp_path):
-    """A fine-tuned model in a folder beside the environments' folder is accepted."""
+    """A fine-tuned model in a folder next to the environments' folder is accepted."""
     (tmp_path / "tuned").mkdir()
     (tmp_path / "tuned" / "modules.json").write_text("[]")
     assert load(MINILM + 'folder = "../tuned"').model.folder == tmp_path / "tuned"

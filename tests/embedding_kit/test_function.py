@@ -104,7 +104,7 @@ def test_another_execution_role_is_granted_its_permissions(build, updates):
             {"vpc_subnets": ec2.SubnetSelection(), "security_groups": []},
             (
                 "subnets and security groups belong to a VPC; found: vpc_subnets and "
-                "security_groups without vpc; allowed: vpc beside them, or none of the three"
+                "security_groups without vpc; allowed: vpc with them, or none of the three"
             ),
         ),
     ],

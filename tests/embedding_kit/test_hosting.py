@@ -283,7 +283,7 @@ def test_a_granted_role_may_invoke_the_alias_alone(synthesize, model, question, 
 def test_the_documented_policy_of_the_endpoint_leads_nowhere_else(  # noqa: PLR0917 - a table
     question, may, caller, action, resource, allowed
 ):
-    """It is judged as the only policy, as AWS judges it beside those of role and function."""
+    """It is judged as the only policy, as AWS judges it besides those of role and function."""
     (pasted,) = re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     account = "111122223333"
     asked = question(

@@ -93,7 +93,7 @@ def test_fargates_sizes_are_allowed(cpu, memory):
     ],
 )
 def test_other_sizes_are_refused(cpu, memory, allowed):
-    """The error has what Fargate offers beside that CPU."""
+    """The error has what Fargate offers with that CPU."""
     with pytest.raises(ValueError, match=rf"found: memory_mb = {memory} with cpu = {cpu}") as error:
         settings(cpu=cpu, memory_mb=memory)
     assert allowed in str(error.value)

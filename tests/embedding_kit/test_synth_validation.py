@@ -11,7 +11,7 @@ from embedding_kit import EmbeddingEndpoint, Provisioned, SnapStart
 
 @pytest.fixture
 def synthesize_changed(synthesize, model):
-    """Synthesize an endpoint whose resources were changed after the construct created them."""
+    """Synthesize an endpoint after a change of resources that the construct created."""
 
     def run(cold_start, change):
         def build(stack):

@@ -22,7 +22,7 @@ DONE = {"part": "part-000007", "rows": 490, "written": True, "seconds": 24.5}
 
 
 class Counting(Steps):
-    """Steps whose work on an item is done, or fails."""
+    """Steps that do the work on an item, or fail."""
 
     message = "batch"
     item = "shard"

@@ -155,7 +155,7 @@ def linked_twice(folder: Path, secret: Path) -> None:
 
 
 def a_false_cache(folder: Path, secret: Path) -> None:
-    """Beside a folder that is named like a cache's, another one leads elsewhere."""
+    """Next to a folder that is named like a cache's, another one leads elsewhere."""
     (folder / "vocab.txt").symlink_to("../../blobs/secret.json")
     (folder.parents[1] / "blobs").symlink_to(secret.parent)
 

@@ -159,7 +159,7 @@ def test_verify(tiny_folder: Path, compile_tiny: Compile, capsys: Capture) -> No
 def test_a_wheel_that_was_changed_is_refused(
     minilm_folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wheel whose configuration has another hash is refused."""
+    """A wheel with a configuration of another hash is refused."""
     copy = tmp_path / "wheel"
     shutil.copytree(minilm_folder, copy)
     (copy / "config.json").write_text("{}")

@@ -36,7 +36,7 @@ IMPATIENT = textwrap.dedent("""
 """)
 #: The step that encodes texts.
 ENCODING = "encoding a sample of texts with tokenizer.json"
-#: A program whose child process does what is in its argument.
+#: A program with a child process that does what is in its argument.
 PROGRAM = textwrap.dedent("""
     import os, signal, sys
     from model_compiler.supervision import budget, supervised

@@ -289,7 +289,7 @@ def test_a_deploy_without_its_alias_says_how_to_make_it_again(aws, capsys):
 
 
 def test_the_shipped_environments_are_read(capsys):
-    """The command finds the environment files beside the sources, from any folder."""
+    """The command finds the environment files next to the sources, from any folder."""
     assert main(["dev", "--after", "destroy"]) == 0
     assert capsys.readouterr() == ("", "")
 

@@ -293,7 +293,7 @@ def test_a_stack_that_takes_no_update_stops(session, dev, part, status, advice):
     "status", ["CREATE_COMPLETE", "ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "CREATE_FAILED"]
 )
 def test_a_stack_that_the_cdk_can_update_is_fine(session, dev, status):
-    """The CDK's command deletes a stack whose creation failed."""
+    """The CDK's command deletes a stack after its failed creation."""
     session.has(1000, "EmbeddingKit-dev-Observability", StackStatus=status)
     assert list(before_deploy(session, dev, imports=False)) == []
 

@@ -19,7 +19,7 @@ ROLE = f"arn:aws:iam::{HOME}:role/team/embedder"
 
 
 class _Session:
-    """A session whose IAM and Lambda are stubs: moto has no simulation of policies."""
+    """A session with stubs of IAM and Lambda: moto has no simulation of policies."""
 
     def __init__(self) -> None:
         self.real = get_session()
@@ -152,7 +152,7 @@ def test_a_bucket_whose_objects_expire_is_a_note(check, bucket):
 
 
 def test_a_log_group_must_be_there(aws, check):
-    """Another one whose name starts alike is not it."""
+    """Another one with a name that starts alike is not it."""
     logs = aws.create_client("logs", region_name=REGION)
     logs.create_log_group(logGroupName="/team/embedder-2")
     (finding,) = check({"log_group": "/team/embedder"})

@@ -189,7 +189,7 @@ def test_without_a_stack_there_is_no_store(account, environments):
 
 @pytest.fixture
 def left(account, environments):
-    """Return the vector bucket after a destroy of the environment, whose function is gone."""
+    """Return the vector bucket after a destroy of the environment; the function is gone."""
     account.functions.delete_function(FunctionName="embedder")
     account.deleted((STACK, 3, "older"), ("EmbeddingKit-dev-Batch", 9, ""), (STACK, 7, BUCKET))
     account.deployed()

@@ -9,7 +9,7 @@ import pytest
 
 from .conftest import FOLDERS, ROOT
 
-#: What each wheel puts into the folder of installed packages, beside its metadata.
+#: What each wheel puts into the folder of installed packages, besides its metadata.
 TOP = {
     "embedding-client": {"embedding_client"},
     "embedding-kit": {"embedding_kit"},

@@ -17,7 +17,7 @@ CDK = ROOT / "scripts" / "node_modules" / ".bin" / "cdk"
 
 @pytest.fixture(scope="module")
 def environment(dist, tmp_path_factory) -> Environment:
-    """Return the environment of a copy of the app, beside which it is."""
+    """Return the environment next to a copy of the app."""
     app = tmp_path_factory.mktemp("app")
     shutil.copytree(ROOT / "docs" / "examples" / "app", app, dirs_exist_ok=True)
     environment = Environment(app / ".venv", dist)
@@ -36,7 +36,7 @@ def asset(folder: Path, kind: str, key: str) -> Any:
 
 
 def test_the_app_is_synthesized_from_the_wheels(environment, tmp_path):
-    """With the CDK's command: an endpoint whose image is that of a checkout, alarms, a grant."""
+    """With the CDK's command: an endpoint with the image of a checkout, alarms, a grant."""
     outside, inside = tmp_path / "outside", tmp_path / "inside"
     # Without what the command adds to a template.
     bare = ["--no-asset-metadata", "--no-path-metadata", "--no-version-reporting"]

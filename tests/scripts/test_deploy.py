@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Fails at the step whose text is in FAIL_AT, with the status FAIL_WITH.
+#: Fails at the step with the text of FAIL_AT, with the status FAIL_WITH.
 _PROGRAM = textwrap.dedent("""\
     #!/usr/bin/env bash
     called="$(basename "$0") $*"
@@ -136,7 +136,7 @@ def test_a_zip_may_need_no_stack_of_the_kit(deploy):
 
 @pytest.mark.parametrize("step", ["--check", "promotion dev --image"])
 def test_a_refused_image_is_not_deployed(deploy, step):
-    """Neither one of other settings, nor one whose copy failed."""
+    """Neither one of other settings, nor one after a failed copy."""
     status, calls = deploy("dev", "--image", "sha256:a", fail_at=step)
     assert status == 1
     assert step in calls[-1]

@@ -71,7 +71,7 @@ def test_a_prepared_release_passes_the_check_of_its_tag(repository):
 
 
 def test_a_prepared_release_changes_nothing_else(repository):
-    """Only the lines of the version differ: not those of a dependency, whose key has that name."""
+    """Only the lines of the version differ: not those of a dependency with that name as its key."""
     before = {name: (repository / name).read_text().splitlines() for name in release.PROJECTS}
     release.prepare(repository, "1.2.3", TODAY)
     for name in release.PROJECTS:

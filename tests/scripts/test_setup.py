@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# As `python3`, it makes a .venv whose programs are copies of it. It records each call. As `uv`, it
+# As `python3`, it makes a .venv with copies of itself in it. It records each call. As `uv`, it
 # finds .venv up to date if the last `uv sync` that ended had the same lock file.
 _PROGRAM = textwrap.dedent("""\
     #!/usr/bin/env bash

@@ -57,7 +57,7 @@ def test_what_is_wrong_is_told_without_a_traceback(tmp_path, name, message):
 
 def test_ctrl_c_ends_synth_without_a_traceback(tmp_path):
     """The CDK's command prints what synth prints, and AWS has not been asked for anything."""
-    # In place of the CDK, whose import takes most of the time of a synth.
+    # In place of the CDK: its import takes most of the time of a synth.
     interrupt = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
     (tmp_path / "aws_cdk.py").write_text(interrupt)
     done = subprocess.run(

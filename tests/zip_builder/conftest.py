@@ -26,7 +26,7 @@ with (Path(__file__).parents[2] / "runs.log").open("a") as log:
 
 @pytest.fixture
 def recipe(tmp_path) -> Path:
-    """Return a recipe whose compiler writes an empty model."""
+    """Return a recipe with a compiler that writes an empty model."""
     folder = tmp_path / "recipe"
     pins = "numpy==1 \\\n    --hash=sha256:a\ntokenizers==2 \\\n    --hash=sha256:b\n"
     for name, text in {

@@ -51,7 +51,7 @@ def find_python_with(program: Path) -> str:
     ],
 )
 def test_an_installed_one_is_found(empty, place):
-    """On the PATH, or in pyenv, whose shims fail for a version that is not switched on.
+    """On the PATH, or in pyenv: its shims fail for a version that is not switched on.
 
     The pyenv may be known only by the Python of this process.
     """

@@ -1,7 +1,7 @@
 """A function from a zip on this machine: the zip's tree and nothing else on the import path.
 
 The zip is built as for a deploy, with the packages for this machine's processor. It runs in CPython
-3.13 without this project's packages, with the client of Lambda's runtime beside it as in
+3.13 without this project's packages, with the client of Lambda's runtime next to it as in
 `/var/runtime`. The tree is read-only, and Python writes no byte code.
 """
 

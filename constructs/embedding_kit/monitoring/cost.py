@@ -66,7 +66,7 @@ def cost_per_million_rows(
     memory_mb: int,
     prices: Prices,
 ) -> cloudwatch.MathExpression:
-    """Return US dollars per million rows of batch jobs: Lambda, and Step Functions beside it.
+    """Return US dollars per million rows of batch jobs: Lambda, and Step Functions.
 
     Args:
         rows: The embedded rows.

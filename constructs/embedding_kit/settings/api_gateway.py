@@ -149,7 +149,7 @@ class ApiGatewayFront(Settings):
     )
     authorizer: _Function | None = Field(
         default=None,
-        description="A Lambda function of yours that decides about each request, beside the key. "
+        description="A Lambda function of yours that decides about each request, besides the key. "
         "It gets the headers and not the body, and its answers are not cached.",
     )
     gzip: bool = Field(

@@ -39,7 +39,7 @@ class Cors(Settings):
     def _any_origin_alone(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if "*" in value and len(value) > 1:
             raise rule_error(
-                "* is any origin, so no other is listed beside it",
+                "* is any origin, so no other is listed with it",
                 found=", ".join(value),
                 allowed='["*"], or origins without *',
             )
@@ -135,7 +135,7 @@ class Callers(Settings):
                 f"the policy of an alias takes {_POLICY_BYTES:,} bytes, and each caller needs "
                 f"{statements} statements in it",
                 found=f"{len(self.named)} callers, which need about {needed:,} bytes",
-                allowed=f"up to {room:,} bytes beside an API in front: name the callers' accounts, "
+                allowed=f"up to {room:,} bytes with an API in front: name the callers' accounts, "
                 "the organization or organizational units, or one role that all of them assume",
             )
         return self

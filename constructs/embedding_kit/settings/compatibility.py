@@ -102,7 +102,7 @@ def check_batch(
         if batch.reserved_concurrency > most:
             raise rule_error(
                 f"Lambda keeps {UNRESERVED_MINIMUM} of the account's concurrency unreserved",
-                found=f"batch.reserved_concurrency = {batch.reserved_concurrency} beside "
+                found=f"batch.reserved_concurrency = {batch.reserved_concurrency} with "
                 f"{taken} of the endpoint, of account_concurrency = {quota}",
                 allowed=f"1 to {most}" if most >= 1 else "none; ask AWS for a higher quota first",
             )

@@ -118,7 +118,7 @@ def _smaller(model: Model) -> str:
 def check_without_images(
     function: FunctionSettings, *, batch: bool, loads: bool, server: bool
 ) -> None:
-    """Refuse what runs from an image beside a zip, which is deployed where no image is built.
+    """Refuse what runs from an image next to a zip, which is deployed where no image is built.
 
     Args:
         function: The function's settings.

@@ -41,7 +41,7 @@ def _optional_in_a_file(schema: dict[str, Any]) -> None:
 
 
 class ServerSettings(Settings):
-    """A server on Fargate behind a load balancer, beside the function; off without this table."""
+    """A server on Fargate behind a load balancer, next to the function; off without this table."""
 
     model_config = ConfigDict(json_schema_extra=_optional_in_a_file)
 

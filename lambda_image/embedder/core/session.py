@@ -19,7 +19,7 @@ _OPTIMIZATION = {
     "none": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
     "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
 }
-#: Bytes that a session allocates beside the weights: its nodes and the graph file.
+#: Bytes that a session allocates besides the weights: its nodes and the graph file.
 _GRAPH_BYTES = 16 << 20
 
 

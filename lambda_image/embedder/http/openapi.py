@@ -157,7 +157,7 @@ def document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest) 
             "description": _DESCRIPTION,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        # A Function URL has no base path: the document is served beside the operations.
+        # A Function URL has no base path: the document is served next to the operations.
         "servers": [{"url": "/"}],
         "paths": {
             path: {method.lower(): _operation(operation) for method, operation in methods.items()}

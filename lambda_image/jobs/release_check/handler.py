@@ -166,7 +166,7 @@ def check_function(new: str, deployed: str | None) -> None:
             f"this deploy replaces the function {deployed} by {new}, as AWS does if the package or "
             "the name of a function changes, and the URL and the callers' permissions would be "
             "lost; allowed: the package and the name that are deployed, or a second endpoint "
-            "beside this one, to which callers move"
+            "next to this one, to which callers move"
         )
 
 

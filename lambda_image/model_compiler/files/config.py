@@ -59,7 +59,7 @@ MERGES = 5_000_000
 TOKEN = 512
 #: Characters of a merge: two tokens and a space.
 MERGE = 2 * TOKEN + 1
-#: Tokens beside the vocabulary. 6,414: Gemma.
+#: Tokens besides the vocabulary. 6,414: Gemma.
 ADDED_TOKENS = 100_000
 #: Values in a normalizer, pre-tokenizer, post-processor or decoder, all levels together. Some 40.
 PART_VALUES = 1_000

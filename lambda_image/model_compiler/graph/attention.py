@@ -1,6 +1,6 @@
 """Attention of each token to all tokens of its text, or to those within a window.
 
-Queries, keys and values are float32 [batch, tokens, width] with heads beside each other in `width`.
+Queries, keys and values are float32 [batch, tokens, width] with heads side by side in `width`.
 
 Within a window, the cost is linear in the length of the text. A long text is split into blocks of
 queries. Each block attends to one stretch of keys, which contains its window and nothing else: in a
@@ -67,7 +67,7 @@ class FullAttention:
         )
 
     def add(self, query: str, key: str, value: str) -> str:
-        """Attend, from and to float32 [batch, tokens, width] with heads beside each other."""
+        """Attend, from and to float32 [batch, tokens, width] with heads side by side."""
         return self.builder.microsoft.MultiHeadAttention(
             self._with_column(query, self.ones),
             # The kernel multiplies the bias by the scale, which leaves it far below any score.

@@ -132,7 +132,7 @@ def rotate(array: Floats, block: int) -> Floats:
     factors = np.tile(signs / np.float32(block**0.5), array.shape[1] // block)
     rotated = np.empty_like(array)
     for start in range(0, len(array), CHUNK):
-        # Transposed, so that the inner loops are over rows, which lie beside each other.
+        # Transposed, so that the inner loops are over rows, which lie side by side.
         sums = np.ascontiguousarray((array[start : start + CHUNK] * factors).T)
         other = np.empty_like(sums)
         half = 1

@@ -152,7 +152,7 @@ def _patterns(
         return list(PATTERNS)
     # A known family is compiled from the initializers of an export in full precision.
     choice = choose(files, None if known else precision)
-    # Beside a graph, exporters write `model.onnx_data`, `model.onnx_data_1` or `model.onnx.data`.
+    # Next to a graph, exporters write `model.onnx_data`, `model.onnx_data_1` or `model.onnx.data`.
     taken = [name for name in (choice.name, choice.reference) if name] if choice else []
     return [
         *ONNX_PATTERNS,

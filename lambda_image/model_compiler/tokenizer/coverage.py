@@ -49,7 +49,7 @@ def check_parts(document: Json) -> None:
     # White space that was stripped after a token would match again as another token.
     strips = any(token.get("rstrip") for token in added)
     if strips and any(token["content"][:1].isspace() for token in added):
-        not_covered("an added token with rstrip beside one that", "begins with white space")
+        not_covered("an added token with rstrip next to one that", "begins with white space")
 
 
 def _post_processors(document: Json) -> list[Json]:

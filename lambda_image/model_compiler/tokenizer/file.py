@@ -63,7 +63,7 @@ def read_tokenizer(path: Path, *, vocabulary_size: int, alone: bool = False) -> 
 
     Raises:
         SourceError: If it is missing, has another format or another vocabulary than the model, or
-            the files beside it say something else.
+            the files next to it say something else.
         UnsupportedModelError: If the compiler cannot express a setting of those.
     """
     document = read_json(path)

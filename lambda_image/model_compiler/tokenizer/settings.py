@@ -1,4 +1,4 @@
-"""Holds the files beside `tokenizer.json` against it.
+"""Holds the files next to `tokenizer.json` against it.
 
 transformers builds a model's tokenizer from `tokenizer_config.json`, `special_tokens_map.json` and
 `added_tokens.json` too, and what they say wins. The compiler takes `tokenizer.json` alone, so they
@@ -43,7 +43,7 @@ STRIP = {"type": "Strip", "strip_left": False, "strip_right": True}
 
 
 def read_limit(folder: Path, document: Json) -> float | None:
-    """Check the files beside a `tokenizer.json`, and return their limit of tokens, if any.
+    """Check the files next to a `tokenizer.json`, and return their limit of tokens, if any.
 
     Args:
         folder: The encoder's folder.
@@ -57,7 +57,7 @@ def read_limit(folder: Path, document: Json) -> float | None:
         return _Settings(folder, document).read()
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise SourceError(
-            f"{folder}: tokenizer.json and the files beside it must have the types that "
+            f"{folder}: tokenizer.json and the files next to it must have the types that "
             f"transformers writes; found {error!r}."
         ) from error
 
@@ -261,7 +261,7 @@ class _Settings:
         maker = f"{self._name} of transformers" if self._class else "transformers"
         raise SourceError(
             f"{self._folder / 'tokenizer.json'}: {part} must {rule}, as {maker} has it from "
-            f"tokenizer_config.json and the files beside it; found {json.dumps(found)}. Save the "
+            f"tokenizer_config.json and the files next to it; found {json.dumps(found)}. Save the "
             "tokenizer again: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)."
         )
 

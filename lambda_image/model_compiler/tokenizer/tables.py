@@ -144,7 +144,7 @@ def _check_ids(library: tokenizers.Tokenizer, rows: int | None) -> None:
     ids = library.get_vocab(with_added_tokens=True)
     with _errors_of_the_library("tokenizer.json fails on an empty text"):
         around = library.encode("").ids
-    # Beside those of the vocabulary, the ids that the post-processor puts around a text.
+    # Besides those of the vocabulary, the ids that the post-processor puts around a text.
     ids |= {f"post_processor {number}": number for number in around}
     last = max(ids, key=ids.__getitem__)
     if rows is not None and ids[last] >= rows:

@@ -144,7 +144,7 @@ def test_what_is_no_event_is_refused(event: Any) -> None:
 
 
 def test_odd_headers_do_no_harm(sent: Sent) -> None:
-    """Headers whose value is not a string are ignored."""
+    """Headers with a value that is not a string are ignored."""
     assert sent({**EVENT, "headers": None}).headers == {}
     assert sent({**EVENT, "headers": {"A": "1", "b": None}}).headers == {"a": "1"}
 

@@ -78,7 +78,7 @@ def test_a_body_that_api_gateway_left_in_gzip_is_inflated() -> None:
 
 
 def test_gzip_is_accepted_only_through_an_api_that_passes_bytes() -> None:
-    """An API whose binary media types leave JSON out would send a gzip answer on as base64.
+    """An API with binary media types that leave JSON out would send a gzip answer on as base64.
 
     With the media type `*/*` every body arrives in base64, which shows that the API passes bytes.
     """

@@ -194,7 +194,7 @@ class Clock:
 
 
 class TimedSession(HashSession):
-    """A session whose runs take a fixed number of seconds per token."""
+    """A session with runs that take a fixed number of seconds per token."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -372,7 +372,7 @@ def test_a_session_for_many_requests_gets_all_runs_at_once() -> None:
 
 
 def test_time_in_the_queue_is_not_time_of_the_model() -> None:
-    """A request's time in the queue is reported beside the time of its runs."""
+    """A request's time in the queue is reported next to the time of its runs."""
 
     class Slow(Together):
         def run_all(self, batches: Iterable[Batch], *, deadline: float | None = None) -> RunResult:

@@ -40,7 +40,7 @@ def test_a_graph_that_cannot_be_loaded(minilm_artifact: Artifact, tmp_path: Path
 
 @pytest.mark.parametrize("change", [{"inputs": ("input_ids",)}, {"output": "last_hidden_state"}])
 def test_a_graph_that_is_another(minilm_artifact: Artifact, change: dict[str, Any]) -> None:
-    """A graph whose inputs or outputs differ from the manifest is refused."""
+    """A graph with other inputs or outputs than the manifest's is refused."""
     manifest = minilm_artifact.manifest
     graph = manifest.graph._replace(**change)
     with pytest.raises(ArtifactError, match=r"has inputs .* the manifest says"):

@@ -12,7 +12,7 @@ PACKAGE_PARENT = Path(embedder.__file__).parents[1]
 
 
 def test_an_empty_environment_gives_the_defaults() -> None:
-    """Without any variable, the artifact is beside the package, and one thread is used."""
+    """Without any variable, the artifact is next to the package, and one thread is used."""
     settings = Settings.from_env({})
     assert settings == Settings(artifact=str(PACKAGE_PARENT / "artifact"))
     assert (settings.threads, settings.truncate, settings.environment) == (1, "refuse", "local")

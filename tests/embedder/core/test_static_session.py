@@ -24,7 +24,7 @@ def table() -> Array:
 
 
 def saved(folder: Path, table: Array, scales: Array | None = None) -> Artifact:
-    """Return an artifact whose graph is this table."""
+    """Return an artifact with this table as its graph."""
     np.save(folder / "embeddings.npy", table)
     if scales is not None:
         np.save(folder / "scales.npy", scales)
@@ -73,7 +73,7 @@ def test_a_text_has_the_same_vector_in_every_batch(
 
 
 def test_rows_of_zeros_have_no_direction(tmp_path: Path, table: Array) -> None:
-    """A text of tokens whose vectors are zero gets a vector of zeros."""
+    """A text of tokens with vectors of zeros gets a vector of zeros."""
     table[2] = 0
     session = load_session(saved(tmp_path, table))
     assert not session.run(np.array([[2, 2]]), np.array([[1, 1]])).any()

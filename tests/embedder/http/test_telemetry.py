@@ -70,7 +70,7 @@ def test_a_request_leaves_a_line_of_log(told: Router, capsys: Capture) -> None:
 
 
 def test_a_search_leaves_its_time(told: Router, capsys: Capture) -> None:
-    """The line of a search has the time of the index beside those of the model."""
+    """The line of a search has the time of the index next to those of the model."""
     post(told, "/similar", {"text": "a"})
     log, _ = lines(capsys)
     assert 0 <= log["searchMs"] <= log["durationMs"]

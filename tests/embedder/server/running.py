@@ -48,7 +48,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 @dataclass
 class GatedSession(HashSession):
-    """A session whose runs begin and end when the test says so."""
+    """A session with runs that begin and end when the test says so."""
 
     entered: "queue.Queue[tuple[int, ...]]" = field(default_factory=queue.Queue)
     gate: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))

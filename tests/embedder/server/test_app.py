@@ -226,7 +226,7 @@ def test_a_full_queue_is_a_429_of_every_api() -> None:
 
 
 def test_a_body_is_refused_before_it_is_tokenized() -> None:
-    """Its bytes say that its tokens do not fit beside those of its caller that wait."""
+    """Its bytes say that its tokens do not fit with those of its caller that wait."""
     session = GatedSession()
     with running(session, bounds=Bounds(40, 1e6)) as server, ThreadPoolExecutor(2) as threads:
         answers = [threads.submit(server.post, "/embed", {"inputs": "a"})]

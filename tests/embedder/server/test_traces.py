@@ -96,7 +96,7 @@ def test_the_stages_are_spans_of_their_own(tracer: Tracer, receiver: Receiver) -
 
 
 def test_a_request_without_a_trace_begins_one(tracer: Tracer, receiver: Receiver) -> None:
-    """So does one whose `traceparent` is malformed; two requests have two traces."""
+    """So does one with a malformed `traceparent`; two requests have two traces."""
     found = [trace(tracer, {}), trace(tracer, {"traceparent": "00-xyz"})]
     tracer.close()
     spans = receiver.spans

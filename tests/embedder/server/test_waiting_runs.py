@@ -12,7 +12,7 @@ def run(owner: str, texts: int, tokens: int, caller: str = "") -> WaitingRun:
 
 
 def owners(waiting: WaitingRuns) -> list[list[str]]:
-    """Take everything, and return whose runs were taken together."""
+    """Take everything, and return the owners of runs that were taken together."""
     taken = []
     while waiting:
         taken.append([run.owner for run in waiting.take()])

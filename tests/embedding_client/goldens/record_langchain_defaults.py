@@ -22,7 +22,7 @@ TEXTS = [
 
 
 def main() -> None:
-    """Write texts and the bodies of the requests beside this script."""
+    """Write texts and the bodies of the requests next to this script."""
     bodies = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:

@@ -50,7 +50,7 @@ def test_a_caller_has_up_to_two_keys(keys: list[str]) -> None:
         ({"callers": [{**CALLER, "rate": 0}]}, "greater than 0"),
         ({"callers": [{**CALLER, "burst": 0}]}, "greater than or equal to 1"),
         ({"callers": [{**CALLER, "monthly_requests": 0}]}, "greater than or equal to 1"),
-        # A quota is beside a rate and a burst, and does not replace them.
+        # A quota is added to a rate and a burst, and does not replace them.
         ({"callers": [{"name": "search", "monthly_requests": 1000}]}, "callers.0.rate"),
         ({"vpc_endpoints": ["vpc-0123456789abcdef0"]}, "vpc_endpoints.0"),
         (

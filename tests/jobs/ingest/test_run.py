@@ -146,7 +146,7 @@ def test_another_vector_space_is_refused_before_a_vector_is_written(embed, index
 
 
 def test_two_first_loads_of_different_models_do_not_mix(embed, index) -> None:
-    """The one whose vector space was recorded last wins; the other fails when it looks again."""
+    """The one that recorded its vector space last wins; the other fails when it looks again."""
     folder = embed()
     client = IndexClient(ARN)
     plan = plan_ingest(IngestSettings(source=str(folder), index=ARN), client)

@@ -91,7 +91,7 @@ def test_a_version_of_another_artifact_is_refused(serving, manifest):
     ],
 )
 def test_a_missed_golden_vector_is_refused(serving, manifest, missed_by, message):
-    """A model whose vectors differ from the golden ones is refused, whatever its name."""
+    """A model with vectors that differ from the golden ones is refused, whatever its name."""
     (golden,) = manifest.golden
     head = (golden.embedding_head[0] + missed_by, *golden.embedding_head[1:])
     wrong = manifest._replace(golden=(golden._replace(embedding_head=head),))
@@ -378,7 +378,7 @@ def test_versions_that_share_an_alias_must_have_one_role(aws, space):
 
 
 def test_another_function_is_refused_before_the_alias_is_replaced(aws):
-    """AWS replaces a function whose package changes; no version is called for the refusal."""
+    """AWS replaces a function if its package changes; no version is called for the refusal."""
     update = event() | {"OldResourceProperties": {"Function": "of-the-zip"}}
     with pytest.raises(ReleaseRefusedError, match="replaces the function of-the-zip by embedder,"):
         handler(update, None)

@@ -35,7 +35,7 @@ PERFECT = fidelity.Fidelity(
 
 
 class Turned:
-    """An engine whose vectors are turned away from another's by a fixed angle, or by the batch."""
+    """An engine with vectors turned away from another's by a fixed angle, or by the batch."""
 
     def __init__(self, engine: Engine, *, cosine: float = 1.0, batch_cosine: float = 1.0) -> None:
         self._engine = engine
@@ -138,7 +138,7 @@ def test_the_report_is_a_table() -> None:
 
 
 def spoil(patch: pytest.MonkeyPatch, name: str) -> None:
-    """Round the weights of all int8 layers whose names start like this to whole numbers."""
+    """Round the weights of all int8 layers with names that start like this to whole numbers."""
 
     def spoiled(builder: GraphBuilder, value: str, weight: Floats, **options: Any) -> str:
         if builder.quantizes and options["name"].startswith(name):
@@ -190,7 +190,7 @@ def test_bad_vectors_are_rejected(
 
 
 def coarse_embedding(*arguments: Any, **options: Any) -> str:
-    """Add an embedding table whose int8 has whole numbers only."""
+    """Add an embedding table with whole numbers only in int8."""
     builder, ids, table = arguments
     if builder.int8:
         table = np.round(table)

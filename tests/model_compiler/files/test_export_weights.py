@@ -116,7 +116,7 @@ def test_numbers_and_integers_are_no_weights(tmp_path: Path) -> None:
 
 
 def test_a_prefix_must_be_the_only_one(tmp_path: Path) -> None:
-    """A tensor whose name ends like another's is an error, and so is a missing one."""
+    """A tensor with a name that ends like another's is an error, and so is a missing one."""
     weights = ExportWeights(write(tmp_path / "model.onnx", names=("a.x", "b.x")))
     with pytest.raises(SourceError, match="has 2 initializers named 'x' or ending in it"):
         weights.prefix((), "x")
@@ -126,7 +126,7 @@ def test_a_prefix_must_be_the_only_one(tmp_path: Path) -> None:
 
 
 def external(path: Path) -> Path:
-    """Write an export whose matrix is in a second file, at an offset."""
+    """Write an export with its matrix in a second file, at an offset."""
 
     def edit(model: ModelProto) -> None:
         (tensor, _) = model.graph.initializer

@@ -35,7 +35,7 @@ def tokenizer(
     """Return a `tokenizer.json` of byte-level BPE without merges.
 
     Args:
-        specials: The special tokens, whose ids follow the bytes'.
+        specials: The special tokens; their ids follow the bytes'.
         prefix: Those in front of each text.
         suffix: Those behind it.
         pre_tokenizer: How a text is split into words.

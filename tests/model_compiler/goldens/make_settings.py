@@ -276,7 +276,7 @@ def _tokenizers() -> dict[str, Any]:
 
 
 #: Values to try for keys of `tokenizer_config.json` (for others, True, False and "left"), keys of
-#: published files, and changes of `tokenizer.json` and of the files beside it. Some keys are
+#: published files, and changes of `tokenizer.json` and of the files next to it. Some keys are
 #: arguments of older versions, or of classes in Python alone; what a class cannot have fails.
 TRIED = json.loads((HERE / "tokenizer_settings.json").read_text("utf-8"))
 WRITTEN = {*TRIED["published keys"], *TRIED["values"]}

@@ -70,7 +70,7 @@ def write_sentence_transformers(
         normalized: Whether a Normalize follows.
         new_files: Whether the files are of sentence-transformers 6, not 3.
         limit: The truncation in `tokenizer.json`.
-        shared: Whether the tensors are those of a model2vec model whose tokens share rows.
+        shared: Whether the tensors are those of a model2vec model with tokens that share rows.
     """
     types = _TYPES if new_files else {kind: MODULES + kind for kind in _TYPES}
     encoder = "" if new_files else "0_StaticEmbedding"

@@ -1,4 +1,4 @@
-"""Models whose weights are only in an ONNX export."""
+"""Models with weights in an ONNX export alone."""
 
 import shutil
 from pathlib import Path
@@ -24,7 +24,7 @@ def with_weights(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["script", "dynamo"])
 def with_export(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """Return a folder of the same model, whose weights are only in an export."""
+    """Return a folder of the same model, with its weights in an export alone."""
     folder = write_encoder(tmp_path / "export" / "model", "xlm-roberta", **EXPORTED)
     (folder / "model.safetensors").unlink()
     (folder / "onnx").mkdir()

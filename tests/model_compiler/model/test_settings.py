@@ -2,7 +2,7 @@
 
 `settings.json` says what transformers and sentence-transformers do with the keys that their classes
 have: with a changed key they compute the `same` or something `other`. The script that made it is
-beside it.
+next to it.
 """
 
 import json
@@ -112,7 +112,7 @@ def test_settings_of_a_folder(tmp_path: Path) -> None:
 def test_published_files(tmp_path: Path, name: str) -> None:
     """The keys of published folders, which public repositories quote, are all known.
 
-    The files are whole, but for the vocabulary, whose last token is all that is read of it here.
+    The files are whole, but for the vocabulary: only its last token is read here.
     """
     folder = write_with_dense(tmp_path / "model")
     files = PUBLISHED[name]
@@ -137,7 +137,7 @@ def test_the_remedy_of_a_contradiction(tmp_path: Path) -> None:
         read_tokenizer(folder / "tokenizer.json", vocabulary_size=70)
     assert str(refused.value) == (
         f"{folder}/tokenizer.json: normalizer.lowercase must be false, as BertTokenizer of "
-        "transformers has it from tokenizer_config.json and the files beside it; found true. Save "
+        "transformers has it from tokenizer_config.json and the files next to it; found true. Save "
         "the tokenizer again: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)."
     )
 

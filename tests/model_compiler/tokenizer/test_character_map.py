@@ -36,7 +36,7 @@ def test_keys_that_are_too_long_for_the_library_are_left_out() -> None:
 
 
 def test_every_key_of_a_large_map_is_read() -> None:
-    """A map of all characters of two bytes, whose trie has several blocks, is read back."""
+    """A map of all characters of two bytes, with several blocks in its trie, is read back."""
     replaced = {chr(code): f"{code:x}" for code in range(0x80, 0x800)}
     assert read_charsmap(write_charsmap(replaced)) == replaced
 

@@ -133,7 +133,7 @@ NOT_COVERED_BY_WORDPIECE = {
                 dict(document["added_tokens"][4], content="\n", id=len(document["model"]["vocab"]))
             ),
         ),
-        "rstrip beside one that begins with white space",
+        "rstrip next to one that begins with white space",
     ),
     "unknown option": (set_option("model", "max_words", to=1), "unknown max_words"),
     "ids of its own": (

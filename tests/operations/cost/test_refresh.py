@@ -194,7 +194,7 @@ def test_us_east_1_has_usage_types_with_and_without_a_prefix():
 
 
 def test_the_file_is_as_the_refresh_writes_it():
-    """So that a refresh changes only the lines whose price changed."""
+    """So that a refresh changes only the lines of prices that changed."""
     text = FILE.read_text(encoding="utf-8")
     assert format_prices(json.loads(text)) == text
 

@@ -17,7 +17,7 @@ def handler(event, context):
 
 @pytest.fixture
 def tree(tmp_path, monkeypatch) -> Path:
-    """Return a tree whose handler takes 60 MB and answers 200, for this Python."""
+    """Return a tree with a handler that takes 60 MB and answers 200, for this Python."""
     monkeypatch.setattr("tools.bench.zip_package.find_python", lambda: sys.executable)
     handlers = tmp_path / "embedder" / "aws_lambda"
     handlers.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Executions of state machines in the emulated AWS, whose functions' events are answered here."""
+"""Executions of state machines in the emulated AWS; events of functions are answered here."""
 
 import json
 import os

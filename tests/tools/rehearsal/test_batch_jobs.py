@@ -41,9 +41,9 @@ class Batch(NamedTuple):
     aws: Emulator
     machine: str
     engine: Engine
-    #: The numbers of the shards whose next run ends as a killed process does.
+    #: The numbers of shards; their next run ends as a killed process does.
     killed: set[int]
-    #: Those whose next answer is lost after the shard is written.
+    #: Those with a next answer that is lost after the shard is written.
     lost: set[int]
     #: Those that two children embed at a time: EXPRESS executions run at least once.
     twice: set[int]
@@ -80,7 +80,7 @@ def template() -> dict[str, Any]:
 
 @pytest.fixture
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """Return a small engine, or that of the artifact whose fixture a test names."""
+    """Return a small engine, or that of the artifact of the fixture that a test names."""
     if name := getattr(request, "param", None):
         return Engine.load(request.getfixturevalue(name))
     return Engine(manifest_of(max_tokens=16), WordTokenizer(), HashSession())

@@ -158,7 +158,7 @@ def front(
         firewall={},
         manage_log_role=True,
     )
-    # On AWS the default name is off beside a domain. The tests call by it: no DNS has the other.
+    # On AWS a domain switches the default name off. The tests call by it: no DNS has the other.
     (api,) = (r for r in built["Resources"].values() if r["Type"] == "AWS::ApiGateway::RestApi")
     assert api["Properties"].pop("DisableExecuteApiEndpoint") is True
     cloudformation.create_stack(

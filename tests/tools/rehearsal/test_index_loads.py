@@ -37,9 +37,9 @@ class Loads(NamedTuple):
     machine: str
     s3_vectors: LocalS3Vectors
     stored: Index
-    #: The names of parts whose next run ends as a killed process does.
+    #: The names of parts; their next run ends as a killed process does.
     killed: set[str]
-    #: Those whose next answer is lost after their vectors are written.
+    #: Those with a next answer that is lost after their vectors are written.
     lost: set[str]
     #: The steps that have run.
     steps: list[str]

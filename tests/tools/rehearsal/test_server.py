@@ -1,4 +1,4 @@
-"""The stack of a server in the emulated AWS, whose load balancer forwards to a real server.
+"""The stack of a server in the emulated AWS: its load balancer forwards to a real server.
 
 The stack is the construct's. ECS starts no container there, so the server runs in this process,
 with the keys that the role of the tasks may read, and is registered as the task would be.

@@ -135,7 +135,7 @@ def test_a_copy_that_broke_off_continues(aws, session, make, build, monkeypatch)
 
 
 def test_a_zip_comes_as_a_file_from_another_account(aws, session, make, build, tmp_path):
-    """With its artifact beside it, as in the bucket; whoever could read both has copied them."""
+    """With its artifact next to it, as in the bucket; whoever could read both has copied them."""
     dev, staging = make(**IN_S3), make(**IN_S3)
     uri = build(dev)
     for key in _objects(aws, _bucket(session, dev)):
@@ -196,7 +196,7 @@ def test_what_is_no_zip_of_the_kit_is_refused(aws, session, make, tmp_path):
 
 @pytest.mark.parametrize("text", ["latest", "sha256:1", "s3://bucket/latest.zip", "missing.zip"])
 def test_a_zip_is_named_by_its_digest(text):
-    """Or by a file, whose content has one."""
+    """Or by a file: its content has one."""
     with pytest.raises(ValueError, match=r"--image: found: .*; allowed .*s3://BUCKET/DIGEST"):
         ZipReference.parse(text)
 

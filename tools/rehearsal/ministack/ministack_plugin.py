@@ -1,7 +1,7 @@
 """MiniStack with the features that it lacks and the stacks need: run this module instead of it.
 
 It runs in MiniStack's virtual environment (pinned in `tools/rehearsal/ministack.txt`). The modules
-next to it replace functions of MiniStack, each with AWS's documented rule beside it. This one adds
+next to it replace functions of MiniStack, each with AWS's documented rule next to it. This one adds
 ECR's rules, and the resources that MiniStack does not make from templates.
 """
 

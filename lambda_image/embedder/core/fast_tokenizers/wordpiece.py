@@ -48,7 +48,7 @@ class WordPiece(TableTokenizer):
         self._chunks = WordMemo(self._encode_chunk, limit=_REMEMBERED)
         self._words = WordMemo(self._encode_word, limit=_REMEMBERED)
         # One object for each id. Names, numbers and other scripts are words of many tokens, and an
-        # id takes 32 bytes beside its place in the tuple: most of the memory of a cache.
+        # id takes 32 bytes besides its place in the tuple: most of the memory of a cache.
         self._shared: Memo[int, int] = Memo(int, limit=_REMEMBERED)
 
     def encode(self, text: str) -> list[int]:

@@ -285,7 +285,7 @@ class _Attention:
         """Attend from float32 [batch, tokens, 3 * width] to [batch, tokens, width].
 
         Args:
-            projected: Queries, keys and values beside each other, without their bias.
+            projected: Queries, keys and values side by side, without their bias.
             bias: That bias, float32 [3 * width].
             name: The name of the bias.
         """

@@ -134,7 +134,7 @@ FAMILY = Family(
 class _Encoder(Encoder[Gemma3Config]):
     """Builds the graph of one encoder.
 
-    Values of tokens are float32 [batch, tokens, width]. Heads lie beside each other in `width`; as
+    Values of tokens are float32 [batch, tokens, width]. Heads lie side by side in `width`; as
     all query heads share one key and value head, [batch, tokens * heads, head_size] are the same
     bytes, and attention is one product for all heads.
     """

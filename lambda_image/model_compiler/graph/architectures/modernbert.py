@@ -136,7 +136,7 @@ FAMILY = Family(
 class _Encoder(Encoder[ModernBertConfig]):
     """Builds the graph of one encoder.
 
-    Values of tokens are float32 [batch, tokens, width], with heads beside each other in `width`.
+    Values of tokens are float32 [batch, tokens, width], with heads side by side in `width`.
     """
 
     first_weight = "embeddings.tok_embeddings.weight"

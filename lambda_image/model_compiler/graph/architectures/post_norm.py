@@ -101,7 +101,7 @@ class PostNormEncoder(Encoder[Config]):
         """Attend from float32 [batch, tokens, 3 * hidden_size] to [batch, tokens, hidden_size].
 
         Args:
-            projected: Queries, keys and values beside each other, without their bias.
+            projected: Queries, keys and values side by side, without their bias.
             layer: The prefix of the layer's weights.
         """
 

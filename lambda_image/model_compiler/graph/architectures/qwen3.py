@@ -106,7 +106,7 @@ FAMILY = Family(
 class _Encoder(Encoder[Qwen3Config]):
     """Builds the graph of one encoder.
 
-    Values of tokens are float32 [batch, tokens, width], with heads beside each other in `width`.
+    Values of tokens are float32 [batch, tokens, width], with heads side by side in `width`.
     """
 
     first_weight = "embed_tokens.weight"

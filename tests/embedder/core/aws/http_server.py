@@ -1,4 +1,4 @@
-"""A small HTTP server whose answers a test decides."""
+"""A small HTTP server with answers that a test decides."""
 
 import ssl
 import threading

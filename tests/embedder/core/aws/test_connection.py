@@ -185,7 +185,7 @@ def certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
 
 
 def test_tls_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server whose certificate the system trusts is called, over one connection; another not."""
+    """A server with a trusted certificate is called, over one connection; another is not."""
     public, context = certificate(tmp_path)
     with serving(context) as server:
         with pytest.raises(ssl.SSLCertVerificationError):

@@ -38,7 +38,7 @@ class Both:
         return list(self.library.encode(text, add_special_tokens=False).ids)
 
     def differing(self, texts: Iterable[str]) -> list[str]:
-        """Return the texts whose ids differ from the library's."""
+        """Return the texts with ids that differ from the library's."""
         return [text for text in texts if not self.agree(text)]
 
     def agree(self, text: str) -> bool:

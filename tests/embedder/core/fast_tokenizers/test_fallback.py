@@ -1,4 +1,4 @@
-"""The fallback to the `tokenizers` library, whose failures become errors of this package."""
+"""The fallback to the `tokenizers` library; its failures become errors of this package."""
 
 import json
 from pathlib import Path

@@ -182,7 +182,7 @@ def test_the_setting_makes_the_endpoint_search_the_index(
     s3_vectors: LocalS3Vectors,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With EMBEDDING_VECTOR_INDEX, `/similar` searches S3 Vectors, also beside a carried index."""
+    """With EMBEDDING_VECTOR_INDEX, `/similar` searches S3 Vectors, also next to a carried index."""
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     texts = ["Parse a string into a datetime.", "Open a socket."]

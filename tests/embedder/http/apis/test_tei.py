@@ -318,7 +318,7 @@ class DecodingTokenizer(WordTokenizer):
 
 @pytest.fixture
 def decoding(session: HashSession) -> Router:
-    """Return a router whose tokenizer can decode."""
+    """Return a router with a tokenizer that can decode."""
     return Router(Model(Engine(manifest_of(), DecodingTokenizer(), session)))
 
 

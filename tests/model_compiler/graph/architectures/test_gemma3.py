@@ -56,7 +56,7 @@ def test_int8_bears_outlier_channels(folder: Path, compile_tiny: Compile, gain: 
 
 
 def test_a_row_of_zeros_stays_finite(folder: Path, compile_tiny: Compile) -> None:
-    """A token whose embedding is all zeros gives finite vectors."""
+    """A token with an embedding of zeros gives finite vectors."""
     path = folder / "model.safetensors"
     tensors = load_file(path)
     tensors["embed_tokens.weight"][5] = 0
