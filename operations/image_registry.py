@@ -189,7 +189,7 @@ class Repository:
             ) from None
         self._check(sent)
         location = self._client.base_url.join(sent.headers["location"])
-        # A query of its own, such as an upload's state, is kept.
+        # A query, such as an upload's state, is kept.
         ended = self._send("PUT", str(location.copy_merge_params({"digest": digest})))
         self._check(ended)
 

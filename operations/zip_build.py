@@ -16,7 +16,7 @@ from operations.command import command_parser, run_command
 def main(arguments: list[str] | None = None) -> int:
     """Build the zip if the environment has one; return the builder's exit status."""
     parser = command_parser("python -m operations.zip_build", __doc__)
-    # An assembly has a recipe of its own, which may differ from this folder's.
+    # An assembly has a recipe, which may differ from this folder's.
     parser.add_argument("-a", "--app", help="a synthesized assembly, of which nothing is built")
     return run_command(parser, _build, arguments, takes_cdk_options=True)
 

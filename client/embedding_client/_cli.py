@@ -33,7 +33,7 @@ _OPTIONS = {
 
 
 def main() -> NoReturn:
-    """Run the command and end the process at once.
+    """Run the command and end the process without cleaning up.
 
     A normal exit would wait for threads with unfinished requests.
     """

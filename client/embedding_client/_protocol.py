@@ -111,7 +111,7 @@ class Batch:
 
 
 def batches(texts: Iterable[str], limits: BatchLimits) -> Iterator[Batch]:
-    """Group texts in order. A text that exceeds a limit by itself gets its own batch."""
+    """Group texts in order. A text that exceeds a limit by itself is a batch alone."""
     start, group, tokens, body = 0, list[str](), 0, 0
     for text in texts:
         size, length = _event_bytes(text), estimated_tokens(text)

@@ -1,4 +1,4 @@
-"""Batch jobs: a function of their own, and the state machine that runs it over all shards."""
+"""Batch jobs: another function, and the state machine that runs it over all shards."""
 
 from functools import partial
 

@@ -345,12 +345,12 @@ class DistributedJobs(Construct):
             allow(role, "EncryptResults", WRITE_KEY, [self._key])
 
     def _grant_map_runs(self, machine: stepfunctions.StateMachine) -> None:
-        """Let the state machine start and stop the child executions of its own map."""
+        """Let the state machine start and stop the child executions of its map."""
         children = (
             f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:execution:"
             f"{machine.state_machine_name}/{self._program.label}:*"
         )
-        # A policy of its own: the state machine depends on its role's, which must not name it.
+        # A separate policy: the state machine depends on its role's, which must not name it.
         iam.Policy(
             self,
             "MapRuns",

@@ -146,7 +146,7 @@ class ProvisionedScaling(Construct):
 
 #: The alias that callers reach. Its name is part of its ARN, which their policies may name.
 LIVE = "live"
-#: The alias of an experiment with a URL of its own.
+#: The alias of an experiment with another URL.
 _CANDIDATE = "candidate"
 #: The response headers that a web page may read.
 _EXPOSED_HEADERS = ["x-request-id", "x-vector-space"]

@@ -132,14 +132,14 @@ class EnvironmentSettings(Settings):
 
     encryption: Encryption | None = Field(
         default=None,
-        description="A KMS key of your own; the keys of AWS and of the kit by default.",
+        description="Your KMS key; the keys of AWS and of the kit by default.",
     )
     roles: RoleRules | None = Field(
         default=None, description="Rules for all IAM roles; none by default."
     )
     existing: Existing | None = Field(
         default=None,
-        description="Resources of your own that are used by name; by default the kit creates all.",
+        description="Existing resources that are used by name; by default the kit creates all.",
     )
 
     @model_validator(mode="before")

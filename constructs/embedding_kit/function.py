@@ -1,4 +1,4 @@
-"""The function: an image or a zip on ARM64, with its own log group and a minimal role."""
+"""The function: an image or a zip on ARM64, with a log group and a minimal role."""
 
 from typing import Any, Literal, cast
 

@@ -178,7 +178,7 @@ def subnets_of(scope: Construct, prefix: str, ids: tuple[str, ...]) -> ec2.Subne
 
 
 def groups_of(scope: Construct, prefix: str, ids: tuple[str, ...]) -> list[ec2.ISecurityGroup]:
-    """Return security groups of your own; `prefix` begins the ids of their constructs."""
+    """Return existing security groups; `prefix` begins the ids of their constructs."""
     return [
         ec2.SecurityGroup.from_security_group_id(scope, f"{prefix}SecurityGroup{number}", group_id)
         for number, group_id in enumerate(ids, start=1)

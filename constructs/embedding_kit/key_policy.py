@@ -23,7 +23,7 @@ def needed_statements(
     """Return the statements that the key's policy must have for an environment.
 
     Args:
-        environment: The environment, with a key of its own.
+        environment: The environment, with `[encryption]`.
         partition: The partition, such as `aws`.
         region: The region.
         account: The account.

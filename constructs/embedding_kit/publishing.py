@@ -1,6 +1,6 @@
 """The statements that a deploy needs in the policies of a repository and of a bucket.
 
-The constructs write it into the policies of their own, and `scripts/deploy` looks for it in those
+The constructs write it into the policies that they make, and `scripts/deploy` looks for it in those
 of existing ones. The roles are those of `cdk bootstrap`.
 """
 

@@ -77,7 +77,7 @@ def draw(body: dict[str, Any]) -> str:
 
 
 def _graph(axes: Axes, properties: dict[str, Any]) -> None:
-    """Draw the lines of a widget; those of the right side have an axis of their own."""
+    """Draw the lines of a widget; those of the right side have another axis."""
     metrics = list(_metrics(properties["metrics"]))
     sides = {"left": axes}
     if any(side == "right" for _, _, side in metrics):

@@ -1,4 +1,4 @@
-"""Runs the command in a process of its own, so that no model hangs it or ends it without a line.
+"""Runs the command in another process, so that no model hangs it or ends it without a line.
 
 A tokenizer's regular expression may take years, a graph may loop for ever, and a library may abort.
 A process can neither interrupt nor catch that in itself: the system ends it after the seconds of

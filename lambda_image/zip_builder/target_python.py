@@ -67,7 +67,7 @@ def _candidates(problems: list[str]) -> Iterator[str]:
 def _pyenv_versions() -> list[Path]:
     """Return the folders in which pyenv may have its versions: that of this process's Python too.
 
-    In a job with an environment of its own, neither `PYENV_ROOT` nor `HOME` has to name it.
+    In a job with another environment, neither `PYENV_ROOT` nor `HOME` has to name it.
     """
     root = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser()
     return [root / "versions", Path(sys.base_prefix).parent]

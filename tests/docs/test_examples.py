@@ -34,7 +34,7 @@ def pages_with(language):
         pytest.param(
             page,
             id=page.relative_to(ROOT).as_posix(),
-            # Each starts the CDK in a process of its own; one such page is enough for every run.
+            # Each starts the CDK in another process; one such page is enough for every run.
             marks=[pytest.mark.slow]
             * ("aws_cdk" in "".join(examples(page, language)) and page != README),
         )

@@ -299,7 +299,7 @@ def keyed(challenge, seen):
     ],
 )
 def test_the_key_is_sent_as_the_server_says(challenge, headers):
-    """API Gateway wants a header of its own, the server a bearer token. Nothing is signed."""
+    """API Gateway wants another header, the server a bearer token. Nothing is signed."""
     seen: list[httpx.Headers] = []
     with made(keyed(challenge, seen)) as client:
         client.embed(["a"])

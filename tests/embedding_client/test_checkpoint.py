@@ -121,7 +121,7 @@ def test_a_full_disk_is_an_error_and_loses_nothing(tmp_path, file_limit):
 
 
 def test_a_checkpoint_can_be_written_after_a_full_disk(tmp_path, file_limit):
-    """The incomplete record is removed at once, so the next one is valid."""
+    """The incomplete record is removed, so the next one is valid."""
     with Checkpoint(tmp_path / "log") as checkpoint:
         checkpoint.append(FIRST, vector_space=SPACE)
         with file_limit(4096), pytest.raises(FileError):

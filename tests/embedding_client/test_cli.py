@@ -187,7 +187,7 @@ def test_a_closed_standard_output_prints_no_error(running):
 
 
 def test_help_imports_no_library():
-    """`--help` and `--version` print at once."""
+    """`--help` and `--version` print and end."""
     program = (
         "import sys\n"
         "from embedding_client._cli import run\n"

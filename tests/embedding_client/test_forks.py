@@ -46,7 +46,7 @@ def run(running):
 
 
 def test_a_used_client_works_in_both_processes(run):
-    """At the same time, with the vectors of an own client each; also in the child of a child."""
+    """At the same time, with the vectors of another client each; also in the child of a child."""
     run("""
 used = client()
 expected = used.embed(TEXTS)

@@ -64,7 +64,7 @@ def nobody(monkeypatch, tmp_path):
 def embed():
     """Run the command; return its exit status, its output and its errors.
 
-    In a process of its own: the servers write their logs to the output of this one.
+    In another process: the servers write their logs to the output of this one.
     """
 
     def run(*arguments):

@@ -101,7 +101,7 @@ def egress(template: Template) -> list[dict[str, Any]]:
     ids=["endpoint", "with an index", "batch", "loading"],
 )
 def test_a_function_gets_out_only_as_far_as_it_must(make, part, more, allowed):
-    """The one function that handles texts is in the subnets, with a security group of its own."""
+    """The one function that handles texts is in the subnets, with another security group."""
     template = make(part, **more)
     (network,) = attached(template).values()
     assert network["SubnetIds"] == [ONE, TWO]

@@ -132,7 +132,7 @@ def folder(tmp_path) -> Path:
 
 
 def test_the_weights_of_a_folder_are_counted_in_its_files(folder):
-    """A name of the catalog does not decide for a folder of one's own."""
+    """A name of the catalog does not decide for a folder that is given."""
     own = Model(name=MINILM, folder=folder)
     assert artifact_bytes(own) == 300_000
     assert artifact_bytes(own.model_copy(update={"precision": "fp32"})) == 1_200_000

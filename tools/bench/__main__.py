@@ -63,7 +63,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
         prog="scripts/bench" if name == "bench" else f"scripts/bench {name}",
         description=_SUBJECTS[name].__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=f"Other subjects, with options of their own: {others}.",
+        epilog=f"Other subjects, with other options: {others}.",
     )
     parser.add_argument("--peers", metavar="PYTHON", help="an interpreter with the other libraries")
     parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")

@@ -4,7 +4,7 @@ Lambda loads an image over the network in blocks of 512 KiB, when a process firs
 one (Brooker et al., "On-demand Container Loading in AWS Lambda", USENIX ATC 2023). So the number of
 distinct blocks decides how long a start waits for its files.
 
-The function's files are put into a file system of their own that reads nothing ahead, which needs
+The function's files are put into a separate file system that reads nothing ahead, which needs
 root. After a start and one request, the kernel says which pages were read (`mincore`). Files are
 counted one after the other, each from a page of 4 KiB: in the order of their paths, as an image's
 layers have them, or first the files that a start reads. Python itself is in the base image; its
@@ -88,7 +88,7 @@ def measure(options: argparse.Namespace) -> Run:
 
 @contextmanager
 def _mounted(folder: Path) -> Iterator[Path]:
-    """Mount the folder's `files` in a file system of their own that reads nothing ahead."""
+    """Mount the folder's `files` in a separate file system that reads nothing ahead."""
     image, place = folder / "image", folder / "mounted"
     place.mkdir()
     size = 2 * sum(path.stat().st_size for path in _files(folder / "files")) + (64 << 20)

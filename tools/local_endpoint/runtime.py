@@ -33,7 +33,7 @@ _BINARIES = {
 }
 # The emulator's own log lines. The numbers of its report are not measured, except in the init line.
 _EMULATOR_LINES = ("START RequestId:", "END RequestId:", "REPORT RequestId:")
-# The maximum time until the emulator listens. If it exits, the error is raised at once.
+# The maximum time until the emulator listens. If it exits, the error is raised immediately.
 _START_SECONDS = 120
 # The emulator responds when the function times out. This is for an emulator that hangs.
 _GRACE_SECONDS = 30

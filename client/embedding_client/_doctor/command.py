@@ -38,7 +38,7 @@ from embedding_client._shared_arguments import URL_VARIABLE
 
 #: Most checks wait for AWS, and those of the endpoint for each other.
 _THREADS = 8
-#: Each request has a timeout of its own; this bounds their number.
+#: Each request has a timeout; this bounds their number.
 _SECONDS = 180
 _COLORS = {State.OK: 32, State.WARNING: 33, State.FAILED: 31, State.SKIPPED: 90}
 _WIDTH = max(len(state) for state in State)

@@ -84,7 +84,7 @@ def release_result(deployment: Mapping[str, Any] | None, now: datetime) -> Check
     if status in _RUNNING:
         return warning(found, "wait until it ends, and run it again", **data)
     rollback = deployment.get("rollbackInfo", {})
-    # A rollback is a deployment of its own, which succeeds:
+    # A rollback is another deployment, which succeeds:
     # https://docs.aws.amazon.com/codedeploy/latest/userguide/deployments-rollback-and-redeploy.html
     is_rollback = deployment.get("creator") == "codeDeployRollback"
     if status != "Succeeded" or is_rollback:

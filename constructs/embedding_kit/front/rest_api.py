@@ -183,7 +183,7 @@ class EmbeddingRestApi(Construct):
         stage: Its one stage.
         access_log: The access log.
         callers: Each caller's plan and keys, by its name.
-        domain: The name of your own; None without one.
+        domain: The custom domain name; None without one.
         web_acl: The web ACL; None without one.
         url: The base URL for callers, with a slash at its end.
         settings: The settings.

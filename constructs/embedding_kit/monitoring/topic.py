@@ -13,7 +13,7 @@ from embedding_kit.findings import acknowledge
 
 __all__ = ["AlarmTopic"]
 
-#: These services publish with their own principals, so the key and the topic must allow them.
+#: These services publish as their principals, so the key and the topic must allow them.
 #: The key policy of the AWS managed key for SNS does not.
 _PUBLISHERS = ("cloudwatch.amazonaws.com", "budgets.amazonaws.com")
 

@@ -39,7 +39,7 @@ class Firewall(Settings):
 
     web_acl: _WebAcl | None = Field(
         default=None,
-        description="A web ACL of your own. Its rules must not inspect bodies: "
+        description="An existing web ACL. Its rules must not inspect bodies: "
         "AWS's core rule set blocks bodies over 8 KB and texts that look like HTML.",
     )
     requests_per_five_minutes: Annotated[int, Field(ge=10, le=2_000_000_000)] = Field(
@@ -91,7 +91,7 @@ _VpcEndpoint = Annotated[
 
 
 class FrontCaller(Settings):
-    """A caller, with API keys and limits of its own."""
+    """A caller, with its API keys and limits."""
 
     name: _CallerName = Field(description="The caller's name, in the names of its keys.")
     keys: Annotated[tuple[_KeyLabel, ...], Field(max_length=2), EachOnce] = Field(
@@ -115,7 +115,7 @@ class FrontCaller(Settings):
 
 
 class Domain(Settings):
-    """A name of your own. The API's default name is then switched off."""
+    """A custom domain name. The API's default name is then switched off."""
 
     name: DomainName = Field(
         description="A name of the certificate. Make it an alias of the output `DomainTarget` in "
@@ -140,7 +140,7 @@ class ApiGatewayFront(Settings):
         "private: nothing else reaches it. Without them it is public (regional).",
     )
     domain: Domain | None = Field(
-        default=None, description="A name of your own; of a public API only."
+        default=None, description="A custom domain name; of a public API only."
     )
     firewall: Firewall | None = Field(
         default=None,

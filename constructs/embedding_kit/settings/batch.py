@@ -14,7 +14,7 @@ __all__ = ["BatchSettings"]
 
 
 class BatchSettings(Settings):
-    """Batch jobs over files in S3, with a function of their own; off without this table."""
+    """Batch jobs over files in S3, with another function; off without this table."""
 
     input: FolderUrl = Field(
         description="The folder that jobs may read, in an existing bucket of the same region."

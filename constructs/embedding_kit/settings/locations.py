@@ -1,4 +1,4 @@
-"""Folders in S3, KMS keys, certificates and names of your own, as settings name them.
+"""Folders in S3, KMS keys, certificates and domain names, as settings name them.
 
 Sources: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html,
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html (safe characters)

@@ -44,6 +44,6 @@ class NetworkSettings(Settings):
     security_groups: SecurityGroups = Field(
         default=(),
         strict=False,
-        description="Up to five security groups of your own. If unset, each function gets one that "
+        description="Up to five existing security groups. If unset, each function gets one that "
         "lets out what the function needs: TCP 443, or nothing.",
     )

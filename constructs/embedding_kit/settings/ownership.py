@@ -42,7 +42,7 @@ LOG_SETTINGS = ("log_retention_days",)
 
 
 class Encryption(Settings):
-    """A KMS key of your own for everything that an environment stores."""
+    """Your KMS key for everything that an environment stores."""
 
     key: KeyArn = Field(
         description="The KMS key for all that is stored: environment variables, logs, the image "
@@ -102,7 +102,7 @@ def _bucket_name(name: str) -> str:
 
 
 class Existing(Settings):
-    """Resources of your own, by name, instead of those that the kit would create.
+    """Existing resources, by name, instead of those that the kit would create.
 
     They are in the environment's account and region. The kit changes none of them.
     """

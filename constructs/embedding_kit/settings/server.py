@@ -57,7 +57,7 @@ class ServerSettings(Settings):
     security_groups: SecurityGroups = Field(
         default=(),
         strict=False,
-        description="Security groups of the tasks, of your own; those of `[network]` if unset, and "
+        description="Existing security groups for the tasks; those of `[network]` if unset, and "
         "`vpc` too. Otherwise a new one that lets out TCP 443. The load balancer's is added to "
         "what may connect.",
     )
@@ -113,7 +113,7 @@ class ServerSettings(Settings):
         | None
     ) = Field(
         default=None,
-        description="The KMS key that encrypts the secret, if it is one of your own.",
+        description="The KMS key that encrypts the secret, if it is not AWS's.",
     )
     no_keys: bool = Field(
         default=False,

@@ -1,4 +1,4 @@
-"""A CDK app of your own: an endpoint with alarms, and a role that may call it."""
+"""A CDK app: an endpoint with alarms, and a role that may call it."""
 
 from aws_cdk import App, CfnOutput, Stack
 from aws_cdk import aws_iam as iam

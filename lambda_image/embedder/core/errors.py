@@ -185,7 +185,7 @@ class ServerError(AnswerableError):
     """The server failed."""
 
     code = "internal_error"
-    #: The message of an error that has none of its own.
+    #: The message of an error without one.
     default = "The request could not be served."
 
     def __init__(self, message: str = "", *, headers: dict[str, str] | None = None) -> None:

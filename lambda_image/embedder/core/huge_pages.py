@@ -16,7 +16,7 @@ _M_TOP_PAD = -2
 _M_MMAP_THRESHOLD = -3
 #: The largest that glibc allows on every version; each weight of a layer is smaller.
 _FROM_HEAP = 32 << 20
-#: Held at once in pieces of this, which come from the heap.
+#: Held together in pieces of this, which come from the heap.
 _BLOCK = _FROM_HEAP - _PAGE
 #: mallopt takes an int.
 _LARGEST = (1 << 31) - 4 * _PAGE
@@ -33,7 +33,7 @@ class _MallInfo(ctypes.Structure):
 def back_heap_with_huge_pages(size: int, *, sure: int = 0) -> bool:
     """Have `size` bytes of free address space in the heap, backed with large pages.
 
-    Pages that are sure to be written are allocated at once: later, while files are read, the same
+    Pages that are sure to be written are allocated now: later, while files are read, the same
     pages take longer. The other pages are allocated when they are written to.
 
     Args:

@@ -3,7 +3,7 @@
 https://asgi.readthedocs.io/en/latest/specs/www.html
 
 A request passes, in this order: the paths of load balancers, the end of the server, its trace, its
-key, its share of the server, its body. Then a thread of its own answers it, and the queue below the
+key, its share of the server, its body. Then another thread answers it, and the queue below the
 engine decides when the model runs for it.
 """
 
@@ -51,7 +51,7 @@ _PROGRESS_BYTES, _STALLED_SECONDS = 16 << 10, 1.0
 #: A body over the limit is read and dropped up to this size, so that the client, which reads when
 #: it has written, can read the error. Beyond it, the connection is closed.
 _DROPPED_BYTES = 64 << 20
-#: Threads are made when they are needed, and the requests have a bound of their own.
+#: Threads are made when they are needed, and the requests have another bound.
 _THREADS = 1 << 16
 #: Answered without a key, for load balancers that ask it.
 _PUBLIC_PATH = "/health"

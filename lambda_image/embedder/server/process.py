@@ -1,6 +1,6 @@
 """The resources of the server's process: its cores, and memory that stays at what it needs.
 
-glibc gives threads heaps of their own, up to eight for each core. Memory that one thread has freed
+glibc gives threads separate heaps, up to eight for each core. Memory that one thread has freed
 is not used for another's allocations, and each heap grows to the most that it ever held: over
 100,000 requests from 16 clients the memory grew by 7%, and with one heap by 0.2%. Python's
 threads take turns anyway, and a run of the model allocates little, so they hardly wait for each

@@ -280,7 +280,7 @@ class BatchingSession:
             if len(runs) == 1:
                 self._fail(runs, error)
                 return
-            # What fails in company may be the fault of one: each gets its own run.
+            # What fails in company may be the fault of one: each gets a run alone.
             for run in runs:
                 self._compute([run])
             return

@@ -30,7 +30,7 @@ _BACKLOG = 2048
 
 
 class Server(uvicorn.server.Server):
-    """uvicorn's server, which ends by our drain; a second signal ends it at once."""
+    """uvicorn's server, which ends by our drain; a second signal ends it immediately."""
 
     def __init__(self, config: Config, lifecycle: Lifecycle, ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -157,7 +157,7 @@ def listen(settings: ServerSettings) -> socket.socket:
 
 
 def _warm(engine: Engine, *, workers: int, tokens: int) -> None:
-    """Run the model in all workers at once, each with a run of the size that runs are merged to.
+    """Run the model in all workers together, each with a run of the size that runs are merged to.
 
     The memory that runs share grows to what they need together, which requests may do hours later.
     """

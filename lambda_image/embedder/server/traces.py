@@ -84,7 +84,7 @@ class Span:
 
 
 class Tracer:
-    """Makes the spans, and sends them in a thread of its own.
+    """Makes the spans, and sends them in a separate thread.
 
     Spans that cannot be sent, or that are more than its queue holds, are dropped: no request waits
     for the collector.

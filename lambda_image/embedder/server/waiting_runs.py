@@ -7,7 +7,7 @@ caller's list, and lists take turns. A caller that comes back has no credit for 
 asked for nothing.
 
 **Of one caller**, a run is due at the time of its arrival plus a patience for each token of its
-request up to its own end. So a single text is due almost at once, and the last run of a large list
+request up to its own end. So a single text is due very soon, and the last run of a large list
 long after its first: small requests go first. As no run becomes due later, and each new one is due
 after its arrival, a run waits at most its patience behind those that came later: no request is
 starved.

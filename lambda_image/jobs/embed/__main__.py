@@ -29,7 +29,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="embedding-kit jobs.embed",
         description="Embed a folder of files in processes on this machine.",
-        epilog="Each job writes to a folder of its own, named by its input, settings and model. "
+        epilog="Each job writes to another folder, named by its input, settings and model. "
         "The same command continues a job that was interrupted.",
     )
     parser.add_argument("source", help="a folder with JSONL, CSV or Parquet files, or s3://...")

@@ -52,7 +52,7 @@ class Job:
 
     #: The folder of the input: a path, or `s3://bucket/prefix/`.
     source: str
-    #: The folder of the output. Each job writes to a folder of its own in it.
+    #: The folder of the output. Each job writes to another folder in it.
     destination: str
     #: The field, or column, with the text.
     text: str = "text"
@@ -141,7 +141,7 @@ class Shard:
 def job_id(job: Job, shards: Iterable[Shard], *, vector_space: str) -> str:
     """Return the name of a job, which depends on everything that its output depends on.
 
-    Inputs that changed, another model or other options are another job with a folder of its own, so
+    Inputs that changed, another model or other options are another job with another folder, so
     that no folder has vectors of two.
     """
     # These do not change the vectors: a job may be moved, or run again with another tolerance.

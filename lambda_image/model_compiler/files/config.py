@@ -233,7 +233,7 @@ def read_json(path: Path) -> Any:
     # A ValueError is bad UTF-8, bad JSON, half of a pair, or an integer of over 4,300 digits.
     except (ValueError, RecursionError) as error:
         raise SourceError(f"{path} is not JSON: {error}.") from error
-    if path.name != "tokenizer.json":  # which has bounds of its own
+    if path.name != "tokenizer.json":  # which has other bounds
         _check_values(path, value)
     return value
 

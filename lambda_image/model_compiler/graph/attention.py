@@ -243,7 +243,7 @@ class HeadAttention:
         )
 
     def within_window(self, query: str, key: str, value: str) -> str:
-        """Attend to the tokens within the window; the blocks are texts of their own."""
+        """Attend to the tokens within the window; the blocks are separate texts."""
         op, blocks = self._builder.op, self._blocks
         stretches = (
             op.Reshape(op.Gather(part, blocks.keys, axis=1), self._stretches_shape)

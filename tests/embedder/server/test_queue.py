@@ -86,7 +86,7 @@ def test_runs_that_wait_are_merged(make_queue: MakeQueue, threads: ThreadPoolExe
 
 
 def test_nothing_waits_for_company(make_queue: MakeQueue) -> None:
-    """A request that comes alone is run at once, alone."""
+    """A request that comes alone is run alone, without waiting."""
     session = HashSession()
     queue = make_queue(session)
     ask(queue, [batch(1)])
@@ -217,7 +217,7 @@ def test_a_worker_that_ends_is_noticed(make_queue: MakeQueue) -> None:
 def test_a_gone_clients_runs_are_dropped(
     make_queue: MakeQueue, threads: ThreadPoolExecutor
 ) -> None:
-    """They leave the queue at once, and are never computed."""
+    """They leave the queue, and are never computed."""
     session = GatedSession()
     queue = make_queue(session)
     held(queue, session, threads)

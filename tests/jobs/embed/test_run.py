@@ -386,7 +386,7 @@ def test_a_plan_must_end_within_lambdas_15_minutes(steps, s3, monkeypatch) -> No
 
 
 def test_an_empty_input_has_no_shards(steps, s3) -> None:
-    """A job without rows is complete at once."""
+    """A job without rows is complete immediately."""
     found = steps.run({"step": "plan", "defaults": DEFAULTS})
     assert found["shards"] == 0
     assert steps.run({"step": "finish", "folder": found["folder"]})["rows"] == 0

@@ -54,7 +54,7 @@ def embed(tmp_path: Path, engine: Engine) -> Callable[..., Path]:
 
 @pytest.fixture
 def s3_vectors(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalS3Vectors]:
-    """Serve S3 Vectors on this machine, and let requests be tried again at once."""
+    """Serve S3 Vectors on this machine, and let requests be tried again without a pause."""
     with local_s3_vectors() as served:
         for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL_S3VECTORS": served.url}.items():
             monkeypatch.setenv(name, value)

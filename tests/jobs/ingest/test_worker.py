@@ -118,7 +118,7 @@ class Clock:
 
 
 def test_vectors_are_written_at_the_rate_and_no_faster():
-    """The first request goes at once. In the end, the last one has had its time."""
+    """The first request does not wait. In the end, the last one has had its time."""
     clock = Clock()
     limit = RateLimit(500, now=clock.read, sleep=clock.sleep)
     starts = []

@@ -171,7 +171,7 @@ def test_two_files_with_one_tensor(tmp_path: Path) -> None:
 
 
 def test_a_device_is_not_read(tmp_path: Path) -> None:
-    """A link to a device, which never ends, is refused at once."""
+    """A link to a device, which never ends, is refused."""
     (tmp_path / "model.safetensors").symlink_to("/dev/zero")
     with pytest.raises(SourceError, match="is not a regular file"):
         Weights(tmp_path)

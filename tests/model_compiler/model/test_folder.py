@@ -157,7 +157,7 @@ def test_a_number_beyond_doubles_is_no_limit(tiny_folder: Path) -> None:
 
 
 def test_a_device_is_no_file(tiny_folder: Path) -> None:
-    """A configuration that is a link to a device, which never ends, is refused at once."""
+    """A configuration that is a link to a device, which never ends, is refused."""
     (tiny_folder / "config.json").unlink()
     (tiny_folder / "config.json").symlink_to("/dev/zero")
     with pytest.raises(SourceError, match=r"config\.json is not a regular file"):

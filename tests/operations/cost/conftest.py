@@ -1,4 +1,4 @@
-"""Environments for the command, in a folder of their own."""
+"""Environments for the command, in another folder."""
 
 import os
 import sys

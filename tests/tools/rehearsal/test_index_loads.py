@@ -108,7 +108,7 @@ def loads(
         part = event.get("part", {}).get("key")
         if part in made.killed:
             raise FunctionError(KILLED)
-        # The rate is tested with a clock of its own.
+        # The rate is tested with another clock.
         fast = {"vectors_per_second": 1e9} if "vectors_per_second" in event else {}
         # New clients, which use the credentials of this role.
         result = run_step(lambda _: IngestSteps().run({**event, **fast}), invocation, aws.region)

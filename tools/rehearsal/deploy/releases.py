@@ -90,7 +90,7 @@ class Releases:
         self._check("it is released", self._state().version != before.version, self._state())
 
     def _fixed_in_an_outage(self) -> None:
-        # In steps, so that it has alarms of its own: no request comes while it shifts.
+        # In steps, so that it has alarms: no request comes while it shifts.
         self._deploy("with a fault that the check cannot find", _FAULT.format(words=""), **_SHIFTED)
         broken, answers = self._state().version, [self._ask("a") for _ in range(5)]
         cloudwatch = self.cdk.aws.client("cloudwatch")

@@ -29,7 +29,7 @@ _PACKAGES = {
     "update-binfmts": "binfmt-support",
 }
 _BINFMT = Path("/proc/sys/fs/binfmt_misc")
-# Long enough for a busy machine. A daemon that exits is noticed at once.
+# Long enough for a busy machine. A daemon that exits is noticed immediately.
 _START_SECONDS = 600
 _STOP_SECONDS = 120
 # Not in TMPDIR, which differs between users.

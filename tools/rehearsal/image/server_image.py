@@ -90,7 +90,7 @@ def server_image(root: Path, environment: str, output: Path) -> Target:
     (definition,) = task["Properties"]["ContainerDefinitions"]
     (asset,) = image_assets(output)
     variables = {item["Name"]: item["Value"] for item in definition["Environment"]}
-    # The checks bring keys of their own.
+    # The checks bring keys.
     variables.pop(f"{PREFIX}NO_KEYS", None)
     command = (*definition["EntryPoint"], *definition["Command"], "--keys-file", _KEYS_FILE)
     return Target(

@@ -115,7 +115,7 @@ def _steps(config: str | None) -> list[float]:
     return [weight / 100 for weight in range(percent, last, percent)]
 
 
-# A rollback is a deployment of its own; one that fails has ended, too:
+# A rollback is another deployment; one that fails has ended, too:
 # https://docs.aws.amazon.com/codedeploy/latest/userguide/deployments-rollback-and-redeploy.html
 def _roll_back(failed: Deployment, clients: Mapping[str, Any]) -> None:
     where: dict[str, Any] = {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # imported where it is needed
 #: A connection that was idle for longer is not used again. A function's environment may be frozen
 #: for minutes, and then a network device may have dropped the connection without a word.
 _IDLE_SECONDS = 20.0
-#: Idle connections that are kept. A server has as many requests at once as it has callers.
+#: Idle connections that are kept. A server has as many concurrent requests as callers.
 _MOST_IDLE = 64
 
 
@@ -35,7 +35,7 @@ class _Request(NamedTuple):
 
 
 class ConnectionPool:
-    """Sends requests to one host. Threads may share it, as each request has its own connection.
+    """Sends requests to one host. Threads may share it, as each request has a separate connection.
 
     Args:
         url: `https://host`, or `http://host:port` for a server on this machine.

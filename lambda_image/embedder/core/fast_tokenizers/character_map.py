@@ -3,7 +3,7 @@
 A precompiled character map has keys of one or more characters. The library takes a text apart into
 grapheme clusters (https://www.unicode.org/reports/tr29/). It looks for the shortest key that a
 cluster of fewer than 6 bytes begins with, and replaces the whole cluster: an accent behind a
-character that has a key of its own is lost. All other clusters are replaced character by character.
+character that has a key is lost. All other clusters are replaced character by character.
 
 Most texts have only clusters of one character. The table of `characters` handles those, and marks
 the characters that may belong to a larger one. The compiler asks the library which these are.

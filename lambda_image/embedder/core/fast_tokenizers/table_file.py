@@ -23,7 +23,7 @@ Sections begin at multiples of 64. Every fast tokenizer has these:
     token_offsets u32: where each id's text begins in `token_text`, and one more
     token_text    UTF-8; an id with an empty text does not exist
 
-and, under a name of its own, a look-up of ids by text:
+and, under another name, a look-up of ids by text:
     …             u32, a power of two: open addressing by the low bits of the CRC-32 of the text's
                   UTF-8; 0 is free, else the CRC's upper 12 bits << 20 | the id + 1
 """

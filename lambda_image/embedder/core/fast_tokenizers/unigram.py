@@ -351,7 +351,7 @@ class Unigram(TableTokenizer):
             before = best[start]
             node = root[piece[start]]
             at = start + 1
-            # A character without a token of its own is unknown, even if longer tokens begin so.
+            # A character without a token is unknown, even if longer tokens begin so.
             if node is None or node[0] is None:
                 score, last = unknown_score + before, unknown
             else:

@@ -342,7 +342,7 @@ class Info(Operation):
                 "max_batch_requests": None,
                 "max_client_batch_size": largest_batch(limits.full_dimensions, "float", "float"),
                 "auto_truncate": limits.truncate != "refuse",
-                # Each request is tokenized in its own thread.
+                # Each request is tokenized in another thread.
                 "tokenization_workers": self.model.max_concurrent_requests,
                 "version": __version__,
                 "sha": None,
