@@ -1,6 +1,6 @@
 """Writes the parts of the documentation that are generated from the code.
 
-python docs/generate.py
+python docs/generate.py [FILE ...]
 """
 
 import json
@@ -25,6 +25,7 @@ from cost_tables import (
     server_table,
     standing_table,
 )
+from measured_on_aws import measured_table
 from models_tables import models_tables, prompts_table
 from pictures import benchmark, dashboard, demo, flow
 from settings_page import settings_page
@@ -136,6 +137,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "constructs/embedding_kit/settings/model_sizes.json": model_sizes,
     "docs/api.md": _block("docs/api.md", "paths", paths_table),
     "docs/cost.md": cost_page,
+    "docs/performance.md": _block("docs/performance.md", "on-aws", measured_table),
     "docs/performance.svg": benchmark.draw_all,
     "docs/pictures/benchmark.svg": benchmark.draw,
     "docs/client.md": _block("docs/client.md", "errors", errors_tree),
@@ -152,5 +154,5 @@ GENERATED: dict[str, Callable[[], str]] = {
 }
 
 if __name__ == "__main__":
-    for name, content in GENERATED.items():
-        (ROOT / name).write_text(content(), encoding="utf-8")
+    for name in sys.argv[1:] or GENERATED:
+        (ROOT / name).write_text(GENERATED[name](), encoding="utf-8")

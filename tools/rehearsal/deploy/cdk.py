@@ -134,16 +134,16 @@ class Cdk:
         ours = ("--no-doctor", "--require-approval", "never", "--progress", "events", *_QUIET)
         app = ["--app", str(assembly)] if assembly else []
         command = ["scripts/deploy", self.checkout.environment, *options, *ours, *app]
-        return self._run(command, why)
+        return self.run(command, why)
 
     def destroy(self, why: str) -> Finished:
         """Run `scripts/destroy --force` with the assembly of the last deploy."""
         command = ["scripts/destroy", self.checkout.environment, "--force", *_QUIET]
-        return self._run([*command, "--app", str(self.assembly)], why)
+        return self.run([*command, "--app", str(self.assembly)], why)
 
     def roll_back(self, why: str) -> Finished:
         """Run `scripts/rollback`."""
-        return self._run(["scripts/rollback", self.checkout.environment], why)
+        return self.run(["scripts/rollback", self.checkout.environment], why)
 
     def succeeded(self, done: Finished) -> None:
         """Check that a command has succeeded, and print its output if not.
@@ -164,11 +164,12 @@ class Cdk:
     def _cdk(self, command: str, *arguments: str, why: str = "") -> Finished:
         program = str(self.checkout.root / "scripts" / "node_modules" / ".bin" / "cdk")
         context = ("-c", f"environment={self.checkout.environment}")
-        return self._run([program, command, *arguments, *context, *_QUIET], why)
+        return self.run([program, command, *arguments, *context, *_QUIET], why)
 
-    def _run(self, command: list[str], why: str) -> Finished:
+    def variables(self) -> dict[str, str]:
+        """Return the environment variables of a command in the copy, for the emulated AWS."""
         root = self.checkout.root
-        variables = {
+        return {
             **self.aws.variables(),
             "PATH": f"{root / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
             # The copy's sources come before those of the installed checkout.
@@ -178,12 +179,15 @@ class Cdk:
             "CDK_DOCKER": str(self.docker),
             "NODE_USE_SYSTEM_CA": "1",
         }
+
+    def run(self, command: list[str], why: str = "") -> Finished:
+        """Run a command in the copy."""
         name = " ".join([command[0].rpartition("/")[2], command[1]])
         with self.report.step(f"{name} ({why})" if why else name):
             done = subprocess.run(
                 command,
-                cwd=root,
-                env=variables,
+                cwd=self.checkout.root,
+                env=self.variables(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

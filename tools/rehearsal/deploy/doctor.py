@@ -59,7 +59,7 @@ def _examine(cdk: Cdk, folder: Path) -> dict[str, CheckResult]:
     who = aws.assume(_role(aws, environment))
     with (
         cdk.report.step(f"embed doctor {environment}"),
-        httpx.Client(transport=_ToEmulator(aws.port), timeout=60) as http,
+        httpx.Client(transport=ToEmulator(aws.port), timeout=60) as http,
     ):
         probes = Probes(
             aws=Aws(lambda service: aws.client(service, who)),
@@ -94,7 +94,7 @@ def _role(aws: Emulator, environment: str) -> str:
     return name
 
 
-class _ToEmulator(httpx.BaseTransport):
+class ToEmulator(httpx.BaseTransport):
     """Sends requests to the emulated AWS, with the header of the host that they are for."""
 
     def __init__(self, port: int) -> None:

@@ -24,6 +24,7 @@ from tools.rehearsal.deploy.environments import check_all_parts, check_zip_envir
 from tools.rehearsal.deploy.function_server import FunctionServer, function_server
 from tools.rehearsal.deploy.leftovers import check_destroyed, list_resources
 from tools.rehearsal.deploy.parts import BATCH_SETTINGS, FRONT_SETTINGS, make_network, set_log_role
+from tools.rehearsal.deploy.proof import check_proof
 from tools.rehearsal.deploy.releases import Releases
 from tools.rehearsal.image.asset import certificates, image_assets, synthesize
 from tools.rehearsal.image.base_image import ensure_bases
@@ -125,6 +126,7 @@ class _Rehearsal:
         url = cdk.outputs()["Url"]
         check_answers(cdk.report, aws, cdk.outputs(), self.function)
         check_zip_environment(cdk, url, root=self.root, folder=self.folder)
+        check_proof(without_images, root=self.root, folder=self.folder)
         check_all_parts(without_images, parts, root=self.root, folder=self.folder)
         self._change(without_images)
         Releases(

@@ -1,0 +1,71 @@
+"""Render what `scripts/prove` has measured on AWS."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tools.prove.measure import LENGTHS, SIZES
+
+_FILE = Path(__file__).with_name("measured-on-aws.json")
+_UNKNOWN = "not measured yet"
+
+
+def measured_table(file: Path = _FILE) -> str:
+    """Return a table for each measured environment; before the first, one without numbers."""
+    if not file.exists():
+        rows = ["start, ms", *(f"{length} tokens, ms" for length in LENGTHS)]
+        return "\n".join(_lines("median", [(row, [_UNKNOWN] * 3) for row in rows], "for a caller"))
+    measured: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return "\n\n".join("\n".join(_environment(*item)) for item in measured.items())
+
+
+def _environment(name: str, found: dict[str, Any]) -> Iterator[str]:
+    sizes, callers = [found[f"memory {size}"] for size in SIZES], found["callers"]
+    yield (
+        f"`{name}`: {found['model']} in {found['region']}, {found['date']}. Medians in "
+        "milliseconds, in brackets the least and the most."
+    )
+    yield ""
+    rows = [
+        ("start", [*(_cell(size, "init_ms") for size in sizes), "–"]),
+        ("first request after it", [*(_cell(size, "first_ms") for size in sizes), "–"]),
+    ]
+    groups = [each.get("requests") for each in (*sizes, callers)]
+    count = max((len(group) for group in groups if group), default=0)
+    for n in range(count):
+        tokens = max(group[n]["tokens"] for group in groups if group)
+        cells = [
+            _cell(group[n], "ms") if group else _refused(each)
+            for each, group in zip((*sizes, callers), groups, strict=True)
+        ]
+        rows.append((f"{tokens:,} tokens", cells))
+    yield from _lines("", rows, f"for a caller, {found['memory_mb']:,} MB")
+    others = {
+        "restores": ("restore_ms", "SnapStart restores"),
+        "provisioned": ("init_ms", "starts of provisioned environments"),
+        "search": ("ms", "searches of 8 tokens"),
+    }
+    for step, (key, text) in others.items():
+        if step in found:
+            yield ""
+            yield f"{len(found[step][key])} {text}: {_cell(found[step], key)}."
+
+
+def _lines(corner: str, rows: Sequence[tuple[str, Sequence[str]]], caller: str) -> Iterator[str]:
+    yield f"| {corner} | {' | '.join(f'{size:,} MB' for size in SIZES)} | {caller} |"
+    yield "|---" * (len(SIZES) + 2) + "|"
+    for name, cells in rows:
+        yield f"| {name} | {' | '.join(cells)} |"
+
+
+def _cell(found: dict[str, Any], key: str) -> str:
+    values = found.get(key)
+    if not values:
+        return _refused(found)
+    return f"{median(values):.0f} ({min(values):.0f} to {max(values):.0f})"
+
+
+def _refused(found: dict[str, Any]) -> str:
+    return f"refused: {found['refused']}" if "refused" in found else "–"

@@ -1,0 +1,1 @@
+"""Measures an environment on AWS, and deletes it: `scripts/prove NAME`."""

@@ -1,0 +1,213 @@
+"""Deploy an environment's copy to AWS, measure it, and delete it: `scripts/prove NAME`.
+
+It asks first, and says what it costs. After an interruption the same command goes on where it
+stopped; with `--delete` it deletes what is left. The results are written to
+docs/measured-on-aws.json, and to the table on the page about performance.
+"""
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import httpx
+from botocore.session import Session
+
+from embedding_client import SigV4Auth
+from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.settings import Provisioned, SnapStart
+from operations.command import ENVIRONMENTS, command_parser, environment_of, run_command
+from operations.environment_session import confirmed, place_of_caller, session_for
+from operations.stack_list import DeployedStacks
+from tools.prove.measure import SIZES, find_endpoint
+from tools.prove.price import price_of
+from tools.prove.run import Run, derived
+
+_ROOT = ENVIRONMENTS.parent
+_RESULTS = _ROOT / "docs" / "measured-on-aws.json"
+_PAGE = "docs/performance.md"
+_INTERRUPTED = 130
+
+
+def main(
+    arguments: list[str] | None = None, *, transport: httpx.BaseTransport | None = None
+) -> int:
+    """Run the command; return its exit status.
+
+    Args:
+        arguments: The arguments; those of the process if None.
+        transport: Sends the requests to the Function URL; over the network if None.
+    """
+    parser = command_parser("scripts/prove", __doc__)
+    parser.add_argument("--starts", type=int, default=20, help="of each size of memory")
+    parser.add_argument("--pause", type=float, default=15, help="seconds between two starts")
+    parser.add_argument("--no-doctor", action="store_true", help="as for scripts/deploy")
+    parser.add_argument("--delete", action="store_true", help="only delete what is left of a run")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+    def act(source: EnvironmentSettings, options: argparse.Namespace) -> int:
+        if options.starts < 1 or options.pause < 0:
+            raise ValueError(
+                f"--starts and --pause: found: {options.starts} and {options.pause:g}; "
+                "allowed: 1 or more, and 0 or more"
+            )
+        return _act(source, options, transport)
+
+    return run_command(parser, act, arguments, failure="{} could not be measured")
+
+
+def _act(
+    source: EnvironmentSettings, options: argparse.Namespace, transport: httpx.BaseTransport | None
+) -> int:
+    run = Run(source.name, _ROOT)
+    goes_on = "agreed" in run.done
+    if run.file.exists() and not run.exists:
+        raise ValueError(
+            f"environments/{run.file.name} must be the file of a run; found: another; "
+            "allowed: none of that name"
+        )
+    session = session_for(source)
+    account, region = place_of_caller(session, source)
+    if not run.file.exists():
+        text = (ENVIRONMENTS / f"{source.name}.toml").read_text(encoding="utf-8")
+        run.begin(derived(text, account=account, region=region))
+    kept = goes_on
+    try:
+        environment = environment_of(run.name)
+        # A run that goes on needs the account of its beginning, which its file names.
+        session = session_for(environment)
+        if options.delete:
+            kept = True
+            _script("scripts/destroy", run.name, *(["--force"] if options.yes else []))
+            kept = False
+            return 0
+        if not goes_on and (stacks := DeployedStacks(session, environment).all):
+            raise ValueError(
+                f"{run.name} must not be deployed yet; found: {stacks[0].name}; allowed: first "
+                f"scripts/prove {source.name} --delete, which asks"
+            )
+        question = (
+            f"Go on with {run.name} (done: {', '.join([*run.done][1:]) or 'nothing'})"
+            if goes_on
+            else f"Deploy {run.name} with its IAM roles, measure it for about "
+            f"{_minutes(options)} minutes, and delete it,"
+        )
+        usd = price_of(environment, starts=options.starts)
+        question += f" in {account}, {region}, for at most ${usd:.2f}?"
+        if not options.yes and not confirmed(question):
+            return 1
+        kept = True
+        run.finish("agreed", f"{datetime.now(UTC):%Y-%m-%d}")
+        _prove(run, session, environment, options, transport)
+        kept = False
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    finally:
+        if kept:
+            print(
+                f"note: {run.name} may be deployed, and is billed until it is deleted; 'scripts/"
+                f"prove {source.name}' goes on, with --delete it only deletes",
+                file=sys.stderr,
+            )
+        else:
+            run.end()
+    return 0
+
+
+def _minutes(options: argparse.Namespace) -> int:
+    """Return what a run takes: a start with its update takes some seconds, a deploy minutes."""
+    return 20 + int(len(SIZES) * options.starts * (options.pause + 5) / 60)
+
+
+def _prove(
+    run: Run,
+    session: Session,
+    environment: EnvironmentSettings,
+    options: argparse.Namespace,
+    transport: httpx.BaseTransport | None,
+) -> None:
+    """Do the steps that are not done yet."""
+    doctor = ["--no-doctor"] if options.no_doctor else []
+    deploy = ("scripts/deploy", run.name, "--require-approval", "never", *doctor)
+    _once(run, "deploy", partial(_script, *deploy))
+    # An interrupted destroy leaves a part of the environment, of which all is measured.
+    if "results" not in run.done:
+        run.finish("results", _results(run, session, environment, options, transport))
+    _write(run.name.removesuffix("-prove"), run.done["results"])
+    _script("scripts/destroy", run.name, "--force")
+
+
+def _results(
+    run: Run,
+    session: Session,
+    environment: EnvironmentSettings,
+    options: argparse.Namespace,
+    transport: httpx.BaseTransport | None,
+) -> dict[str, Any]:
+    endpoint = find_endpoint(session, environment)
+    with httpx.Client(transport=transport, auth=SigV4Auth(session=session), timeout=60) as http:
+        steps: dict[str, Callable[[], Any]] = {
+            f"memory {size}": partial(
+                endpoint.memory, size, starts=options.starts, pause=options.pause
+            )
+            for size in SIZES
+        }
+        steps["callers"] = partial(endpoint.callers, http)
+        if isinstance(environment.cold_start, SnapStart):
+            steps["restores"] = endpoint.restores
+        if isinstance(environment.cold_start, Provisioned):
+            steps["provisioned"] = endpoint.provisioned
+        if environment.index is not None:
+            steps["search"] = endpoint.search
+        for step, measure in steps.items():
+            _once(run, step, measure)
+    return {
+        "model": environment.model.name,
+        "region": environment.region,
+        "date": run.done["agreed"],
+        "memory_mb": environment.function.memory_mb,
+        **{step: run.done[step] for step in steps},
+    }
+
+
+def _once(run: Run, step: str, action: Callable[[], Any]) -> None:
+    if step not in run.done:
+        print(f"{run.name}: {step} ...", flush=True)
+        run.finish(step, action())
+
+
+def _write(name: str, results: dict[str, Any]) -> None:
+    """Write the results of an environment to the file, and the table to the page."""
+    known = json.loads(_RESULTS.read_text(encoding="utf-8")) if _RESULTS.exists() else {}
+    text = json.dumps(known | {name: results}, indent=1)
+    _RESULTS.write_text(f"{text}\n", encoding="utf-8")
+    subprocess.run([sys.executable, "docs/generate.py", _PAGE], cwd=_ROOT, check=True)  # noqa: S603
+
+
+def _script(*command: str) -> None:
+    """Run a script of the repository, which says after Ctrl-C what AWS continues.
+
+    Raises:
+        KeyboardInterrupt: After Ctrl-C, when the script has ended.
+        CalledProcessError: It failed, and has printed why.
+    """
+    interrupts: list[int] = []
+    # The script gets the same signal. Ignored, it would be ignored by the script, too.
+    before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+    try:
+        status = subprocess.run(command, cwd=_ROOT, check=False).returncode  # noqa: S603
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupts:
+        raise KeyboardInterrupt
+    if status:
+        raise subprocess.CalledProcessError(status, command)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
