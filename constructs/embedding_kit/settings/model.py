@@ -20,8 +20,8 @@ _UNDER_TERMS = {"embeddinggemma": "gemma"}
 #: embedding table take 4 bytes each, the libraries 45 MB and the activations 18. Both are rounded
 #: up, for Lambda's own share. Source: docs/performance.md.
 _NEEDED_MEMORY_MB = {("embeddinggemma", "int8"): 256, ("embeddinggemma", "fp32"): 512}
-#: `docs/generate.py` writes it from the catalog: the constructs cannot import the compiler, whose
-#: dependencies synth does not need.
+#: `docs/generate.py` writes it from the catalog: the constructs cannot import the compiler, because
+#: synth does not need its dependencies.
 _DIMENSIONS = Path(__file__).with_name("model_dimensions.json")
 
 
