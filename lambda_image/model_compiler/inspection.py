@@ -139,11 +139,11 @@ def _read(
 ) -> Model | None:
     """Read the model by the path that the compiler takes; None if that is not possible."""
     folder = source.folder
-    static = found.attempt(lambda: has_weights(files) and is_static(folder))
+    static = found.attempt(lambda: has_weights(folder, files) and is_static(folder))
     if static is not False:  # None: modules.json cannot be read, whatever the rest is.
         return _read_static(source, precision or Precision.INT8, found) if static else None
     reason = None
-    if not has_weights(files):
+    if not has_weights(folder, files):
         if name := find_weights(folder, files):
             compiled = _read_initializers(source, name, precision or Precision.INT8, found)
             if isinstance(compiled, Model):

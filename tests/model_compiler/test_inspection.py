@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from model_compiler.command import main
-from tests.model_compiler.conftest import Edit
+from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
 from tests.model_compiler.goldens.static_models import WIDTH, write_sentence_transformers
 from tests.model_compiler.goldens.tiny_models import Tensors, write_model
@@ -233,6 +233,29 @@ def test_an_export_instead_of_weights(tiny_folder: Path, edit_json: Edit, capsys
     assert (found["path"], found["export"]) == ("export", "model.onnx")
     assert "'deberta-v2' is not a supported" in found["instead_of_weights"]
     assert "is cut short or not an ONNX file" in found["problems"][0]
+
+
+def test_an_encoder_in_a_folder_of_any_name(
+    tiny_folder: Path, edit_json: Edit, compile_tiny: Compile, capsys: Capture
+) -> None:
+    """Its weights are found, and win over an export, as with an encoder at the top."""
+    expected = compile_tiny(tiny_folder)
+    encoder = tiny_folder / "encoder"
+    encoder.mkdir()
+    for path in list(tiny_folder.iterdir()):
+        if path.is_file() and not path.name.startswith(("modules", "config_")):
+            path.rename(encoder / path.name)
+
+    def move(modules: list[dict[str, str]]) -> list[dict[str, str]]:
+        return [modules[0] | {"path": "encoder"}, *modules[1:]]
+
+    edit_json(tiny_folder / "modules.json", move)
+    (tiny_folder / "model.onnx").write_bytes(b"graph")
+    found = inspected(capsys, str(tiny_folder), status=0)
+    assert (found["path"], found["export"]) == ("weights", None)
+    graph = "model.onnx"
+    compiled = compile_tiny(tiny_folder)
+    assert Path(compiled.folder, graph).read_bytes() == Path(expected.folder, graph).read_bytes()
 
 
 def test_an_unknown_family_without_an_export(

@@ -31,6 +31,7 @@ from model_compiler.model.folder import (
     read_head,
     read_max_tokens,
     read_model_folder,
+    read_modules,
     read_prompts,
 )
 from model_compiler.model.onnx_import import ImportedModel, foreign_operators
@@ -163,14 +164,23 @@ def files_of(folder: Path) -> frozenset[str]:
     )
 
 
-def has_weights(files: Collection[str]) -> bool:
-    """Return whether one of a model's files is its encoder's weights."""
-    paths = map(PurePosixPath, files)
-    return any(
-        ".safetensors" in path.name
-        and (len(path.parts) == 1 or (len(path.parts) == 2 and path.parts[0].startswith("0_")))
-        for path in paths
-    )
+def has_weights(folder: Path, files: Collection[str]) -> bool:
+    """Return whether a model has weights where its encoder is: in the first module's folder.
+
+    Args:
+        folder: The model's folder.
+        files: The paths of its files, also of those that were not downloaded.
+    """
+    weights = [PurePosixPath(name) for name in files if ".safetensors" in PurePosixPath(name).name]
+    if not (folder / "modules.json").exists():
+        return any(len(path.parts) == 1 for path in weights)
+    try:
+        (_, encoder), *_ = read_modules(folder) or [("", folder)]
+    except (SourceError, UnsupportedModelError):
+        # The error about the modules is more useful than one about weights.
+        return bool(weights)
+    inside = PurePosixPath(os.path.relpath(encoder, folder))
+    return any(path.parent == inside for path in weights)
 
 
 def find_export(folder: Path, files: Collection[str], precision: Precision | None) -> Choice | None:
@@ -184,7 +194,7 @@ def find_export(folder: Path, files: Collection[str], precision: Precision | Non
     Raises:
         SourceError: If no export has the requested precision.
     """
-    if has_weights(files) and why_not_compiled(folder) is None:
+    if has_weights(folder, files) and why_not_compiled(folder) is None:
         return None
     return choose(files, precision)
 
@@ -194,7 +204,7 @@ def find_weights(folder: Path, files: Collection[str]) -> str | None:
 
     None if there are weights, the family is unknown, or there is no export in full precision.
     """
-    if has_weights(files) or "modules.json" not in files or why_not_compiled(folder):
+    if has_weights(folder, files) or "modules.json" not in files or why_not_compiled(folder):
         return None
     choice = choose(files, None)
     return choice.name if choice and choice.kind is Kind.FULL else None

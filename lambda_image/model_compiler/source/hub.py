@@ -148,7 +148,7 @@ def _patterns(
     """Return the patterns of the weights, or else of the selected export and its reference."""
     # Without an export, the family does not matter.
     known = not any(name.endswith(".onnx") for name in files) or why_not_compiled(folder) is None
-    if known and has_weights(files):
+    if known and has_weights(folder, files):
         return list(PATTERNS)
     # A known family is compiled from the initializers of an export in full precision.
     choice = choose(files, None if known else precision)
