@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -156,6 +157,11 @@ def test_an_index_is_unused_if_nothing_names_it(account, store):
     delete_indexes(account, unused_indexes(account, store), region=None)
     assert account.indexes() == ["b", "c"]
     assert unused_indexes(account, store) == []
+
+
+def test_the_index_of_the_stack_is_use(account, store):
+    """No version names it until the release check has accepted one, as after a refused release."""
+    assert unused_indexes(account, replace(store, index=f"{INDEX}index-a")) == []
 
 
 def test_a_task_of_the_server_is_use(account, store):
