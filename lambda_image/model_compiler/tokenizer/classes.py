@@ -16,6 +16,7 @@ __all__ = [
     "Step",
     "TokenizerClass",
     "class_name",
+    "default_settings",
     "lowercases",
     "steps",
 ]
@@ -97,6 +98,12 @@ def class_name(stated: Any, model_type: Any) -> str | None:
     name = stated if isinstance(stated, str) else BY_MODEL_TYPE.get(model_type, "")
     name = name if name in GENERIC else name.removesuffix("Fast")
     return name if name in GENERIC or name in CLASSES else None
+
+
+def default_settings(stated: Any, model_type: Any) -> Mapping[str, bool]:
+    """Return the settings of a class that `class_name` does not know, if no file states them."""
+    name = stated if isinstance(stated, str) else OTHER_BY_MODEL_TYPE.get(model_type, "")
+    return DEFAULTS.get(name.removesuffix("Fast"), {})
 
 
 def _wordpiece(setting: Setting) -> Expected:
@@ -280,4 +287,24 @@ BY_MODEL_TYPE = {
     "qwen3": "Qwen2Tokenizer",
     "roberta": "RobertaTokenizer",
     "xlm-roberta": "XLMRobertaTokenizer",
+}
+
+#: What further classes do about case, accents and punctuation if `tokenizer_config.json` does not
+#: say it. The rest of what they build is not known here.
+DEFAULTS: Mapping[str, Mapping[str, bool]] = {
+    "AlbertTokenizer": {"do_lower_case": True, "keep_accents": False},
+    "DebertaV2Tokenizer": {"do_lower_case": False, "split_by_punct": False},
+    "FunnelTokenizer": {"do_lower_case": True},
+    "RemBertTokenizer": {"do_lower_case": False, "keep_accents": True},
+    "SplinterTokenizer": {"do_lower_case": True},
+    "XLNetTokenizer": {"do_lower_case": False, "keep_accents": False},
+}
+#: Their names, by the type of a model whose files name no class.
+OTHER_BY_MODEL_TYPE = {
+    "albert": "AlbertTokenizer",
+    "deberta-v2": "DebertaV2Tokenizer",
+    "funnel": "FunnelTokenizer",
+    "rembert": "RemBertTokenizer",
+    "splinter": "SplinterTokenizer",
+    "xlnet": "XLNetTokenizer",
 }

@@ -19,6 +19,7 @@ from model_compiler.tokenizer.classes import (
     Step,
     TokenizerClass,
     class_name,
+    default_settings,
     lowercases,
     steps,
 )
@@ -74,6 +75,7 @@ class _Settings:
         model_type = model.optional("model_type")
         self._stated = stated is not None
         self._name = class_name(stated, model_type)
+        self._defaults = default_settings(stated, model_type)
         unknown = self._name is None or not isinstance(stated, str | None)
         if unknown and model_type in BY_MODEL_TYPE:
             raise UnsupportedModelError(
@@ -222,8 +224,9 @@ class _Settings:
             "split_by_punct": "Punctuation" in kinds,
         }
         for key, found in built.items():
+            wanted = self._setting(key, self._defaults.get(key))
             # The generic classes do not read them.
-            if self._name not in GENERIC and self._config.optional(key) not in (None, found):
+            if self._name not in GENERIC and wanted not in (None, found):
                 self._disagree("normalizer and pre_tokenizer", f"have {key} {not found}", found)
         prefix = self._config.optional("add_prefix_space")
         for step in steps(self._document.get("pre_tokenizer")):

@@ -179,14 +179,46 @@ def test_settings_of_other_classes(tmp_path: Path, key: str, stated: bool) -> No
     files = SETTINGS["tokenizers"]["XLMRobertaTokenizer"]
     folder = write_tokenizer(tmp_path / "model", files)
     rows = len(files["tokenizer.json"]["model"]["vocab"])
-    change_file(folder / "config.json", {"model_type": "albert"})
-    change_file(folder / "tokenizer_config.json", {"tokenizer_class": "AlbertTokenizer"})
+    change_file(folder / "config.json", {"model_type": "deberta-v2"})
+    change_file(folder / "tokenizer_config.json", {"tokenizer_class": "DebertaV2Tokenizer"})
     read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
     change_file(folder / "tokenizer_config.json", {key: stated})
     if stated == (key == "keep_accents"):  # the file has no step for any of them
         read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
         return
     with pytest.raises(SourceError, match=f"must have {key} {stated}"):
+        read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
+
+
+#: Classes that build a tokenizer with lower case and without accents, and others that keep both.
+LOWERING = {
+    "albert": "AlbertTokenizer",
+    "funnel": "FunnelTokenizer",
+    "splinter": "SplinterTokenizer",
+}
+KEEPING = {"rembert": "RemBertTokenizer", "deberta-v2": "DebertaV2Tokenizer"}
+
+
+@pytest.mark.parametrize("by_model_type", [True, False])
+@pytest.mark.parametrize("model_type", LOWERING | KEEPING)
+def test_defaults_of_other_classes(tmp_path: Path, model_type: str, by_model_type: bool) -> None:
+    """Without a setting, the class lowers the case or keeps it, whatever tokenizer.json does."""
+    files = SETTINGS["tokenizers"]["XLMRobertaTokenizer"]
+    folder = write_tokenizer(tmp_path / "model", files)
+    rows = len(files["tokenizer.json"]["model"]["vocab"])
+    change_file(folder / "config.json", {"model_type": model_type})
+    stated = DROPPED if by_model_type else f"{(LOWERING | KEEPING)[model_type]}Fast"
+    change_file(folder / "tokenizer_config.json", {"tokenizer_class": stated})
+    lowering = {
+        "type": "Sequence",
+        "normalizers": [{"type": "NFKD"}, {"type": "StripAccents"}, {"type": "Lowercase"}],
+    }
+    keeping = {"type": "NFKD"}
+    right, wrong = (lowering, keeping) if model_type in LOWERING else (keeping, lowering)
+    change_file(folder / "tokenizer.json", {"normalizer": right})
+    read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
+    change_file(folder / "tokenizer.json", {"normalizer": wrong})
+    with pytest.raises(SourceError, match=f"must have do_lower_case {model_type in LOWERING}"):
         read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
 
 
