@@ -9,29 +9,6 @@ from pathlib import Path
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import artifact_in_s3
 
-__all__ = [
-    "artifact_bucket",
-    "artifact_bucket_name",
-    "artifact_key",
-    "artifact_stack_name",
-    "batch_stack_name",
-    "bootstrap_qualifier",
-    "endpoint_stack_name",
-    "front_stack_name",
-    "generated_prefix",
-    "has_bucket_stack",
-    "has_repository_stack",
-    "image_repository",
-    "index_stack_name",
-    "observability_stack_name",
-    "possible_stacks",
-    "repository_name",
-    "repository_stack_name",
-    "server_stack_name",
-    "stacks_of_file",
-    "zip_key",
-]
-
 #: The names of an environment's stacks, by the environment's name.
 repository_stack_name = "EmbeddingKit-{}-Repository".format
 artifact_stack_name = "EmbeddingKit-{}-Artifact".format

@@ -17,8 +17,6 @@ from constructs import Construct, IConstruct
 from embedding_kit.key_policy import logs_statement
 from embedding_kit.settings import RoleRules
 
-__all__ = ["apply_role_rules", "encrypt_logs"]
-
 
 def encrypt_logs(scope: Construct, key: kms.IKey) -> None:
     """Encrypt all log groups below a scope that the app creates, with one key.

@@ -10,8 +10,6 @@ from embedding_kit.bootstrap import bootstrap_value
 from embedding_kit.findings import acknowledge
 from embedding_kit.publishing import BUCKET_ACTIONS, OBJECT_ACTIONS
 
-__all__ = ["ARTIFACTS", "ArtifactBucket"]
-
 #: The prefix of the artifacts' keys. A stack publishes its template and its zips next to it.
 ARTIFACTS = "artifact/"
 #: An interrupted upload leaves parts that are no object; they are deleted after this time.

@@ -10,8 +10,6 @@ from embedding_kit.hosting import Hosting
 from embedding_kit.s3_permissions import READ_KEY, WRITE_KEY, allow, allow_listing, objects, shown
 from embedding_kit.settings import BatchSettings, Model, check_memory
 
-__all__ = ["PROGRAM", "EmbeddingBatch"]
-
 PROGRAM = MapProgram(
     handler="jobs.embed.handler.handler",
     label="Shards",

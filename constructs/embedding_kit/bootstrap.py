@@ -3,8 +3,6 @@
 from aws_cdk import DefaultStackSynthesizer, Fn
 from constructs import Construct
 
-__all__ = ["bootstrap_value"]
-
 
 def bootstrap_value(scope: Construct, text: str) -> str:
     """Return a name or an ARN of `cdk bootstrap`, such as a default of the synthesizer."""

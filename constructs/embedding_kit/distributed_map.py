@@ -22,8 +22,6 @@ from embedding_kit.s3_permissions import WRITE_KEY, allow, objects, shown
 from embedding_kit.settings import Model
 from embedding_kit.settings.locations import Location
 
-__all__ = ["DistributedJobs", "MapProgram"]
-
 #: Lambda's limit, which the plan of a large input needs.
 _TIMEOUT_SECONDS = 900
 #: An EXPRESS execution ends after 5 minutes, attempts and pauses included. A little less, so that

@@ -37,8 +37,6 @@ from embedding_kit.settings.callers import SIGNING_HEADERS
 from embedding_kit.synth_validation import AliasResources
 from embedding_kit.vector_index import IVectorIndex
 
-__all__ = ["LIVE", "EmbeddingEndpoint", "principals"]
-
 
 def principals(callers: Callers) -> list[iam.IPrincipal]:
     """Return the principals that a permission names: roles, users, accounts, the organization."""
@@ -49,7 +47,7 @@ def principals(callers: Callers) -> list[iam.IPrincipal]:
     return found
 
 
-def role_of_units(scope: Construct, callers: Callers) -> iam.Role | None:
+def _role_of_units(scope: Construct, callers: Callers) -> iam.Role | None:
     """Create the role that principals of the organizational units assume to call.
 
     A permission of Lambda has a condition for an organization, and none for a part of one; the
@@ -72,7 +70,7 @@ def role_of_units(scope: Construct, callers: Callers) -> iam.Role | None:
 _ALLOWED_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
-def claim_name(scope: Construct, name: str) -> None:
+def _claim_name(scope: Construct, name: str) -> None:
     """Refuse a name that another endpoint of the app uses in the same account and region.
 
     Args:
@@ -100,7 +98,7 @@ def claim_name(scope: Construct, name: str) -> None:
     Construct(root, claimed)
 
 
-class ProvisionedScaling(Construct):
+class _ProvisionedScaling(Construct):
     """Provisioned concurrency of an alias under target tracking and scheduled bounds.
 
     It sets no static count, which would conflict with autoscaling. The minimum applies as soon as
@@ -245,7 +243,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         # Metrics of metric filters have no dimension for the endpoint, so each endpoint has its own
         # namespace.
         self.name = name = name or Names.unique_resource_name(self, separator="-", max_length=100)
-        claim_name(self, name)
+        _claim_name(self, name)
         namespace = f"EmbeddingKit/{name}"
         hosting = hosting or Hosting()
         self._embedder = made = EmbeddingFunction(
@@ -276,7 +274,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         self.metrics = EndpointMetrics(self.function, alias_name=LIVE, namespace=namespace)
         MetricFilters(self, "Metrics", log_group=made.log_group, namespace=namespace)
         if isinstance(self.cold_start, Provisioned):
-            ProvisionedScaling(self, "Scaling", alias=self.alias, settings=self.cold_start)
+            _ProvisionedScaling(self, "Scaling", alias=self.alias, settings=self.cold_start)
         self.check = ReleaseCheck(
             self,
             "Check",
@@ -321,7 +319,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             callers: The principals. Default without this method: none.
         """
         self.is_invoked = callers.invoke
-        self.caller_role = role_of_units(self, callers)
+        self.caller_role = _role_of_units(self, callers)
         grantees: list[iam.IGrantable] = [*principals(callers)]
         for grantee in [*grantees, self.caller_role] if self.caller_role else grantees:
             self.grant_invoke_url(grantee)

@@ -12,8 +12,6 @@ from constructs import Construct
 from embedding_kit.metrics import EndpointMetrics
 from embedding_kit.settings.base import rule_error
 
-__all__ = ["IEmbeddingEndpoint", "ImportedEndpoint"]
-
 
 class IEmbeddingEndpoint(Construct):
     """An endpoint that this app creates, or one that it imports.

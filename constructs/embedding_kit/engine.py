@@ -2,8 +2,6 @@
 
 from embedding_kit.programs import import_modules
 
-__all__ = ["Engine", "load_artifact"]
-
 _engine, _artifact = import_modules("embedder.core.engine", "embedder.core.artifact")
 Engine = _engine.Engine
 load_artifact = _artifact.load_artifact

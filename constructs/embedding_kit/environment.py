@@ -36,8 +36,6 @@ from embedding_kit.settings import (
 )
 from embedding_kit.settings.base import Settings, allowed, rule_error
 
-__all__ = ["COST_TAG", "EnvironmentSettings"]
-
 #: The tag that costs are allocated by; its value is the environment's name. It must be activated
 #: once in the account's billing console.
 COST_TAG = "EmbeddingKit"

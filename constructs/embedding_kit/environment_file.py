@@ -16,8 +16,6 @@ from pydantic_core import ErrorDetails
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings.descriptions import describe, export_schema, find
 
-__all__ = ["EnvironmentFileError", "load_environment"]
-
 #: An ECR repository name must not end with a hyphen or have two in a row.
 #: https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_CreateRepository.html
 _NAME = re.compile(r"(?=.{1,31}$)[a-z][a-z0-9]*(-[a-z0-9]+)*")

@@ -17,13 +17,11 @@ from embedding_kit.image import image_asset
 from embedding_kit.settings import FunctionSettings, Model, ServerSettings
 from embedding_kit.vector_index import IVectorIndex
 
-__all__ = ["REJECTED_METRIC", "EmbeddingService"]
-
 #: The targets are deregistered first, so a task that gets SIGTERM has only its last requests.
 _DEREGISTRATION = Duration.seconds(30)
 
 
-def make_load_balancer(
+def _make_load_balancer(
     scope: Construct,
     vpc: ec2.IVpc,
     settings: ServerSettings,
@@ -65,7 +63,7 @@ def make_load_balancer(
     return made
 
 
-def make_target_group(
+def _make_target_group(
     scope: Construct, vpc: ec2.IVpc, service: ecs.FargateService
 ) -> elbv2.ApplicationTargetGroup:
     """Create the target group of a service's tasks."""
@@ -73,7 +71,7 @@ def make_target_group(
         scope,
         "Targets",
         vpc=vpc,
-        port=PORT,
+        port=_PORT,
         protocol=elbv2.ApplicationProtocol.HTTP,
         targets=[service],
         load_balancing_algorithm_type=(
@@ -90,7 +88,7 @@ def make_target_group(
     )
 
 
-def add_listener(
+def _add_listener(
     scope: Construct,
     load_balancer: elbv2.ApplicationLoadBalancer,
     target_group: elbv2.ApplicationTargetGroup,
@@ -119,13 +117,13 @@ def add_listener(
 
 
 #: Where the server listens.
-PORT = 8080
+_PORT = 8080
 #: Longer than the server's own drain of 25 s; Fargate allows 120.
 #: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task_definition_parameters.html
 _STOP_TIMEOUT = Duration.seconds(40)
 
 
-def make_task(
+def _make_task(
     scope: Construct,
     *,
     model: Model,
@@ -140,7 +138,7 @@ def make_task(
         scope: The parent.
         model: The model.
         settings: The size, the keys and the traces.
-        variables: The variables of `server_variables`, and those of requests.
+        variables: The variables of `_server_variables`, and those of requests.
         vector_index: The index in S3 Vectors that the server searches.
         log_group: The log group.
     """
@@ -161,7 +159,7 @@ def make_task(
         # Both are given, since the image's own are Lambda's.
         entry_point=["python", "-m"],
         command=["embedder.server"],
-        port_mappings=[ecs.PortMapping(container_port=PORT)],
+        port_mappings=[ecs.PortMapping(container_port=_PORT)],
         environment=variables
         | ({"EMBEDDING_VECTOR_INDEX": vector_index.index_arn} if vector_index else {}),
         secrets=_keys(scope, settings),
@@ -207,11 +205,11 @@ def _keys(scope: Construct, settings: ServerSettings) -> dict[str, ecs.Secret] |
     return {"EMBEDDING_SERVER_KEYS": ecs.Secret.from_secrets_manager(secret)}
 
 
-def server_variables(settings: ServerSettings, name: str) -> dict[str, str]:
+def _server_variables(settings: ServerSettings, name: str) -> dict[str, str]:
     """Return the variables of the server alone; `name` is in its logs and traces."""
     return {
         "EMBEDDING_ENVIRONMENT": name,
-        "EMBEDDING_SERVER_PORT": str(PORT),
+        "EMBEDDING_SERVER_PORT": str(_PORT),
         # A task sees the cores of the machine that it shares.
         "EMBEDDING_SERVER_WORKERS": str(max(1, settings.cpu // 1024)),
         **({"EMBEDDING_SERVER_NO_KEYS": "true"} if settings.no_keys else {}),
@@ -300,21 +298,21 @@ class EmbeddingService(Construct):
             metric_value="1",
         )
         vpc = vpc_of(self, settings.vpc)
-        self.load_balancer = make_load_balancer(
+        self.load_balancer = _make_load_balancer(
             self, vpc, settings, name=self.name, deletion_protection=deletion_protection
         )
-        task = make_task(
+        task = _make_task(
             self,
             model=model,
             settings=settings,
-            variables=server_variables(settings, self.name)
+            variables=_server_variables(settings, self.name)
             | request_variables(function or FunctionSettings()),
             vector_index=vector_index,
             log_group=self.log_group,
         )
         self.service = self._make_service(vpc, task)
-        self.target_group = make_target_group(self, vpc, self.service)
-        add_listener(self, self.load_balancer, self.target_group, certificate=settings.certificate)
+        self.target_group = _make_target_group(self, vpc, self.service)
+        _add_listener(self, self.load_balancer, self.target_group, certificate=settings.certificate)
         self._make_scaling()
         scheme = "https" if settings.certificate else "http"
         self.url = f"{scheme}://{settings.domain_name or self.load_balancer.load_balancer_dns_name}"

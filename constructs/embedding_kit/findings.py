@@ -6,8 +6,6 @@ from aws_cdk import Acknowledgment, Validations
 from aws_cdk import aws_lambda as lambda_
 from constructs import IConstruct
 
-__all__ = ["acknowledge", "acknowledge_untraced"]
-
 
 def acknowledge(scope: IConstruct, reasons: Mapping[str, str]) -> None:
     """Acknowledge findings on a construct, by the rule of each."""

@@ -21,8 +21,6 @@ from embedding_kit.settings.package import EMBEDDER
 from embedding_kit.vector_index import IVectorIndex
 from embedding_kit.zip_package import ArtifactInS3, zip_code
 
-__all__ = ["EmbeddingFunction", "function_role", "packaged_function", "request_variables"]
-
 
 def packaged_function(
     scope: Construct,

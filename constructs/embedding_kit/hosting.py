@@ -19,16 +19,6 @@ from embedding_kit.findings import acknowledge
 from embedding_kit.settings import NetworkSettings
 from embedding_kit.settings.base import rule_error
 
-__all__ = [
-    "Hosting",
-    "groups_of",
-    "let_call_aws",
-    "make_log_group",
-    "subnets_of",
-    "vpc_of",
-    "vpc_properties",
-]
-
 #: Lambda manages a function's network interfaces with these permissions of its role, those of the
 #: managed policy AWSLambdaVPCAccessExecutionRole less the ones for logs.
 _INTERFACE_ACTIONS = [

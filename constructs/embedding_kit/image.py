@@ -10,8 +10,6 @@ from embedding_kit.image_identity import build_arguments, files_digest
 from embedding_kit.programs import image_folder
 from embedding_kit.settings import Model
 
-__all__ = ["image_asset", "image_code", "model_identity"]
-
 #: Files of one target only. Without them in its context, another image does not change with them.
 _OWN_FILES = {
     "batch": [

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from embedding_kit.settings import Model
 
-__all__ = ["LABEL", "build_arguments", "compare_labels", "files_digest", "model_labels"]
-
 #: The prefix of the labels that the Dockerfile sets.
 LABEL = "embedding-kit."
 #: The build arguments that decide the model and its vectors, and the setting of each.

@@ -11,8 +11,6 @@ from embedding_kit.s3_permissions import WRITE_KEY, allow, allow_listing, object
 from embedding_kit.settings import LoadSource, Model, VectorIndexSettings
 from embedding_kit.vector_index import IVectorIndex
 
-__all__ = ["PROGRAM", "IndexLoading"]
-
 PROGRAM = MapProgram(
     handler="jobs.ingest.handler.handler",
     label="Parts",

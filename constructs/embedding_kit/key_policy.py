@@ -12,14 +12,12 @@ from typing import Any
 
 from embedding_kit.environment import EnvironmentSettings
 
-__all__ = ["logs_statement", "needed_statements", "notices_statement"]
-
-Statement = dict[str, Any]
+_Statement = dict[str, Any]
 
 
 def needed_statements(
     environment: EnvironmentSettings, *, partition: str, region: str, account: str
-) -> list[Statement]:
+) -> list[_Statement]:
     """Return the statements that the key's policy must have for an environment.
 
     Args:
@@ -37,14 +35,14 @@ def needed_statements(
     statements = [
         _iam_statement(partition=partition, account=account),
         logs_statement(**place),
-        *(notices_statement(service, account=account) for service in publishers),
+        *(_notices_statement(service, account=account) for service in publishers),
     ]
     if environment.index is not None:
         statements.append(_vectors_statement(**place))
     return statements
 
 
-def logs_statement(*, partition: str, region: str, account: str) -> Statement:
+def logs_statement(*, partition: str, region: str, account: str) -> _Statement:
     """Return the statement for CloudWatch Logs, for the log groups of one account and region."""
     groups = f"arn:{partition}:logs:{region}:{account}:log-group:*"
     return {
@@ -63,7 +61,7 @@ def logs_statement(*, partition: str, region: str, account: str) -> Statement:
     }
 
 
-def notices_statement(service: str, *, account: str) -> Statement:
+def _notices_statement(service: str, *, account: str) -> _Statement:
     """Return the statement for a service that publishes to the topic of alarms.
 
     The key that AWS manages for SNS has none of these services, so a topic with that key gets no
@@ -79,7 +77,7 @@ def notices_statement(service: str, *, account: str) -> Statement:
     }
 
 
-def _iam_statement(*, partition: str, account: str) -> Statement:
+def _iam_statement(*, partition: str, account: str) -> _Statement:
     """Return the statement of the default key policy, by which policies of the account decide.
 
     By it, CloudFormation's role creates the grants of Lambda and ECR, and the kit's roles use the
@@ -94,7 +92,7 @@ def _iam_statement(*, partition: str, account: str) -> Statement:
     }
 
 
-def _vectors_statement(*, partition: str, region: str, account: str) -> Statement:
+def _vectors_statement(*, partition: str, region: str, account: str) -> _Statement:
     buckets = f"arn:{partition}:s3vectors:{region}:{account}:bucket/*"
     return {
         "Sid": "VectorsAreIndexed",

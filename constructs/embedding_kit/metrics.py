@@ -15,26 +15,15 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-__all__ = [
-    "PERIOD",
-    "PLATFORM_METRICS",
-    "VERSION_METRICS",
-    "EndpointMetrics",
-    "MetricFilters",
-    "PlatformMetric",
-    "milliseconds",
-    "percent",
-]
-
 #: The embedder's metrics per version. They count all requests: by the URL, by Invoke, or through
 #: another service.
-VERSION_METRICS = ("Requests", "ServerErrors")
+_VERSION_METRICS = ("Requests", "ServerErrors")
 #: The period of every metric. Lambda publishes the metrics of a URL and of an alias each minute.
 PERIOD = Duration.minutes(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlatformMetric:
+class _PlatformMetric:
     """A metric filter on the platform logs: its pattern, and the value that it extracts."""
 
     name: str
@@ -49,14 +38,14 @@ def _report(field: str) -> tuple[str, str]:
     return f'{{ $.type = "platform.report" && {value} > 0 }}', value
 
 
-def _in_report(name: str, field: str, unit: cloudwatch.Unit) -> PlatformMetric:
+def _in_report(name: str, field: str, unit: cloudwatch.Unit) -> _PlatformMetric:
     pattern, value = _report(field)
-    return PlatformMetric(name=name, pattern=pattern, value=value, unit=unit)
+    return _PlatformMetric(name=name, pattern=pattern, value=value, unit=unit)
 
 
 PLATFORM_METRICS = (
     _in_report("InitDuration", "initDurationMs", cloudwatch.Unit.MILLISECONDS),
-    PlatformMetric(
+    _PlatformMetric(
         name="ProvisionedInitDuration",
         pattern='{ $.type = "platform.initReport" && '
         '$.record.initializationType = "provisioned-concurrency" }',
@@ -169,9 +158,9 @@ class EndpointMetrics:
         )
 
     def of_embedders_version(self, version: str, name: str, statistic: str) -> cloudwatch.Metric:
-        """Return a metric that the embedder writes by version, by its name in `VERSION_METRICS`."""
-        if name not in VERSION_METRICS:
-            known = ", ".join(VERSION_METRICS)
+        """Return a metric that the embedder writes by version: requests or server errors."""
+        if name not in _VERSION_METRICS:
+            known = ", ".join(_VERSION_METRICS)
             raise ValueError(
                 f"no metric per version has this name; found: {name!r}; allowed: {known}"
             )

@@ -16,22 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "DEFAULT_REGION",
-    "FILE",
-    "HOURS",
-    "HostedModel",
-    "LineItem",
-    "Price",
-    "Prices",
-    "Tier",
-    "hosted_models",
-    "load_prices",
-    "parse_price",
-    "priced",
-    "read_file",
-]
-
 #: The region with all lines. Its prices stand in for those that another region lacks.
 DEFAULT_REGION = "us-east-1"
 FILE = Path(__file__).with_suffix(".json")

@@ -11,8 +11,6 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["PROGRAMS", "image_folder", "import_modules", "run"]
-
 #: The modules that can be run, with what each does.
 PROGRAMS = {
     "jobs.embed": "embeds a folder of files on this machine",

@@ -6,16 +6,7 @@ of existing ones. The roles are those of `cdk bootstrap`.
 
 from typing import Any
 
-__all__ = [
-    "BUCKET_ACTIONS",
-    "OBJECT_ACTIONS",
-    "PULL_ACTIONS",
-    "PUSH_ACTIONS",
-    "bucket_statements",
-    "repository_statements",
-]
-
-Statement = dict[str, Any]
+_Statement = dict[str, Any]
 
 #: The actions of `docker push`, and of the CDK's query whether an image exists.
 PUSH_ACTIONS = (
@@ -43,7 +34,7 @@ OBJECT_ACTIONS = ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")
 
 def repository_statements(
     *, partition: str, region: str, account: str, qualifier: str
-) -> list[Statement]:
+) -> list[_Statement]:
     """Return the statements of a repository's policy: bootstrap's role pushes, Lambda pulls."""
     role = f"cdk-{qualifier}-image-publishing-role-{account}-{region}"
     functions = f"arn:{partition}:lambda:{region}:{account}:function:*"
@@ -69,7 +60,7 @@ def repository_statements(
 
 def bucket_statements(
     bucket: str, *, partition: str, region: str, account: str, qualifier: str
-) -> list[Statement]:
+) -> list[_Statement]:
     """Return the statements of a bucket's policy, by which bootstrap's role publishes into it.
 
     The role that deploys, and that of CloudFormation, read it by their own policies.

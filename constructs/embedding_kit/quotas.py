@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from embedding_kit.settings import BatchSettings, ColdStart, FunctionSettings, Provisioned
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB, UNRESERVED_MINIMUM
 
-__all__ = ["needed_concurrency", "quota_notes"]
-
 
 def needed_concurrency(
     function: FunctionSettings, cold_start: ColdStart | None, batch: BatchSettings | None = None

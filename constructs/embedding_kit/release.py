@@ -13,8 +13,6 @@ from embedding_kit.findings import acknowledge
 from embedding_kit.metrics import PERIOD, EndpointMetrics, milliseconds
 from embedding_kit.settings import AlarmSettings, Release
 
-__all__ = ["GuardedRelease", "breaks_glass"]
-
 _BREAK_GLASS = (
     "BREAK GLASS: this release does not ask the version that serves now, and CodeDeploy does not "
     "roll it back on an alarm. Deploy without -c break-glass=true afterwards."

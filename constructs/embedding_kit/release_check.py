@@ -20,8 +20,6 @@ from embedding_kit.settings import (
     Release,
 )
 
-__all__ = ["ReleaseCheck"]
-
 #: The check reads a manifest and compares a few vectors; it mostly waits for cold starts.
 _MEMORY_MB = 512
 _TIMEOUT = Duration.minutes(5)

@@ -9,8 +9,6 @@ from constructs import Construct
 from embedding_kit.findings import acknowledge
 from embedding_kit.settings.observability import RUNBOOK
 
-__all__ = ["ReleaseNotices"]
-
 _ACKNOWLEDGED = {
     "AwsSolutions-IAM5[Action::kms:GenerateDataKey*]": "SNS documents the permission of a "
     "publisher to an encrypted topic in this form.",

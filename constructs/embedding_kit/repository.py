@@ -12,8 +12,6 @@ from embedding_kit.bootstrap import bootstrap_value
 from embedding_kit.publishing import PULL_ACTIONS, PUSH_ACTIONS
 from embedding_kit.settings import RepositorySettings
 
-__all__ = ["EmbeddingRepository"]
-
 #: An interrupted upload leaves untagged layers; they are deleted after this time.
 _UNTAGGED_KEPT = Duration.days(14)
 

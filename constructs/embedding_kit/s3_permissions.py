@@ -7,8 +7,6 @@ from aws_cdk import aws_iam as iam
 
 from embedding_kit.settings.locations import Location
 
-__all__ = ["READ_KEY", "WRITE_KEY", "allow", "allow_listing", "objects", "shown"]
-
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
 READ_KEY = ("kms:Decrypt",)
 WRITE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")

@@ -9,12 +9,6 @@ from embedding_kit.settings import (
     SnapStart,
 )
 
-__all__ = [
-    "capacity_items",
-    "default_budget",
-    "server_items",
-]
-
 #: A public load balancer has an address in each of two Availability Zones.
 _ZONES = 2
 #: A default budget has so many dollars for monitoring and requests, and this multiple of what runs.

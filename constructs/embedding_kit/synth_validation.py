@@ -14,8 +14,6 @@ from constructs import IValidation
 
 from embedding_kit.settings.compatibility import SNAPSTART_STORAGE_MB
 
-__all__ = ["AliasResources"]
-
 
 @jsii.implements(IValidation)
 class AliasResources:

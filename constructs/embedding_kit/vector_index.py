@@ -15,8 +15,6 @@ from embedding_kit.settings import Model, VectorIndexSettings, index_dimension
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.index import TEXT_KEY
 
-__all__ = ["SPACE_TAG", "IVectorIndex", "VectorIndex"]
-
 #: The tag of an index with the name of its vector space. The first load writes it, because the name
 #: is known only when the model is compiled.
 SPACE_TAG = "embedding-kit:vector-space"

@@ -5,8 +5,6 @@ import sys
 from embedding_kit.programs import image_folder
 from embedding_kit.settings import Model
 
-__all__ = ["artifact_command", "build_command", "model_arguments", "model_choices"]
-
 
 def build_command(model: Model, *, with_artifact: bool = True) -> list[str]:
     """Return the command that builds the zip of a model from this source, and prints its path.

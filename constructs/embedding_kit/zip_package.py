@@ -35,8 +35,6 @@ from embedding_kit.settings import Model
 from embedding_kit.settings.base import rule_error
 from embedding_kit.zip_command import model_arguments, model_choices
 
-__all__ = ["ArtifactInS3", "zip_code"]
-
 #: What the zip is built from; nothing else changes it.
 _RECIPE = [
     ".python-version",

@@ -5,8 +5,6 @@ from constructs import Construct
 
 from embedding_kit.settings import Firewall
 
-__all__ = ["MANAGED_RULES", "WebAcl"]
-
 #: AWS's managed rule groups, with their rules that inspect bodies. A body is text to embed: it may
 #: be longer than the 8 KB of `SizeRestrictions_BODY`, and may look like HTML, paths or code.
 #: https://docs.aws.amazon.com/waf/latest/developerguide/aws-managed-rule-groups-baseline.html

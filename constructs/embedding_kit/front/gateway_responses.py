@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 
 from aws_cdk import aws_apigateway as apigateway
 
-__all__ = ["GATEWAY_RESPONSES", "GatewayAnswer"]
-
 _CLIENT, _SERVER = "invalid_request_error", "server_error"
 _TYPE = apigateway.ResponseType
 #: OpenAI's clients read it, and else repeat each 429.
@@ -19,7 +17,7 @@ _NO_RETRY = {"x-should-retry": "false"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayAnswer:
+class _GatewayAnswer:
     """An answer that API Gateway gives without the function.
 
     Attributes:
@@ -48,14 +46,14 @@ class GatewayAnswer:
         return json.dumps({"error": error})
 
 
-_INTERNAL = GatewayAnswer(
+_INTERNAL = _GatewayAnswer(
     code="internal_error", message="The request could not be served.", server=True
 )
 #: By the id of the construct: the type and the answer.
-GATEWAY_RESPONSES: dict[str, tuple[apigateway.ResponseType, GatewayAnswer]] = {
+GATEWAY_RESPONSES: dict[str, tuple[apigateway.ResponseType, _GatewayAnswer]] = {
     "InvalidApiKey": (
         _TYPE.INVALID_API_KEY,
-        GatewayAnswer(
+        _GatewayAnswer(
             code="invalid_api_key",
             message="The header x-api-key is missing or has no valid API key.",
             # API Gateway's own is 403; a client of OpenAI expects 401, as our server answers.
@@ -64,7 +62,7 @@ GATEWAY_RESPONSES: dict[str, tuple[apigateway.ResponseType, GatewayAnswer]] = {
     ),
     "Throttled": (
         _TYPE.THROTTLED,
-        GatewayAnswer(
+        _GatewayAnswer(
             code="rate_limit_exceeded",
             message="Too many requests. Send the request again later.",
             headers={"retry-after": "1"},
@@ -72,7 +70,7 @@ GATEWAY_RESPONSES: dict[str, tuple[apigateway.ResponseType, GatewayAnswer]] = {
     ),
     "QuotaExceeded": (
         _TYPE.QUOTA_EXCEEDED,
-        GatewayAnswer(
+        _GatewayAnswer(
             code="insufficient_quota",
             message="The API key has used up its requests of this month.",
             headers=_NO_RETRY,
@@ -80,26 +78,26 @@ GATEWAY_RESPONSES: dict[str, tuple[apigateway.ResponseType, GatewayAnswer]] = {
     ),
     "Unauthorized": (
         _TYPE.UNAUTHORIZED,
-        GatewayAnswer(code="unauthorized", message="The request has no credentials."),
+        _GatewayAnswer(code="unauthorized", message="The request has no credentials."),
     ),
     "AccessDenied": (
         _TYPE.ACCESS_DENIED,
-        GatewayAnswer(code="access_denied", message="The caller may not send this request."),
+        _GatewayAnswer(code="access_denied", message="The caller may not send this request."),
     ),
     "WafFiltered": (
         _TYPE.WAF_FILTERED,
-        GatewayAnswer(code="access_denied", message="The firewall refused the request."),
+        _GatewayAnswer(code="access_denied", message="The firewall refused the request."),
     ),
     "RequestTooLarge": (
         _TYPE.REQUEST_TOO_LARGE,
-        GatewayAnswer(
+        _GatewayAnswer(
             code="body_too_large",
             message="The body is too large. Send fewer texts in one request.",
         ),
     ),
     "UnsupportedMediaType": (
         _TYPE.UNSUPPORTED_MEDIA_TYPE,
-        GatewayAnswer(
+        _GatewayAnswer(
             code="malformed_body",
             message="The header content-encoding may be absent, or gzip, deflate or identity, and "
             "the body must be as it says.",
@@ -107,7 +105,7 @@ GATEWAY_RESPONSES: dict[str, tuple[apigateway.ResponseType, GatewayAnswer]] = {
     ),
     "IntegrationTimeout": (
         _TYPE.INTEGRATION_TIMEOUT,
-        GatewayAnswer(
+        _GatewayAnswer(
             code="out_of_time",
             message="The request took too long. Send fewer texts in one request.",
             server=True,
@@ -116,7 +114,7 @@ GATEWAY_RESPONSES: dict[str, tuple[apigateway.ResponseType, GatewayAnswer]] = {
     "IntegrationFailure": (_TYPE.INTEGRATION_FAILURE, _INTERNAL),
     "Default4xx": (
         _TYPE.DEFAULT_4_XX,
-        GatewayAnswer(code="invalid_request", message="The request is not valid."),
+        _GatewayAnswer(code="invalid_request", message="The request is not valid."),
     ),
     "Default5xx": (_TYPE.DEFAULT_5_XX, _INTERNAL),
 }

@@ -19,8 +19,6 @@ from embedding_kit.front.gateway_responses import GATEWAY_RESPONSES
 from embedding_kit.hosting import make_log_group
 from embedding_kit.settings import ApiGatewayFront, Domain, FrontCaller
 
-__all__ = ["FORMAT", "STAGE", "THROTTLED_METRIC", "AccessLog", "EmbeddingRestApi"]
-
 #: Counts the answers with status 429, which API Gateway counts only among all 4xx.
 THROTTLED_METRIC = "ThrottledRequests"
 #: `apiKeyId` is not the secret. The path may have a caller's text, and is not logged: the
@@ -77,7 +75,7 @@ class AccessLog(Construct):
         )
 
 
-class ApiCaller(Construct):
+class _ApiCaller(Construct):
     """A usage plan with one caller's limits, and the caller's keys.
 
     The secrets of the keys are made by API Gateway, and are in no template.
@@ -132,7 +130,7 @@ class ApiCaller(Construct):
 _POLICY = "service-role/AmazonAPIGatewayPushToCloudWatchLogs"
 
 
-class ApiLogRole(Construct):
+class _ApiLogRole(Construct):
     """The role, and the account's setting. Both outlive the stack, for other APIs use them.
 
     Attributes:
@@ -223,10 +221,10 @@ class EmbeddingRestApi(Construct):
                 templates={"application/json": answer.body},
             )
         if settings.manage_log_role:
-            self.stage.node.add_dependency(ApiLogRole(self, "LogRole").account)
+            self.stage.node.add_dependency(_ApiLogRole(self, "LogRole").account)
         plans = Construct(self, "Callers")
         self.callers = {
-            caller.name: ApiCaller(
+            caller.name: _ApiCaller(
                 plans, caller.name, caller=caller, stage=self.stage, name=self.name
             )
             for caller in settings.callers

@@ -11,8 +11,6 @@ from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.metrics import PERIOD, milliseconds, percent
 from embedding_kit.settings import Provisioned, SnapStart, Watch
 
-__all__ = ["MEMORY_PERCENT", "AlarmDefinition", "alarm_definitions", "watched"]
-
 #: On demand, Lambda stops an initialization after 10 s and repeats it while the caller waits.
 #: https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html
 _INIT_P99_MS, _INIT_MAX_MS = 5000, 8000

@@ -15,8 +15,6 @@ from embedding_kit.monitoring.alarm_definitions import (
 )
 from embedding_kit.settings import Watch
 
-__all__ = ["EndpointAlarms", "make_alarm"]
-
 _ABOVE = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
 _BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
 

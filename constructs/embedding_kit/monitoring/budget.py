@@ -6,8 +6,6 @@ from constructs import Construct
 
 from embedding_kit.settings import Budget
 
-__all__ = ["CostBudget"]
-
 _ACTUAL_PERCENT = (50, 80, 100)
 _FORECAST_PERCENT = 100
 

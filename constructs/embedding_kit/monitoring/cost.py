@@ -7,8 +7,6 @@ from embedding_kit.metrics import PERIOD, EndpointMetrics
 from embedding_kit.prices import DEFAULT_REGION, Prices, load_prices
 from embedding_kit.settings import ColdStart, Provisioned, SnapStart
 
-__all__ = ["cost_per_million_rows", "cost_per_thousand", "cost_rate", "list_prices"]
-
 #: A child of a job's map uses less than 64 MB, which is the least that Step Functions bills.
 _CHILD_GB = 64 / 1024
 

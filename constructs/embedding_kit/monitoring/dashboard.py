@@ -12,8 +12,6 @@ from embedding_kit.monitoring.graphs import FROM_ZERO, graph
 from embedding_kit.prices import Prices
 from embedding_kit.settings import ColdStart, Provisioned, SnapStart
 
-__all__ = ["EndpointDashboard"]
-
 _WIDTH = 24
 _PRICES_PAGE = "https://aws.amazon.com/lambda/pricing/"
 _DURATION = "lambda_duration"

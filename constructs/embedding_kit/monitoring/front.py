@@ -14,8 +14,6 @@ from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.graphs import graph
 from embedding_kit.settings import AlarmSettings
 
-__all__ = ["front_alarms", "front_widgets"]
-
 #: Above this share of 4xx, callers' keys are wrong or somebody tries keys.
 _CLIENT_ERROR_PERCENT = 50
 

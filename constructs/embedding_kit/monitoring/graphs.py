@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-__all__ = ["FROM_ZERO", "graph"]
-
 #: A vertical axis that begins at zero.
 FROM_ZERO = cloudwatch.YAxisProps(min=0, show_units=False)
 _HEIGHT = 6

@@ -11,8 +11,6 @@ from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.cost import cost_per_million_rows, list_prices
 from embedding_kit.monitoring.graphs import graph
 
-__all__ = ["batch_alarms", "batch_widgets", "load_alarms", "load_widgets"]
-
 #: Shards take half a minute, so shorter periods would have gaps.
 _MINUTES = 5
 _PERIOD = Duration.minutes(_MINUTES)

@@ -16,8 +16,6 @@ from embedding_kit.monitoring.jobs import batch_alarms, batch_widgets, load_alar
 from embedding_kit.monitoring.server import server_alarms, server_widgets
 from embedding_kit.settings import AlarmSettings, Watch
 
-__all__ = ["PartAlarms"]
-
 
 class PartAlarms(Construct):
     """Alarms on batch jobs, loads of an index, a server or a REST API.

@@ -12,8 +12,6 @@ from embedding_kit.monitoring.alarm_definitions import MEMORY_PERCENT, AlarmDefi
 from embedding_kit.monitoring.graphs import graph
 from embedding_kit.settings import AlarmSettings
 
-__all__ = ["server_alarms", "server_widgets"]
-
 #: The server's own limit on a request.
 _TIMEOUT = timedelta(seconds=30)
 #: Scaling adds tasks long before, so the highest number of tasks is reached.

@@ -11,8 +11,6 @@ from constructs import Construct
 
 from embedding_kit.findings import acknowledge
 
-__all__ = ["AlarmTopic"]
-
 #: These services publish as their principals, so the key and the topic must allow them.
 #: The key policy of the AWS managed key for SNS does not.
 _PUBLISHERS = ("cloudwatch.amazonaws.com", "budgets.amazonaws.com")

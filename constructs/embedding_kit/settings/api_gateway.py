@@ -20,8 +20,6 @@ from embedding_kit.settings.base import (
 )
 from embedding_kit.settings.locations import Certificate, DomainName
 
-__all__ = ["ApiGatewayFront", "Domain", "Firewall", "FrontCaller", "check_front"]
-
 _WebAcl = Annotated[
     str,
     Field(
@@ -60,7 +58,7 @@ class Firewall(Settings):
 
 
 #: API Gateway's default quota on the time of one request; AWS raises it on request.
-DEFAULT_TIMEOUT = timedelta(seconds=29)
+_DEFAULT_TIMEOUT = timedelta(seconds=29)
 _LONGEST_TIMEOUT = timedelta(minutes=5)
 _TIMEOUT_ALLOWED = "whole seconds, 1s to 5m"
 #: More usage plans than an account may have in a region by default.
@@ -159,7 +157,7 @@ class ApiGatewayFront(Settings):
         "6 MB of JSON, less what its escapes take, and answers are never in gzip.",
     )
     timeout: Duration = Field(
-        default=DEFAULT_TIMEOUT,
+        default=_DEFAULT_TIMEOUT,
         description="The longest time of a request, in whole seconds from 1s to 5m. More than 29s "
         "needs a higher quota (Service Quotas, API Gateway, Maximum integration timeout).",
     )

@@ -15,8 +15,6 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError
 
-__all__ = ["Duration", "EachOnce", "Settings", "allowed", "format_duration", "rule_error"]
-
 #: Milliseconds per unit, largest unit first.
 _UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 _DURATION = re.compile(r"([1-9][0-9]*)(ms|s|m|h|d)")

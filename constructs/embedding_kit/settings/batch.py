@@ -10,8 +10,6 @@ from pydantic import Field, model_validator
 from embedding_kit.settings.base import Settings, rule_error
 from embedding_kit.settings.locations import FolderUrl, KeyArn, Location, location_of
 
-__all__ = ["BatchSettings"]
-
 
 class BatchSettings(Settings):
     """Batch jobs over files in S3, with another function; off without this table."""

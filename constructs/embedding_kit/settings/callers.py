@@ -9,8 +9,6 @@ from pydantic import Field, field_validator, model_validator
 
 from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
 
-__all__ = ["SIGNING_HEADERS", "Callers", "Cors"]
-
 #: The headers of a signed request. A browser asks for each of them in the preflight.
 #: https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html
 SIGNING_HEADERS = (

@@ -14,8 +14,6 @@ from pydantic import Field, field_validator, model_validator
 
 from embedding_kit.settings.base import Duration, Settings, allowed, format_duration, rule_error
 
-__all__ = ["ColdStart", "Provisioned", "ScheduledCapacity", "SnapStart"]
-
 #: "10 x allocated provisioned concurrency" requests a second for a version or an alias:
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 _REQUESTS_PER_SECOND = 10

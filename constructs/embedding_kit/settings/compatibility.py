@@ -17,13 +17,6 @@ from embedding_kit.settings.observability import AlarmSettings
 from embedding_kit.settings.package import check_package
 from embedding_kit.settings.release import Experiment, Release
 
-__all__ = [
-    "SNAPSTART_STORAGE_MB",
-    "check_batch",
-    "check_endpoint",
-    "check_memory",
-]
-
 #: SnapStart copies /tmp into the snapshot and supports only the smallest size.
 SNAPSTART_STORAGE_MB = 512
 

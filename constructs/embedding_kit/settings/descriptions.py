@@ -9,9 +9,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from embedding_kit.settings.base import DURATION_ALLOWED, format_duration
 
-__all__ = ["Location", "describe", "export_schema", "find", "is_list", "kinds"]
-
-Schema = dict[str, Any]
+_Schema = dict[str, Any]
 
 _TIMEDELTA = TypeAdapter(timedelta)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -28,11 +26,11 @@ class Location(NamedTuple):
     """
 
     key: str
-    schema: Schema
+    schema: _Schema
     siblings: tuple[str, ...]
 
 
-def export_schema(model: type[BaseModel]) -> Schema:
+def export_schema(model: type[BaseModel]) -> _Schema:
     """Return the JSON Schema of a model's file: without references and excluded fields."""
     whole = model.model_json_schema()
     definitions = whole.pop("$defs", {})
@@ -40,11 +38,11 @@ def export_schema(model: type[BaseModel]) -> Schema:
         if field.exclude:
             del whole["properties"][name]
             whole["required"].remove(name)
-    inlined: Schema = _inline(whole, definitions)
+    inlined: _Schema = _inline(whole, definitions)
     return {"$schema": "http://json-schema.org/draft-07/schema#", **inlined}
 
 
-def find(schema: Schema, location: tuple[str | int, ...]) -> Location:
+def find(schema: _Schema, location: tuple[str | int, ...]) -> Location:
     """Follow a validation error's location from a table's schema to the setting."""
     key, siblings = "", ()
     for part in location:
@@ -64,7 +62,7 @@ def find(schema: Schema, location: tuple[str | int, ...]) -> Location:
     return Location(key, schema, siblings)
 
 
-def kinds(schema: Schema) -> dict[str, Schema]:
+def kinds(schema: _Schema) -> dict[str, _Schema]:
     """Return the tables that a setting may be: by `kind` for a union, else under ""."""
     value = _value(schema)
     if "properties" in value:
@@ -73,12 +71,12 @@ def kinds(schema: Schema) -> dict[str, Schema]:
     return {table["properties"]["kind"]["const"]: table for table in tables}
 
 
-def is_list(schema: Schema) -> bool:
+def is_list(schema: _Schema) -> bool:
     """Return whether a setting is a list."""
     return _value(schema).get("type") == "array"
 
 
-def describe(schema: Schema) -> str:
+def describe(schema: _Schema) -> str:
     """Describe the allowed values of a setting."""
     value = _value(schema)
     if "allowed" in value:
@@ -98,7 +96,7 @@ def describe(schema: Schema) -> str:
     return plain.get(value.get("type", ""), other)
 
 
-def _range(value: Schema) -> str:
+def _range(value: _Schema) -> str:
     low, high = value.get("minimum"), value.get("maximum")
     above, below = value.get("exclusiveMinimum"), value.get("exclusiveMaximum")
     if above is not None and below is not None:
@@ -108,13 +106,13 @@ def _range(value: Schema) -> str:
     return f" from {low} up" if low is not None else ""
 
 
-def _value(schema: Schema) -> Schema:
+def _value(schema: _Schema) -> _Schema:
     """Return the schema of an optional setting's value."""
     members = [member for member in schema.get("anyOf", []) if member.get("type") != "null"]
     return members[0] if len(members) == 1 else schema
 
 
-def _inline(node: Any, definitions: Schema) -> Any:
+def _inline(node: Any, definitions: _Schema) -> Any:
     if isinstance(node, list):
         return [_inline(item, definitions) for item in node]
     if not isinstance(node, dict):
@@ -133,7 +131,7 @@ def _inline(node: Any, definitions: Schema) -> Any:
     return inlined
 
 
-def _with_kind(table: Schema) -> Schema:
+def _with_kind(table: _Schema) -> _Schema:
     others = [name for name in table.get("required", []) if name != "kind"]
     return {**table, "required": ["kind", *others]}
 

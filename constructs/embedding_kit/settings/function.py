@@ -10,8 +10,6 @@ from pydantic import Field, field_validator, model_validator
 
 from embedding_kit.settings.base import Duration, Settings, allowed, format_duration, rule_error
 
-__all__ = ["NEW_ACCOUNT_MEMORY_MB", "RETENTION_DAYS", "UNRESERVED_MINIMUM", "FunctionSettings"]
-
 #: The values that CloudWatch Logs accepts (PutRetentionPolicy).
 RETENTION_DAYS = (
     1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180,

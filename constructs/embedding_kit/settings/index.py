@@ -16,8 +16,6 @@ from embedding_kit.settings.batch import BatchSettings
 from embedding_kit.settings.locations import FolderUrl, KeyArn, Location, location_of
 from embedding_kit.settings.model import Model
 
-__all__ = ["TEXT_KEY", "LoadSource", "VectorIndexSettings", "index_dimension", "load_source"]
-
 #: The metadata key of a vector's text. AWS stores it without making it filterable.
 TEXT_KEY = "text"
 #: Non-filterable keys of an index; the text is one of them.

@@ -11,8 +11,6 @@ from pydantic import AfterValidator, Field
 
 from embedding_kit.settings.base import allowed, rule_error
 
-__all__ = ["Certificate", "DomainName", "FolderUrl", "KeyArn", "Location", "location_of"]
-
 Certificate = Annotated[
     str,
     Field(pattern=r"^arn:aws[a-z-]*:acm:[a-z0-9-]+:[0-9]{12}:certificate/[A-Za-z0-9-]+$"),

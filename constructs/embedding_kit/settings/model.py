@@ -9,8 +9,6 @@ from pydantic import Field, ValidationInfo, model_validator
 
 from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
 
-__all__ = ["TERMS", "Model"]
-
 #: The terms that a user must accept, by the license's short name.
 TERMS = {"gemma": "https://ai.google.dev/gemma/terms"}
 #: The models with such terms, by a common part of their names.

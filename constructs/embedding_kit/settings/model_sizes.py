@@ -12,8 +12,6 @@ from pathlib import Path
 
 from embedding_kit.settings.model import Model
 
-__all__ = ["artifact_bytes"]
-
 _FILE = Path(__file__).with_name("model_sizes.json")
 #: A weight takes a byte in int8; its scales and the tokenizer's tables are a few percent.
 _FP32 = 4

@@ -9,8 +9,6 @@ from pydantic import Field
 
 from embedding_kit.settings.base import EachOnce, Settings, allowed
 
-__all__ = ["NetworkSettings", "SecurityGroups", "Subnets", "VpcId"]
-
 VpcId = Annotated[
     str,
     Field(pattern=r"^vpc-[0-9a-f]{8,17}$"),

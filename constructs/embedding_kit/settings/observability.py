@@ -14,15 +14,6 @@ from embedding_kit.settings.base import (
     rule_error,
 )
 
-__all__ = [
-    "RUNBOOK",
-    "AlarmSettings",
-    "AlarmTable",
-    "Budget",
-    "Observability",
-    "Watch",
-]
-
 #: The runbook's path in the repository. It has a section for each alarm, named like the alarm.
 RUNBOOK = "docs/runbook.md"
 

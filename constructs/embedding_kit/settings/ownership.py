@@ -10,15 +10,6 @@ from embedding_kit.settings.locations import KeyArn, location_of
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.package import artifact_in_s3
 
-__all__ = [
-    "LOG_SETTINGS",
-    "Encryption",
-    "Existing",
-    "RepositorySettings",
-    "RoleRules",
-    "check_ownership",
-]
-
 _PullRole = Annotated[
     str,
     Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]+$"),

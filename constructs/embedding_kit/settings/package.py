@@ -9,14 +9,6 @@ from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.model_sizes import artifact_bytes
 
-__all__ = [
-    "EMBEDDER",
-    "LARGEST_ARTIFACT",
-    "artifact_in_s3",
-    "check_package",
-    "check_without_images",
-]
-
 #: The handler of the function that serves requests, as a zip names it.
 EMBEDDER = "embedder.aws_lambda.handler.handler"
 #: Lambda unpacks up to 250 MB of 1,024².

@@ -11,8 +11,6 @@ from pydantic import Field, field_validator, model_validator
 
 from embedding_kit.settings.base import Duration, Settings, allowed, format_duration, rule_error
 
-__all__ = ["Experiment", "Release"]
-
 #: CodeDeploy's limit between the first and the last shift of a Lambda deployment.
 _SHIFT_LIMIT = timedelta(hours=48)
 

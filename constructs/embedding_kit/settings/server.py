@@ -14,8 +14,6 @@ from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
 from embedding_kit.settings.locations import Certificate, DomainName
 from embedding_kit.settings.network import SecurityGroups, Subnets, VpcId
 
-__all__ = ["ServerSettings"]
-
 #: Memory in MB that Fargate has for a task of so much CPU: the least, the most, the step.
 _MEMORY = {
     256: (512, 2048, 512),
