@@ -14,7 +14,7 @@ from constructs import Construct
 from embedding_kit.endpoint_interface import IEmbeddingEndpoint, ImportedEndpoint
 from embedding_kit.function import EmbeddingFunction
 from embedding_kit.hosting import Hosting
-from embedding_kit.metrics import EndpointMetrics, MetricFilters
+from embedding_kit.metrics import EndpointMetrics, add_metric_filters
 from embedding_kit.quotas import quota_notes
 from embedding_kit.release import GuardedRelease
 from embedding_kit.release_check import ReleaseCheck
@@ -98,48 +98,30 @@ def _claim_name(scope: Construct, name: str) -> None:
     Construct(root, claimed)
 
 
-class _ProvisionedScaling(Construct):
-    """Provisioned concurrency of an alias under target tracking and scheduled bounds.
+def _scale(endpoint: Construct, alias: lambda_.Alias, settings: Provisioned) -> None:
+    """Put the provisioned concurrency of an alias under target tracking and scheduled bounds.
 
     It sets no static count, which would conflict with autoscaling. The minimum applies as soon as
-    the alias is registered.
+    the alias is registered. AWS would not scale an alias with weights.
 
     While a canary or linear release shifts traffic, AWS serves both versions from the allocated
     environments and refuses to change their number, so autoscaling pauses
     (https://docs.aws.amazon.com/lambda/latest/dg/configuring-alias-routing.html).
-
-    Attributes:
-        target: The scalable target of Application Auto Scaling.
     """
-
-    def __init__(
-        self, scope: Construct, id: str, *, alias: lambda_.Alias, settings: Provisioned
-    ) -> None:
-        """Scale the alias.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            alias: The alias, without weights: AWS would not scale it with them.
-            settings: Target, bounds and schedule.
-        """
-        super().__init__(scope, id)
-        self.target = alias.add_auto_scaling(
-            min_capacity=settings.minimum, max_capacity=settings.maximum
+    target = alias.add_auto_scaling(min_capacity=settings.minimum, max_capacity=settings.maximum)
+    if settings.warning is not None:
+        Annotations.of(endpoint).add_warning_v2(
+            "@embedding-kit/provisioned:targetUtilization", settings.warning
         )
-        if settings.warning is not None:
-            Annotations.of(self).add_warning_v2(
-                "@embedding-kit/provisioned:targetUtilization", settings.warning
-            )
-        self.target.scale_on_utilization(utilization_target=settings.target_utilization)
-        for entry in settings.schedule:
-            self.target.scale_on_schedule(
-                entry.name,
-                schedule=scaling.Schedule.expression(entry.at),
-                time_zone=TimeZone.of(entry.time_zone),
-                min_capacity=entry.minimum,
-                max_capacity=entry.maximum,
-            )
+    target.scale_on_utilization(utilization_target=settings.target_utilization)
+    for entry in settings.schedule:
+        target.scale_on_schedule(
+            entry.name,
+            schedule=scaling.Schedule.expression(entry.at),
+            time_zone=TimeZone.of(entry.time_zone),
+            min_capacity=entry.minimum,
+            max_capacity=entry.maximum,
+        )
 
 
 #: The alias that callers reach. Its name is part of its ARN, which their policies may name.
@@ -272,9 +254,9 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         self.function_url = _url(self.alias)
         self.url = self.function_url.url
         self.metrics = EndpointMetrics(self.function, alias_name=LIVE, namespace=namespace)
-        MetricFilters(self, "Metrics", log_group=made.log_group, namespace=namespace)
+        add_metric_filters(Construct(self, "Metrics"), made.log_group, namespace)
         if isinstance(self.cold_start, Provisioned):
-            _ProvisionedScaling(self, "Scaling", alias=self.alias, settings=self.cold_start)
+            _scale(self, self.alias, self.cold_start)
         self.check = ReleaseCheck(
             self,
             "Check",

@@ -22,8 +22,6 @@ _NAME = re.compile(r"(?=.{1,31}$)[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _NAME_ALLOWED = (
     "1 to 31 lower-case letters and digits, a letter first, with single hyphens between them"
 )
-#: The file that identifies a sentence-transformers folder, in the image's build too.
-_FOLDER_HOLDS = "modules.json"
 _SHOWN = 80  # Characters shown of a value; a whole table would hide the mistake.
 
 
@@ -60,13 +58,12 @@ def load_environment(name: str, *, folder: Path, licensed: bool = True) -> Envir
             "allowed: no such key, for the file's name is the environment's"
         )
     try:
-        environment = EnvironmentSettings.model_validate(
-            {"name": name, **written}, context={"licensed": licensed}
+        return EnvironmentSettings.model_validate(
+            {"name": name, **written}, context={"licensed": licensed, "folder": folder}
         )
     except ValidationError as error:
         lines = [f"{shown}: {_explain(detail)}" for detail in error.errors()]
         raise EnvironmentFileError("\n".join(lines)) from None
-    return _with_paths_from(folder, environment, shown)
 
 
 def _read(path: Path, shown: str) -> dict[str, Any]:
@@ -127,37 +124,3 @@ def _show(value: object) -> str:
     # The end of a path says what is missing, so a path is shown whole.
     whole = isinstance(value, Path) or len(text) <= _SHOWN
     return text if whole else f"{text[:_SHOWN]}..."
-
-
-def _with_paths_from(
-    folder: Path, environment: EnvironmentSettings, shown: str
-) -> EnvironmentSettings:
-    """Make the file's relative paths absolute, and refuse a path that does not exist."""
-    model = environment.model
-    absolute = {}
-    if model.folder:
-        absolute["folder"] = _found(
-            folder / model.folder,
-            holds=_FOLDER_HOLDS,
-            key=f"{shown}: model.folder",
-            what=f"a sentence-transformers folder, which holds {_FOLDER_HOLDS}",
-        )
-    if model.index:
-        absolute["index"] = _found(
-            folder / model.index, holds="", key=f"{shown}: model.index", what="a file of texts"
-        )
-    return environment.model_copy(update={"model": model.model_copy(update=absolute)})
-
-
-def _found(path: Path, *, holds: str, key: str, what: str) -> Path:
-    try:
-        absolute = path.resolve()
-        there = (absolute / holds).is_file()
-    except (OSError, ValueError):  # A name that no file system accepts.
-        absolute, there = path, False
-    if not there:
-        raise EnvironmentFileError(
-            f"{key}: the path leads to no such thing; found: {_show(absolute)}; "
-            f"allowed: the path of {what}, absolute or from the file's own folder"
-        )
-    return absolute

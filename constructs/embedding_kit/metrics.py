@@ -75,32 +75,25 @@ def percent(
     )
 
 
-class MetricFilters(Construct):
-    """The metric filters on a function's log group."""
+def add_metric_filters(scope: Construct, log_group: logs.ILogGroup, namespace: str) -> None:
+    """Create the metric filters on a function's log group.
 
-    def __init__(
-        self, scope: Construct, id: str, *, log_group: logs.ILogGroup, namespace: str
-    ) -> None:
-        """Create the metric filters.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            log_group: The function's log group, in JSON format with system log level INFO.
-            namespace: A CloudWatch namespace that only this endpoint uses.
-        """
-        super().__init__(scope, id)
-        for metric in PLATFORM_METRICS:
-            logs.MetricFilter(
-                self,
-                metric.name,
-                log_group=log_group,
-                filter_pattern=logs.FilterPattern.literal(metric.pattern),
-                metric_namespace=namespace,
-                metric_name=metric.name,
-                metric_value=metric.value,
-                unit=metric.unit,
-            )
+    Args:
+        scope: The parent.
+        log_group: The function's log group, in JSON format with system log level INFO.
+        namespace: A CloudWatch namespace that only this endpoint uses.
+    """
+    for metric in PLATFORM_METRICS:
+        logs.MetricFilter(
+            scope,
+            metric.name,
+            log_group=log_group,
+            filter_pattern=logs.FilterPattern.literal(metric.pattern),
+            metric_namespace=namespace,
+            metric_name=metric.name,
+            metric_value=metric.value,
+            unit=metric.unit,
+        )
 
 
 class EndpointMetrics:

@@ -9,7 +9,7 @@ from typing import Any
 _Statement = dict[str, Any]
 
 #: The actions of `docker push`, and of the CDK's query whether an image exists.
-PUSH_ACTIONS = (
+_PUSH_ACTIONS = (
     "ecr:BatchCheckLayerAvailability",
     "ecr:BatchGetImage",
     "ecr:CompleteLayerUpload",
@@ -43,7 +43,7 @@ def repository_statements(
             "Sid": "BootstrapPublishes",
             "Effect": "Allow",
             "Principal": {"AWS": f"arn:{partition}:iam::{account}:role/{role}"},
-            "Action": list(PUSH_ACTIONS),
+            "Action": list(_PUSH_ACTIONS),
         },
         {
             "Sid": "LambdaPulls",

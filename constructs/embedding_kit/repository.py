@@ -1,15 +1,13 @@
 """The image repository: the CDK's role pushes to it, and this account's functions pull from it."""
 
-from collections.abc import Sequence
-
-from aws_cdk import ArnFormat, DefaultStackSynthesizer, Duration, RemovalPolicy, Stack
+from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from embedding_kit.bootstrap import bootstrap_value
-from embedding_kit.publishing import PULL_ACTIONS, PUSH_ACTIONS
+from embedding_kit.bootstrap import bootstrap_qualifier
+from embedding_kit.publishing import PULL_ACTIONS, repository_statements
 from embedding_kit.settings import RepositorySettings
 
 #: An interrupted upload leaves untagged layers; they are deleted after this time.
@@ -72,47 +70,20 @@ class EmbeddingRepository(Construct):
                 )
             ],
         )
-        self._let_bootstrap_publish()
-        self._let_lambda_pull()
-        if settings.pull_roles:
-            self._let_roles_pull(settings.pull_roles)
-
-    def _let_bootstrap_publish(self) -> None:
         # Bootstrap's role may push only to bootstrap's repository, so this policy must allow it.
-        role = DefaultStackSynthesizer.DEFAULT_IMAGE_ASSET_PUBLISHING_ROLE_ARN
-        self.repository.add_to_resource_policy(
-            iam.PolicyStatement(
-                sid="BootstrapPublishes",
-                actions=list(PUSH_ACTIONS),
-                principals=[iam.ArnPrincipal(bootstrap_value(self, role))],
-            )
-        )
-
-    def _let_lambda_pull(self) -> None:
         stack = Stack.of(self)
-        functions = stack.format_arn(
-            service="lambda",
-            resource="function",
-            resource_name="*",
-            arn_format=ArnFormat.COLON_RESOURCE_NAME,
-        )
-        self.repository.add_to_resource_policy(
-            iam.PolicyStatement(
-                sid="LambdaPulls",
-                actions=list(PULL_ACTIONS),
-                principals=[iam.ServicePrincipal("lambda.amazonaws.com")],
-                conditions={
-                    "ArnLike": {"aws:SourceArn": functions},
-                    "StringEquals": {"aws:SourceAccount": stack.account},
-                },
+        for statement in repository_statements(
+            partition=stack.partition,
+            region=stack.region,
+            account=stack.account,
+            qualifier=bootstrap_qualifier(self),
+        ):
+            self.repository.add_to_resource_policy(iam.PolicyStatement.from_json(statement))
+        if settings.pull_roles:
+            self.repository.add_to_resource_policy(
+                iam.PolicyStatement(
+                    sid="RolesPull",
+                    actions=list(PULL_ACTIONS),
+                    principals=[iam.ArnPrincipal(role) for role in settings.pull_roles],
+                )
             )
-        )
-
-    def _let_roles_pull(self, roles: Sequence[str]) -> None:
-        self.repository.add_to_resource_policy(
-            iam.PolicyStatement(
-                sid="RolesPull",
-                actions=list(PULL_ACTIONS),
-                principals=[iam.ArnPrincipal(role) for role in roles],
-            )
-        )

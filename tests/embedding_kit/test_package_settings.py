@@ -17,7 +17,7 @@ from embedding_kit.settings import (
     check_without_images,
 )
 from embedding_kit.settings.model_sizes import artifact_bytes
-from embedding_kit.settings.package import check_package
+from embedding_kit.settings.package import LARGEST_ARTIFACT, check_package
 
 ZIP = FunctionSettings(package="zip")
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
@@ -184,6 +184,20 @@ def test_an_environments_file_is_refused_at_synth(tmp_path):
         load_environment("dev", folder=tmp_path)
     (tmp_path / "dev.toml").write_text(text.replace("zip", "tar"))
     with pytest.raises(EnvironmentFileError, match="package"):
+        load_environment("dev", folder=tmp_path)
+
+
+def test_a_folder_is_weighed_from_where_the_file_is(tmp_path):
+    """A relative path of a file leads from its own folder, for the rules of sizes as well."""
+    (tmp_path / "tuned").mkdir()
+    (tmp_path / "tuned" / "modules.json").write_text("[]")
+    header = json.dumps({"weights": {"shape": [LARGEST_ARTIFACT + 1]}}).encode()
+    weights = len(header).to_bytes(8, "little") + header
+    (tmp_path / "tuned" / "model.safetensors").write_bytes(weights)
+    (tmp_path / "dev.toml").write_text(
+        '[model]\nname = "own"\nfolder = "tuned"\n[function]\npackage = "zip"\n'
+    )
+    with pytest.raises(EnvironmentFileError, match="every cold start would wait for it"):
         load_environment("dev", folder=tmp_path)
 
 

@@ -130,37 +130,25 @@ class _ApiCaller(Construct):
 _POLICY = "service-role/AmazonAPIGatewayPushToCloudWatchLogs"
 
 
-class _ApiLogRole(Construct):
-    """The role, and the account's setting. Both outlive the stack, for other APIs use them.
-
-    Attributes:
-        account: The account's setting, which a stage with a log needs.
-    """
-
-    def __init__(self, scope: Construct, id: str) -> None:
-        """Create the role, and set it.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-        """
-        super().__init__(scope, id)
-        role = iam.Role(
-            self,
-            "Role",
-            assumed_by=iam.ServicePrincipal("apigateway.amazonaws.com"),
-            managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(_POLICY)],
-        )
-        self.account = apigateway.CfnAccount(self, "Account", cloud_watch_role_arn=role.role_arn)
-        for retained in (role, self.account):
-            retained.apply_removal_policy(RemovalPolicy.RETAIN)
-        acknowledge(
-            role,
-            {
-                f"AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/{_POLICY}]": "API "
-                "Gateway accepts a role for logs with this policy's actions only."
-            },
-        )
+def _set_log_role(scope: Construct) -> apigateway.CfnAccount:
+    """Set the account's role for logs. It outlives the stack, for other APIs use it."""
+    role = iam.Role(
+        scope,
+        "Role",
+        assumed_by=iam.ServicePrincipal("apigateway.amazonaws.com"),
+        managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(_POLICY)],
+    )
+    account = apigateway.CfnAccount(scope, "Account", cloud_watch_role_arn=role.role_arn)
+    for retained in (role, account):
+        retained.apply_removal_policy(RemovalPolicy.RETAIN)
+    acknowledge(
+        role,
+        {
+            f"AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/{_POLICY}]": "API "
+            "Gateway accepts a role for logs with this policy's actions only."
+        },
+    )
+    return account
 
 
 #: The stage's name, which is in the API's own address.
@@ -221,7 +209,7 @@ class EmbeddingRestApi(Construct):
                 templates={"application/json": answer.body},
             )
         if settings.manage_log_role:
-            self.stage.node.add_dependency(_ApiLogRole(self, "LogRole").account)
+            self.stage.node.add_dependency(_set_log_role(Construct(self, "LogRole")))
         plans = Construct(self, "Callers")
         self.callers = {
             caller.name: _ApiCaller(

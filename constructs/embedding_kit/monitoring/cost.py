@@ -22,15 +22,15 @@ def cost_rate(
     *,
     memory_mb: int,
     cold_start: ColdStart | None,
-    prices: Prices | None = None,
+    prices: Prices,
 ) -> cloudwatch.MathExpression:
     """Return US dollars per hour for duration, requests and provisioned concurrency.
 
     Billed duration includes cold starts. With SnapStart, the cost includes restores and the
     snapshot of one published version, the number of versions outside a release. Storage of images,
-    zips and logs and data transfer are not included. The prices are those of us-east-1 by default.
+    zips and logs and data transfer are not included.
     """
-    expression, used = _dollars(metrics, memory_mb, cold_start, prices or load_prices())
+    expression, used = _dollars(metrics, memory_mb, cold_start, prices)
     return cloudwatch.MathExpression(
         expression=f"({expression}) * 3600 / PERIOD(billed)",
         using_metrics=used,
@@ -44,10 +44,10 @@ def cost_per_thousand(
     *,
     memory_mb: int,
     cold_start: ColdStart | None,
-    prices: Prices | None = None,
+    prices: Prices,
 ) -> cloudwatch.MathExpression:
     """Return US dollars per 1,000 embeddings at the current traffic."""
-    expression, used = _dollars(metrics, memory_mb, cold_start, prices or load_prices())
+    expression, used = _dollars(metrics, memory_mb, cold_start, prices)
     return cloudwatch.MathExpression(
         expression=f"IF(texts > 0, 1000 * ({expression}) / texts)",
         using_metrics={**used, "texts": metrics.of_embedder("Texts", "Sum")},

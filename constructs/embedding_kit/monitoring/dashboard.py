@@ -46,7 +46,6 @@ class EndpointDashboard(Construct):
         *,
         endpoint: EmbeddingEndpoint,
         alarms: EndpointAlarms,
-        prices: Prices | None = None,
     ) -> None:
         """Create the dashboard.
 
@@ -55,13 +54,12 @@ class EndpointDashboard(Construct):
             id: The construct's id.
             endpoint: The endpoint.
             alarms: The alarms at the top.
-            prices: The prices that costs are computed with; list prices of the stack's region if
-                None, and of us-east-1 if the region is not known at synth.
         """
         super().__init__(scope, id)
         self._endpoint = endpoint
         self._metrics = endpoint.metrics
-        self._prices = prices or list_prices(Stack.of(self).region)
+        # Those of us-east-1 if the region is not known at synth.
+        self._prices = list_prices(Stack.of(self).region)
         self._thresholds = alarms.thresholds
         self.dashboard = cloudwatch.Dashboard(
             self,

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationInfo, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
 
@@ -18,6 +18,8 @@ _UNDER_TERMS = {"embeddinggemma": "gemma"}
 #: embedding table take 4 bytes each, the libraries 45 MB and the activations 18. Both are rounded
 #: up, for Lambda's own share. Source: docs/performance.md.
 _NEEDED_MEMORY_MB = {("embeddinggemma", "int8"): 256, ("embeddinggemma", "fp32"): 512}
+#: The file that identifies a sentence-transformers folder, in the image's build too.
+_FOLDER_HOLDS = "modules.json"
 #: `docs/generate.py` writes it from the catalog: the constructs cannot import the compiler, because
 #: synth does not need its dependencies.
 _DIMENSIONS = Path(__file__).with_name("model_dimensions.json")
@@ -136,6 +138,30 @@ class Model(Settings):
         A folder is not the catalog's model, whatever its name.
         """
         return () if self.folder else known_dimensions(self.name)
+
+    @field_validator("folder", "index")
+    @classmethod
+    def _found_from_the_file(cls, value: Path | None, info: ValidationInfo) -> Path | None:
+        """Make a path of an environment's file absolute, and refuse one that does not exist."""
+        if value is None or not info.context:
+            return value
+        found: Path = info.context["folder"] / value
+        holds, what = "", "a file of texts"
+        if info.field_name == "folder":
+            holds = _FOLDER_HOLDS
+            what = f"a sentence-transformers folder, which holds {holds}"
+        try:
+            found = found.resolve()
+            there = (found / holds).is_file()
+        except (OSError, ValueError):  # A name that no file system accepts.
+            there = False
+        if not there:
+            raise rule_error(
+                "the path leads to no such thing",
+                found=found,
+                allowed=f"the path of {what}, absolute or from the file's own folder",
+            )
+        return found
 
     @model_validator(mode="after")
     def _revision_of_a_repository(self) -> Self:
