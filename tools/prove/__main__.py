@@ -24,7 +24,7 @@ from embedding_kit.settings import Provisioned, SnapStart
 from operations.command import ENVIRONMENTS, command_parser, environment_of, run_command
 from operations.environment_session import confirmed, place_of_caller, session_for
 from operations.stack_list import DeployedStacks
-from tools.prove.measure import SIZES, find_endpoint
+from tools.prove.measure import SIZES, Endpoint, Measured, find_endpoint
 from tools.prove.price import price_of
 from tools.prove.run import Run, derived
 
@@ -136,43 +136,34 @@ def _prove(
     deploy = ("scripts/deploy", run.name, "--require-approval", "never", *doctor)
     _once(run, "deploy", partial(_script, *deploy))
     # An interrupted destroy leaves a part of the environment, of which all is measured.
-    if "results" not in run.done:
-        run.finish("results", _results(run, session, environment, options, transport))
-    _write(run.name.removesuffix("-prove"), run.done["results"])
+    if "written" not in run.done:
+        endpoint = find_endpoint(session, environment)
+        with httpx.Client(transport=transport, auth=SigV4Auth(session=session), timeout=60) as http:
+            steps = _measurements(endpoint, options, http)
+            for step, measure in steps.items():
+                _once(run, step, measure)
+        _write(environment, run.done["agreed"], {step: run.done[step] for step in steps})
+        run.finish("written", None)
     _script("scripts/destroy", run.name, "--force")
 
 
-def _results(
-    run: Run,
-    session: Session,
-    environment: EnvironmentSettings,
-    options: argparse.Namespace,
-    transport: httpx.BaseTransport | None,
-) -> dict[str, Any]:
-    endpoint = find_endpoint(session, environment)
-    with httpx.Client(transport=transport, auth=SigV4Auth(session=session), timeout=60) as http:
-        steps: dict[str, Callable[[], Any]] = {
-            f"memory {size}": partial(
-                endpoint.memory, size, starts=options.starts, pause=options.pause
-            )
-            for size in SIZES
-        }
-        steps["callers"] = partial(endpoint.callers, http)
-        if isinstance(environment.cold_start, SnapStart):
-            steps["restores"] = endpoint.restores
-        if isinstance(environment.cold_start, Provisioned):
-            steps["provisioned"] = endpoint.provisioned
-        if environment.index is not None:
-            steps["search"] = endpoint.search
-        for step, measure in steps.items():
-            _once(run, step, measure)
-    return {
-        "model": environment.model.name,
-        "region": environment.region,
-        "date": run.done["agreed"],
-        "memory_mb": environment.function.memory_mb,
-        **{step: run.done[step] for step in steps},
+def _measurements(
+    endpoint: Endpoint, options: argparse.Namespace, http: httpx.Client
+) -> dict[str, Callable[[], Measured]]:
+    """Return what is measured, by the step's name."""
+    memory = partial(endpoint.memory, starts=options.starts, pause=options.pause)
+    environment = endpoint.environment
+    found: dict[str, Callable[[], Measured]] = {
+        **{f"memory {size}": partial(memory, size) for size in SIZES},
+        "callers": partial(endpoint.callers, http),
     }
+    if isinstance(environment.cold_start, SnapStart):
+        found["restores"] = endpoint.restores
+    if isinstance(environment.cold_start, Provisioned):
+        found["provisioned"] = endpoint.provisioned
+    if environment.index is not None:
+        found["search"] = endpoint.search
+    return found
 
 
 def _once(run: Run, step: str, action: Callable[[], Any]) -> None:
@@ -181,11 +172,17 @@ def _once(run: Run, step: str, action: Callable[[], Any]) -> None:
         run.finish(step, action())
 
 
-def _write(name: str, results: dict[str, Any]) -> None:
+def _write(environment: EnvironmentSettings, day: str, measured: dict[str, Measured]) -> None:
     """Write the results of an environment to the file, and the table to the page."""
     known = json.loads(_RESULTS.read_text(encoding="utf-8")) if _RESULTS.exists() else {}
-    text = json.dumps(known | {name: results}, indent=1)
-    _RESULTS.write_text(f"{text}\n", encoding="utf-8")
+    known[environment.name.removesuffix("-prove")] = {
+        "model": environment.model.name,
+        "region": environment.region,
+        "date": day,
+        "memory_mb": environment.function.memory_mb,
+        **measured,
+    }
+    _RESULTS.write_text(f"{json.dumps(known, indent=1)}\n", encoding="utf-8")
     subprocess.run([sys.executable, "docs/generate.py", _PAGE], cwd=_ROOT, check=True)  # noqa: S603
 
 

@@ -29,8 +29,8 @@ DESTROY = "destroy dev-prove --force"
 class _Endpoint:
     """Measures nothing; at the second size, Ctrl-C comes once if the file `broken` exists."""
 
-    def __init__(self, root) -> None:
-        self._root = root
+    def __init__(self, root, environment) -> None:
+        self._root, self.environment = root, environment
 
     def memory(self, size: int, *, starts: int, pause: float) -> dict[str, object]:
         with (self._root / "calls").open("a") as calls:
@@ -74,7 +74,7 @@ def root(tmp_path, monkeypatch):
         "session_for": lambda _: None,
         "place_of_caller": lambda *_: ("111122223333", "us-east-1"),
         "price_of": lambda *_, **__: 0.25,
-        "find_endpoint": lambda *_: _Endpoint(tmp_path),
+        "find_endpoint": lambda _, environment: _Endpoint(tmp_path, environment),
         "DeployedStacks": lambda *_: SimpleNamespace(all=[]),
     }
     for name, value in replaced.items():

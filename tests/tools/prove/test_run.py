@@ -1,11 +1,11 @@
-"""The environment of a run, and its two files."""
+"""The environment of a run."""
 
 from pathlib import Path
 
 import pytest
 
 from embedding_kit.environment_file import load_environment
-from tools.prove.run import Run, derived
+from tools.prove.run import derived
 
 ROOT = Path(__file__).resolve().parents[3]
 PARTS = """
@@ -57,17 +57,3 @@ def test_parts_that_are_not_measured_are_left_out(tmp_path):
     assert (made.batch, made.budget, made.alarms.emails) == (None, None, ())
     assert made.index is not None
     assert made.region == "eu-central-1"
-
-
-def test_a_run_outlives_its_process(tmp_path):
-    """What is done is read again, until the end removes both files."""
-    (tmp_path / "environments").mkdir()
-    run = Run("dev", tmp_path)
-    assert not run.exists
-    run.begin("the file")
-    run.finish("deploy", None)
-    again = Run("dev", tmp_path)
-    assert (again.exists, again.done) == (True, {"deploy": None})
-    assert again.file.read_text() == "the file"
-    again.end()
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
