@@ -62,7 +62,8 @@ class Shares:
         """
         own = self._held.get(caller, 0)
         share = most // max(1, len(self._held))
-        if own == 0 or any(
+        # Who holds nothing passes, because no more than half of its share counts.
+        if any(
             held + min(more, bound - bound // 2) <= bound
             for held, bound in ((self.total, most), (own, share))
         ):

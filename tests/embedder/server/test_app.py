@@ -226,7 +226,7 @@ def test_a_full_queue_is_a_429_of_every_api() -> None:
 
 
 def test_a_body_is_refused_before_it_is_tokenized() -> None:
-    """Its bytes say that its tokens do not fit with those of its caller that wait."""
+    """Its bytes say that its tokens do not fit with those of its caller: also before all came."""
     session = GatedSession()
     with running(session, bounds=Bounds(40, 1e6)) as server, ThreadPoolExecutor(2) as threads:
         answers = [threads.submit(server.post, "/embed", {"inputs": "a"})]
@@ -234,6 +234,8 @@ def test_a_body_is_refused_before_it_is_tokenized() -> None:
         answers.append(threads.submit(server.post, "/embed", {"inputs": "b " * 34}))
         server.wait_until("waiting_tokens", 36)
         assert server.post("/embed", b"this is not JSON " * 2).status_code == 429
+        with _upload(server, "any", b"{" * 500, length=500_000) as upload:
+            assert upload.recv(65536).startswith(b"HTTP/1.1 429 ")
         session.open()
         assert [answer.result(PATIENCE).status_code for answer in answers] == [200, 200]
         assert server.post("/embed", b"this is not JSON " * 2).status_code == 400
