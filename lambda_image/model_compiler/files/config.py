@@ -124,12 +124,12 @@ class ConfigFile:
         self._values: dict[str, Any] = value
         self._left = set(value)
 
-    def integer(self, key: str, default: int | None = None) -> int:
-        """Read an integer from 1 to the key's limit; required without a default."""
+    def integer(self, key: str, default: int | None = None, *, least: int = 1) -> int:
+        """Read an integer from `least` to the key's limit; required without a default."""
         value, most = self._take(key, default), INTEGER_OF.get(key, INTEGER)
-        if type(value) is int and 1 <= value <= most:
+        if type(value) is int and least <= value <= most:
             return value
-        return self.fail(key, f"an integer of at least 1 and at most {most}", value)
+        return self.fail(key, f"an integer of at least {least} and at most {most}", value)
 
     def number(self, key: str, default: float | None = None) -> float:
         """Read a positive number; required without a default."""

@@ -144,6 +144,7 @@ def rotary_tables(
     head_size: int,
     positions: int,
     name: str,
+    stretch: float = 1.0,
     by_row: bool = False,
 ) -> tuple[str, str]:
     """Add cosines and sines, float32 [positions, head_size / 2], in transformers' precision.
@@ -154,11 +155,12 @@ def rotary_tables(
         head_size: Width of a head; even.
         positions: The number of positions.
         name: The start of the tables' names.
+        stretch: By how much all wavelengths are longer.
         by_row: Whether the tables are so long that a run should read only the rows of its text; see
             `GraphBuilder.weight`.
     """
     exponents = np.arange(0, head_size, 2, dtype=np.float64) / head_size
-    frequencies = (1.0 / base**exponents).astype(np.float32)
+    frequencies = (1.0 / base**exponents).astype(np.float32) / np.float32(stretch)
     angles = np.outer(np.arange(positions, dtype=np.float32), frequencies)
     return (
         builder.weight(f"{name}.cosines", np.cos(angles), by_row=by_row),

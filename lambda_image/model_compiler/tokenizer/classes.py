@@ -6,7 +6,7 @@ case, accents and spaces alone. The source is `tokenization_*.py` in `transforme
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 __all__ = [
@@ -62,6 +62,8 @@ class TokenizerClass:
     parts: Callable[[Setting], Expected]
     #: The keys of the tokens around a text; none if those of `tokenizer.json` remain.
     around: tuple[str, ...] = ()
+    #: Further special tokens that it has if no file names others.
+    extra: tuple[str, ...] = ()
 
 
 def steps(part: Any) -> list[dict[str, Any]]:
@@ -208,6 +210,11 @@ def _xlm_roberta(setting: Setting) -> Expected:
     )
 
 
+def _camembert(setting: Setting) -> Expected:
+    parts = _xlm_roberta(setting)
+    return replace(parts, model={**parts.model, "unk_id": (setting("unk_token_id", None),)})
+
+
 _BERT = TokenizerClass(
     model="WordPiece",
     tokens={
@@ -260,6 +267,13 @@ CLASSES: Mapping[str, TokenizerClass] = {
     "XLMRobertaTokenizer": TokenizerClass(
         model="Unigram", tokens=_FAIRSEQ, parts=_xlm_roberta, around=("bos_token", "eos_token")
     ),
+    "CamembertTokenizer": TokenizerClass(
+        model="Unigram",
+        tokens=_FAIRSEQ,
+        parts=_camembert,
+        around=("bos_token", "eos_token"),
+        extra=("<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"),
+    ),
     "Qwen2Tokenizer": TokenizerClass(
         model="BPE",
         tokens=dict.fromkeys(("unk_token", "eos_token", "pad_token"), "<|endoftext|>"),
@@ -280,9 +294,14 @@ CLASSES: Mapping[str, TokenizerClass] = {
 #: The class of a model if its files name none.
 BY_MODEL_TYPE = {
     "bert": "BertTokenizer",
+    "camembert": "CamembertTokenizer",
     "distilbert": "BertTokenizer",
+    "electra": "BertTokenizer",
+    "ernie": "BertTokenizer",
     "gemma3_text": "GemmaTokenizer",
+    "gte": "XLMRobertaTokenizer",
     "mpnet": "MPNetTokenizer",
+    "new": "TokenizersBackend",  # its own code names no class
     "nomic_bert": "BertTokenizer",
     "qwen3": "Qwen2Tokenizer",
     "roberta": "RobertaTokenizer",

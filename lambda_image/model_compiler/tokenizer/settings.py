@@ -154,9 +154,11 @@ class _Settings:
             key: _text(value) for key, value in found.items() if isinstance(value, str | dict)
         }
         texts = list(self._tokens.values())
-        for file in files:
-            for tokens in map(file.optional, EXTRA):
-                texts += map(_text, tokens.values() if isinstance(tokens, dict) else tokens or ())
+        named = [tokens for file in files for tokens in map(file.optional, EXTRA) if tokens]
+        for tokens in named:
+            texts += map(_text, tokens.values() if isinstance(tokens, dict) else tokens)
+        if self._class and not named:
+            texts += self._class.extra
         for file in files[1:]:
             file.done()
         for text in texts:
@@ -234,7 +236,9 @@ class _Settings:
                 self._compare_step("pre_tokenizer", step, {"add_prefix_space": (prefix,)})
 
     def _setting(self, key: str, default: Any) -> Any:
-        """Return a key of `tokenizer_config.json`, or a special token's text; see `Setting`."""
+        """Return a key of `tokenizer_config.json`, or the text or id of a token; see `Setting`."""
+        if key.endswith("_token_id"):
+            return self._id(key.removesuffix("_id"))
         if key.endswith("_token"):
             return self._tokens.get(key, default)
         return self._config.optional(key) if key in self._config else default

@@ -83,6 +83,49 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "output_past": True,
         "type_vocab_size": 2,
     },
+    "camembert": {
+        **ROBERTA_KEYS,
+        "architectures": ["CamembertModel"],
+        "bos_token_id": 5,
+        "eos_token_id": 6,
+        "output_past": True,
+        "type_vocab_size": 1,
+    },
+    "electra": {
+        **BERT_KEYS,
+        "architectures": ["ElectraForPreTraining"],
+        "embedding_size": 16,
+        "layer_norm_eps": 1e-12,
+        "max_position_embeddings": LIMIT,
+        "pad_token_id": 0,
+        "position_embedding_type": "absolute",
+        "summary_activation": "gelu",
+        "summary_last_dropout": 0.1,
+        "summary_type": "first",
+        "summary_use_proj": True,
+        "type_vocab_size": 2,
+    },
+    "ernie": {
+        **BERT_KEYS,
+        "architectures": ["ErnieForMaskedLM"],
+        "layer_norm_eps": 1e-5,
+        "max_position_embeddings": LIMIT,
+        "pad_token_id": 0,
+        "position_embedding_type": "absolute",
+        "task_type_vocab_size": 3,
+        "type_vocab_size": 4,
+        "use_cache": True,
+        "use_task_id": True,
+    },
+    "gte": {
+        **BERT_KEYS,
+        "architectures": ["GteModel"],
+        "layer_norm_eps": 1e-12,
+        "max_position_embeddings": LIMIT,
+        "pad_token_id": 1,
+        "rope_theta": 100.0,
+        "type_vocab_size": 1,
+    },
     "nomic_bert": {
         **BERT_KEYS,
         "architectures": ["NomicBertModel"],
@@ -119,6 +162,32 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "cls": {"pooling": ("cls",)},
         "mean, long": {"max_position_embeddings": 2002},
     },
+    "camembert": {
+        "mean": {},
+        "cls, padding 0": {
+            "pooling": ("cls",),
+            "pad_token_id": 0,
+            "max_position_embeddings": LIMIT + 1,
+        },
+    },
+    "electra": {
+        "mean": {},
+        "cls, one width": {"pooling": ("cls",), "embedding_size": HIDDEN},
+    },
+    "ernie": {
+        "mean": {},
+        "cls, no tasks, relu": {"pooling": ("cls",), "use_task_id": False, "hidden_act": "relu"},
+    },
+    "gte": {
+        "mean": {},
+        "cls": {"pooling": ("cls",)},
+        "mean, no types, silu": {"type_vocab_size": 0, "hidden_act": "silu"},
+        # Heads of 8 values; rope_scaling of the type ntk computes this from 10 and a factor of 8.
+        "mean, stretched": {
+            "rope_theta": None,
+            "rope_parameters": {"rope_theta": 80.0, "rope_type": "linear", "factor": 8 ** (2 / 8)},
+        },
+    },
     "nomic_bert": {
         "mean": {},
         "cls, other base": {
@@ -147,13 +216,16 @@ LAYER_NAMES = {
         ["attention.output.LayerNorm", "output.LayerNorm"],
     ),
 }
-LAYER_NAMES["xlm-roberta"] = LAYER_NAMES["roberta"]
-LAYER_NAMES["nomic_bert"] = (
+for _family in ("xlm-roberta", "camembert", "electra", "ernie"):
+    LAYER_NAMES[_family] = LAYER_NAMES["roberta"]
+LAYER_NAMES["gte"] = LAYER_NAMES["nomic_bert"] = (
     "layers.{}.",
     [f"self_attn.{part}_proj" for part in "qkvo"]
     + [f"mlp.{part}_proj" for part in ("up", "down", "gate")],
     ["post_attention_layernorm", "post_mlp_layernorm"],
 )
+#: The families without a table of positions, and the starts of their layers that have biases.
+ROTARY = {"gte": ("self_attn.", "mlp.down"), "nomic_bert": ()}
 
 
 #: The model of the golden exports, which is small because they hold its weights.
@@ -192,16 +264,23 @@ def _tensors(family: str, config: dict[str, Any]) -> Tensors:
     def normal(*shape: int, scale: float = 0.1, mean: float = 0.0) -> npt.NDArray[np.float32]:
         return (mean + scale * random.standard_normal(shape)).astype(np.float32)
 
-    words = normal(len(TOKENS), HIDDEN, scale=1)
+    width = config.get("embedding_size", HIDDEN)
+    words = normal(len(TOKENS), width, scale=1)
     tensors: Tensors = {"embeddings.word_embeddings.weight": words}
-    if family != "nomic_bert":
-        positions = normal(config["max_position_embeddings"], HIDDEN, scale=0.5)
+    if family not in ROTARY:
+        positions = normal(config["max_position_embeddings"], width, scale=0.5)
         tensors["embeddings.position_embeddings.weight"] = positions
-    tensors["embeddings.LayerNorm.weight"] = normal(HIDDEN, mean=1)
-    tensors["embeddings.LayerNorm.bias"] = normal(HIDDEN)
-    if "type_vocab_size" in config:
-        types = normal(config["type_vocab_size"], HIDDEN)
+    tensors["embeddings.LayerNorm.weight"] = normal(width, mean=1)
+    tensors["embeddings.LayerNorm.bias"] = normal(width)
+    if config.get("type_vocab_size"):
+        types = normal(config["type_vocab_size"], width)
         tensors["embeddings.token_type_embeddings.weight"] = types
+    if config.get("use_task_id"):
+        tasks = normal(config["task_type_vocab_size"], width)
+        tensors["embeddings.task_type_embeddings.weight"] = tasks
+    if width != HIDDEN:
+        tensors["embeddings_project.weight"] = normal(HIDDEN, width, scale=0.3)
+        tensors["embeddings_project.bias"] = normal(HIDDEN)
     if family == "mpnet":
         tensors["encoder.relative_attention_bias.weight"] = normal(32, HEADS, scale=1)
     layer, linear, norms = LAYER_NAMES[family]
@@ -210,7 +289,7 @@ def _tensors(family: str, config: dict[str, Any]) -> Tensors:
         name = layer.format(number)
         for part, (outputs, inputs) in zip(linear, sizes, strict=False):
             tensors[f"{name}{part}.weight"] = normal(outputs, inputs, scale=0.3)
-            if family != "nomic_bert":
+            if part.startswith(ROTARY.get(family, "")):
                 tensors[f"{name}{part}.bias"] = normal(outputs)
         for part in norms:
             tensors[f"{name}{part}.weight"] = normal(HIDDEN, mean=1)

@@ -53,6 +53,13 @@ ENCODERS = {
     "distilbert": ("distilbert.", ("vocab_transform.weight",)),
     "roberta": ("roberta.", ("lm_head.bias", "roberta.pooler.dense.bias")),
     "xlm-roberta": ("roberta.", ("lm_head.layer_norm.weight", "roberta.embeddings.position_ids")),
+    "camembert": ("roberta.", ("lm_head.bias", "roberta.pooler.dense.bias")),
+    "electra": (
+        "electra.",
+        ("discriminator_predictions.dense.weight", "generator_lm_head.bias"),
+    ),
+    "ernie": ("ernie.", ("cls.predictions.bias", "ernie.pooler.dense.bias")),
+    "gte": ("new.", ("classifier.weight", "lm_head.decoder.bias", "new.pooler.dense.bias")),
     "nomic_bert": ("nomic_bert.", ("cls.x",)),
 }
 FAMILIES = {

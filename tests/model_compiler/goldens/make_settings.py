@@ -187,6 +187,7 @@ MERGES = [("h", "e"), ("l", "l"), ("he", "ll"), ("hell", "o"), ("w", "o"), ("t",
 
 TOKENIZERS = [
     "BertTokenizer",
+    "CamembertTokenizer",
     "GemmaTokenizer",
     "MPNetTokenizer",
     "PreTrainedTokenizerFast",
@@ -200,6 +201,7 @@ def _tokenizers() -> dict[str, Any]:
     """Return the files of a small tokenizer of each class, as this transformers saves it."""
     from transformers import (
         BertTokenizer,
+        CamembertTokenizer,
         GemmaTokenizer,
         MPNetTokenizer,
         PreTrainedTokenizerFast,
@@ -228,6 +230,10 @@ def _tokenizers() -> dict[str, Any]:
         *LETTERS,
     ]
     unigram = [(piece, -float(number)) for number, piece in enumerate([*pieces, "<mask>"])]
+    unused = ["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"]
+    camembert = [(piece, -9.0) for piece in unused] + [
+        each for each in unigram if each[0] not in unused
+    ]
     numbered = {
         name: {token: number for number, token in enumerate(tokens)}
         for name, tokens in {
@@ -246,6 +252,7 @@ def _tokenizers() -> dict[str, Any]:
             RobertaTokenizer(vocab=numbered["roberta"], merges=MERGES),
         ),
         "XLMRobertaTokenizer": ("xlm-roberta", XLMRobertaTokenizer(vocab=unigram)),
+        "CamembertTokenizer": ("camembert", CamembertTokenizer(vocab=camembert)),
         "Qwen2Tokenizer": ("qwen3", Qwen2Tokenizer(vocab=numbered["qwen"], merges=MERGES)),
         "GemmaTokenizer": ("gemma3_text", GemmaTokenizer(vocab=numbered["gemma"], merges=MERGES)),
     }

@@ -255,7 +255,7 @@ def test_bytes_that_are_no_graph(folder: Path, take: Take) -> None:
         take(folder)
 
 
-def unknown_family(folder: Path, edit_json: Edit, family: str = "camembert") -> None:
+def unknown_family(folder: Path, edit_json: Edit, family: str = "deberta-v2") -> None:
     edit_json(folder / "config.json", model_type=family)
 
 
@@ -268,7 +268,7 @@ def test_weights_of_an_unknown_family(
     artifact = take(tiny_folder)
     expected = unit(TABLE[[2, 7, 3]].mean(axis=0))
     np.testing.assert_allclose(vectors(artifact, [2, 7, 3])[0], expected, atol=1e-6)
-    reason = "config.json: model_type 'camembert' is not a supported architecture"
+    reason = "config.json: model_type 'deberta-v2' is not a supported architecture"
     assert artifact.manifest.fidelity["instead_of_weights"].startswith(reason)
     assert artifact.manifest.fidelity["export"] == "onnx/model.onnx"
     (note,) = capsys.readouterr().err.splitlines()

@@ -7,18 +7,26 @@ that ends in the last hidden state. `.github/CONTRIBUTING.md` says how to add on
 
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
-from model_compiler.graph.architectures import bert, gemma3, modernbert, nomic_bert, qwen3
+from model_compiler.graph.architectures import bert, gemma3, gte, modernbert, nomic_bert, qwen3
 from model_compiler.graph.architectures.family import Architecture, Family
 
 __all__ = ["FAMILIES", "Architecture", "parse"]
 
 FAMILIES: dict[str, Family] = {
     **bert.FAMILIES,
+    **gte.FAMILIES,
     "gemma3_text": gemma3.FAMILY,
     "modernbert": modernbert.FAMILY,
     "nomic_bert": nomic_bert.FAMILY,
     "qwen3": qwen3.FAMILY,
 }
+
+
+#: What works for every family: an export holds the model's own computation.
+REMEDY = (
+    "An ONNX export of it would compile: SentenceTransformer(FOLDER, "
+    'backend="onnx").save_pretrained(FOLDER) writes onnx/model.onnx.'
+)
 
 
 def parse(config: ConfigFile) -> Architecture:
@@ -28,6 +36,13 @@ def parse(config: ConfigFile) -> Architecture:
         UnsupportedModelError: If the compiler does not know the family or a setting.
         SourceError: If a value is missing or wrong.
     """
+    try:
+        return _parse(config)
+    except UnsupportedModelError as error:
+        raise UnsupportedModelError(f"{error} {REMEDY}") from error
+
+
+def _parse(config: ConfigFile) -> Architecture:
     model_type = config.string("model_type")
     family = FAMILIES.get(model_type)
     if config.has("auto_map") and not (family and family.own_code):

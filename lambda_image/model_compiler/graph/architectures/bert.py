@@ -4,7 +4,10 @@
 - RoBERTa (Liu et al., 2019, https://arxiv.org/abs/1907.11692), and with another tokenizer
   XLM-RoBERTa (Conneau et al., 2019, https://arxiv.org/abs/1911.02116): e5, bge-m3.
 - MPNet (Song et al., 2020, https://arxiv.org/abs/2004.09297): all-mpnet-base-v2 and similar.
+- CamemBERT (Martin et al., 2019, https://arxiv.org/abs/1911.03894), which is RoBERTa for French.
 - DistilBERT (Sanh et al., 2019, https://arxiv.org/abs/1910.01108).
+- ELECTRA (Clark et al., 2020, https://arxiv.org/abs/2003.10555), with embeddings of another width.
+- ERNIE (Sun et al., 2019, https://arxiv.org/abs/1907.12412), with embeddings of a task.
 
 Weights have the names of transformers' classes.
 """
@@ -38,16 +41,20 @@ _BERT = Names(
     projections=("attention.self.query", "attention.self.key", "attention.self.value"),
     out="attention.output.dense",
     attention_norm="attention.output.LayerNorm",
-    up="intermediate.dense",
+    up=("intermediate.dense",),
     down="output.dense",
     output_norm="output.LayerNorm",
 )
 _ROBERTA = replace(_BERT, models=("roberta.",), heads=("lm_head.",))
+_ELECTRA_HEADS = ("discriminator_predictions.", "generator_predictions.", "generator_lm_head.")
 
 #: The names of weights by `model_type`.
 NAMES = {
     "bert": _BERT,
+    "ernie": replace(_BERT, models=("ernie.",)),
+    "electra": replace(_BERT, models=("electra.",), heads=_ELECTRA_HEADS),
     "roberta": _ROBERTA,
+    "camembert": _ROBERTA,
     "xlm-roberta": _ROBERTA,
     "mpnet": Names(
         models=("mpnet.",),
@@ -56,7 +63,7 @@ NAMES = {
         projections=("attention.attn.q", "attention.attn.k", "attention.attn.v"),
         out="attention.attn.o",
         attention_norm="attention.LayerNorm",
-        up="intermediate.dense",
+        up=("intermediate.dense",),
         down="output.dense",
         output_norm="output.LayerNorm",
     ),
@@ -67,7 +74,7 @@ NAMES = {
         projections=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
         out="attention.out_lin",
         attention_norm="sa_layer_norm",
-        up="ffn.lin1",
+        up=("ffn.lin1",),
         down="ffn.lin2",
         output_norm="output_layer_norm",
     ),
@@ -83,6 +90,8 @@ class BertConfig(PostNormConfig):
     padding_id: int | None = None
     #: Whether attention has a bias by the distance of two tokens.
     relative: bool = False
+    #: Number of tasks that have an embedding; 0 for a family without.
+    tasks: int = 0
 
     @property
     def position_rows(self) -> int:
@@ -119,12 +128,19 @@ def parse(config: ConfigFile) -> BertConfig:
     family = config.string("model_type")
     keys = DISTILBERT_KEYS if family == "distilbert" else {key: key for key in DISTILBERT_KEYS}
     padding = _padding_id(config, family)
+    hidden_size = config.integer(keys["hidden_size"])
+    embedding_size = config.integer("embedding_size") if family == "electra" else hidden_size
+    names = NAMES[family]
+    if embedding_size != hidden_size:
+        names = replace(names, widening="embeddings_project")
+    tasks = family == "ernie" and config.boolean("use_task_id", False)
     rows = config.integer("max_position_embeddings")
     parsed = BertConfig(
         name=family,
-        names=(NAMES[family],),
+        names=(names,),
         vocabulary_size=config.integer("vocab_size"),
-        hidden_size=config.integer(keys["hidden_size"]),
+        hidden_size=hidden_size,
+        embedding_size=embedding_size,
         layers=config.integer(keys["num_hidden_layers"]),
         heads=config.integer(keys["num_attention_heads"]),
         intermediate_size=config.integer(keys["intermediate_size"]),
@@ -136,6 +152,7 @@ def parse(config: ConfigFile) -> BertConfig:
         token_types=(0 if family in {"mpnet", "distilbert"} else config.integer("type_vocab_size")),
         padding_id=padding,
         relative=family == "mpnet",
+        tasks=config.integer("task_type_vocab_size") if tasks else 0,
     )
     supported = EXACT_GELU | TANH_GELU | {"relu"}
     if parsed.activation not in supported:
@@ -167,12 +184,9 @@ def _padding_id(config: ConfigFile, family: str) -> int | None:
     """Return the id after which positions are counted; None if they are counted from 0."""
     if family == "mpnet":
         return MPNET_PADDING_ID
-    if family not in {"roberta", "xlm-roberta"}:
+    if NAMES[family] is not _ROBERTA:
         return None
-    padding = config.optional("pad_token_id") if config.has("pad_token_id") else 1
-    if type(padding) is not int or padding < 0:
-        config.fail("pad_token_id", "an integer of at least 0", padding)
-    return padding
+    return config.integer("pad_token_id", 1, least=0)
 
 
 HARMLESS = {
@@ -181,6 +195,11 @@ HARMLESS = {
             directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers
             pooler_size_per_head pooler_type""",
     },
+    "electra": {
+        "the head of a classifier": """
+            summary_activation summary_last_dropout summary_type summary_use_proj""",
+    },
+    "ernie": {"how many tasks the table has, if it is used": "task_type_vocab_size"},
     "distilbert": {
         "dropout": "dropout qa_dropout seq_classif_dropout",
         "the start of training: the weights have the table in any case": "sinusoidal_pos_embds",
@@ -308,22 +327,15 @@ class _Encoder(PostNormEncoder[BertConfig]):
     """Builds the graph of one encoder."""
 
     def _start(self) -> str:
-        config, take, name = self._config, self._take, "embeddings."
-        words = embedding(
-            self._builder,
-            "input_ids",
-            take(f"{name}word_embeddings.weight", config.vocabulary_size, config.hidden_size),
-            name="words",
-        )
-        positions = take(
-            f"{name}position_embeddings.weight", config.position_rows, config.hidden_size
-        )
-        if config.token_types:
-            # Every token of a single text has type 0, so its vector is added to the positions.
-            types = take(
-                f"{name}token_type_embeddings.weight", config.token_types, config.hidden_size
-            )
-            positions = positions + types[0]
+        config = self._config
+        table = self._table("word", config.vocabulary_size)
+        words = embedding(self._builder, "input_ids", table, name="words")
+        positions = self._table("position", config.position_rows)
+        # Every token of a single text has type 0 and task 0, so their vectors are added to the
+        # positions.
+        for kind, rows in (("token_type", config.token_types), ("task_type", config.tasks)):
+            if rows:
+                positions = positions + self._table(kind, rows)[0]
         if config.padding_id is None:
             there = _counted_from_0(self._builder, positions)
         else:
@@ -338,12 +350,14 @@ class _Encoder(PostNormEncoder[BertConfig]):
         )
         return hidden
 
+    def _table(self, kind: str, rows: int) -> Floats:
+        return self._take(f"embeddings.{kind}_embeddings.weight", rows, self._config.embedding_size)
+
     def _relative_bias(self) -> str:
         name = "encoder.relative_attention_bias.weight"
         table = self._take(name, BUCKETS, self._config.heads)
         return _relative_bias(self._builder, table, self._config.max_positions)
 
     def _attended(self, projected: str, layer: str) -> str:
-        size, parts = self._config.hidden_size, self._names.projections
-        bias = np.concatenate([self._take(f"{layer}{part}.bias", size) for part in parts])
+        bias = self._projections_bias(layer)
         return self._attention.add(projected, bias, name=f"{layer}attention.bias")

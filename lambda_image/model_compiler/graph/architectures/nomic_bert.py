@@ -5,20 +5,12 @@ different keys and names. The model's own code, which the compiler never runs, h
 (`n_embd`) and of FlashAttention, transformers those of BERT (`hidden_size`). A file may have both.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import numpy as np
-
-from model_compiler.errors import SourceError
 from model_compiler.files.config import ConfigFile
-from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures.family import Family
 from model_compiler.graph.architectures.layer_settings import rope_base
-from model_compiler.graph.architectures.post_norm import Names, PostNormConfig, PostNormEncoder
-from model_compiler.graph.attention import FullAttention
-from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.encoder import rotary_tables
-from model_compiler.graph.quantization import embedding
+from model_compiler.graph.architectures.rotary_post_norm import NAMES, RotaryConfig, head_size
 
 __all__ = ["FAMILY"]
 
@@ -34,7 +26,6 @@ SPELLINGS = {
 FIXED: dict[str, tuple[object, ...]] = {
     "activation_function": ("swiglu",),
     "causal": (False,),
-    "head_dim": (None,),
     "hidden_act": ("silu",),
     "mlp_fc1_bias": (False,),
     "mlp_fc2_bias": (False,),
@@ -78,24 +69,7 @@ def _read_rope_base(config: ConfigFile) -> float:
     return rope_base(config, newer, where="rope_parameters", default=DEFAULT_ROPE_BASE)
 
 
-def _require_fixed(config: ConfigFile, *, head_size: int) -> None:
-    """Check the settings with values that the graph takes for granted."""
-    for key, allowed in FIXED.items():
-        config.require(key, *allowed, *((head_size,) if key == "head_dim" else ()))
-
-
-TRANSFORMERS = Names(
-    models=("bert.", "nomic_bert."),
-    heads=("cls.",),
-    layer="layers.",
-    projections=("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-    out="self_attn.o_proj",
-    attention_norm="post_attention_layernorm",
-    gate="mlp.gate_proj",
-    up="mlp.up_proj",
-    down="mlp.down_proj",
-    output_norm="post_mlp_layernorm",
-)
+TRANSFORMERS = replace(NAMES, models=("bert.", "nomic_bert."), heads=("cls.",))
 #: The activation is applied to fc12; see `conversion_mapping.py` of transformers.
 OWN = replace(
     TRANSFORMERS,
@@ -103,31 +77,14 @@ OWN = replace(
     projections=("attn.Wqkv",),
     out="attn.out_proj",
     attention_norm="norm1",
-    gate="mlp.fc12",
-    up="mlp.fc11",
+    up=("mlp.fc12", "mlp.fc11"),
     down="mlp.fc2",
     output_norm="norm2",
     embedding_norm="emb_ln",
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NomicBertConfig(PostNormConfig):
-    """The `config.json` of a Nomic BERT."""
-
-    rope_base: float
-
-    @property
-    def head_size(self) -> int:
-        """Width of a head."""
-        return self.hidden_size // self.heads
-
-    def build(self, builder: GraphBuilder, weights: Weights) -> str:
-        """Add the encoder; see `Architecture.build`."""
-        return _Encoder(self, builder, weights).build()
-
-
-def parse(config: ConfigFile) -> NomicBertConfig:
+def parse(config: ConfigFile) -> RotaryConfig:
     """Parse a `config.json` of model_type `nomic_bert`.
 
     Raises:
@@ -135,29 +92,27 @@ def parse(config: ConfigFile) -> NomicBertConfig:
         SourceError: If a value is missing or wrong.
     """
     numbers = _read_numbers(config)
+    hidden_size, heads = numbers["hidden_size"], numbers["num_attention_heads"]
+    head_size(config, hidden_size=hidden_size, heads=heads)
+    for key, allowed in FIXED.items():
+        config.require(key, *allowed)
     epsilon = "layer_norm_eps" if config.has("layer_norm_eps") else "layer_norm_epsilon"
-    parsed = NomicBertConfig(
+    return RotaryConfig(
         name="nomic_bert",
         names=(TRANSFORMERS, OWN),
         biases=False,
         activation="silu",
         vocabulary_size=config.integer("vocab_size"),
-        hidden_size=numbers["hidden_size"],
+        hidden_size=hidden_size,
+        embedding_size=hidden_size,
         layers=numbers["num_hidden_layers"],
-        heads=numbers["num_attention_heads"],
+        heads=heads,
         intermediate_size=numbers["intermediate_size"],
         norm_epsilon=config.number(epsilon),
         max_positions=numbers["max_positions"],
         token_types=config.integer("type_vocab_size"),
         rope_base=_read_rope_base(config),
     )
-    if parsed.hidden_size % (2 * parsed.heads):
-        raise SourceError(
-            f"{config.path}: the hidden size must be a multiple of twice the number of heads, so "
-            f"that halves of heads can be rotated; found {parsed.hidden_size} and {parsed.heads}."
-        )
-    _require_fixed(config, head_size=parsed.head_size)
-    return parsed
 
 
 FAMILY = Family(
@@ -176,44 +131,3 @@ FAMILY = Family(
     },
     own_code=True,
 )
-
-
-class _Encoder(PostNormEncoder[NomicBertConfig]):
-    """Builds the graph of one encoder."""
-
-    def _start(self) -> str:
-        config, name = self._config, "embeddings."
-        self._attend = FullAttention.with_mask(
-            self._builder, heads=config.heads, head_size=config.head_size
-        )
-        self._rope = rotary_tables(
-            self._builder,
-            base=config.rope_base,
-            head_size=config.head_size,
-            positions=config.max_positions,
-            name="rope",
-            by_row=True,
-        )
-        size = config.hidden_size
-        words = self._take(f"{name}word_embeddings.weight", config.vocabulary_size, size)
-        types = self._take(f"{name}token_type_embeddings.weight", config.token_types, size)
-        # Every token of a single text has type 0.
-        return self._builder.op.LayerNormalization(
-            embedding(self._builder, "input_ids", words + types[0], name="words"),
-            *self._norm_weights(self._names.embedding_norm),
-            axis=-1,
-            epsilon=config.norm_epsilon,
-        )
-
-    def _attended(self, projected: str, layer: str) -> str:  # noqa: ARG002
-        query, key, value = self._builder.split(projected, [self._config.hidden_size] * 3)
-        return self._attend.add(self._rotated(query), self._rotated(key), value)
-
-    def _rotated(self, value: str) -> str:
-        return self._builder.microsoft.RotaryEmbedding(
-            value,
-            self._builder.constant([0], np.int64),
-            *self._rope,
-            num_heads=self._config.heads,
-            rotary_embedding_dim=self._config.head_size,
-        )

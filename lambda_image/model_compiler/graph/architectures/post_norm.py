@@ -34,8 +34,12 @@ class Names:
         layer: The prefix of all layers, such as `encoder.layer.`.
         projections: The linear layers and normalizations of a layer, after its number: queries,
             keys and values, or one name if they are one matrix.
-        gate: That of a feed-forward layer with a gate.
+        up: Those of the feed-forward layer to its wide side: one, or two with a gate, which may be
+            one matrix.
+        gate: Which half of `up` is the gate, 0 or 1; None without a gate.
         embedding_norm: The normalization of the embeddings.
+        widening: The linear layer from the width of the embeddings to that of all layers; empty if
+            the widths are one.
     """
 
     models: tuple[str, ...]
@@ -44,11 +48,12 @@ class Names:
     projections: tuple[str, ...]
     out: str
     attention_norm: str
-    gate: str = ""
-    up: str
+    up: tuple[str, ...]
+    gate: int | None = None
     down: str
     output_norm: str
     embedding_norm: str = "embeddings.LayerNorm"
+    widening: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,8 @@ class PostNormConfig(Architecture):
 
     #: The spellings of the weights' names. The first holds if the weights have no other's.
     names: tuple[Names, ...]
+    #: The width of the embeddings.
+    embedding_size: int
     layers: int
     heads: int
     intermediate_size: int
@@ -79,10 +86,16 @@ class PostNormEncoder(Encoder[Config]):
     def __init__(self, config: Config, builder: GraphBuilder, weights: Weights) -> None:
         super().__init__(config, builder, weights)
         first, *others = config.names
-        norms = ((names, f"{self._prefix}{names.embedding_norm}.weight") for names in others)
+        norms = (
+            (names, f"{self._prefix}{names.layer}0.{names.output_norm}.weight") for names in others
+        )
         self._names = next((names for names, norm in norms if norm in weights), first)
         self._gains = {name: self._take_gain(name) for name in self._norms()}
-        self._amplified = amplified_channels(self._gains.values())
+        # The residual stream begins after the layer that widens the embeddings.
+        before = {self._names.embedding_norm} if self._names.widening else set()
+        self._amplified = amplified_channels(
+            gain for name, gain in self._gains.items() if name not in before
+        )
 
     @property
     def prefixes(self) -> tuple[str, ...]:
@@ -109,6 +122,13 @@ class PostNormEncoder(Encoder[Config]):
         """Add the encoder; see `Architecture.build`."""
         self._begin("input_ids")
         hidden = self._start()
+        if widening := self._names.widening:
+            weight = self._take(
+                f"{widening}.weight", self._config.hidden_size, self._config.embedding_size
+            )
+            hidden = self._linear_with_outliers(hidden, weight, widening)
+            bias = self._take(f"{widening}.bias", self._config.hidden_size)
+            hidden = self._builder.op.Add(hidden, self._builder.weight(f"{widening}.bias", bias))
         for layer in range(self._config.layers):
             hidden = self._builder.end_layer(self._layer(f"{self._names.layer}{layer}.", hidden))
         head = self._names.heads if self._prefix else ()
@@ -140,13 +160,14 @@ class PostNormEncoder(Encoder[Config]):
             self._config.intermediate_size,
             self._config.activation,
         )
-        parts = (names.gate, names.up) if names.gate else (names.up,)
-        weight = self._joined(layer, parts, wide)
+        halves = 1 if names.gate is None else 2
+        weight = self._joined(layer, names.up, halves * wide // len(names.up))
         widened = self._linear_with_outliers(hidden, weight, f"{layer}up", self._amplified)
-        if names.gate:
-            gate, up = self._builder.split(widened, [wide] * 2)
+        if names.gate is not None:
+            parts = self._builder.split(widened, [wide] * 2)
+            gate, up = parts[names.gate], parts[1 - names.gate]
             return self._builder.op.Mul(activate(self._builder, gate, activation), up)
-        name = f"{layer}{names.up}.bias"
+        name = f"{layer}{names.up[0]}.bias"
         bias = self._builder.weight(name, self._take(name, wide))
         if activation in EXACT_GELU:
             return self._builder.microsoft.BiasGelu(widened, bias)
@@ -158,6 +179,12 @@ class PostNormEncoder(Encoder[Config]):
         """Return the weights of linear layers with the same input as one."""
         size = self._config.hidden_size
         return np.concatenate([self._take(f"{layer}{part}.weight", height, size) for part in parts])
+
+    def _projections_bias(self, layer: str) -> Floats:
+        """Return the bias of queries, keys and values, float32 [3 * hidden_size]."""
+        parts = self._names.projections
+        size = 3 * self._config.hidden_size // len(parts)
+        return np.concatenate([self._take(f"{layer}{part}.bias", size) for part in parts])
 
     def _bias(self, name: str) -> Floats | None:
         if not self._config.biases:
@@ -179,9 +206,7 @@ class PostNormEncoder(Encoder[Config]):
         old = "beta" if self._is_old(name) else "bias"
         return (
             self._builder.weight(f"{name}.weight", self._gains[name]),
-            self._builder.weight(
-                f"{name}.bias", self._take(f"{name}.{old}", self._config.hidden_size)
-            ),
+            self._builder.weight(f"{name}.bias", self._take(f"{name}.{old}", self._width(name))),
         )
 
     def _norms(self) -> Iterator[str]:
@@ -194,7 +219,12 @@ class PostNormEncoder(Encoder[Config]):
 
     def _take_gain(self, name: str) -> Floats:
         gain = "gamma" if self._is_old(name) else "weight"
-        return self._take(f"{name}.{gain}", self._config.hidden_size)
+        return self._take(f"{name}.{gain}", self._width(name))
+
+    def _width(self, norm: str) -> int:
+        """Return the width of a normalization."""
+        first = norm == self._names.embedding_norm
+        return self._config.embedding_size if first else self._config.hidden_size
 
     def _is_old(self, name: str) -> bool:
         """Return whether a normalization has TensorFlow's names, gamma and beta."""

@@ -10,11 +10,13 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.families import write_family
+from tests.model_compiler.goldens.gte_model import write_own_gte
 from tests.model_compiler.goldens.modernbert_model import LAYERS, NEWER
 from tests.model_compiler.goldens.nomic_bert_model import write_own_nomic_bert
 from tests.model_compiler.goldens.qwen3_model import LAYERS as QWEN_LAYERS
 
 OWN_NOMIC = "nomic_bert, by its own code"
+OWN_GTE = "gte, by its own code"
 Cases = dict[str, list[tuple[dict[str, Any], str]]]
 
 #: By family: changes of the configuration, and what the error says.
@@ -26,8 +28,8 @@ NOT_EXPRESSED: Cases = {
         ({"frobnicate": 3}, "does not know: frobnicate = 3"),
         ({"auto_map": {"AutoModel": "a.B"}}, "need trust_remote_code. The compiler never runs"),
         (
-            {"auto_map": {"AutoModel": "a.B"}, "model_type": "new"},
-            "and model_type 'new' without it may be another model",
+            {"auto_map": {"AutoModel": "a.B"}, "model_type": "eurobert"},
+            "and model_type 'eurobert' without it may be another model",
         ),
         (
             {"model_type": "bart"},
@@ -48,6 +50,11 @@ NOT_EXPRESSED: Cases = {
         ({"is_decoder": True}, "is_decoder is true; the compiler can express false"),
     ],
     "xlm-roberta": [({"adapter_layers": 2}, "does not know: adapter_layers = 2")],
+    "electra": [
+        ({"hidden_act": "silu"}, "hidden_act 'silu' is not a supported activation"),
+        ({"emb_size": 16}, "does not know: emb_size = 16"),
+    ],
+    "ernie": [({"embedding_size": 16}, "does not know: embedding_size = 16")],
     OWN_NOMIC: [
         ({"rotary_scaling_factor": 2.0}, "is 2.0; the compiler can express null"),
         ({"rotary_emb_fraction": 0.5}, "is 0.5; the compiler can express 1.0"),
@@ -57,6 +64,22 @@ NOT_EXPRESSED: Cases = {
         ({"head_dim": 16}, "head_dim is 16; the compiler can express null or 8"),
         ({"rope_parameters": {"rope_type": "yarn"}}, "rope_parameters has rope_type = 'yarn'"),
         ({"num_experts": 8}, "does not know: num_experts = 8"),
+    ],
+    "gte": [
+        ({"hidden_act": "mish"}, "hidden_act 'mish' is not a supported activation"),
+        ({"rope_parameters": {"rope_theta": 9, "rope_type": "yarn"}}, "rope_type = 'yarn'"),
+        ({"rope_scaling": {"type": "linear", "factor": 2}}, "can express the type 'ntk'"),
+        ({"auto_map": {"AutoModel": "code.OtherModel"}}, "NewModel or GteModel; found 'code.Oth"),
+        ({"mlp_bias": True}, "does not know: mlp_bias = true"),
+    ],
+    OWN_GTE: [
+        ({"auto_map": None}, "auto_map.AutoModel must name NewModel or GteModel; found None"),
+        ({"layer_norm_type": "rms_norm"}, 'is "rms_norm"; the compiler can express "layer_norm"'),
+        ({"logn_attention_scale": True}, "logn_attention_scale is true"),
+        ({"pack_qkv": False}, "pack_qkv is false; the compiler can express true"),
+        ({"position_embedding_type": "absolute"}, 'position_embedding_type is "absolute"'),
+        ({"rope_scaling": {"factor": 8.0, "type": "ntk", "mixed_b": 0.6}}, "rope_scaling is"),
+        ({"rope_parameters": {"rope_theta": 9}}, "rope_scaling is {"),
     ],
     "gemma3_text": [
         ({"num_key_value_heads": 3}, "num_key_value_heads is 3; the compiler can express 1"),
@@ -118,8 +141,13 @@ WRONG: Cases = {
     ],
     "distilbert": [({"n_heads": 5}, "dim 32 is not a multiple of n_heads 5")],
     "roberta": [
-        ({"pad_token_id": -1}, "pad_token_id must be an integer of at least 0; found -1"),
-        ({"pad_token_id": "1"}, 'pad_token_id must be an integer of at least 0; found "1"'),
+        ({"pad_token_id": -1}, "pad_token_id must be an integer of at least 0 and at most"),
+        ({"pad_token_id": "1"}, 'at least 0 and at most 2097152; found "1"'),
+    ],
+    "electra": [({"embedding_size": None}, "embedding_size is missing")],
+    "ernie": [
+        ({"use_task_id": 1}, "use_task_id must be true or false; found 1"),
+        ({"task_type_vocab_size": None}, "task_type_vocab_size is missing"),
     ],
     "mpnet": [({"max_position_embeddings": 2}, "is 2; positions are counted from 2, so none is")],
     OWN_NOMIC: [
@@ -127,6 +155,12 @@ WRONG: Cases = {
         ({"n_layer": 10**9}, "n_layer must be an integer of at least 1 and at most 1000"),
         ({"n_positions": 10**9}, "n_positions must be an integer of at least 1 and at most"),
         ({"n_inner": None}, "intermediate_size is missing"),
+    ],
+    OWN_GTE: [
+        ({"rope_scaling": {"factor": 0.5, "type": "ntk"}}, "factor must be a number of at least 1"),
+        ({"rope_theta": None}, "rope_theta is missing"),
+        ({"num_attention_heads": 5}, "so that halves of heads can be rotated; found 32 and 5"),
+        ({"type_vocab_size": -1}, "type_vocab_size must be an integer of at least 0"),
     ],
     "gemma3_text": [
         ({"layer_types": ["full_attention"]}, "a list of num_hidden_layers = 6 names"),
@@ -173,6 +207,10 @@ UNFIT: Cases = {
         ({"num_hidden_layers": 1000}, "no tensor 'encoder.layer.2.attention"),
         ({"vocab_size": 78}, r"word_embeddings.weight has shape \[77, 32\]; .* \[78, 32\]"),
     ],
+    "electra": [
+        ({"embedding_size": 17}, r"LayerNorm.weight has shape \[16\]; .* \[17\]"),
+    ],
+    "ernie": [({"use_task_id": False}, "does not use: embeddings.task_type_embeddings.weight")],
     "gemma3_text": [
         ({"intermediate_size": 65}, r"gate_proj.weight has shape \[64, 48\].*\[65, 48\]"),
     ],
@@ -200,6 +238,8 @@ def each_case(cases: Cases) -> pytest.MarkDecorator:
 def folder(tmp_path: Path, family: str) -> Path:
     if family == OWN_NOMIC:
         return write_own_nomic_bert(tmp_path / "model")
+    if family == OWN_GTE:
+        return write_own_gte(tmp_path / "model")
     return write_family(tmp_path / "model", family)
 
 
