@@ -1,7 +1,7 @@
 """Makes the golden vectors of the small models, as their own libraries give them.
 
-pip install torch==2.13.0 transformers==5.23.0 sentence-transformers==6.2.0 model2vec==0.10.0
-PYTHONPATH=. python tests/model_compiler/goldens/make_vectors.py
+pip install torch==2.13.0 transformers==5.23.0 sentence-transformers==6.2.0 model2vec==0.10.0 orjson
+PYTHONPATH=.:lambda_image python tests/model_compiler/goldens/make_vectors.py
 """
 
 import importlib.metadata

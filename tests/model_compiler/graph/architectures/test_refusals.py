@@ -255,10 +255,11 @@ def refusal(folder: Path, edit_json: Edit, changes: dict[str, Any]) -> CompilerE
 def test_what_cannot_be_expressed_is_refused_by_name(
     folder: Path, edit_json: Edit, changes: dict[str, Any], message: str
 ) -> None:
-    """A setting that the graph cannot express is an error that names it."""
+    """A setting that the graph cannot express is an error that names it, and what would work."""
     error = refusal(folder, edit_json, changes)
     assert isinstance(error, UnsupportedModelError)
     assert message in str(error)
+    assert "An ONNX export of it would compile" in str(error)
 
 
 @each_case(WRONG)
