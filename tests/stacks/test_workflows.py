@@ -81,6 +81,16 @@ def test_a_clone_without_an_account_deploys_nothing(workflow):
             assert name == "build" or "build" in job["needs"]
 
 
+def test_the_hubs_token_reaches_the_build(workflow):
+    """A called workflow has only the secrets that it declares and that the job passes."""
+    called = workflow("environment")
+    token = {"HF_TOKEN": "${{ secrets.HF_TOKEN }}"}
+    assert workflow("deploy")["jobs"]["build"]["secrets"] == token
+    assert called[True]["workflow_call"]["secrets"].keys() == token.keys()
+    (step,) = (step for step in called["jobs"]["run"]["steps"] if step.get("id") == "command")
+    assert token.items() <= step["env"].items()
+
+
 @pytest.mark.parametrize("name", ["test", "deploy", "environment", "base-image", "release"])
 def test_no_key_of_aws_is_stored(workflow, name):
     """The workflow signs in with GitHub's own token, since a key in a secret would never expire."""
