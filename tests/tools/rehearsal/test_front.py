@@ -218,7 +218,8 @@ def test_the_clients_on_the_page_run(front: Front) -> None:
     """The example in the documentation, with this address and key."""
     page = (SOURCE_ROOT.parent / "docs" / "front.md").read_text(encoding="utf-8")
     example = page.partition("```python\n")[2].partition("```")[0]
-    assert "OpenAIEmbeddings(" in example
+    assert "OpenAI(" in example
+    assert "EmbeddingClient(" in example
     url = "https://abc123.execute-api.eu-central-1.amazonaws.com/live"
     program = example.replace(url, front.url).replace('"KEY"', repr(front.keys["search-1"]))
     command = [sys.executable, "-W", "error", "-c", program]
