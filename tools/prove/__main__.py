@@ -1,7 +1,7 @@
 """Deploy an environment's copy to AWS, measure it, and delete it: `scripts/prove NAME`.
 
-It asks first, and says what it costs. After an interruption the same command goes on where it
-stopped; with `--delete` it deletes what is left. The results are written to
+It shows the price and asks first. After an interruption, the same command continues where it
+stopped; with `--delete` it only deletes what the run left in AWS. The results are written to
 docs/measured-on-aws.json, and to the table on the page about performance.
 """
 
@@ -47,7 +47,7 @@ def main(
     parser.add_argument("--starts", type=int, default=20, help="of each size of memory")
     parser.add_argument("--pause", type=float, default=15, help="seconds between two starts")
     parser.add_argument("--no-doctor", action="store_true", help="as for scripts/deploy")
-    parser.add_argument("--delete", action="store_true", help="only delete what is left of a run")
+    parser.add_argument("--delete", action="store_true", help="only delete what a run left in AWS")
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
     def act(source: EnvironmentSettings, options: argparse.Namespace) -> int:
@@ -79,7 +79,7 @@ def _act(
     kept = goes_on
     try:
         environment = environment_of(run.name)
-        # A run that goes on needs the account of its beginning, which its file names.
+        # A run continues only in the account where it began, which its file names.
         session = session_for(environment)
         if options.delete:
             kept = True

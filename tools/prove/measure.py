@@ -255,7 +255,7 @@ def _report(log: str) -> Measured:
 
 
 def _texts(texts: Texts, tokens: int) -> Sequence[str]:
-    """Return a list with a text of about so many tokens."""
+    """Return a list with one text of about this many tokens."""
     found: Sequence[str] = json.loads(texts.body(tokens))["texts"]
     return found
 

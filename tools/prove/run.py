@@ -1,7 +1,8 @@
-"""A run of `scripts/prove`: its own environment's file, and what is done of it.
+"""A run of `scripts/prove`: the file of its environment, and the results of its finished steps.
 
 The environment is another one than the user's, `NAME-prove`, so no run changes or deletes what the
-user has deployed. Both files outlive the process: the same command goes on after an interruption.
+user has deployed. Both files outlive the process, so the same command continues an interrupted
+run.
 """
 
 import json

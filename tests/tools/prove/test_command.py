@@ -1,4 +1,4 @@
-"""The order of a run, what it refuses, and what is left after an interruption.
+"""The order of a run, what it refuses, and what an interruption leaves.
 
 The scripts are stand-ins, and so are the measurements: the rehearsal has real ones.
 """

@@ -56,7 +56,7 @@ def check_proof(cdk: Cdk, *, root: Path, folder: Path) -> None:
     cdk.report.need("it is killed while it measures", killed, first.returncode)
     done = of_copy.run(command, "scripts/prove, started again")
     of_copy.succeeded(done)
-    check = "it goes on after what was done"
+    check = "it continues with the next step"
     steps = [line.split(": ")[1] for line in done.output.splitlines() if "-prove: " in line]
     cdk.report.check(check, steps[-2:] == ["memory 3538 ...", "callers ..."], steps)
     found = json.loads((checkout.root / "docs" / "measured-on-aws.json").read_text())[name]
