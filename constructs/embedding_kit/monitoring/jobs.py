@@ -22,7 +22,7 @@ def batch_widgets(
     batch: EmbeddingBatch, alarms: Sequence[cloudwatch.IAlarm]
 ) -> list[cloudwatch.IWidget]:
     """Return the rows of the dashboard: jobs, rows, the function's load, throughput and cost."""
-    machine, function = batch.state_machine, batch.function
+    function = batch.function
     rows = _metric(batch, "Rows", "Embedded")
     cost = cost_per_million_rows(
         rows=rows,
@@ -41,12 +41,7 @@ def batch_widgets(
         cloudwatch.AlarmStatusWidget(
             title="Batch: alarms", alarms=list(alarms), width=24, height=2
         ),
-        graph(
-            "Batch: jobs",
-            machine.metric_started(statistic="Sum", period=_PERIOD, label="Started"),
-            machine.metric_succeeded(statistic="Sum", period=_PERIOD, label="Succeeded"),
-            machine.metric_failed(statistic="Sum", period=_PERIOD, label="Failed"),
-        ),
+        graph("Batch: jobs", *_executions(batch)),
         graph(
             "Batch: rows",
             rows,
@@ -118,15 +113,8 @@ def batch_alarms(batch: EmbeddingBatch) -> Iterator[AlarmDefinition]:
 
 def load_widgets(loading: IndexLoading) -> list[cloudwatch.IWidget]:
     """Return the row of the dashboard: loads and vectors."""
-    machine = loading.state_machine
     return [
-        graph(
-            "Index: loads",
-            machine.metric_started(statistic="Sum", period=_PERIOD, label="Started"),
-            machine.metric_succeeded(statistic="Sum", period=_PERIOD, label="Succeeded"),
-            machine.metric_failed(statistic="Sum", period=_PERIOD, label="Failed"),
-            width=12,
-        ),
+        graph("Index: loads", *_executions(loading), width=12),
         graph(
             "Index: vectors",
             _metric(loading, "LoadedVectors", "Loaded"),
@@ -149,6 +137,16 @@ def load_alarms(loading: IndexLoading) -> Iterator[AlarmDefinition]:
         condition="Failed loads of the index above {:,g}",
         advice="The execution's error names the reason. Started again, the load continues",
     )
+
+
+def _executions(jobs: EmbeddingBatch | IndexLoading) -> list[cloudwatch.Metric]:
+    """Return the metrics of the executions of the jobs' state machine."""
+    machine = jobs.state_machine
+    return [
+        machine.metric_started(statistic="Sum", period=_PERIOD, label="Started"),
+        machine.metric_succeeded(statistic="Sum", period=_PERIOD, label="Succeeded"),
+        machine.metric_failed(statistic="Sum", period=_PERIOD, label="Failed"),
+    ]
 
 
 def _metric(
