@@ -14,6 +14,7 @@ traffic currently points to", and AWS does not document the effect of a wrong on
 import hashlib
 import json
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -45,6 +46,9 @@ _NEXT = (
 #: The longest template that `UpdateStack` takes in the request itself, in bytes.
 #: https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_UpdateStack.html
 _INLINE = 51_200
+_UPDATING = "UPDATE_IN_PROGRESS"
+#: The time between two looks at an update that runs, in seconds.
+_DELAY = 5
 #: The number of environments to start before the version serves, as the release check does.
 _WARM_STARTS = 3
 _HEALTH = json.dumps(
@@ -89,8 +93,10 @@ def roll_back(
         raise ValueError(f"{environment.name} is not deployed; nothing was changed")
     stack = endpoint_stack_name(environment.name)
     client = session.create_client("cloudformation", region_name=environment.region)
-    if deployed.status == "UPDATE_IN_PROGRESS":
-        return _stop(session, environment, client)
+    stopped = _stop(session, environment, client) if deployed.status == _UPDATING else None
+    if stopped:
+        return stopped
+    deployed = _after_update(session, environment, deployed)
     if "ROLLBACK" in deployed.status and deployed.status.endswith("_IN_PROGRESS"):
         return f"{stack} is rolling back ({deployed.status}); nothing was changed"
     _require_complete(stack, deployed.status)
@@ -110,7 +116,7 @@ def roll_back(
     _update(session, environment, _pinned(template, alias, version))
     print(f"moving the alias {deployed.alias} of {stack} to version {version} ...", flush=True)
     waiter = client.get_waiter("stack_update_complete")
-    waiter.wait(StackName=stack, WaiterConfig={"Delay": 5, "MaxAttempts": 720})
+    waiter.wait(StackName=stack, WaiterConfig={"Delay": _DELAY, "MaxAttempts": 720})
     return f"the alias {deployed.alias} serves version {version}. {_NEXT}"
 
 
@@ -126,21 +132,49 @@ def _require_complete(stack: str, status: str) -> None:
     raise ValueError(f"{stack} is {status}; allowed: a completely updated stack, or {advice}")
 
 
-def _stop(session: Session, environment: EnvironmentSettings, client: Any) -> str:
-    """Stop the running release, or the update of the stack before it."""
+def _stop(session: Session, environment: EnvironmentSettings, client: Any) -> str | None:
+    """Stop the running release, or the update of the stack before it.
+
+    None if it ended after its state was read, so that nothing was stopped.
+    """
     stack = endpoint_stack_name(environment.name)
     group = find_deployment_group(session, environment)
     codedeploy = session.create_client("codedeploy", region_name=environment.region)
     running = group.running(codedeploy) if group else []
-    if not running:
-        client.cancel_update_stack(StackName=stack)
-        return f"canceled the update of {stack}, which rolls back. {_NEXT}"
-    for deployment in running:
-        codedeploy.stop_deployment(deploymentId=deployment, autoRollbackEnabled=True)
+    try:
+        if not running:
+            client.cancel_update_stack(StackName=stack)
+            return f"canceled the update of {stack}, which rolls back. {_NEXT}"
+        for deployment in running:
+            codedeploy.stop_deployment(deploymentId=deployment, autoRollbackEnabled=True)
+    except ClientError as error:
+        # CloudFormation has no code of its own for an update that cannot be canceled any more.
+        if error.response["Error"]["Code"] in {
+            "DeploymentAlreadyCompletedException",
+            "ValidationError",
+        }:
+            return None
+        raise
     return (
         f"stopped {', '.join(running)}: CodeDeploy gives all requests back to the version before, "
         f"then {stack} rolls back. {_NEXT}"
     )
+
+
+def _after_update(
+    session: Session, environment: EnvironmentSettings, deployed: Deployed
+) -> Deployed:
+    """Wait for the end of an update that cannot be stopped any more."""
+    ending = {_UPDATING, "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS"}
+    if deployed.status in ending:
+        print("the stack's update is ending; waiting for it ...", flush=True)
+    found: Deployed | None = deployed
+    while found is not None and found.status in ending:
+        time.sleep(_DELAY)
+        found = find_deployed(session, environment)
+    if found is None:
+        raise ValueError(f"{environment.name} was deleted meanwhile; nothing was changed")
+    return found
 
 
 def _alias(template: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from botocore.response import StreamingBody
 from botocore.stub import ANY
 
@@ -224,6 +225,41 @@ def test_an_update_before_the_release_is_canceled(session, environments):
     assert roll_back(session, environments["dev"]).startswith(f"canceled the update of {STACK}")
 
 
+@pytest.mark.parametrize("deployments", [[], ["d-2"]])
+def test_an_update_that_ends_meanwhile_is_undone_after_its_end(
+    session, environments, capsys, monkeypatch, deployments
+):
+    """What cannot be stopped any more is rolled back as after a release."""
+    monkeypatch.setattr("operations.rollback.time.sleep", lambda _: None)
+    session.deployed(status="UPDATE_IN_PROGRESS")
+    session.group()
+    deploy = session.stubs["codedeploy"]
+    deploy.add_response("list_deployments", {"deployments": deployments})
+    if deployments:
+        deploy.add_client_error("stop_deployment", "DeploymentAlreadyCompletedException")
+    else:
+        session.stubs["cloudformation"].add_client_error("cancel_update_stack", "ValidationError")
+    session.deployed(status="UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
+    session.deployed()
+    _template(session)
+    _last_release(session)
+    _published(session, "5")
+    _updated(session, "5")
+    assert "serves version 5" in roll_back(session, environments["dev"])
+    assert "the stack's update is ending; waiting for it ..." in capsys.readouterr().out
+
+
+def test_a_refused_stop_is_an_error(session, environments):
+    """Without the permission to stop a release, nothing waits for its end."""
+    session.deployed(status="UPDATE_IN_PROGRESS")
+    session.group()
+    deploy = session.stubs["codedeploy"]
+    deploy.add_response("list_deployments", {"deployments": ["d-2"]})
+    deploy.add_client_error("stop_deployment", "AccessDeniedException")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        roll_back(session, environments["dev"])
+
+
 @pytest.mark.parametrize(
     "status", ["UPDATE_ROLLBACK_IN_PROGRESS", "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS"]
 )
@@ -239,7 +275,7 @@ def test_a_rollback_that_runs_is_left_alone(session, environments, status):
     ("status", "message"),
     [
         ("UPDATE_ROLLBACK_FAILED", "continue-update-rollback --stack-name EmbeddingKit-dev-End"),
-        ("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "or to wait until it is"),
+        ("CREATE_IN_PROGRESS", "or to wait until it is"),
     ],
 )
 def test_a_stack_that_cannot_be_updated_is_an_error(session, environments, status, message):
