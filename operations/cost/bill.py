@@ -23,7 +23,7 @@ FREE = {"alarm metric-month": 10, "metric-month": 10, "dashboard-month": 3}
 _FREE_METRICS = 50
 #: An image with a model of up to 300 MB, as the registry stores it.
 _IMAGE_GB = 0.5
-#: The packages and the code of a zip, compressed, as `scripts/bench zip` measures them.
+#: The packages and the code of a zip, compressed.
 _ZIP_GB = 0.026
 #: Bytes of log of one request: the embedder's line and its record of metrics (about 1,450), the
 #: platform's start and report (480), and 26 bytes of each of the four that CloudWatch adds.

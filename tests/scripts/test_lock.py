@@ -18,7 +18,6 @@ EXPORTS = (
     "lambda_image/batch-requirements.txt",
     "lambda_image/server-requirements.txt",
     "lambda_image/compiler-requirements.txt",
-    "tools/local_endpoint/runtime-requirements.txt",
 )
 
 

@@ -1,4 +1,4 @@
-"""A zip without its artifact, started in Lambda's Python with the artifact from S3."""
+"""A zip with its artifact and one with the artifact from S3, started in Lambda's Python."""
 
 import json
 import os
@@ -43,11 +43,17 @@ pytestmark = [
 ]
 
 
-def test_the_built_zip_answers_as_the_image(minilm_artifact: Artifact, tmp_path: Path) -> None:
-    """What the builder publishes for S3 is what its zip expects, to the last bit of a vector."""
+@pytest.mark.parametrize("with_artifact", [True, False])
+def test_the_built_zip_answers_as_the_image(
+    minilm_artifact: Artifact, tmp_path: Path, with_artifact: bool
+) -> None:
+    """It finds all that it needs in its own files, or in the object that the builder publishes.
+
+    The vector is the same to the last bit.
+    """
     cache = default_cache()
     archive = build_zip(
-        CHOICE, recipe=RECIPE, cache=cache, machine=platform.machine(), with_artifact=False
+        CHOICE, recipe=RECIPE, cache=cache, machine=platform.machine(), with_artifact=with_artifact
     )
     content = build_artifact_object(CHOICE, recipe=RECIPE, cache=cache).read_bytes()
     with zipfile.ZipFile(archive) as opened:
@@ -65,7 +71,7 @@ def test_the_built_zip_answers_as_the_image(minilm_artifact: Artifact, tmp_path:
             "LAMBDA_TASK_ROOT": str(tmp_path / "task"),
             "PYTHONPATH": f"{tmp_path / 'task'}:{runtime}",
             "TMPDIR": str(tmp_path),
-            "EMBEDDING_ARTIFACT_LOCATION": server.location,
+            **({} if with_artifact else {"EMBEDDING_ARTIFACT_LOCATION": server.location}),
             "AWS_REGION": REGION,
             "AWS_ENDPOINT_URL_S3": server.url,
             "AWS_ACCESS_KEY_ID": server.keys[0],

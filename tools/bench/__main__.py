@@ -15,7 +15,6 @@ from tools.bench import (
     shapes,
     soak,
     tokenizer_speed,
-    zip_package,
 )
 from tools.bench.picture import bars
 from tools.bench.run import ROOT, Machine, as_json, as_table
@@ -30,7 +29,6 @@ _SUBJECTS: Mapping[str, ModuleType] = {
     "shapes": shapes,
     "soak": soak,
     "tokenizers": tokenizer_speed,
-    "zip": zip_package,
 }
 
 

@@ -24,7 +24,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tools.bench.run import KIT, ROOT, Row, Run
-from tools.bench.zip_package import start
 from tools.local_endpoint.models import DEFAULT_MODEL
 from zip_builder.build import build_zip
 from zip_builder.model import ModelChoice
@@ -32,6 +31,17 @@ from zip_builder.target_python import find_python
 
 _BLOCK, _PAGE = 512 << 10, mmap.PAGESIZE
 _ORDERED = "ordered"
+#: Starts the handler as Lambda does, and embeds a text.
+_START = """
+import json
+from embedder.aws_lambda.handler import handler
+body = json.dumps({"text": "hello world"})
+http = {"method": "POST", "path": "/", "sourceIp": "127.0.0.1"}
+context = {"http": http, "requestId": "1", "domainName": "localhost"}
+event = {"version": "2.0", "rawPath": "/", "headers": {}, "requestContext": context, "body": body}
+answer = handler(event, None)
+assert answer["statusCode"] == 200, answer
+"""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -51,12 +61,12 @@ def measure(options: argparse.Namespace) -> Run:
         archive = build_zip(model, recipe=recipe, cache=cache, machine=platform.machine())
         with zipfile.ZipFile(archive) as opened:
             opened.extractall(folder / "files")
-        start(folder / "files")  # Python's own byte code is written, if it was not.
+        _start(folder / "files")  # Python's own byte code is written, if it was not.
         tree = stack.enter_context(_mounted(folder))
         base = _files(Path(find_python()).resolve().parents[1])
         for path in base:
             _drop(path)
-        start(tree)
+        _start(tree)
         files = _files(tree)
         read = {path: pages(path) for path in files}
         of_python = {path: pages(path) for path in base}
@@ -83,6 +93,16 @@ def measure(options: argparse.Namespace) -> Run:
         ],
         base=KIT,
         notes=notes,
+    )
+
+
+def _start(tree: Path) -> None:
+    """Start the unpacked zip for this machine, and let it answer a request."""
+    subprocess.run(  # noqa: S603 - a program of ours
+        [find_python(), "-S", "-B", "-c", _START],
+        env={"PYTHONPATH": str(tree), "LAMBDA_TASK_ROOT": str(tree), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        check=True,
     )
 
 

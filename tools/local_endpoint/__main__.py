@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.local_endpoint.endpoint import endpoint, key_pair, region, serve
+from tools.local_endpoint.endpoint import endpoint, key_pair, region
 from tools.local_endpoint.events import to_event
 from tools.local_endpoint.models import (
     DEFAULT_MODEL,
@@ -24,7 +24,6 @@ from tools.local_endpoint.models import (
 from tools.local_endpoint.runtime import FunctionError, Runtime
 from tools.local_endpoint.server import LocalFunctionUrl
 from tools.local_endpoint.signature import Caller, SignedRequest
-from tools.local_endpoint.zip_function import zip_function
 
 #: Where the server listens if nothing else is said: this machine only.
 _ADDRESS = {"--host": "127.0.0.1", "--port": "9000"}
@@ -48,7 +47,7 @@ def _serve(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        url, runtime = _start_zip(options) if options.zip else _start(options)
+        url, runtime = _start(options)
     except OSError as error:
         reason = f"port {options.port} on 127.0.0.1 cannot be used: {error.strerror}"
         raise FunctionError(reason) from error
@@ -111,19 +110,6 @@ def _start(options: argparse.Namespace) -> tuple[LocalFunctionUrl, Runtime]:
     )
 
 
-def _start_zip(options: argparse.Namespace) -> tuple[LocalFunctionUrl, Runtime]:
-    if options.vector_index or options.index == STANDARD_LIBRARY:
-        raise ModelError("--zip takes no index but a file of texts: --index TEXTS")
-    function = zip_function(
-        options.model,
-        accept_license=options.accept_license,
-        texts=options.index,
-        memory=options.memory,
-        timeout=options.timeout,
-    )
-    return serve(function, port=options.port, logs=None if options.quiet else sys.stderr)
-
-
 def _server_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scripts/serve --server",
@@ -164,11 +150,6 @@ def _parser() -> argparse.ArgumentParser:
         "With --server there are no signatures: see scripts/serve --server --help.",
     )
     _add_model(parser)
-    parser.add_argument(
-        "--zip",
-        action="store_true",
-        help='run the zip of the model, as a deploy with package = "zip" builds it',
-    )
     parser.add_argument("--port", type=int, default=9000, help="default: %(default)s")
     searched = parser.add_mutually_exclusive_group()
     searched.add_argument(

@@ -72,22 +72,6 @@ def endpoint(
         memory=memory,
         timeout=timeout,
     )
-    return serve(function, port=port, logs=logs)
-
-
-def serve(
-    function: Function, *, port: int = 0, logs: IO[str] | None = None
-) -> tuple[LocalFunctionUrl, Runtime]:
-    """Start a function behind a local Function URL.
-
-    Args:
-        function: The function.
-        port: The port to listen on. 0 selects a free port.
-        logs: Receives the function's log lines.
-
-    Returns:
-        The Function URL, which is a context manager to enter, and its runtime.
-    """
     runtime = start(function, logs=logs)
     verifier = Verifier(credentials=key_pair(), region=region())
     return LocalFunctionUrl(runtime=runtime, verifier=verifier, port=port), runtime

@@ -53,9 +53,6 @@ class Function:
         environment: The function's environment variables.
         memory: The memory setting in MB. It is passed to the function, but not enforced.
         timeout: Seconds per request.
-        python: Another Python than this process's. It imports from `source_root` and
-            `runtime_root` only.
-        runtime_root: The folder with that Python's client of Lambda's runtime.
     """
 
     handler: str
@@ -63,8 +60,6 @@ class Function:
     environment: Mapping[str, str] = field(default_factory=dict)
     memory: int = 1769
     timeout: int = 60
-    python: str | None = None
-    runtime_root: Path | None = None
 
     def variables(self) -> dict[str, str]:
         """Return Lambda's environment variables and those of the function."""
@@ -158,9 +153,7 @@ class EmulatedRuntime:
             *("--runtime-interface-emulator-address", f"127.0.0.1:{self._port}"),
             # The default port, 9001, allows only one emulator.
             *("--runtime-api-address", f"127.0.0.1:{runtime_port}"),
-            # Without `site`, another Python finds only the packages that it is given.
-            *([function.python, "-S"] if function.python else [sys.executable]),
-            *("-m", "awslambdaric", function.handler),
+            *(sys.executable, "-m", "awslambdaric", function.handler),
         ]
         started: Future[subprocess.Popen[str]] = Future()
         # The emulator exits when the thread that started it ends, so that thread reads its log.
@@ -316,7 +309,7 @@ def _child_environment(function: Function) -> dict[str, str]:
     inherited = {
         name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ
     }
-    roots = [str(function.source_root), str(function.runtime_root or Path(__file__).parents[1])]
+    roots = [str(function.source_root), str(Path(__file__).parents[1])]
     return {**inherited, "PYTHONPATH": os.pathsep.join(roots), **function.variables()}
 
 
