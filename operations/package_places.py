@@ -8,7 +8,6 @@ from operations.environment_session import place_of_caller
 from operations.image_registry import Place
 from stacks.names import (
     artifact_bucket,
-    artifact_bucket_name,
     artifact_stack_name,
     bootstrap_qualifier,
     has_bucket_stack,
@@ -50,17 +49,9 @@ def place_of(session: Session, environment: EnvironmentSettings) -> Place:
     return Place(account=account, region=region, name=image_repository(environment))
 
 
-def bucket_of(environment: EnvironmentSettings, place: Place, *, name: str | None = None) -> str:
-    """Return the bucket to which the endpoint's stack of an environment publishes its zips.
-
-    Args:
-        environment: The environment.
-        place: The account and region.
-        name: Another environment with the same settings.
-    """
+def bucket_of(environment: EnvironmentSettings, place: Place) -> str:
+    """Return the bucket to which the endpoint's stack of an environment publishes its zips."""
     account, region = place.account, place.region
     if artifact_in_s3(environment.model, environment.function):
-        if name is None:
-            return artifact_bucket(environment, account=account, region=region)
-        return artifact_bucket_name(name, account=account, region=region)
+        return artifact_bucket(environment, account=account, region=region)
     return f"cdk-{bootstrap_qualifier()}-assets-{account}-{region}"

@@ -11,7 +11,7 @@ import argparse
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +20,12 @@ from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import LABEL, compare_labels
-from operations.command import ENVIRONMENTS, command_parser, run_command
+from operations.command import command_parser, run_command
 from operations.environment_session import session_for
 from operations.image_registry import Image, Place, Repository
 from operations.package_bucket import PackageBucket, file_digest, read_labels
 from operations.package_places import bucket_of, needed_targets, place_of, store_stack
-from stacks.names import artifact_key, repository_name, zip_key
+from stacks.names import artifact_key, zip_key
 
 _DIGEST = r"[0-9a-f]{64}"
 _IN_S3 = re.compile(rf"s3://(?P<bucket>[a-z0-9][a-z0-9.-]+)/(?P<digest>{_DIGEST})\.zip")
@@ -33,7 +33,7 @@ _IN_S3 = re.compile(rf"s3://(?P<bucket>[a-z0-9][a-z0-9.-]+)/(?P<digest>{_DIGEST}
 
 @dataclass(frozen=True, slots=True)
 class ZipReference:
-    """A zip by its digest, and the bucket or the file that has it; to be found without both."""
+    """A zip by its digest, and the bucket or the file that has it."""
 
     digest: str
     bucket: str | None = None
@@ -41,7 +41,7 @@ class ZipReference:
 
     @classmethod
     def parse(cls, text: str) -> "ZipReference":
-        """Read `s3://BUCKET/DIGEST.zip`, `sha256:DIGEST` or the path of a zip.
+        """Read `s3://BUCKET/DIGEST.zip` or the path of a zip.
 
         Raises:
             ValueError: The text has another form, or there is no such file.
@@ -49,14 +49,11 @@ class ZipReference:
         in_s3 = _IN_S3.fullmatch(text)
         if in_s3:
             return cls(f"sha256:{in_s3['digest']}", bucket=in_s3["bucket"])
-        if re.fullmatch(f"sha256:{_DIGEST}", text):
-            return cls(text)
         if text.endswith(".zip") and "://" not in text and Path(text).is_file():
             return cls(file_digest(Path(text)), file=Path(text))
         raise ValueError(
             f"--image: found: {text}; allowed for an environment with a zip: a zip as "
-            "`scripts/build` prints it, s3://BUCKET/DIGEST.zip; sha256:DIGEST; or the path of "
-            "such a zip"
+            "`scripts/build` prints it, s3://BUCKET/DIGEST.zip, or the path of such a zip"
         )
 
 
@@ -65,7 +62,6 @@ def promote_zip(
     environment: EnvironmentSettings,
     given: Sequence[str],
     *,
-    others: Sequence[str],
     check: bool = False,
 ) -> dict[str, str]:
     """Check a zip, and copy it and its artifact into the environment's bucket.
@@ -74,8 +70,6 @@ def promote_zip(
         session: The AWS session; its region is used if the environment has none.
         environment: The environment that will deploy the zip.
         given: The zip, as `--image` names it.
-        others: The environments with the buckets in which a digest is looked for, in the same
-            account and region.
         check: Whether to check the zip only, before the environment's bucket exists.
 
     Returns:
@@ -87,10 +81,8 @@ def promote_zip(
     if len(given) != 1:
         raise ValueError(f"--image: found: {len(given)} of them; allowed: one zip")
     reference = ZipReference.parse(given[0])
-    place = place_of(session, environment)
-    own = PackageBucket(session, bucket_of(environment, place))
-    near = [bucket_of(environment, place, name=name) for name in others]
-    buckets = [own, *_buckets(session, reference, [name for name in near if name != own.name])]
+    own = PackageBucket(session, bucket_of(environment, place_of(session, environment)))
+    buckets = [own] + ([PackageBucket(session, reference.bucket)] if reference.bucket else [])
     with tempfile.TemporaryDirectory(prefix="promote-") as name:
         source = _Source(reference, buckets, Path(name))
         archive = source.get(zip_key(reference.digest), reference.digest)
@@ -131,7 +123,7 @@ class _Source:
                 return bucket
         raise ValueError(
             f"--image: there is no {key}; looked in: {', '.join(looked)}; allowed: a zip of "
-            "`scripts/build`, with its bucket if that is in another account or region"
+            "`scripts/build`"
         )
 
     def get(self, key: str, digest: str) -> Path:
@@ -150,16 +142,6 @@ class _Source:
         if not file.exists():
             found.read(key, digest, file)
         return file
-
-
-def _buckets(
-    session: Session, reference: ZipReference, near: Sequence[str]
-) -> Iterator[PackageBucket]:
-    """Yield the buckets besides the environment's in which a zip is looked for."""
-    if reference.bucket:
-        yield PackageBucket(session, reference.bucket)
-    elif not reference.file:
-        yield from (PackageBucket(session, name) for name in near)
 
 
 def _accept_zip(
@@ -195,21 +177,21 @@ def _copy_file(file: Path, own: PackageBucket, key: str) -> None:
 
 
 _REFERENCE = re.compile(
-    r"(?:(?P<account>[0-9]{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z0-9.-]+"
-    r"/(?P<name>[a-z0-9][a-z0-9._/-]*)@)?(?P<digest>sha256:[0-9a-f]{64})"
+    r"(?P<account>[0-9]{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z0-9.-]+"
+    r"/(?P<name>[a-z0-9][a-z0-9._/-]*)@(?P<digest>sha256:[0-9a-f]{64})"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """An image by its digest, and the repository that has it; None if it is to be found."""
+    """An image by its digest, and the repository that has it."""
 
     digest: str
-    place: Place | None
+    place: Place
 
     @classmethod
     def parse(cls, text: str) -> "Reference":
-        """Read `sha256:...` or `ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME@sha256:...`.
+        """Read `ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME@sha256:...`.
 
         Raises:
             ValueError: The text has another form.
@@ -217,15 +199,11 @@ class Reference:
         match = _REFERENCE.fullmatch(text)
         if match is None:
             raise ValueError(
-                f"--image: found: {text}; allowed: sha256:... with 64 hexadecimal digits, or with "
-                "its repository, as `scripts/build` prints it: "
+                f"--image: found: {text}; allowed: an image as `scripts/build` prints it: "
                 "ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME@sha256:..."
             )
         found = match.groupdict()
-        place = None
-        if found["account"]:
-            place = Place(account=found["account"], region=found["region"], name=found["name"])
-        return cls(digest=found["digest"], place=place)
+        return cls(digest=found.pop("digest"), place=Place(**found))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -243,16 +221,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _prepare(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
-    session, others, only_check = (
-        session_for(environment),
-        _others(environment),
-        bool(options.check),
-    )
+    session, only_check = session_for(environment), bool(options.check)
     if environment.function.package == "zip":
-        images = promote_zip(session, environment, options.image, others=others, check=only_check)
+        images = promote_zip(session, environment, options.image, check=only_check)
     else:
         references = [Reference.parse(text) for text in options.image]
-        images = promote(session, environment, references, others=others, check=only_check)
+        images = promote(session, environment, references, check=only_check)
     if options.check == "stack":
         print(store_stack(environment) or "")
     else:
@@ -265,7 +239,6 @@ def promote(
     environment: EnvironmentSettings,
     references: Sequence[Reference],
     *,
-    others: Sequence[str],
     check: bool = False,
 ) -> dict[str, str]:
     """Check the images, and copy them into the environment's repository.
@@ -274,8 +247,6 @@ def promote(
         session: The AWS session; its region is used if the environment has none.
         environment: The environment that will deploy the images.
         references: The images.
-        others: The environments with the repositories in which a digest is looked for, in the
-            same account and region.
         check: Whether to check the images only, before the environment's repository exists.
 
     Returns:
@@ -285,7 +256,6 @@ def promote(
         ValueError: An image is not there, was built for other settings, or is missing.
     """
     own = place_of(session, environment)
-    near = [own, *(Place(own.account, own.region, repository_name(name)) for name in others)]
     with ExitStack() as stack:
         repositories: dict[Place, Repository] = {}
 
@@ -297,16 +267,15 @@ def promote(
 
         accepted: dict[str, tuple[Image, Repository]] = {}
         for reference in references:
-            for place in [own, reference.place] if reference.place else near:
+            # The environment's own copy comes first: the other repository may have lost the image.
+            for place in (own, reference.place):
                 image = connect(place).find(reference.digest)
                 if image:
                     break
             else:
-                looked = [own, reference.place] if reference.place else near
                 raise ValueError(
-                    f"--image: there is no image {reference.digest}; looked in: "
-                    f"{', '.join(place.uri for place in looked)}; allowed: an image of "
-                    "`scripts/build`, with its repository if that is in another account or region"
+                    f"--image: there is no image {reference.digest}; looked in: {own.uri}, "
+                    f"{reference.place.uri}; allowed: an image of `scripts/build`"
                 )
             target = _accept(image, environment, accepted)
             accepted[target] = (image, repositories[place])
@@ -355,12 +324,6 @@ def _copy(image: Image, source: Repository, own: Repository) -> None:
     size = sum(own.copy(image, source=source, tag=tag))
     if size:
         print(f"{image.digest} copied to {own.place.uri}: {size / 1e6:.0f} MB", file=sys.stderr)
-
-
-def _others(environment: EnvironmentSettings) -> list[str]:
-    return sorted(
-        file.stem for file in ENVIRONMENTS.glob("*.toml") if file.stem != environment.name
-    )
 
 
 if __name__ == "__main__":

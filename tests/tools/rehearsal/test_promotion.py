@@ -86,6 +86,11 @@ def push(aws):
     return push
 
 
+def _reference(session, environment, digest) -> Reference:
+    """Return an image of an environment's repository, as `scripts/build` prints it."""
+    return Reference.parse(f"{place_of(session, environment).uri}@{digest}")
+
+
 def _images(aws, environment) -> dict[str, list[str]]:
     found = aws.client("ecr").describe_images(repositoryName=f"embedding-kit-{environment.name}")
     return {image["imageDigest"]: image["imageTags"] for image in found["imageDetails"]}
@@ -95,36 +100,37 @@ def test_an_image_has_the_same_digest_in_the_next_environment(aws, session, envi
     """It is copied once, with a tag, so that the lifecycle does not delete it."""
     dev, staging = environment(), environment()
     digest = push(dev)
-    reference = Reference.parse(f"{place_of(session, dev).uri}@{digest}")
+    reference = _reference(session, dev, digest)
     for _ in range(2):
-        assert promote(session, staging, [reference], others=[]) == {"endpoint": digest}
+        assert promote(session, staging, [reference]) == {"endpoint": digest}
         assert _images(aws, staging) == {digest: [f"promoted-{digest.removeprefix('sha256:')}"]}
     layer = f"sha256:{hashlib.sha256(b'layer of endpoint').hexdigest()}"
     copied = httpx.get(f"{aws.url}/v2/embedding-kit-{staging.name}/blobs/{layer}")
     assert copied.content == b"layer of endpoint"
 
 
-def test_a_digest_is_found_in_the_account(session, environment, push):
-    """In the environment's own repository, and in those of the others."""
+def test_a_copied_image_is_deployed_without_the_first_repository(aws, session, environment, push):
+    """As for a deploy again, after the environment that built it has lost the image."""
     dev, staging = environment(), environment()
     digest = push(dev)
-    image = [Reference.parse(digest)]
-    assert promote(session, dev, image, others=[]) == {"endpoint": digest}
-    assert promote(session, staging, image, others=[dev.name]) == {"endpoint": digest}
-    # It is in its own repository by now.
-    assert promote(session, staging, image, others=[]) == {"endpoint": digest}
+    image = [_reference(session, dev, digest)]
+    found = promote(session, staging, image)
+    aws.client("ecr").batch_delete_image(
+        repositoryName=f"embedding-kit-{dev.name}", imageIds=[{"imageDigest": digest}]
+    )
+    assert promote(session, staging, image) == found
 
 
 def test_a_check_changes_nothing(aws, session, environment, push):
     """It comes before the repository's own deploy, so the repository may be missing."""
     dev, staging = environment(), environment()
-    image = [Reference.parse(push(dev))]
+    image = [_reference(session, dev, push(dev))]
     aws.client("ecr").delete_repository(repositoryName=f"embedding-kit-{staging.name}")
-    assert promote(session, staging, image, others=[dev.name], check=True)
+    assert promote(session, staging, image, check=True)
     with pytest.raises(RegistryError, match="NAME_UNKNOWN"):
-        promote(session, staging, image, others=[dev.name])
+        promote(session, staging, image)
     aws.client("ecr").create_repository(repositoryName=f"embedding-kit-{staging.name}")
-    assert promote(session, staging, image, others=[dev.name])
+    assert promote(session, staging, image)
 
 
 def test_the_command_checks_for_a_deploy_and_for_a_difference(
@@ -133,11 +139,12 @@ def test_the_command_checks_for_a_deploy_and_for_a_difference(
     """The one needs the stack of the repository first, the other the digests; neither copies."""
     dev = environment()
     digest = push(dev)
+    image = f"{place_of(session, dev).uri}@{digest}"
     monkeypatch.setattr(promotion, "session_for", lambda _: session)
     monkeypatch.setattr(command, "load_environment", lambda *_, **__: dev)
     printed = []
     for check in ("stack", "images"):
-        assert promotion.main([dev.name, "--check", check, "--image", digest]) == 0
+        assert promotion.main([dev.name, "--check", check, "--image", image]) == 0
         printed.append(capsys.readouterr().out)
     assert printed == [f"EmbeddingKit-{dev.name}-Repository\n", f"endpoint={digest}\n"]
 
@@ -145,7 +152,7 @@ def test_the_command_checks_for_a_deploy_and_for_a_difference(
 def test_a_copy_that_broke_off_continues(aws, session, environment, push, monkeypatch):
     """Files that are there are not sent again."""
     dev, staging = environment(), environment()
-    image = [Reference.parse(push(dev))]
+    image = [_reference(session, dev, push(dev))]
     upload = Repository._upload
     sent: list[str] = []
 
@@ -157,7 +164,7 @@ def test_a_copy_that_broke_off_continues(aws, session, environment, push, monkey
 
     monkeypatch.setattr(Repository, "_upload", breaks_off)
     with pytest.raises(RegistryError, match="broke off"):
-        promote(session, staging, image, others=[dev.name])
+        promote(session, staging, image)
     assert _images(aws, staging) == {}
 
     def continues(self, digest, source):
@@ -165,7 +172,7 @@ def test_a_copy_that_broke_off_continues(aws, session, environment, push, monkey
         upload(self, digest, source)
 
     monkeypatch.setattr(Repository, "_upload", continues)
-    promote(session, staging, image, others=[dev.name])
+    promote(session, staging, image)
     assert len(sent) == len(set(sent)) == 2
 
 
@@ -196,17 +203,17 @@ def test_an_image_of_other_settings_is_refused(
     """The error names each setting, and nothing is copied."""
     dev = environment(model=built)
     staging = environment(model=Model(name=MODEL, **deployed))
-    image = [Reference.parse(push(dev))]
+    image = [_reference(session, dev, push(dev))]
     with pytest.raises(ValueError, match=message):
-        promote(session, staging, image, others=[dev.name])
+        promote(session, staging, image)
     assert _images(session.aws, staging) == {}
 
 
 def test_any_base_image_is_allowed_without_a_pin(session, environment, push):
     """An environment that pins none takes what it gets."""
     dev = environment(model=Model(name=MODEL, base_image=f"base@sha256:{'a' * 64}"))
-    image = [Reference.parse(push(dev))]
-    assert promote(session, environment(), image, others=[dev.name])
+    image = [_reference(session, dev, push(dev))]
+    assert promote(session, environment(), image)
 
 
 def test_other_files_of_a_model_are_refused(session, environment, push, tmp_path):
@@ -214,24 +221,24 @@ def test_other_files_of_a_model_are_refused(session, environment, push, tmp_path
     texts = tmp_path / "texts.json"
     texts.write_text('["one"]')
     dev = environment(model=Model(name=MODEL, index=texts))
-    image = [Reference.parse(push(dev))]
-    assert promote(session, dev, image, others=[])
+    image = [_reference(session, dev, push(dev))]
+    assert promote(session, dev, image)
     texts.write_text('["two"]')
     with pytest.raises(ValueError, match="the files of folder and index: found: "):
-        promote(session, dev, image, others=[])
+        promote(session, dev, image)
 
 
 def test_what_is_no_image_of_the_kit_is_refused(session, environment, push):
     """Neither an image without labels, nor an index of images, nor one that is not there."""
     dev = environment()
     with pytest.raises(ValueError, match=r"no label embedding-kit\.target"):
-        promote(session, dev, [Reference.parse(push(dev, labels={}))], others=[])
+        promote(session, dev, [_reference(session, dev, push(dev, labels={}))])
     index = push(dev, media_type="application/vnd.oci.image.index.v1+json")
     with pytest.raises(ValueError, match="Lambda runs no index of images"):
-        promote(session, dev, [Reference.parse(index)], others=[])
-    nowhere = Reference.parse(f"sha256:{'0' * 64}")
+        promote(session, dev, [_reference(session, dev, index)])
+    nowhere = _reference(session, dev, f"sha256:{'0' * 64}")
     with pytest.raises(ValueError, match=f"looked in: .*/embedding-kit-{dev.name}; allowed"):
-        promote(session, dev, [nowhere], others=[])
+        promote(session, dev, [nowhere])
 
 
 def test_each_target_has_its_image(session, environment, push):
@@ -239,22 +246,22 @@ def test_each_target_has_its_image(session, environment, push):
     dev = environment(batch={"input": "s3://texts-of-dev/in", "output": "s3://vectors-of-dev/out"})
     endpoint = push(dev)
     with pytest.raises(ValueError, match="Missing: batch"):
-        promote(session, dev, [Reference.parse(endpoint)], others=[])
-    images = [Reference.parse(push(dev, target="batch")), Reference.parse(endpoint)]
-    assert promote(session, dev, images, others=[]) == {
+        promote(session, dev, [_reference(session, dev, endpoint)])
+    images = [_reference(session, dev, one) for one in (push(dev, target="batch"), endpoint)]
+    assert promote(session, dev, images) == {
         "endpoint": endpoint,
         "batch": images[0].digest,
     }
     staging = environment()
-    assert promote(session, staging, images, others=[dev.name]) == {"endpoint": endpoint}
+    assert promote(session, staging, images) == {"endpoint": endpoint}
     with pytest.raises(ValueError, match="two images of the target endpoint"):
-        promote(session, staging, [images[1]] * 2, others=[dev.name])
+        promote(session, staging, [images[1]] * 2)
 
 
-@pytest.mark.parametrize("text", ["latest", "sha256:1", "docker.io/x@sha256:" + "a" * 64])
+@pytest.mark.parametrize("text", ["latest", "sha256:" + "a" * 64, "docker.io/x@sha256:" + "a" * 64])
 def test_an_image_is_named_by_its_digest(text):
-    """A tag or another registry is refused."""
-    with pytest.raises(ValueError, match=r"--image: found: .*; allowed: sha256:\.\.\."):
+    """A tag, no repository, or another registry is refused."""
+    with pytest.raises(ValueError, match=r"--image: found: .*; allowed: an image as"):
         Reference.parse(text)
 
 
