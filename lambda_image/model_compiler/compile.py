@@ -72,6 +72,8 @@ def compile_model(source: Source, output: Path, options: Options) -> dict[str, A
         CompilerError: One of its subclasses; nothing was written.
     """
     model, provenance = _read(source.folder, options)
+    if source.base:
+        _note(f"The adapter is merged into the weights of {source.base}.")
     if not model.normalized:
         _note(
             "The model has no Normalize. The embedder returns vectors of length 1: cosine "

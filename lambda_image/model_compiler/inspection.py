@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from model_compiler.artifact.manifest import Choices, model_settings
 from model_compiler.errors import CompilerError, printable
-from model_compiler.files.config import missing
+from model_compiler.files.config import CONVERSION, missing
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Model
 from model_compiler.model.exports import (
@@ -214,7 +214,7 @@ def _no_weights(files: Collection[str]) -> str:
     if pickles:
         return (
             f"The weights are pickles ({', '.join(pickles[:3])}), which can run any code and are "
-            "never opened. It needs *.safetensors, or an ONNX export as model.onnx."
+            f"never opened. {CONVERSION}"
         )
     return "It has no weights: neither *.safetensors nor an ONNX export as model.onnx."
 

@@ -223,6 +223,7 @@ def test_pickles(tiny_folder: Path, capsys: Capture) -> None:
     found = inspected(capsys, str(tiny_folder), status=1)
     assert found["path"] is None
     assert "The weights are pickles (pytorch_model.bin)" in found["problems"][0]
+    assert "Convert it with: python -c" in found["problems"][0]
 
 
 def test_an_export_instead_of_weights(tiny_folder: Path, edit_json: Edit, capsys: Capture) -> None:

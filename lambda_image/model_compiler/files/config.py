@@ -16,6 +16,7 @@ from model_compiler.files.harmless import NONE, harmless
 __all__ = [
     "ADDED_TOKENS",
     "CHARSMAP",
+    "CONVERSION",
     "GROWTH",
     "INTEGER",
     "INTEGER_OF",
@@ -238,6 +239,11 @@ def read_json(path: Path) -> Any:
     return value
 
 
+#: How to convert weights that are a pickle, which can run any code and is never opened.
+CONVERSION = (
+    'Convert it with: python -c "from sentence_transformers import SentenceTransformer as S; '
+    "S('FOLDER').save('FOLDER')\""
+)
 #: What to do if a file is missing.
 REMEDIES = {
     "tokenizer.json": (

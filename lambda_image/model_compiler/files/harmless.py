@@ -70,6 +70,16 @@ REASONS: Mapping[str, Mapping[str, str]] = {
             sp_model_kwargs split_by_punct vocab_type wordpieces_prefix""",
         "transformers 5 takes the post-processor of tokenizer.json": "add_bos_token add_eos_token",
     },
+    "adapter_config.json": {
+        "which model it is for, which is found before": "base_model_name_or_path revision",
+        "which tensors it changes, which their file says": """
+            bias exclude_modules layers_pattern layers_to_transform lora_bias modules_to_save""",
+        "peft ignores it for layers that keep a weight as PyTorch's Linear does": "fan_in_fan_out",
+        "dropout, initial values and other settings of training": """
+            corda_config ensure_weight_tying eva_config inference_mode lora_dropout lora_ga_config
+            megatron_core qalora_group_size task_type""",
+        "provenance": "auto_mapping peft_version",
+    },
     "modules.json": {"sentence-transformers counts the modules itself": "idx"},
 }
 

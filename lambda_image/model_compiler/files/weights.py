@@ -22,9 +22,9 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
 from model_compiler.errors import SourceError, UnsupportedModelError
-from model_compiler.files.config import read_json, require_file
+from model_compiler.files.config import CONVERSION, read_json, require_file
 
-__all__ = ["StoredTensor", "Weights"]
+__all__ = ["StoredTensor", "Weights", "open_tensors", "stored_tensors"]
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -84,7 +84,7 @@ class Weights:
     ) -> None:
         self._folder = folder
         self._progress = progress
-        self._tensors = _stored_tensors(folder) if tensors is None else tensors
+        self._tensors = stored_tensors(folder) if tensors is None else tensors
         self._left = set(self._tensors)
         self._digest = sha256()
 
@@ -208,11 +208,11 @@ class Weights:
         self._progress(stored.bytes)
 
 
-def _stored_tensors(folder: Path) -> dict[str, StoredTensor]:
+def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
     """Return the tensors of a folder's safetensors files by name."""
     found: dict[str, StoredTensor] = {}
     for file in _files(folder):
-        tensors = _open(file)
+        tensors = open_tensors(file)
         twice = found.keys() & tensors.keys()
         if twice:
             raise SourceError(f"{file} has tensors of another file of its model: {_some(twice)}.")
@@ -233,13 +233,13 @@ def _files(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(set(names.values()))]
 
 
-def _open(path: Path) -> Mapping[str, StoredTensor]:
+def open_tensors(path: Path) -> Mapping[str, StoredTensor]:
     """Open a file and return its tensors by name."""
     pickled = sorted(found.name for found in path.parent.glob("pytorch_model*.bin"))
     if pickled and not path.exists():
         raise SourceError(
-            f"{path} is missing. {pickled[0]} is a pickle, which the compiler does not open: save "
-            "the model again with `safe_serialization=True`."
+            f"{path} is missing. {pickled[0]} is a pickle, which can run any code and is never "
+            f"opened. {CONVERSION}"
         )
     require_file(path)
     try:

@@ -9,6 +9,7 @@ import numpy as np
 from onnx import ModelProto
 from tqdm import tqdm
 
+from model_compiler.files.adapter import ADAPTER_FILE, merged_tensors
 from model_compiler.files.export_weights import ExportWeights
 from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures import Architecture
@@ -81,11 +82,14 @@ class CompiledModel(OwnModel):
         self, *, values: bool = True, progress: Callable[[int], object] = lambda _: None
     ) -> tuple[Weights, list[Weights]]:
         """Open the weights of the encoder and of each Dense module."""
-        encoder = (
-            ExportWeights(self.export, values=values, progress=progress)
-            if self.export
-            else Weights(self.encoder_folder, progress=progress)
-        )
+        folder = self.encoder_folder
+        encoder: Weights
+        if self.export:
+            encoder = ExportWeights(self.export, values=values, progress=progress)
+        else:
+            adapted = (folder / ADAPTER_FILE).exists()
+            tensors = merged_tensors(folder) if adapted else None
+            encoder = Weights(folder, tensors=tensors, progress=progress)
         return encoder, [Weights(module.folder, progress=progress) for module in self.head.dense]
 
     def _build(self, builder: GraphBuilder, encoder: Weights, dense: Sequence[Weights]) -> None:

@@ -7,17 +7,26 @@ supported.
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.files.adapter import ADAPTER_FILE, MERGE
 from model_compiler.files.config import ConfigFile, inner_path, read_json
 from model_compiler.files.harmless import harmless
 from model_compiler.graph import architectures
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Prompts
 from model_compiler.model.compiled import CompiledModel
-from model_compiler.model.modules import Head, read_dense, read_normalize, read_pooling
+from model_compiler.model.modules import (
+    Dense,
+    Head,
+    read_dense,
+    read_dropout,
+    read_normalize,
+    read_pooling,
+)
 from model_compiler.tokenizer.file import TokenizerFile, read_tokenizer
 
 __all__ = [
@@ -125,24 +134,29 @@ def read_head(folder: Path, *, hidden_size: int) -> Head:
     if not is_pooled(folder):
         pooling = read_pooling(modules[1][1], hidden_size=hidden_size)
         dimensions = pooling.dimensions(hidden_size)
-    dense = []
+    dense: list[Dense] = []
+    normalized = False
     for kind, path in modules[2 if pooling else 1 :]:
         if kind == "Dense":
-            dense.append(read_dense(path, inputs=dimensions))
-            dimensions = dense[-1].outputs
-        else:
+            module = read_dense(path, inputs=dimensions)
+            dense.append(replace(module, normalizes=normalized))
+            dimensions, normalized = module.outputs, False
+        elif kind == "Normalize":
             read_normalize(path)
+            normalized = True
+        else:
+            read_dropout(path)
     return Head(
         pooling=pooling,
         dense=tuple(dense),
         dimensions=dimensions,
-        normalized=is_normalized(folder),
+        normalized=normalized,
     )
 
 
 def is_normalized(folder: Path) -> bool:
     """Return whether the last module is a Normalize; raises the errors of `read_head`."""
-    return _modules(folder)[-1][0] == "Normalize"
+    return [kind for kind, _ in _modules(folder) if kind != "Dropout"][-1] == "Normalize"
 
 
 def is_pooled(folder: Path) -> bool:
@@ -160,14 +174,10 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
     kinds = [kind for kind, _ in found]
     pooled = _is_pooler_output(found[0][1]) if kinds[:1] == ["Transformer"] else False
     start = ["Transformer"] if pooled else ["Transformer", "Pooling"]
-    if kinds[: len(start)] != start or set(kinds[len(start) :]) - {"Dense", "Normalize"}:
+    if kinds[: len(start)] != start or set(kinds[len(start) :]) - {"Dense", "Dropout", "Normalize"}:
         raise UnsupportedModelError(
             f"{path} lists {', '.join(kinds) or 'no modules'}; the compiler can express a "
-            "Transformer, then a Pooling, then any number of Dense, then a Normalize."
-        )
-    if "Normalize" in kinds[:-1]:
-        raise UnsupportedModelError(
-            f"{path} has a Normalize before its last module; the compiler normalizes at the end."
+            "Transformer, then a Pooling, then any number of Dense, Dropout and Normalize."
         )
     return found
 
@@ -349,11 +359,10 @@ OTHERS = {
     "SparseEncoder": "a sparse encoder: its vectors have a weight for each token of a vocabulary",
 }
 CLASSIFIER = "ForSequenceClassification"
-ADAPTER_FILE = "adapter_config.json"
 
 
 def check_kind(folder: Path, *, name: str | None = None) -> None:
-    """Check that a folder is not of another kind of model, and has no adapter.
+    """Check that a folder is not of another kind of model, and has no adapter but its encoder's.
 
     A cross-encoder of older versions has no modules.json, and a classifier's architecture.
 
@@ -365,11 +374,11 @@ def check_kind(folder: Path, *, name: str | None = None) -> None:
         UnsupportedModelError: If it is; the message names the kind.
     """
     for adapter in folder.rglob(ADAPTER_FILE):
-        raise UnsupportedModelError(
-            f"{name or folder} has an adapter ({adapter.relative_to(folder)}), which changes the "
-            "weights; the compiler reads whole weights. Merge it with peft's merge_and_unload(), "
-            "and save the model again."
-        )
+        if (folder / "modules.json").exists() and adapter.parent != encoder_folder_of(folder):
+            raise UnsupportedModelError(
+                f"{name or folder} has an adapter ({adapter.relative_to(folder)}) besides its "
+                f"encoder; the compiler merges one of the encoder. {MERGE}"
+            )
     stated = _read(folder / "config_sentence_transformers.json", "model_type")
     kind = OTHERS.get(stated) if isinstance(stated, str) else None
     names = _read(folder / "config.json", "architectures")

@@ -17,7 +17,16 @@ from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import linear
 
-__all__ = ["Dense", "Head", "Pooling", "normalize", "read_dense", "read_normalize", "read_pooling"]
+__all__ = [
+    "Dense",
+    "Head",
+    "Pooling",
+    "normalize",
+    "read_dense",
+    "read_dropout",
+    "read_normalize",
+    "read_pooling",
+]
 
 #: The smallest divisor of a vector, as in torch's `normalize`.
 SMALLEST_LENGTH = 1e-12
@@ -68,6 +77,8 @@ class Dense:
     outputs: int
     bias: bool
     activation: str
+    #: Whether a Normalize comes before it.
+    normalizes: bool = False
 
     def add(
         self,
@@ -78,6 +89,8 @@ class Dense:
         name: str,
     ) -> str:
         """Take float32 [batch, inputs] to [batch, outputs]; `name` is for the weights."""
+        if self.normalizes:
+            value = normalize(builder, value)
         value = linear(
             builder,
             value,
@@ -212,11 +225,20 @@ def read_normalize(folder: Path) -> None:
     Raises:
         UnsupportedModelError: If it normalizes anything but the pooled vector.
     """
-    path = folder / "config.json"
-    if path.exists():
-        config = ConfigFile(path)
-        _require_sentence_embedding(config)
-        config.done()
+    config = ConfigFile(folder / "config.json", optional=True)
+    _require_sentence_embedding(config)
+    config.done()
+
+
+def read_dropout(folder: Path) -> None:
+    """Check a Dropout module, which does nothing after the training.
+
+    Raises:
+        UnsupportedModelError: If its file has other settings.
+    """
+    config = ConfigFile(folder / "config.json", optional=True)
+    config.ignore(frozenset({"dropout"}))
+    config.done()
 
 
 def _require_sentence_embedding(config: ConfigFile) -> None:

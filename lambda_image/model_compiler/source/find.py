@@ -5,15 +5,18 @@ import importlib.metadata
 import importlib.util
 import os
 from collections.abc import Collection
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 
 from model_compiler.errors import LicenseError, SourceError
+from model_compiler.files.adapter import ADAPTER_FILE
 from model_compiler.files.hashes import file_sha256, verify_files
 from model_compiler.graph.builder import Precision
 from model_compiler.source import catalog, hub
+from model_compiler.source.base import adapter_alone, base_of, check_base, on_base
 from model_compiler.source.catalog import CatalogEntry, Wheel
 from model_compiler.source.hub import Download
+from model_compiler.source.linked import files_in
 
 __all__ = ["Source", "find_source"]
 
@@ -33,6 +36,8 @@ class Source:
     newest: bool = False
     #: The paths of all files in the hub's repository; None if all files are in the folder.
     files: frozenset[str] | None = None
+    #: The model that an adapter is for, which it is merged into.
+    base: str | None = None
 
 
 def find_source(
@@ -43,7 +48,7 @@ def find_source(
     precision: Precision | None = None,
     descriptions: bool = False,
 ) -> Source:
-    """Download a model if necessary and check its files.
+    """Download a model if necessary and check its files; put an adapter on its base.
 
     Args:
         model: A folder, a name of the catalog, or `owner/name` of a hub repository.
@@ -55,10 +60,69 @@ def find_source(
             downloaded, no terms need to be accepted, and no hashes are compared.
 
     Raises:
-        SourceError: If it is missing, cannot be downloaded, a file's hash is wrong, or a link
-            leaves the folder.
-        LicenseError: If its terms must be accepted and are not.
+        SourceError: If it is missing, cannot be downloaded, a file's hash is wrong, a link leaves
+            the folder, or it is an adapter without a base.
+        LicenseError: If its terms, or those of its base, must be accepted and are not.
     """
+    found = functools.partial(
+        _find,
+        accepted_licenses=accepted_licenses,
+        precision=precision,
+        descriptions=descriptions,
+    )
+    source = found(model, revision=revision)
+    adapter = adapter_alone(source.folder)
+    if adapter is None:
+        return _adapted(source) if _has_adapter(source.folder) else source
+    name, stated = base_of(adapter)
+    local = Path(name).is_dir()
+    if not local:
+        entry = catalog.find(name)
+        check_base(adapter, name, entry.repositories[0].revision if entry else None, stated)
+    base = found(name, revision=None if local else stated)
+    folder = on_base(source.folder, adapter, base.folder)
+    return _adapted(
+        replace(
+            source,
+            folder=folder,
+            license=source.license or base.license,
+            entry=base.entry,
+            base=base.name,
+            files=_files(folder, source, base),
+        )
+    )
+
+
+def _has_adapter(folder: Path) -> bool:
+    return next(folder.rglob(ADAPTER_FILE), None) is not None
+
+
+def _adapted(source: Source) -> Source:
+    """Return a source without the golden values of its base, which an adapter changes."""
+    return replace(source, entry=source.entry and replace(source.entry, golden=()))
+
+
+def _files(folder: Path, *sources: Source) -> frozenset[str] | None:
+    """Return the files of an adapter on its base, also weights that were not downloaded."""
+    listed = [source.files for source in sources if source.files is not None]
+    where = PurePosixPath(next(folder.rglob(ADAPTER_FILE)).parent.relative_to(folder))
+    weights = {
+        str(where / PurePosixPath(name).name)
+        for files in listed
+        for name in files
+        if name.endswith(".safetensors")
+    }
+    return frozenset(files_in(folder) | dict.fromkeys(weights)) if listed else None
+
+
+def _find(
+    model: str,
+    *,
+    revision: str | None,
+    accepted_licenses: Collection[str],
+    precision: Precision | None,
+    descriptions: bool,
+) -> Source:
     folder = Path(model)
     if folder.is_dir():
         return _folder(folder, revision=revision)
@@ -111,7 +175,7 @@ def _folder(folder: Path, *, revision: str | None) -> Source:
     entry = _recognized(folder)
     return Source(
         folder=folder,
-        name=entry.name if entry else _unicode(folder.resolve().name),
+        name=entry.name if entry and not _has_adapter(folder) else _unicode(folder.resolve().name),
         revision=None,
         license=entry.license.name if entry else None,
         entry=entry,

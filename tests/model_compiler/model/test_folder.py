@@ -236,12 +236,24 @@ def kinds(*names: str) -> list[dict[str, str]]:
     ]
 
 
+def test_modules_that_change_nothing(tiny_folder: Path, compile_tiny: Compile) -> None:
+    """A Dropout, and a Normalize after another, leave the vectors as they are."""
+    before = compile_tiny(tiny_folder).manifest.vector_space
+    names = ("Transformer", "Pooling", "Dropout", "Normalize", "Dropout", "Normalize", "Dropout")
+    (tiny_folder / "modules.json").write_text(json.dumps(kinds(*names)))
+    (tiny_folder / "9_Other").mkdir()
+    (tiny_folder / "9_Other" / "config.json").write_text('{"dropout": 0.2}')
+    assert compile_tiny(tiny_folder).manifest.vector_space == before
+    (tiny_folder / "9_Other" / "config.json").write_text('{"dropout": 0.2, "sparkle": 1}')
+    with pytest.raises(UnsupportedModelError, match="does not know: sparkle"):
+        compile_tiny(tiny_folder)
+
+
 @pytest.mark.parametrize(
     ("modules", "message"),
     [
         (kinds("Transformer"), "lists Transformer; the compiler can express a Transformer, then"),
         (kinds("Transformer", "Pooling", "CNN"), "lists Transformer, Pooling, CNN"),
-        (kinds("Transformer", "Pooling", "Normalize", "Normalize"), "before its last module"),
         (
             [{"type": "mymodule.Transformer", "path": ""}],
             "needs trust_remote_code; the compiler never runs",
@@ -379,15 +391,6 @@ def test_a_cross_encoder_of_older_versions(tiny_folder: Path, edit_json: Edit) -
     (tiny_folder / "modules.json").unlink()
     with pytest.raises(UnsupportedModelError, match="is a cross-encoder"):
         check_kind(tiny_folder)
-
-
-@pytest.mark.parametrize("folder", [".", "0_Transformer", "parts/encoder"])
-def test_an_adapter(tiny_folder: Path, compile_tiny: Compile, folder: str) -> None:
-    """Weights that an adapter would change are refused with the way to merge it."""
-    (tiny_folder / folder).mkdir(parents=True, exist_ok=True)
-    (tiny_folder / folder / "adapter_config.json").write_text("{}")
-    with pytest.raises(UnsupportedModelError, match=r"has an adapter .*merge_and_unload"):
-        compile_tiny(tiny_folder)
 
 
 def test_an_embedding_model(tiny_folder: Path, edit_json: Edit) -> None:

@@ -1,0 +1,162 @@
+"""LoRA adapters against peft: next to their base, alone, and those that cannot be merged."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from embedder.core.artifact import Artifact
+from embedder.core.engine import Engine
+from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
+from model_compiler.source.find import find_source
+from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.goldens.tiny_models import TEXTS
+from tests.model_compiler.local_hub import COMMIT, Hub
+
+GOLDEN = np.load(Path(__file__).resolve().parents[1] / "goldens" / "adapters.npz")
+NAMES = [name.removesuffix(": vectors") for name in GOLDEN.files if name.endswith(": vectors")]
+ENCODER_FILES = ("config.json", "model.safetensors")
+
+
+def put_adapter(folder: Path, name: str = "names", **changes: Any) -> Path:
+    """Write an adapter as peft saves it, and return its folder."""
+    folder.mkdir(exist_ok=True)
+    (folder / "adapter_model.safetensors").write_bytes(GOLDEN[f"{name}: tensors"].tobytes())
+    config = json.loads(str(GOLDEN[f"{name}: config"])) | changes
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    return folder
+
+
+def embed(artifact: Artifact) -> npt.NDArray[np.float32]:
+    engine = Engine.load(artifact, truncate="right")
+    return np.concatenate([engine.embed([text]).vectors for text in TEXTS])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_vectors_are_those_of_peft(tiny_folder: Path, compile_tiny: Compile, name: str) -> None:
+    """Each way to select, scale and save gives the vectors of the adapted model."""
+    found = embed(compile_tiny(put_adapter(tiny_folder, name)))
+    np.testing.assert_allclose(found, GOLDEN[f"{name}: vectors"], atol=1e-6, rtol=0)
+
+
+def test_an_adapter_alone(tiny_folder: Path, tmp_path: Path, compile_tiny: Compile) -> None:
+    """With a local base, peft's folder and that of sentence-transformers give the same space."""
+    own = put_adapter(tmp_path / "own", base_model_name_or_path=str(tiny_folder))
+    saved = put_adapter(tmp_path / "saved", base_model_name_or_path="../tiny")
+    shutil.copytree(
+        tiny_folder, saved, dirs_exist_ok=True, ignore=lambda _, names: {*ENCODER_FILES} & {*names}
+    )
+    shutil.copytree(tiny_folder / "1_Pooling", saved / "1_Pooling", dirs_exist_ok=True)
+    artifacts = [compile_tiny(folder) for folder in (own, saved)]
+    artifacts.append(compile_tiny(put_adapter(tiny_folder)))
+    assert len({artifact.manifest.vector_space for artifact in artifacts}) == 1
+    assert [artifact.manifest.model.name for artifact in artifacts] == ["own", "saved", "tiny"]
+    np.testing.assert_allclose(embed(artifacts[0]), GOLDEN["names: vectors"], atol=1e-6, rtol=0)
+
+
+def test_a_base_of_the_hub(served: Hub, tiny: Path, tmp_path: Path, compile_tiny: Compile) -> None:
+    """A base is downloaded at the commit that the adapter states, and needs one."""
+    folder = put_adapter(
+        tmp_path / "own", base_model_name_or_path="acme/tiny", revision=served.commit
+    )
+    found = embed(compile_tiny(folder))
+    np.testing.assert_allclose(found, GOLDEN["names: vectors"], atol=1e-6, rtol=0)
+    for revision in (None, "main"):
+        put_adapter(folder, base_model_name_or_path="acme/tiny", revision=revision)
+        with pytest.raises(SourceError, match="must be the commit of the base acme/tiny"):
+            find_source(str(folder))
+
+
+def test_an_adapter_of_the_hub(served: Hub, tiny: Path, tmp_path: Path) -> None:
+    """`inspect` knows the weights of both repositories without downloading them."""
+    served.repositories["acme/own"] = put_adapter(
+        tmp_path / "own", base_model_name_or_path="acme/tiny", revision=COMMIT
+    )
+    source = find_source("acme/own", descriptions=True)
+    assert {"adapter_model.safetensors", "model.safetensors"} <= (source.files or frozenset())
+    assert source.base == "acme/tiny"
+    assert not any("safetensors" in path for path in served.paths())
+
+
+def test_another_tokenizer(tiny_folder: Path, tmp_path: Path) -> None:
+    """An adapter with a tokenizer that is not the base's is refused."""
+    folder = put_adapter(tmp_path / "own", base_model_name_or_path=str(tiny_folder))
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(SourceError, match=r"must be .*tiny/tokenizer\.json, because .*own has no"):
+        find_source(str(folder))
+
+
+def test_a_base_with_an_adapter(tiny_folder: Path, tmp_path: Path) -> None:
+    """One adapter on top of another is refused."""
+    put_adapter(tiny_folder)
+    folder = put_adapter(tmp_path / "own", base_model_name_or_path=str(tiny_folder))
+    with pytest.raises(UnsupportedModelError, match="has an adapter itself"):
+        find_source(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"use_dora": True}, "use_dora is true; .*merge_and_unload"),
+        ({"peft_type": "IA3"}, 'peft_type is "IA3"; .*"LORA".*merge_and_unload'),
+        ({"init_lora_weights": "pissa"}, 'init_lora_weights is "pissa"'),
+        ({"trainable_token_indices": [1]}, r"trainable_token_indices is \[1\]"),
+        ({"sparkle": 1}, "does not know: sparkle = 1"),
+        ({"target_modules": ["key"]}, "target_modules must select .*query"),
+        ({"target_modules": None}, "target_modules must be a string or a list"),
+        ({"target_modules": "("}, "has a wrong pattern"),
+        ({"rank_pattern": {"query": 3}}, "the rank 3 for a matrix of 2"),
+        ({"alpha_pattern": {"query": "x"}}, "and the alpha x"),
+        ({"r": 4}, "the rank 4 for a matrix of 2"),
+        ({"alpha_pattern": [1]}, "must be objects"),
+    ],
+)
+def test_settings_that_cannot_be_merged(
+    tiny_folder: Path, compile_tiny: Compile, changes: dict[str, Any], message: str
+) -> None:
+    """Another kind, a variant, an unknown key or a contradiction is named."""
+    with pytest.raises(CompilerError, match=message):
+        compile_tiny(put_adapter(tiny_folder, **changes))
+
+
+QUERY = "base_model.model.encoder.layer.0.attention.self.query."
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("base_model.model.classifier.weight", (2, 32), "classifier.weight must be one of the"),
+        (f"{QUERY}lora_magnitude_vector.weight", (32,), "found A.weight, B.weight, magnitude"),
+        (f"{QUERY}lora_A.weight", (2, 31), r"must have the shape \[2, 32\]; found \[2, 31\]"),
+        (f"{QUERY}base_layer.bias", (31,), r"shape \[32\] must keep it; found \[31\]"),
+    ],
+)
+def test_tensors_that_do_not_fit(
+    tiny_folder: Path, compile_tiny: Compile, name: str, shape: tuple[int, ...], message: str
+) -> None:
+    """A tensor without a place in the base, or of another shape, is refused."""
+    path = put_adapter(tiny_folder) / "adapter_model.safetensors"
+    save_file(load_file(path) | {name: np.zeros(shape, np.float32)}, path)
+    with pytest.raises(CompilerError, match=message):
+        compile_tiny(tiny_folder)
+
+
+def test_an_adapter_elsewhere(tiny_folder: Path, compile_tiny: Compile) -> None:
+    """An adapter in a folder that is not the encoder's, or next to an export alone, is refused."""
+    put_adapter(tiny_folder / "1_Pooling")
+    with pytest.raises(UnsupportedModelError, match=r"an adapter \(1_Pooling/.*besides its encod"):
+        compile_tiny(tiny_folder)
+
+
+def test_an_adapter_of_an_export(tiny_folder: Path, compile_tiny: Compile, edit_json: Edit) -> None:
+    """Weights in an export are not changed by an adapter, and never taken without it."""
+    put_adapter(tiny_folder)
+    edit_json(tiny_folder / "config.json", model_type="deberta-v2")
+    (tiny_folder / "model.onnx").write_bytes(b"")
+    with pytest.raises(UnsupportedModelError, match="merges into safetensors and not into an exp"):
+        compile_tiny(tiny_folder)
