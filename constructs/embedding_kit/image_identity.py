@@ -8,6 +8,7 @@ import hashlib
 from pathlib import Path
 
 from embedding_kit.settings import Model
+from embedding_kit.settings.model_folder import s3_place
 
 #: The prefix of the labels that the Dockerfile sets.
 LABEL = "embedding-kit."
@@ -86,7 +87,10 @@ def files_digest(paths: list[Path]) -> str | None:
     digest = hashlib.sha256()
     for path in paths:
         if not path.exists():
-            raise FileNotFoundError(f"{path}, which the model's settings name, is not there")
+            remedy = "; `scripts/deploy` and `scripts/build` download it" if s3_place(path) else ""
+            raise FileNotFoundError(
+                f"{path}, which the model's settings name, is not there{remedy}"
+            )
         files = (
             sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
         )

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from embedding_kit import Release
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.settings.model_folder import FOLDER_HOLDS
 
 ROOT = Path(__file__).resolve().parents[2]
 MINILM = '[model]\nname = "sentence-transformers/all-MiniLM-L6-v2"\n'
@@ -124,22 +125,27 @@ def test_a_models_folder_that_is_not_there_is_named(refusal, tmp_path, path):
         "environments/test.toml: model.folder: the path leads to no such thing; found: "
     )
     assert message.endswith(
-        "allowed: the path of a sentence-transformers folder, which holds modules.json, "
-        "absolute or from the file's own folder"
+        "allowed: the path of a sentence-transformers folder, which holds modules.json or "
+        "adapter_config.json, absolute or from the file's own folder"
     )
 
 
-def test_the_image_takes_a_folder_by_the_file_that_is_asked_for_here():
-    """Synth and the compiler recognize a model folder by the same file."""
+def test_the_image_takes_a_folder_by_the_files_that_are_asked_for_here():
+    """Synth and the image's build recognize a model folder by the same files."""
     dockerfile = (ROOT / "lambda_image" / "Dockerfile").read_text()
-    assert "if [ -e /folder/modules.json ]" in dockerfile
+    asked = " || ".join(f"[ -e /folder/{name} ]" for name in FOLDER_HOLDS)
+    assert f"if {asked};" in dockerfile
 
 
-def test_a_models_folder_that_is_there_is_taken(load, tmp_path):
-    """A fine-tuned model in a folder next to the environments' folder is accepted."""
-    (tmp_path / "tuned").mkdir()
-    (tmp_path / "tuned" / "modules.json").write_text("[]")
-    assert load(MINILM + 'folder = "../tuned"').model.folder == tmp_path / "tuned"
+@pytest.mark.parametrize("name", FOLDER_HOLDS)
+def test_a_models_folder_that_is_there_is_taken(load, tmp_path, name):
+    """A fine-tuned model in a folder next to the environments' folder needs no other name."""
+    (tmp_path / "my tuned model").mkdir()
+    (tmp_path / "my tuned model" / name).write_text("[]")
+    named = load(MINILM + 'folder = "../my tuned model"').model
+    model = load('[model]\nfolder = "../my tuned model"').model
+    assert model.folder == named.folder == tmp_path / "my tuned model"
+    assert (model.name, named.name) == ("my-tuned-model", "sentence-transformers/all-MiniLM-L6-v2")
 
 
 def test_a_file_of_texts_that_is_not_there_is_named(refusal, tmp_path):

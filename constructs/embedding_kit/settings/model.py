@@ -3,11 +3,17 @@
 import json
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
+from embedding_kit.settings.model_folder import (
+    FOLDER_HOLDS,
+    cached_folder,
+    folder_name,
+    s3_place,
+)
 
 #: The terms that a user must accept, by the license's short name.
 TERMS = {"gemma": "https://ai.google.dev/gemma/terms"}
@@ -18,8 +24,6 @@ _UNDER_TERMS = {"embeddinggemma": "gemma"}
 #: embedding table take 4 bytes each, the libraries 45 MB and the activations 18. Both are rounded
 #: up, for Lambda's own share. Source: docs/performance.md.
 _NEEDED_MEMORY_MB = {("embeddinggemma", "int8"): 256, ("embeddinggemma", "fp32"): 512}
-#: The file that identifies a sentence-transformers folder, in the image's build too.
-_FOLDER_HOLDS = "modules.json"
 #: `docs/generate.py` writes it from the catalog: the constructs cannot import the compiler, because
 #: synth does not need its dependencies.
 _DIMENSIONS = Path(__file__).with_name("model_dimensions.json")
@@ -50,7 +54,11 @@ class Model(Settings):
             pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$", max_length=128
         ),
         allowed("a catalog name such as google/embeddinggemma-300m"),
-    ] = Field(description="The model, by its name in the catalog.")
+    ] = Field(
+        default="",
+        description="The model, by its name in the catalog, or any name of a folder. If unset, "
+        "the folder's own.",
+    )
     revision: (
         Annotated[
             str, Field(pattern=r"^[0-9a-f]{40}$"), allowed("a commit of 40 hexadecimal digits")
@@ -89,8 +97,9 @@ class Model(Settings):
     folder: Path | None = Field(
         default=None,
         strict=False,
-        description="A sentence-transformers folder to compile, such as a fine-tuned model, "
-        "instead of fetching the model; relative to the environment's file.",
+        description="A sentence-transformers folder or `s3://bucket/prefix` to compile, such as a "
+        "fine-tuned model, instead of fetching the model; a path is relative to the environment's "
+        "file, and `scripts/deploy` and `scripts/build` read S3.",
     )
     base_image: (
         Annotated[
@@ -139,20 +148,35 @@ class Model(Settings):
         """
         return () if self.folder else known_dimensions(self.name)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _named_by_its_folder(cls, value: Any) -> Any:
+        """Place a folder of S3 in the cache, and give a model without a name its folder's."""
+        if not isinstance(value, dict):
+            return value
+        folder, name = value.get("folder"), value.get("name")
+        if isinstance(folder, str) and folder.startswith("s3:"):
+            folder = cached_folder(folder)
+        if name is None and isinstance(folder, str | Path):
+            name = folder_name(folder)
+        found = {"folder": folder, "name": name}
+        return value | {key: each for key, each in found.items() if each is not None}
+
     @field_validator("folder", "index")
     @classmethod
     def _found_from_the_file(cls, value: Path | None, info: ValidationInfo) -> Path | None:
         """Make a path of an environment's file absolute, and refuse one that does not exist."""
-        if value is None or not info.context:
+        if value is None or not info.context or s3_place(value):
             return value
         found: Path = info.context["folder"] / value
-        holds, what = "", "a file of texts"
+        holds: tuple[str, ...] = ("",)
+        what = "a file of texts"
         if info.field_name == "folder":
-            holds = _FOLDER_HOLDS
-            what = f"a sentence-transformers folder, which holds {holds}"
+            holds = FOLDER_HOLDS
+            what = f"a sentence-transformers folder, which holds {' or '.join(holds)}"
         try:
             found = found.resolve()
-            there = (found / holds).is_file()
+            there = any((found / name).is_file() for name in holds)
         except (OSError, ValueError):  # A name that no file system accepts.
             there = False
         if not there:
@@ -162,6 +186,16 @@ class Model(Settings):
                 allowed=f"the path of {what}, absolute or from the file's own folder",
             )
         return found
+
+    @model_validator(mode="after")
+    def _has_a_name(self) -> Self:
+        if not self.name:
+            raise rule_error(
+                "a model has a name of the catalog, or a folder",
+                found="neither",
+                allowed="name or folder, or both",
+            )
+        return self
 
     @model_validator(mode="after")
     def _revision_of_a_repository(self) -> Self:

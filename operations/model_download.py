@@ -1,0 +1,130 @@
+"""Download a model's folder from S3 before a build: `python -m operations.model_download NAME`.
+
+It compares the ETags of the objects with those of the files in the cache, and downloads what has
+changed. A download that was interrupted goes on with the objects that are missing. The ETags are in
+a file of the folder, and so in the digest that names an image or a zip.
+"""
+
+import argparse
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.settings.model_folder import FOLDER_HOLDS, s3_place
+from operations.command import command_parser, run_command
+from operations.environment_session import session_for
+
+#: The file of a downloaded folder with the ETag of each object.
+LISTING = "s3-objects.json"
+_CHUNK = 1 << 20
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Download the environment's model, if it is in S3; return the exit status."""
+    parser = command_parser("python -m operations.model_download", __doc__)
+    failure = "the model of {} cannot be read from S3"
+    return run_command(parser, _download, arguments, failure=failure, takes_cdk_options=True)
+
+
+def _download(environment: EnvironmentSettings, _: argparse.Namespace) -> int:
+    folder = environment.model.folder
+    if folder is not None and (place := s3_place(folder)):
+        client = session_for(environment).create_client("s3", region_name=environment.region)
+        download(client, *place, folder)
+    return 0
+
+
+def download(client: Any, bucket: str, prefix: str, folder: Path) -> None:
+    """Make a folder that has the objects under a prefix, or leave it if it has them.
+
+    Args:
+        client: Of S3.
+        bucket: The bucket.
+        prefix: The prefix, without a slash at its end.
+        folder: The folder.
+
+    Raises:
+        ValueError: The objects are not a model's folder, or have names that no folder can have.
+        ClientError: S3 refuses to read them, or one was replaced while they were read.
+    """
+    objects = _objects(client, bucket, prefix)
+    if not objects.keys() & {*FOLDER_HOLDS}:
+        raise ValueError(
+            f"s3://{bucket}/{prefix} must hold {' or '.join(FOLDER_HOLDS)}; found: "
+            f"{', '.join(sorted(objects)[:5]) or 'no object'}"
+        )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        listing = folder / LISTING
+        there = json.loads(listing.read_text("utf-8")) if listing.exists() else {}
+        if there == objects:
+            return
+        parts = folder.with_name(f".{folder.name}.parts")
+        parts.mkdir(exist_ok=True)
+        for name, etag in objects.items():
+            part = _part(parts, name, etag)
+            if part.exists():
+                continue
+            if there.get(name) == etag:
+                os.link(folder / name, part)
+            else:
+                print(f"downloading s3://{bucket}/{prefix}/{name}", file=sys.stderr)
+                _read(client, part, Bucket=bucket, Key=f"{prefix}/{name}", IfMatch=etag)
+        _assemble(folder, parts, objects)
+
+
+def _objects(client: Any, bucket: str, prefix: str) -> dict[str, str]:
+    """Return the ETag of each object by its name under the prefix."""
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{prefix}/")
+    found = {}
+    for page in pages:
+        for each in page.get("Contents", ()):
+            name = each["Key"].removeprefix(f"{prefix}/")
+            if name and not name.endswith("/"):  # The console's folders.
+                found[name] = each["ETag"]
+    for name in found:
+        if str(PurePosixPath(name)) != name or {"..", "."} & {*name.split("/")} or name == LISTING:
+            raise ValueError(
+                f"s3://{bucket}/{prefix}: each object must have the path of a file in a folder; "
+                f"found: {name!r}"
+            )
+    return found
+
+
+def _part(parts: Path, name: str, etag: str) -> Path:
+    return parts / hashlib.sha256(f"{name}\0{etag}".encode()).hexdigest()
+
+
+def _read(client: Any, part: Path, **request: str) -> None:
+    """Write an object to a file that is there only when it is whole."""
+    answer = client.get_object(**request)
+    partial = part.with_suffix(".partial")
+    with partial.open("wb") as file:
+        for chunk in answer["Body"].iter_chunks(_CHUNK):  # checks the length at its end
+            file.write(chunk)
+    partial.rename(part)
+
+
+def _assemble(folder: Path, parts: Path, objects: Mapping[str, str]) -> None:
+    """Put the objects in place of the folder's former files."""
+    new = folder.with_name(f".{folder.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    for name, etag in objects.items():
+        (new / name).parent.mkdir(parents=True, exist_ok=True)
+        os.link(_part(parts, name, etag), new / name)
+    (new / LISTING).write_text(json.dumps(objects, indent=1, sort_keys=True), "utf-8")
+    shutil.rmtree(folder, ignore_errors=True)
+    new.rename(folder)
+    shutil.rmtree(parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
