@@ -87,7 +87,10 @@ def series(key: str) -> list[tuple[int, float]]:
             for number, minute in enumerate(_minutes())
             if len(minute.inits)
         ]
-    return [(number, _values(minute)[key]) for number, minute in enumerate(_minutes())]
+    found = [(number, _values(minute)) for number, minute in enumerate(_minutes())]
+    if key not in found[0][1]:
+        raise KeyError(f"{key}: give the dashboard's line made-up data, in {__file__}")
+    return [(number, values[key]) for number, values in found]
 
 
 def _values(of: _Minute) -> dict[str, float]:

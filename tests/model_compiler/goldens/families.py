@@ -1,6 +1,7 @@
 """The families of models: for each, small models with golden vectors, and what goes through them.
 
-`make_vectors.py` writes the vectors, and `newer_configs.json`. A new family is an entry here: the
+`make_vectors.py` writes the vectors, and `newer_configs.json`. A new family is an entry here; one
+of `ENCODERS` also needs its `CONFIGS`, `VARIANTS` and `LAYER_NAMES` in `encoder_models.py`. The
 tests of `graph/architectures/test_families.py`, of its settings and of hostile folders follow.
 """
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tools.rehearsal.image.asset import ImageAsset, certificates, image_assets
-from tools.rehearsal.image.base_image import bases
+from tools.rehearsal.image.base_image import DEBIAN_RELEASES, bases
 
 SOURCE = {
     "directory": "asset.abc",
@@ -55,6 +55,11 @@ def test_the_bases_of_the_dockerfile_have_the_platform_of_their_stages(
     found = bases(_read(tmp_path, SOURCE))
     assert list(found.values()) == architectures
     assert [name.endswith("-arm64") for name in found] == [False, True]
+
+
+def test_the_python_of_the_image_has_a_substitute(root):
+    """Without one, nothing is rehearsed where no registry answers."""
+    assert (root / "lambda_image/.python-version").read_text().strip() in DEBIAN_RELEASES
 
 
 def test_certificates_are_a_secret_of_the_build(tmp_path, monkeypatch):

@@ -22,7 +22,7 @@ from tools.rehearsal.image.docker import Docker
 from tools.rehearsal.report import Report
 
 #: Debian's release by the Python that it ships.
-_DEBIAN_RELEASES = {"3.13": "trixie", "3.11": "bookworm"}
+DEBIAN_RELEASES = {"3.13": "trixie", "3.11": "bookworm"}
 _PACKAGES = "python3,python3-pip,ca-certificates,libstdc++6,libc-bin,coreutils,dash,bash"
 _SUBSTITUTE = Path(__file__).parent / "substitute"
 _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
@@ -70,10 +70,10 @@ def ensure_bases(report: Report, docker: Docker, asset: ImageAsset) -> str:
 
 def _ensure_substitute(docker: Docker, base: str, architecture: str) -> None:
     match = re.search(r"python:(\d+\.\d+)", base)
-    if match is None or match[1] not in _DEBIAN_RELEASES:
+    if match is None or match[1] not in DEBIAN_RELEASES:
         raise ValueError(
             f"no substitute can be built for the base image {base}; allowed: a Python image of "
-            f"{', '.join(_DEBIAN_RELEASES)}"
+            f"{', '.join(DEBIAN_RELEASES)}"
         )
     version = match[1]
     recipe = hashlib.sha256(f"{architecture} {version} {_client_version()}".encode())
@@ -93,7 +93,7 @@ def _ensure_substitute(docker: Docker, base: str, architecture: str) -> None:
 
 
 def _debian(output: Path, *, architecture: str, version: str) -> None:
-    release = _DEBIAN_RELEASES[version]
+    release = DEBIAN_RELEASES[version]
     # "extract" runs no program of the other processor, so it needs no emulator and takes seconds.
     command = ["mmdebstrap", "--quiet", "--variant=extract", f"--architectures={architecture}"]
     command += [f"--include={_PACKAGES}", release, str(output)]
