@@ -30,41 +30,12 @@ class Finding:
 def check_key(
     session: Session, environment: EnvironmentSettings, encryption: Encryption
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the key, its policy, or the repository that would get it."""
-    client = session.create_client("kms", region_name=environment.region)
-    region = client.meta.region_name
-    if region != encryption.region:
-        yield Finding(
-            f"AWS services use a key of their own region only; found: encryption.key in "
-            f"{encryption.region}, and a deploy to {region}; allowed: a key in {region}",
-            stops=True,
-        )
-        return
-    described = look_up(client.describe_key, KeyId=encryption.key)
-    if described is None:
-        yield Finding(
-            f"there is no KMS key {encryption.key}; allowed: the ARN of a key in {region}",
-            stops=True,
-        )
-        return
-    yield from _usable(described["KeyMetadata"], encryption.key)
+    """Yield what is wrong with the key's policy, or the repository that would get the key.
+
+    A key that is not there, or cannot be used, is named by AWS's own error.
+    """
     yield from _check_repository_key(session, environment, encryption.key)
-    yield from _check_key_policy(client, session, environment, encryption.key)
-
-
-def _usable(metadata: Mapping[str, Any], key: str) -> Iterator[Finding]:
-    wanted = {
-        "KeyState": "Enabled",
-        "KeySpec": "SYMMETRIC_DEFAULT",
-        "KeyUsage": "ENCRYPT_DECRYPT",
-    }
-    found = {name: metadata.get(name, value) for name, value in wanted.items()}
-    if found != wanted:
-        yield Finding(
-            f"AWS services cannot use the key {key}; found: {', '.join(found.values())}; allowed: "
-            f"{', '.join(wanted.values())}",
-            stops=True,
-        )
+    yield from _check_key_policy(session, environment, encryption.key)
 
 
 def _check_repository_key(
@@ -90,7 +61,7 @@ def _check_repository_key(
 
 
 def _check_key_policy(
-    client: Any, session: Session, environment: EnvironmentSettings, key: str
+    session: Session, environment: EnvironmentSettings, key: str
 ) -> Iterator[Finding]:
     _, partition, _, region, owner, _ = key.split(":", 5)
     account = environment.account
@@ -104,6 +75,7 @@ def _check_key_policy(
         )
         return
     needed = needed_statements(environment, partition=partition, region=region, account=account)
+    client = session.create_client("kms", region_name=environment.region)
     policy = client.get_key_policy(KeyId=key, PolicyName="default")["Policy"]
     for statement in unnamed(policy, needed):
         # Without that of IAM, the roles may be named one by one, by names that are not known yet.
