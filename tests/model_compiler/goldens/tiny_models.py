@@ -106,6 +106,15 @@ def write_model(
     return folder
 
 
+def write_vocabulary(folder: Path, **settings: Any) -> Path:
+    """Write a tokenizer as a `vocab.txt` without a `tokenizer.json`, and return its folder."""
+    (folder / "vocab.txt").write_text("\n".join(TOKENS) + "\n", "utf-8")
+    values = {"tokenizer_class": "BertTokenizer", "model_max_length": 512, **settings}
+    _write(folder / "tokenizer_config.json", values)
+    _write(folder / "config.json", _config())
+    return folder
+
+
 def bert_tensors(config: Mapping[str, Any], *, seed: int) -> Tensors:
     """Return random weights of a BERT, float32, under the names of transformers' BertModel."""
     random = np.random.default_rng(seed)
