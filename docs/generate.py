@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import embedding_kit
@@ -14,7 +15,8 @@ from embedder.http.router import ROUTES
 from embedding_client import _errors as errors
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings.descriptions import export_schema
-from model_compiler.source.catalog import CATALOG, measurements
+from model_compiler.listing import described
+from model_compiler.source.catalog import BENCHMARKS, CATALOG, measurements
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
@@ -26,7 +28,7 @@ from cost_tables import (
     standing_table,
 )
 from measured_on_aws import measured_table
-from models_tables import models_tables, prompts_table
+from models_tables import models_table, prompts_table
 from pictures import benchmark, dashboard, demo, flow
 from settings_page import settings_page
 
@@ -86,6 +88,21 @@ def model_sizes() -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
+def client_models() -> str:
+    """Return the file of `embed models`: a line for each benchmark and model."""
+
+    def lines(values: list[str]) -> str:
+        return ",\n".join(values)
+
+    benchmarks = [f'"{key}": {_json(asdict(value))}' for key, value in BENCHMARKS.items()]
+    models = [_json(described(entry)) for entry in CATALOG]
+    return f'{{"benchmarks": {{\n{lines(benchmarks)}\n}}, "models": [\n{lines(models)}\n]}}\n'
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _block(path: str, name: str, content: Callable[[], str]) -> Callable[[], str]:
     def whole() -> str:
         return with_block((ROOT / path).read_text(encoding="utf-8"), name, content())
@@ -94,9 +111,9 @@ def _block(path: str, name: str, content: Callable[[], str]) -> Callable[[], str
 
 
 def models_page() -> str:
-    """Return the page of the models with its two generated blocks."""
+    """Return the page of the models with its generated blocks."""
     text = (ROOT / "docs/models.md").read_text(encoding="utf-8")
-    return with_block(with_block(text, "models", models_tables()), "prompts", prompts_table())
+    return with_block(with_block(text, "models", models_table()), "prompts", prompts_table())
 
 
 def cost_page() -> str:
@@ -133,6 +150,7 @@ def classes_page() -> str:
 
 # The content of each generated file. A test compares them.
 GENERATED: dict[str, Callable[[], str]] = {
+    "client/embedding_client/models.json": client_models,
     "constructs/embedding_kit/settings/model_dimensions.json": model_dimensions,
     "constructs/embedding_kit/settings/model_sizes.json": model_sizes,
     "docs/api.md": _block("docs/api.md", "paths", paths_table),

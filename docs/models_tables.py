@@ -1,11 +1,13 @@
 """Render the tables of the known models from the catalog and its measurements."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from model_compiler.listing import measured_cells
-from model_compiler.source.catalog import CATALOG, GROUPS, CatalogEntry, measurements
+from embedding_client._models import cells
+from model_compiler.listing import described
+from model_compiler.source.catalog import BENCHMARKS, CATALOG, CatalogEntry, measurements
 
-__all__ = ["models_tables", "prompts_table"]
+__all__ = ["models_table", "prompts_table"]
+
 
 _COLUMNS = (
     "model",
@@ -13,17 +15,18 @@ _COLUMNS = (
     "dimensions",
     "tokens",
     "MB",
-    "start",
-    "32 tokens",
-    "256 tokens",
+    "memory",
+    "32",
+    "256",
+    "search",
+    "many",
     "license",
-    "choose it for",
 )
 
 
-def models_tables() -> str:
-    """Return a table for each group of models, and the absolute times behind the ratios."""
-    return "\n".join([*_reference(), *_groups()])
+def models_table() -> str:
+    """Return the table of all models, and where its numbers come from."""
+    return "\n".join([*_rows(), "", *_sources()])
 
 
 def prompts_table() -> str:
@@ -40,40 +43,49 @@ def prompts_table() -> str:
     return "\n".join(rows)
 
 
-def _reference() -> Iterator[str]:
-    measured = measurements()
-    times = measured.milliseconds
-    if times:
-        yield (
-            f"all-MiniLM-L6-v2 took {times['start']:.0f} ms to start, {times['tokens_32']:.1f} ms "
-            f"for 32 tokens and {times['tokens_256']:.1f} ms for 256: {measured.machine}."
-        )
-        yield ""
+def _rows() -> Iterator[str]:
+    """Yield the lines of the table, without spaces: its source is not for reading."""
+    yield _row(_COLUMNS)
+    yield _row(["---"] * len(_COLUMNS))
+    group = ""
+    for entry in CATALOG:
+        if entry.group != group:
+            group = entry.group
+            yield _row([f"**{group}**", *[""] * (len(_COLUMNS) - 1)])
+        yield _row(_cells(entry))
 
 
-def _groups() -> Iterator[str]:
-    for title, entries in GROUPS.items():
-        rows = [dict(zip(_COLUMNS, _cells(entry), strict=True)) for entry in entries]
-        if len({row["languages"] for row in rows}) == 1:  # the title names the language
-            for row in rows:
-                del row["languages"]
-        yield f"## {title}\n"
-        yield f"| {' | '.join(rows[0])} |"
-        yield "|---" * len(rows[0]) + "|"
-        for row in rows:
-            yield f"| {' | '.join(row.values())} |"
-        yield ""
+def _row(row: Iterable[str]) -> str:
+    return f"|{'|'.join(row)}|"
 
 
 def _cells(entry: CatalogEntry) -> Iterator[str]:
+    facts = described(entry)
+    shown = cells(facts)
     star = "*" if entry.pin == "unverified" else ""
     yield f"[{entry.short_name}](https://huggingface.co/{entry.name}){star}"
     yield entry.languages
-    yield ", ".join(map(str, entry.dimensions))
-    yield f"{entry.max_tokens:,}" if entry.max_tokens else "–"
-    yield from measured_cells(entry)
+    smallest = f"–{entry.dimensions[-1]}" if len(entry.dimensions) > 1 else ""
+    yield f"{shown.pop('dims')}{smallest}"
+    yield shown.pop("tokens")
+    yield shown.pop("MB")
+    memory = [f"{mb:,}" for mb in dict.fromkeys((facts["memory_mb"] or {}).values())]
+    yield "–".join(memory[:: len(memory) - 1] if len(memory) > 1 else memory) or shown["memory"]
+    del shown["memory"]
+    yield from shown.values()
     yield entry.license.name
-    yield entry.choose
+
+
+def _sources() -> Iterator[str]:
+    measured = measurements()
+    times = measured.milliseconds
+    yield (
+        f"all-MiniLM-L6-v2 took {times['tokens_32']:.1f} ms for 32 tokens and "
+        f"{times['tokens_256']:.1f} ms for 256: {measured.machine}."
+    )
+    for name, key in (("search", "retrieval"), ("many", "multilingual")):
+        facts = BENCHMARKS[key]
+        yield f"{name.capitalize()}: {facts.title}, {facts.about}; {facts.source}, {facts.date}."
 
 
 def _code(text: str) -> str:

@@ -26,6 +26,7 @@ examples:
   zcat big.jsonl.gz | embed --file - --format jsonl --output big.npy
   embed search "parse a date" --top 5    search the endpoint's index
   embed info https://...                 print the endpoint's description
+  embed models --language german         list the models to choose from
   embed batch --help                     embed whole folders, on AWS or on this machine
   embed index --help                     load an index of S3 Vectors, and look into it
   embed doctor --environment production  check a deployed endpoint, print what to do
@@ -33,8 +34,8 @@ examples:
 
 The endpoint is --url or --function, or the environment variable {URL_VARIABLE}. Credentials come
 from the same sources as for the AWS CLI. For a URL on this machine they are AWS_ACCESS_KEY_ID and
-AWS_SECRET_ACCESS_KEY, or local and local. To embed the word "info", "search", "batch", "index",
-"doctor" or "load", put -- before it.
+AWS_SECRET_ACCESS_KEY, or local and local. To embed the word "info", "models", "search", "batch",
+"index", "doctor" or "load", put -- before it.
 
 exit status:
   0  every row has a vector
@@ -61,6 +62,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command")
     _add_embed(commands)
     _add_info(commands)
+    _add_models(commands)
     _add_search(commands)
     add_batch(commands)
     add_index(commands)
@@ -133,6 +135,27 @@ def _add_info(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     parser.add_argument("endpoint", nargs="?", metavar="URL", help="default: --url")
     _add_connection(parser)
+
+
+def _add_models(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "models",
+        "List the models that Embedding Kit knows by name, with size, memory, speed and quality.",
+        run="_models.run_models",
+    )
+    parser.add_argument(
+        "--language",
+        metavar="NAME",
+        help="such as korean: its models, and those of many languages; their cards list them",
+    )
+    parser.add_argument(
+        "--memory", type=whole(128, 10_240), metavar="MB", help="that fit this memory_mb"
+    )
+    parser.add_argument(
+        "--tokens", type=whole(1, 1_000_000), metavar="N", help="that take texts of N tokens"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, with all facts")
 
 
 def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:

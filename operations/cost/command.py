@@ -11,6 +11,9 @@ from pathlib import Path
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.prices import DEFAULT_REGION, hosted_models, load_prices, read_file
+from embedding_kit.settings import Model
+from embedding_kit.settings.model_folder import folder_name
+from model_compiler.source.catalog import find
 from operations.cost import CostError
 from operations.cost.bill import Resource
 from operations.cost.forecast import forecast
@@ -57,6 +60,8 @@ def _forecast(
             "an environment's name is missing; allowed: dev, or another in environments/"
         )
     environment = load_environment(options.environment, folder=environments, licensed=False)
+    if options.model is not None:
+        environment = environment.model_copy(update={"model": _model(options.model)})
     given = _given(options)
     for name, table in _OF_TABLE.items():
         if name in given and getattr(environment, table) is None:
@@ -91,6 +96,22 @@ def _refresh(options: argparse.Namespace, environments: Path) -> None:
         print(line)
 
 
+def _model(text: str) -> Model:
+    """Return the model of a catalog name or of a folder. A price needs no accepted license."""
+    folder, entry = Path(text).expanduser().resolve(), find(text)
+    values: dict[str, object] = {}
+    if (folder / "modules.json").is_file():
+        values = {"name": folder_name(folder) or "model", "folder": folder}
+    elif entry is not None:
+        values = {"name": entry.name}
+    else:
+        raise CostError(
+            f"--model is neither a model of the catalog nor a folder with modules.json; found: "
+            f"{text}; allowed: a name that `embed models` lists, or a sentence-transformers folder"
+        )
+    return Model.model_validate(values, context={"licensed": False, "folder": folder})
+
+
 def _given(options: argparse.Namespace) -> set[str]:
     return {
         name for name, value in vars(options).items() if value is not None and value is not False
@@ -120,6 +141,11 @@ def _known(region: str) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/cost", description=__doc__)
     parser.add_argument("environment", nargs="?", help="a file of environments/, without .toml")
+    parser.add_argument(
+        "--model",
+        metavar="NAME|FOLDER",
+        help="another model than the environment's: of the catalog, or a folder",
+    )
     traffic = parser.add_argument_group("traffic")
     traffic.add_argument(
         "--requests", type=_amount, metavar="N", help="a month: 250k, 3M (default 1M)"

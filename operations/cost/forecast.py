@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.prices import HostedModel, Prices
 from embedding_kit.settings import Provisioned, SnapStart
+from model_compiler.source.catalog import find, measurements
 from operations.cost.bill import Resource, added_items, free_items
 from operations.cost.ways import (
     ON_DEMAND,
@@ -21,9 +22,9 @@ from operations.cost.workload import (
     OVERHEAD_SECONDS,
     Choices,
     Speed,
-    catalog_speed,
     cold_start_share,
     core_seconds,
+    speed_of,
 )
 
 #: Minutes after which Lambda ends an idle environment. AWS does not say; others measured these.
@@ -121,7 +122,7 @@ def forecast(
 
 def _speed(environment: EnvironmentSettings, choices: Choices) -> Speed:
     if choices.milliseconds is None:
-        return catalog_speed(environment.model, slower=choices.slower)
+        return speed_of(environment.model, slower=choices.slower)
     points = ((choices.tokens, choices.milliseconds),)
     return Speed(points=points, source="--milliseconds", slower=choices.slower)
 
@@ -151,6 +152,16 @@ def _chosen(environment: EnvironmentSettings) -> str:
 
 def _notes(environment: EnvironmentSettings, speed: Speed, tokens: int) -> list[str]:
     notes = []
+    entry = None if environment.model.folder else find(environment.model.name)
+    shape = measurements().shapes.get(entry.shape) if entry else None
+    memory = environment.function.memory_mb
+    # The least that fits the longest measured text with these tokens.
+    fitting = [mb for length, mb in (shape.memory_mb if shape else {}).items() if length >= tokens]
+    if fitting and memory < fitting[0]:
+        notes.append(
+            f"warning: memory_mb is {memory}, and {environment.model.name} needs {fitting[0]} for "
+            f"texts of {tokens} tokens"
+        )
     longest, _ = speed.points[-1]
     if tokens > longest:
         notes.append(

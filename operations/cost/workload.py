@@ -1,10 +1,13 @@
 """The requests of a month, how long one takes, and how many meet a cold start."""
 
+import json
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 from embedding_kit.settings import Model
 from model_compiler.source.catalog import find, measurements
+from model_compiler.source.catalog.estimate import STATIC, estimate
 from operations.cost import CostError
 
 #: 730 hours, as AWS's price calculator counts a month.
@@ -197,26 +200,51 @@ def billed_seconds(core: float, *, memory_mb: int) -> float:
     return core / faster + OVERHEAD_SECONDS
 
 
-def catalog_speed(model: Model, *, slower: float = 1.0) -> Speed:
-    """Return the times of a model's shape, from the table in the compiler's catalog.
+def speed_of(model: Model, *, slower: float = 1.0) -> Speed:
+    """Return the times of a model: of the catalog's shape, or estimated from its own folder.
 
     Args:
         model: The environment's model.
         slower: The factor of the processor.
 
     Raises:
-        CostError: The table has no such model.
+        CostError: The catalog has no times of it, or the folder names no sizes.
     """
     table = measurements()
-    entry = find(model.name)
-    shape = table.shapes.get(entry.shape) if entry and not model.folder else None
-    if shape is None:
+    ratios, source = _of_folder(model.folder) if model.folder else _of_catalog(model.name)
+    if ratios is None:
         raise CostError(
             f"there are no measured times of {model.folder or model.name}; allowed: a model of the "
-            "catalog that is listed with times (docs/models.md), or --milliseconds for one request"
+            "catalog that is listed with times (docs/models.md), a folder with the sizes in its "
+            "config.json, or --milliseconds for one request"
         )
-    points = (
-        (32, table.milliseconds["tokens_32"] * shape.tokens_32),
-        (256, table.milliseconds["tokens_256"] * shape.tokens_256),
+    times = (table.milliseconds["tokens_32"], table.milliseconds["tokens_256"])
+    points = tuple(
+        (tokens, time * ratio) for tokens, time, ratio in zip((32, 256), times, ratios, strict=True)
     )
-    return Speed(points=points, source=f"{table.machine}, measured.json", slower=slower)
+    return Speed(points=points, source=f"{table.machine}, {source}", slower=slower)
+
+
+def _of_catalog(name: str) -> tuple[tuple[float, float] | None, str]:
+    entry = find(name)
+    shape = measurements().shapes.get(entry.shape) if entry else None
+    if shape is None:
+        return None, ""
+    source = "estimated by its shape" if shape.estimated else "measured.json"
+    return (shape.tokens_32, shape.tokens_256), source
+
+
+def _of_folder(folder: Path) -> tuple[tuple[float, float] | None, str]:
+    for path in (folder / "config.json", folder / "0_Transformer" / "config.json"):
+        try:
+            config = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            raise CostError(f"{path} cannot be read: {error}") from None
+        ratios = estimate(config) if isinstance(config, dict) else None
+        return ratios, f"estimated by the sizes in {path}"
+    # An adapter alone has none, and a folder of S3 may not be here yet.
+    modules = folder / "modules.json"
+    static = modules.is_file() and "StaticEmbedding" in modules.read_text(encoding="utf-8")
+    return (STATIC, "as static models of the catalog") if static else (None, "")

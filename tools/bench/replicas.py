@@ -169,6 +169,9 @@ def _torch(python: str | None, *arguments: object) -> None:
 def _describe(folder: Path, shape: Shape) -> None:
     """Write all files but the weights."""
     (folder / "tokenizer.json").write_bytes(tokenizer_json(shape.tokenizer, shape.vocabulary))
+    if shape.config.get("model_type") == "gte" and shape.tokenizer == "wordpiece":
+        # The English ones have BERT's, and a file that says so.
+        _write(folder / "tokenizer_config.json", {"tokenizer_class": "BertTokenizer"})
     _write(folder / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})
     kinds = _MODULES if shape.config else ("StaticEmbedding",)
     paths = ("", *(f"{place}_{kind}" for place, kind in enumerate(kinds[1:], start=1)))

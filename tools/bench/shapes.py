@@ -9,7 +9,7 @@ import dataclasses
 import json
 
 from model_compiler.source.catalog import MEASURED_FILE, Measurement, measurements
-from tools.bench.contenders import Contender, compile_modules, latency, starts, workers
+from tools.bench.contenders import Contender, Worker, compile_modules, latency, starts, workers
 from tools.bench.model import Texts
 from tools.bench.replicas import SHAPES, artifact_of, replica
 from tools.bench.run import KIT, Machine, Row, Run, least
@@ -18,6 +18,9 @@ from tools.bench.run import KIT, Machine, Row, Run, least
 REFERENCE = "bert-6x384"
 _LENGTHS = (32, 256)
 _SECONDS = 30
+#: Texts after which the peak of the memory is read, up to the limit of the shape. A run of many
+#: texts has 512 tokens, as the first of them.
+_PEAK_LENGTHS = (512, 2048, 8192)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -48,8 +51,8 @@ def measure(options: argparse.Namespace) -> Run:
 
 def _measure(
     name: str, options: argparse.Namespace
-) -> tuple[dict[str, float], dict[str, float], float]:
-    """Return the milliseconds of the reference and of the shape, and the shape's megabytes."""
+) -> tuple[dict[str, float], dict[str, float], float, dict[int, float]]:
+    """Return the milliseconds of the reference and of the shape, its megabytes and its peaks."""
     sources = {
         shape: replica(options.cache, shape, options.peers)
         for shape in dict.fromkeys((REFERENCE, name))
@@ -67,22 +70,34 @@ def _measure(
         for length, request in requests.items():
             taken = latency(running, request, seconds=_SECONDS)
             times[f"tokens_{length}"] = least(taken, 1000)
+    with Worker(present[name]) as worker:
+        peaks = {
+            length: worker.embed(texts[name].batch([length]))["peak"]
+            for length in _PEAK_LENGTHS
+            if length <= SHAPES[name].max_tokens
+        }
     folder = present[name].folder
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
     reference, own = (
         {key: taken[shape] for key, taken in times.items()} for shape in (REFERENCE, name)
     )
-    return reference, own, size
+    return reference, own, size, peaks
 
 
 def _save(
-    name: str, reference: dict[str, float], times: dict[str, float], megabytes: float
+    name: str,
+    reference: dict[str, float],
+    times: dict[str, float],
+    megabytes: float,
+    peaks: dict[int, float],
 ) -> None:
     """Put one shape into the file; the reference's own times are those of its own run."""
     measurements.cache_clear()
     before = measurements()
     ratios = {key: round(value / reference[key], 2) for key, value in times.items()}
-    found = {**before.shapes, name: Measurement(megabytes=round(megabytes, 1), **ratios)}
+    memory = {length: round(peak) for length, peak in peaks.items()}
+    new = Measurement(megabytes=round(megabytes, 1), memory=memory, **ratios)
+    found = {**before.shapes, name: new}
     own = {key: round(value, 2) for key, value in reference.items()}
     machine = Machine.here()
     value = {

@@ -2,6 +2,8 @@
 
 import json
 import re
+from datetime import UTC, date, datetime
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,15 @@ from model_compiler.errors import CompilerError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from model_compiler.source import hub
-from model_compiler.source.catalog import CATALOG, CatalogEntry, find, measurements, recognize
+from model_compiler.source.catalog import (
+    BENCHMARKS,
+    CATALOG,
+    CatalogEntry,
+    Measurement,
+    find,
+    measurements,
+    recognize,
+)
 
 
 @pytest.mark.parametrize("entry", CATALOG, ids=lambda entry: entry.name)
@@ -30,6 +40,8 @@ def test_an_entry_is_whole(entry: CatalogEntry) -> None:
     if entry.prompts and entry.default_prompt:
         assert entry.default_prompt in entry.prompts
     assert entry.license.url.startswith("https://")
+    assert entry.quality.keys() <= BENCHMARKS.keys()
+    assert all(0 < points < 100 for points in entry.quality.values())
     for golden in entry.golden:
         assert len(golden.head) >= 5
         assert 0 < golden.tolerance <= 1e-3
@@ -40,7 +52,7 @@ def test_names_are_found_in_full_in_short_and_in_any_case() -> None:
     for entry in CATALOG:
         for name in (entry.name, entry.short_name, entry.name.upper()):
             assert find(name) is entry
-    assert len(CATALOG) >= 25
+    assert len(CATALOG) >= 60
     assert find("MiniLM") is None
 
 
@@ -70,6 +82,28 @@ def test_measurements_are_of_shapes_that_a_model_has() -> None:
     assert (reference.start, reference.tokens_32, reference.tokens_256) == (1, 1, 1)
     assert found.milliseconds.keys() == {"start", "tokens_32", "tokens_256"}
     assert found.machine
+
+
+def test_a_benchmark_has_a_source_and_a_day() -> None:
+    """Each number of quality belongs to one of them."""
+    for facts in BENCHMARKS.values():
+        assert facts.source.startswith("https://")
+        assert date.fromisoformat(facts.date) <= datetime.now(UTC).date()
+
+
+def test_models_of_one_use_stand_together() -> None:
+    """The tables have a heading for each group."""
+    groups = [group for group, _ in groupby(entry.group for entry in CATALOG)]
+    assert len(groups) == len(set(groups))
+
+
+def test_the_memory_that_fits_is_a_quarter_above_the_peak() -> None:
+    """In steps of 128 MB, and never less for a longer text."""
+    shape = Measurement(megabytes=1, memory={512: 102, 8192: 103}, tokens_32=1, tokens_256=1)
+    assert shape.memory_mb == {512: 128, 8192: 256}
+    for found in measurements().shapes.values():
+        memory = list(found.memory_mb.values())
+        assert memory == sorted(memory)
 
 
 def test_only_gemma_has_terms_to_accept() -> None:

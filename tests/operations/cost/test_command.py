@@ -15,6 +15,15 @@ from tools.cost import resources_of
 
 ROOT = Path(__file__).resolve().parents[3]
 
+#: The sizes of all-MiniLM-L6-v2.
+MINILM = {
+    "model_type": "bert",
+    "num_hidden_layers": 6,
+    "hidden_size": 384,
+    "num_attention_heads": 12,
+    "intermediate_size": 1536,
+}
+
 
 def values(output):
     """Return the amounts of a table by their names."""
@@ -256,6 +265,7 @@ def test_prices_of_this_repository_are_not_older_than_180_days(recwarn):
         (["nowhere"], "there is no environment 'nowhere'"),
         ([], "an environment's name is missing"),
         (["own-model"], "there are no measured times of acme/own-model; allowed: "),
+        (["dev", "--model", "acme/x"], "--model is neither a model of the catalog nor a folder"),
     ],
 )
 def test_a_mistake_is_an_error_that_says_what_is_allowed(cost, arguments, message):
@@ -334,6 +344,7 @@ def test_an_option_with_another_value_is_refused(cost, capsys, arguments, messag
     [
         (["dev", "--tokens", "512"], "the longest measured text has 256 tokens, and 512 are"),
         (["fp32"], "times are those of int8"),
+        (["small"], "memory_mb is 128, and sentence-transformers/all-MiniLM-L6-v2 needs 256 for"),
         (["dev", "--milliseconds", "60000"], "a request takes longer than the function's timeout"),
     ],
 )
@@ -343,6 +354,48 @@ def test_what_is_not_measured_is_a_warning(cost, arguments, message):
     assert status == 0
     assert out
     assert f"warning: {message}" in err
+
+
+def test_any_model_of_the_catalog_is_priced(cost):
+    """A slower one costs more; its license needs no acceptance."""
+    dollars = [
+        json.loads(cost("dev", "--model", name, "--json")[1])["options"]["Lambda on demand"]["usd"]
+        for name in ("all-MiniLM-L6-v2", "bge-base-en-v1.5", "embeddinggemma-300m", "bge-m3")
+    ]
+    assert dollars == sorted(dollars)
+    assert "~" not in cost("dev", "--model", "gte-small")[1]
+    assert "estimated by its shape" in cost("dev", "--model", "rubert-tiny2")[1]
+
+
+@pytest.mark.parametrize(
+    ("files", "milliseconds"),
+    [
+        ({"config.json": MINILM}, "16.3 ms each"),
+        ({"0_Transformer/config.json": MINILM}, "16.3 ms each"),
+        ({"config.json": {"model_type": "model2vec"}}, "3.5 ms each"),
+        (
+            {"modules.json": [{"type": "sentence_transformers.models.StaticEmbedding"}]},
+            "3.5 ms each",
+        ),
+    ],
+)
+def test_a_folder_is_priced_by_the_sizes_of_its_model(cost, tmp_path, files, milliseconds):
+    """Its weights are not read."""
+    for name, value in {"modules.json": [], **files}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(json.dumps(value))
+    status, out, _ = cost("dev", "--model", str(tmp_path))
+    assert status == 0
+    assert milliseconds in out
+
+
+def test_a_folder_without_sizes_is_refused(cost, tmp_path):
+    """A time can be given."""
+    (tmp_path / "modules.json").write_text("[]")
+    assert "there are no measured times of" in cost("dev", "--model", str(tmp_path))[2]
+    (tmp_path / "config.json").write_text("{")
+    assert "config.json cannot be read" in cost("dev", "--model", str(tmp_path))[2]
+    assert cost("dev", "--model", str(tmp_path), "--milliseconds", "20")[0] == 0
 
 
 def test_the_command_imports_no_cdk():

@@ -5,10 +5,34 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from model_compiler.source.catalog import CATALOG, find
+from embedder.core.artifact import Artifact
+from model_compiler.source.catalog import CATALOG, find, measurements
+from model_compiler.source.catalog.estimate import STATIC, estimate
+from tools.bench.__main__ import main
+from tools.bench.contenders import Contender, latency, starts, workers
 from tools.bench.model import FAMILIES, Texts
 from tools.bench.replicas import SHAPES
 from tools.bench.shapes import REFERENCE
+
+
+def test_another_family_is_refused_before_anything_is_made(
+    minilm_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The benchmark's export, texts and targets are EmbeddingGemma's."""
+    with pytest.raises(SystemExit):
+        main(["--quick", "--model", str(minilm_folder)])
+    assert "is of the family bert; EmbeddingGemma's, gemma3_text, is measured" in (
+        capsys.readouterr().err
+    )
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder without a configuration is an error that names the folder and the file."""
+    with pytest.raises(SystemExit):
+        main(["--model", str(tmp_path)])
+    assert f"{tmp_path} is not a model's folder: config.json cannot be read" in (
+        capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("tokens", [12, 32, 256])
@@ -24,6 +48,19 @@ def test_a_text_has_the_number_of_tokens(minilm_folder: Path, tokens: int) -> No
     assert len(set(texts.batch([tokens] * 4))) == 4
 
 
+def test_each_contender_has_times_and_peaks(minilm_artifact: Artifact) -> None:
+    """Its process is ready, and embeds texts."""
+    folder = Path(minilm_artifact.folder)
+    present = {kind: Contender(kind, kind, folder) for kind in ("kit", "endpoint")}
+    texts = {"kit": ["some text"], "endpoint": ["some text", "another"]}
+    with workers(present) as running:
+        taken = latency(running, texts, seconds=0)
+    assert all(len(times) == 3 and min(times) > 0 for times in taken.values())
+    found = starts(present, texts, rounds=1)
+    assert set(found) == {"cpu", "wall", "start_peak", "peak"}
+    assert all(min(values["kit"]) > 0 for values in found.values())
+
+
 def test_each_shape_has_the_width_of_its_models() -> None:
     """And a model's limit is not above that of its shape."""
     entries = [entry for entry in CATALOG if entry.shape]
@@ -32,7 +69,28 @@ def test_each_shape_has_the_width_of_its_models() -> None:
         shape = SHAPES[entry.shape]
         assert entry.dimensions[0] == shape.dimensions
         assert (entry.max_tokens or 0) <= shape.max_tokens
-        assert entry.family == shape.config.get("model_type", "static")
+        family = shape.config.get("model_type", "static")
+        assert entry.family in {family, "new" if family == "gte" else family}
+
+
+@pytest.mark.parametrize("name", [name for name, shape in SHAPES.items() if len(shape.config) > 1])
+def test_an_estimate_is_within_13_percent_of_each_measured_shape(name: str) -> None:
+    """And what is listed as estimated is the estimate."""
+    shape, found = measurements().shapes[name], estimate(SHAPES[name].config)
+    listed = (shape.tokens_32, shape.tokens_256)
+    tolerance = 0 if shape.estimated else 0.13
+    assert found == pytest.approx(listed, rel=tolerance)
+
+
+def test_an_estimate_reads_the_replica_of_gemma_and_needs_sizes() -> None:
+    """Its queries, keys and values have another width than its layers."""
+    gemma = {"model_type": "gemma3_text", "num_hidden_layers": 24, "hidden_size": 768}
+    assert estimate(gemma) is None
+    heads = {"num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 256}
+    shape = measurements().shapes["gemma3-24x768"]
+    found = estimate({**gemma, **heads, "intermediate_size": 1152})
+    assert found == pytest.approx((shape.tokens_32, shape.tokens_256), rel=0.13)
+    assert estimate({"model_type": "model2vec"}) == STATIC
 
 
 @pytest.mark.parametrize(

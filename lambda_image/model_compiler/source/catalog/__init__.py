@@ -1,20 +1,24 @@
-"""The models that the kit knows by name, from `catalog.toml`, and their measured speed and size.
+"""The models that the kit knows by name, from `catalog.toml`, and their speed, size and memory.
 
-`scripts/bench shapes` makes `measured.json`. Speed and size depend on a model's shape and
-not on its weights, so it measures one replica with random weights for each shape.
+`scripts/bench shapes` makes `measured.json`. Speed, size and memory depend on a model's shape and
+not on its weights, so it measures one replica with random weights for each shape. The times of a
+shape may be estimated (`estimate.py`) until a machine like that of the others measures them.
 """
 
 import functools
 import json
+import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 __all__ = [
+    "BENCHMARKS",
     "CATALOG",
-    "GROUPS",
     "MEASURED_FILE",
+    "Benchmark",
     "CatalogEntry",
     "Golden",
     "License",
@@ -40,6 +44,18 @@ class License:
     url: str
     #: Whether the user must accept the terms explicitly.
     must_be_accepted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A published measure of quality, in points of 100."""
+
+    title: str
+    #: Which tasks of it.
+    about: str
+    source: str
+    #: The day of the source.
+    date: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +107,10 @@ class CatalogEntry:
     languages: str = ""
     #: When to choose it: one sentence.
     choose: str = ""
+    #: Points by the key of a benchmark in `BENCHMARKS`; none if its source has no result.
+    quality: Mapping[str, float] = field(default_factory=dict)
+    #: Its main use.
+    group: str = ""
     #: The measured shape of its kind, a key of `measured.json`.
     shape: str = ""
     #: Prompts that the model's card states and its files do not.
@@ -122,15 +142,12 @@ class CatalogEntry:
         return "hashes" if self.sha256 else "commit"
 
 
-def _groups() -> dict[str, tuple[CatalogEntry, ...]]:
-    stated = tomllib.loads(CATALOG_FILE.read_text(encoding="utf-8"))
-    licenses = {name: License(name, **terms) for name, terms in stated["licenses"].items()}
-    groups: dict[str, tuple[CatalogEntry, ...]] = {}
-    for values in stated["models"]:
-        group = values.pop("group")
+def _entries(models: Iterable[dict[str, Any]]) -> Iterator[CatalogEntry]:
+    licenses = {name: License(name, **terms) for name, terms in _STATED["licenses"].items()}
+    for values in models:
         own = {key: values.pop(key) for key in ("revision", "gated") if key in values}
         mirrors = values.pop("mirrors", ())
-        entry = CatalogEntry(
+        yield CatalogEntry(
             license=licenses[values.pop("license")],
             repositories=(
                 Repository(values["name"], **own),
@@ -144,13 +161,13 @@ def _groups() -> dict[str, tuple[CatalogEntry, ...]]:
             ),
             **values,
         )
-        groups[group] = (*groups.get(group, ()), entry)
-    return groups
 
 
-#: The models by their main use, in the order of the list.
-GROUPS = _groups()
-CATALOG = tuple(entry for group in GROUPS.values() for entry in group)
+_STATED = tomllib.loads(CATALOG_FILE.read_text(encoding="utf-8"))
+#: Where published quality comes from, by the keys of `CatalogEntry.quality`.
+BENCHMARKS = {key: Benchmark(**facts) for key, facts in _STATED["benchmarks"].items()}
+#: The models in the order of the list, those of one main use together.
+CATALOG = tuple(_entries(_STATED["models"]))
 
 
 def find(name: str) -> CatalogEntry | None:
@@ -185,12 +202,27 @@ class Measurement:
 
     #: The size of the artifact.
     megabytes: float
-    #: CPU time from the start of the process until it can answer.
-    start: float
+    #: The peak of a process in MB, after a text of so many tokens: 512, and more up to its limit.
+    memory: Mapping[int, float]
     #: CPU time of one text with 32 tokens.
     tokens_32: float
     #: CPU time of one text with 256 tokens.
     tokens_256: float
+    #: CPU time from the start of the process until it can answer; None if `estimated`.
+    start: float | None = None
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the times of texts are those of `estimate.py`."""
+        return self.start is None
+
+    @property
+    def memory_mb(self) -> dict[int, int]:
+        """The smallest sensible memory of a function by the tokens of its longest text.
+
+        A quarter above the peak, for the runtime and for the texts themselves, in steps of 128 MB.
+        """
+        return {tokens: 128 * math.ceil(1.25 * peak / 128) for tokens, peak in self.memory.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,5 +242,8 @@ class Measurements:
 def measurements() -> Measurements:
     """Return the measurements of all shapes."""
     value = json.loads(MEASURED_FILE.read_text(encoding="utf-8"))
-    shapes = {name: Measurement(**numbers) for name, numbers in value.pop("shapes").items()}
+    shapes = {}
+    for name, numbers in value.pop("shapes").items():
+        memory = {int(tokens): peak for tokens, peak in numbers.pop("memory").items()}
+        shapes[name] = Measurement(**numbers, memory=memory)
     return Measurements(**value, shapes=shapes)

@@ -1,0 +1,93 @@
+"""`embed models`: the models of the catalog, from a file that the documentation's script writes."""
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from typing import Any
+
+Facts = Mapping[str, Any]
+
+#: Stands for what is not stated.
+NOTHING = "–"
+_WIDTHS = (38, 5, 7, 4, 5, 5, 6, 5, 5)
+
+
+def catalog() -> dict[str, Any]:
+    """Return the content of the file: `models`, and the `benchmarks` of their quality."""
+    text = files("embedding_client").joinpath("models.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def run_models(args: argparse.Namespace) -> int:
+    """Run `embed models`."""
+    content = catalog()
+    found = [model for model in content["models"] if _fits(model, args)]
+    if args.json:
+        print(json.dumps({**content, "models": found}, indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(_lines(found, content["benchmarks"])))
+    return 0
+
+
+def cells(model: Facts) -> dict[str, str]:
+    """Return what the tables show of a model, by its column."""
+    about = "~" if model["estimated"] else ""
+    memory = list((model["memory_mb"] or {}).values())
+    quality = model["quality"]
+    return {
+        "dims": str(model["dimensions"][0]),
+        "tokens": _number(model["max_tokens"], ",d"),
+        "MB": _number(model["megabytes"], ".0f"),
+        "memory": _number(memory[0] if memory else None, "d"),
+        "32": _ratio(model["tokens_32"], about),
+        "256": _ratio(model["tokens_256"], about),
+        "search": _number(quality.get("retrieval"), ".1f"),
+        "many": _number(quality.get("multilingual"), ".1f"),
+    }
+
+
+def _fits(model: Facts, args: argparse.Namespace) -> bool:
+    memory = (model["memory_mb"] or {}).get("512")
+    named = model["languages"].lower()
+    # A number of languages stands for a list that only the model's card has.
+    language = args.language is None or args.language.lower() in named or named[-1].isdigit()
+    tokens = args.tokens is None or (model["max_tokens"] or args.tokens) >= args.tokens
+    fits = args.memory is None or (memory is not None and memory <= args.memory)
+    return language and tokens and fits
+
+
+def _lines(models: list[Facts], benchmarks: Mapping[str, Facts]) -> Iterator[str]:
+    group = ""
+    for model in models:
+        row = cells(model)
+        if model["group"] != group:
+            yield from ("",) if group else ()
+            group = model["group"]
+            yield _aligned(group, ("dims", "tokens", "MB", "mem", "32", "256", "srch", "many"))
+        star = "*" if model["license"] not in {"apache-2.0", "mit"} else ""
+        yield _aligned(model["name"].rpartition("/")[2] + star, tuple(row.values()))
+    yield ""
+    yield "mem: memory_mb for texts of up to 512 tokens. 32, 256: time of a text with"
+    yield "so many tokens, as a multiple of all-MiniLM-L6-v2's; ~: estimated from sizes."
+    for name, key in (("srch", "retrieval"), ("many", "multilingual")):
+        facts = benchmarks[key]
+        yield f"{name}: {facts['title']}, {facts['about']},"
+        yield f"  {facts['source']}, {facts['date']}."
+    yield f"{NOTHING}: not stated. *: terms to accept; the others are Apache-2.0 or MIT."
+    yield "--json has languages, smaller dimensions, memory for longer texts, and more."
+
+
+def _aligned(name: str, row: tuple[str, ...]) -> str:
+    first, *widths = _WIDTHS
+    return f"{name:{first}}" + "".join(f"{cell:>{w}}" for cell, w in zip(row, widths, strict=True))
+
+
+def _number(value: float | None, form: str) -> str:
+    return NOTHING if value is None else f"{value:{form}}"
+
+
+def _ratio(value: float | None, about: str) -> str:
+    """Return a digit after the point; two for a static model, which takes a hundredth."""
+    return about + _number(value, ".1f" if value is None or value >= 0.1 else ".2f")
