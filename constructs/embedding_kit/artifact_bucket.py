@@ -8,10 +8,18 @@ from constructs import Construct
 
 from embedding_kit.bootstrap import bootstrap_value
 from embedding_kit.findings import acknowledge
-from embedding_kit.publishing import BUCKET_ACTIONS, OBJECT_ACTIONS
 
 #: The prefix of the artifacts' keys. A stack publishes its template and its zips next to it.
 ARTIFACTS = "artifact/"
+#: What the CDK's command does to publish a file: find out whether it is there, how the bucket is
+#: encrypted and where it is, and upload it in parts.
+#: https://github.com/aws/aws-cdk-cli, cdk-assets-lib/lib/private/handlers/files.ts
+_BUCKET_ACTIONS = (
+    "s3:GetBucketLocation",
+    "s3:GetEncryptionConfiguration",
+    "s3:ListBucket",
+)
+_OBJECT_ACTIONS = ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")
 #: An interrupted upload leaves parts that are no object; they are deleted after this time.
 _PARTS_KEPT = Duration.days(7)
 
@@ -86,8 +94,8 @@ class ArtifactBucket(Construct):
         publishes = self._role(DefaultStackSynthesizer.DEFAULT_FILE_ASSET_PUBLISHING_ROLE_ARN)
         objects = self.bucket.arn_for_objects("*")
         for sid, principals, actions, resource in (
-            ("BootstrapLooks", [publishes], BUCKET_ACTIONS, self.bucket.bucket_arn),
-            ("BootstrapPublishes", [publishes], OBJECT_ACTIONS, objects),
+            ("BootstrapLooks", [publishes], _BUCKET_ACTIONS, self.bucket.bucket_arn),
+            ("BootstrapPublishes", [publishes], _OBJECT_ACTIONS, objects),
             (
                 # CloudFormation reads the template as the first, and the functions' zips as the
                 # second.

@@ -1,5 +1,7 @@
 """The image repository: the CDK's role pushes to it, and this account's functions pull from it."""
 
+from typing import Any
+
 from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_iam as iam
@@ -7,11 +9,23 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from embedding_kit.bootstrap import bootstrap_qualifier
-from embedding_kit.publishing import PULL_ACTIONS, repository_statements
 from embedding_kit.settings import RepositorySettings
 
 #: An interrupted upload leaves untagged layers; they are deleted after this time.
 _UNTAGGED_KEPT = Duration.days(14)
+#: The actions of `docker push`, and of the CDK's query whether an image exists.
+_PUSH_ACTIONS = (
+    "ecr:BatchCheckLayerAvailability",
+    "ecr:BatchGetImage",
+    "ecr:CompleteLayerUpload",
+    "ecr:DescribeImages",
+    "ecr:DescribeRepositories",
+    "ecr:GetDownloadUrlForLayer",
+    "ecr:InitiateLayerUpload",
+    "ecr:PutImage",
+    "ecr:UploadLayerPart",
+)
+_PULL_ACTIONS = ("ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
 
 
 class EmbeddingRepository(Construct):
@@ -83,7 +97,33 @@ class EmbeddingRepository(Construct):
             self.repository.add_to_resource_policy(
                 iam.PolicyStatement(
                     sid="RolesPull",
-                    actions=list(PULL_ACTIONS),
+                    actions=list(_PULL_ACTIONS),
                     principals=[iam.ArnPrincipal(role) for role in settings.pull_roles],
                 )
             )
+
+
+def repository_statements(
+    *, partition: str, region: str, account: str, qualifier: str
+) -> list[dict[str, Any]]:
+    """Return the statements of a repository's policy: bootstrap's role pushes, Lambda pulls."""
+    role = f"cdk-{qualifier}-image-publishing-role-{account}-{region}"
+    functions = f"arn:{partition}:lambda:{region}:{account}:function:*"
+    return [
+        {
+            "Sid": "BootstrapPublishes",
+            "Effect": "Allow",
+            "Principal": {"AWS": f"arn:{partition}:iam::{account}:role/{role}"},
+            "Action": list(_PUSH_ACTIONS),
+        },
+        {
+            "Sid": "LambdaPulls",
+            "Effect": "Allow",
+            "Principal": {"Service": "lambda.amazonaws.com"},
+            "Action": list(_PULL_ACTIONS),
+            "Condition": {
+                "ArnLike": {"aws:SourceArn": functions},
+                "StringEquals": {"aws:SourceAccount": account},
+            },
+        },
+    ]

@@ -6,6 +6,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from embedder.core.artifact import load_artifact
@@ -18,7 +19,9 @@ from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
 from model_compiler.files.hashes import verify_files
 from model_compiler.graph.builder import Precision
 from model_compiler.inspection import inspect_model
-from model_compiler.source.find import find_source
+from model_compiler.routes import compile_routes
+from model_compiler.source.find import Source, find_source
+from model_compiler.source.router import routes_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -134,28 +137,38 @@ def _compile(options: argparse.Namespace) -> int:
             f"note: {source.name} was downloaded at its newest commit. To pin it, use --revision "
             f"{printable(source.revision or '')} here, or `revision` in environments/NAME.toml.\n"
         )
-    manifest = compile_model(
-        source,
-        options.output,
-        Options(
-            precision=precision,
-            choices=Choices(dimensions=options.dimensions, default_prompt=options.default_prompt),
-            thresholds=None if options.unmeasured else Thresholds(),
-            documents=options.documents,
-            progress=not options.quiet,
-        ),
+    chosen = Options(
+        precision=precision,
+        choices=Choices(dimensions=options.dimensions, default_prompt=options.default_prompt),
+        thresholds=None if options.unmeasured else Thresholds(),
+        documents=options.documents,
+        progress=not options.quiet,
     )
-    if not options.quiet:
-        size = sum(entry["bytes"] for entry in manifest["files"].values())
-        print(f"{options.output}: {manifest['vector_space']}, {size / 1e6:.1f} MB")
+    if routes := routes_of(source.folder):
+        both = compile_routes(source, routes, options.output, chosen)
+        manifests = {options.output / route: content for route, content in both.items()}
+    else:
+        manifests = {options.output: compile_model(source, options.output, chosen)}
+    for output, manifest in manifests.items():
+        if not options.quiet:
+            size = sum(entry["bytes"] for entry in manifest["files"].values())
+            print(f"{output}: {manifest['vector_space']}, {size / 1e6:.1f} MB")
     return 0
 
 
 def _inspect(options: argparse.Namespace) -> int:
     source = find_source(options.model, revision=options.revision, descriptions=True)
-    found = inspect_model(source, _precision(options))
-    sys.stdout.write(inspection.as_json(found) if options.json else inspection.as_text(found))
-    return 0 if found.compiles else 1
+    routes = routes_of(source.folder)
+    sources = [_of_route(source, *route) for route in routes.items()] or [source]
+    found = [inspect_model(each, _precision(options)) for each in sources]
+    shown = inspection.as_json if options.json else inspection.as_text
+    # Each route is a model: with --json, an object a route.
+    sys.stdout.write("".join(map(shown, found)))
+    return 0 if all(each.compiles for each in found) else 1
+
+
+def _of_route(source: Source, route: str, folder: Path) -> Source:
+    return replace(source, folder=folder, name=f"{source.name} ({route})", entry=None)
 
 
 def _list(options: argparse.Namespace) -> int:

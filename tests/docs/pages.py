@@ -12,6 +12,8 @@ PAGES = sorted([*_OF_ROOT, OF_EXAMPLE, *OF_PACKAGES, *(ROOT / "docs").rglob("*.m
 #: Pages with examples for other environments, in which tests/recipes runs them.
 RECIPES = ROOT / "docs" / "recipes.md"
 VECTORS = ROOT / "docs" / "vectors.md"
+#: tests/docs/test_finetune_page.py runs it, with a model of its own.
+FINETUNE = ROOT / "docs" / "finetune.md"
 BLOCK = re.compile(
     r"(<!-- not run: (?P<reason>[^>]+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)```", re.DOTALL
 )

@@ -516,9 +516,9 @@ def test_an_unknown_environment_is_an_error(capsys):
 
 def test_an_own_key_and_existing_resources_are_looked_up(environments):
     """A failed lookup is printed as a note, and the other checks run."""
-    session = _Session("lambda", "cloudformation", "kms", "sts")
+    session = _Session("lambda", "cloudformation", "ecr", "sts")
     session.has(1000)
-    session.stubs["kms"].add_client_error("describe_key", "AccessDeniedException")
+    session.stubs["ecr"].add_client_error("describe_repositories", "AccessDeniedException")
     (finding,) = before_deploy(session, environments["own-key"], imports=False)
     assert not finding.stops
     assert finding.text.startswith("the key of [encryption] could not be looked up")

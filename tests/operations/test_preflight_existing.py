@@ -1,19 +1,15 @@
 """Test the check of existing resources before a deploy, against moto and a stub of IAM."""
 
-import json
-
 import pytest
 from botocore.session import get_session
 from botocore.stub import Stubber
 from moto import mock_aws
 
 from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.publishing import bucket_statements, repository_statements
 from operations.preflight_account import check_existing, check_role_change
 
 HOME, REGION = "123456789012", "eu-central-1"
 MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
-PLACE = {"partition": "aws", "region": REGION, "account": HOME, "qualifier": "hnb659fds"}
 ZIP = {"function": {"package": "zip", "artifact": "s3"}, "cold_start": {"kind": "snapstart"}}
 ROLE = f"arn:aws:iam::{HOME}:role/team/embedder"
 
@@ -63,85 +59,12 @@ def check(aws):
     return check
 
 
-@pytest.fixture
-def repository(aws):
-    """Create a repository with a policy of these statements."""
-
-    def create(statements: list[dict]) -> None:
-        ecr = aws.create_client("ecr", region_name=REGION)
-        ecr.create_repository(repositoryName="team/images")
-        if statements:
-            policy = {"Version": "2012-10-17", "Statement": statements}
-            ecr.set_repository_policy(repositoryName="team/images", policyText=json.dumps(policy))
-
-    return create
-
-
-def test_a_repository_with_the_pages_policy_is_fine(check, repository):
-    """Bootstrap's role pushes, and Lambda pulls."""
-    repository(repository_statements(**PLACE))
-    assert check({"repository": "team/images"}) == []
-
-
-def test_a_repository_without_a_policy_stops(check, repository):
-    """The push would be refused; Lambda may add its own statement."""
-    repository([])
-    pushes, pulls = check({"repository": "team/images"})
-    assert (pushes.stops, pulls.stops) == (True, False)
-    assert f"role/cdk-hnb659fds-image-publishing-role-{HOME}-{REGION}" in pushes.text
-    assert '"Service": "lambda.amazonaws.com"' in pulls.text
-
-
-def test_a_repository_that_is_not_there_stops(check):
-    """In this account and region."""
-    (finding,) = check({"repository": "team/images"})
-    assert finding.stops
-    assert finding.text == (
-        f"there is no repository team/images of the account {HOME} in {REGION}; allowed: one that "
-        "exists"
-    )
-
-
-@pytest.fixture
-def bucket(aws):
-    """Create a bucket with a policy of these statements, and return the client."""
-
-    def create(statements: list[dict]) -> object:
-        s3 = aws.create_client("s3", region_name=REGION)
-        where = {"LocationConstraint": REGION}
-        s3.create_bucket(Bucket="team-artifacts", CreateBucketConfiguration=where)
-        if statements:
-            policy = {"Version": "2012-10-17", "Statement": statements}
-            s3.put_bucket_policy(Bucket="team-artifacts", Policy=json.dumps(policy))
-        return s3
-
-    return create
-
-
-def test_a_bucket_that_bootstraps_role_may_write_is_fine(check, bucket):
-    """CloudFormation's role reads it by its own policies."""
-    bucket(bucket_statements("team-artifacts", **PLACE))
-    assert check({"bucket": "team-artifacts"}, **ZIP) == []
-
-
-def test_a_bucket_without_a_policy_stops(check, bucket):
-    """Bootstrap's role may write only into bootstrap's own bucket."""
-    bucket([])
-    found = check({"bucket": "team-artifacts"}, **ZIP)
-    assert [finding.stops for finding in found] == [True, True]
-    assert f"role/cdk-hnb659fds-file-publishing-role-{HOME}-{REGION}" in found[0].text
-
-
-def test_a_bucket_that_is_not_there_stops(check):
-    """S3 answers 404."""
-    (finding,) = check({"bucket": "team-artifacts"}, **ZIP)
-    assert finding.stops
-    assert finding.text.startswith("there is no bucket team-artifacts")
-
-
-def test_a_bucket_whose_objects_expire_is_a_note(check, bucket):
+def test_a_bucket_whose_objects_expire_is_a_note(aws, check):
     """The rule may be for another prefix."""
-    s3 = bucket(bucket_statements("team-artifacts", **PLACE))
+    s3 = aws.create_client("s3", region_name=REGION)
+    where = {"LocationConstraint": REGION}
+    s3.create_bucket(Bucket="team-artifacts", CreateBucketConfiguration=where)
+    assert check({"bucket": "team-artifacts"}, **ZIP) == []
     rule = {"ID": "month", "Status": "Enabled", "Prefix": "", "Expiration": {"Days": 30}}
     s3.put_bucket_lifecycle_configuration(
         Bucket="team-artifacts", LifecycleConfiguration={"Rules": [rule]}
@@ -149,34 +72,6 @@ def test_a_bucket_whose_objects_expire_is_a_note(check, bucket):
     (finding,) = check({"bucket": "team-artifacts"}, **ZIP)
     assert not finding.stops
     assert "objects expire: month" in finding.text
-
-
-def test_a_log_group_must_be_there(aws, check):
-    """Another one with a name that starts alike is not it."""
-    logs = aws.create_client("logs", region_name=REGION)
-    logs.create_log_group(logGroupName="/team/embedder-2")
-    (finding,) = check({"log_group": "/team/embedder"})
-    assert finding.stops
-    assert finding.text.startswith("there is no log group /team/embedder;")
-    logs.create_log_group(logGroupName="/team/embedder")
-    assert check({"log_group": "/team/embedder"}) == []
-
-
-def _role(aws, *, service: str = "lambda.amazonaws.com", arn: str = ROLE) -> None:
-    trust = {
-        "Statement": [
-            {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
-        ]
-    }
-    role = {
-        "Path": "/team/",
-        "RoleName": "embedder",
-        "RoleId": "AROA1234567890123456",
-        "Arn": arn,
-        "CreateDate": "2026-11-01T00:00:00Z",
-        "AssumeRolePolicyDocument": json.dumps(trust),
-    }
-    aws.stubs["iam"].add_response("get_role", {"Role": role}, {"RoleName": "embedder"})
 
 
 def _simulated(aws, resource: str, decision: str, *actions: str) -> None:
@@ -199,8 +94,6 @@ GROUP = f"arn:aws:logs:{REGION}:{HOME}:log-group:/team/embedder:*"
 @pytest.mark.parametrize(("decision", "notes"), [("allowed", 0), ("implicitDeny", 1)])
 def test_the_role_must_be_allowed_to_write_the_log(aws, check, decision, notes):
     """A deploy would succeed without it, and every alarm on the log would stay silent."""
-    aws.create_client("logs", region_name=REGION).create_log_group(logGroupName="/team/embedder")
-    _role(aws)
     _simulated(aws, GROUP, decision, *LOGS)
     found = check({"role": "team/embedder", "log_group": "/team/embedder"})
     assert len(found) == notes
@@ -212,35 +105,10 @@ def test_the_role_must_be_allowed_to_write_the_log(aws, check, decision, notes):
 
 def test_with_tracing_the_role_must_be_allowed_to_send_traces(aws, check):
     """Without it, the role needs no permission of X-Ray."""
-    _role(aws)
     _simulated(aws, "*", "implicitDeny", *TRACES)
     (finding,) = check({"role": "team/embedder"}, observability={"tracing": True})
     assert not finding.stops
     assert "may not do xray:PutTelemetryRecords, xray:PutTraceSegments on *" in finding.text
-
-
-def test_lambda_must_be_trusted(aws, check):
-    """Lambda refuses a function with a role that it cannot assume."""
-    _role(aws, service="ecs-tasks.amazonaws.com")
-    (finding,) = check({"role": "team/embedder"})
-    assert finding.stops
-    assert "Lambda must be able to assume the role team/embedder; found: " in finding.text
-
-
-def test_a_role_at_another_path_is_another_role(aws, check):
-    """IAM looks up a role by its name, but the function needs the ARN with the path."""
-    _role(aws, arn=ROLE.replace("team/", "other/"))
-    (finding,) = check({"role": "team/embedder"})
-    assert finding.stops
-    assert f"there is no role {ROLE}; found: {ROLE.replace('team/', 'other/')}" in finding.text
-
-
-def test_a_role_that_is_not_there_stops(aws, check):
-    """As after a typing error."""
-    aws.stubs["iam"].add_client_error("get_role", "NoSuchEntity")
-    (finding,) = check({"role": "team/embedder"})
-    assert finding.stops
-    assert "found: none" in finding.text
 
 
 @pytest.fixture

@@ -136,31 +136,6 @@ def test_one_statement_for_several_services_counts(kms, key, check):
     assert check(of) == []
 
 
-def test_a_key_that_cannot_be_used_stops(kms, key, check):
-    """CloudFormation would fail at the first resource."""
-    of = environment(key)
-    allow(kms, key, of)
-    kms.disable_key(KeyId=key.rpartition("/")[2])
-    (finding,) = check(of)
-    assert finding.stops
-    assert "found: Disabled, SYMMETRIC_DEFAULT, ENCRYPT_DECRYPT; allowed: Enabled" in finding.text
-
-
-def test_a_key_that_is_not_there_stops(key, check):
-    """A typing error in the ARN."""
-    other = key.rpartition("/")[0] + "/11111111-2222-3333-4444-555555555555"
-    (finding,) = check(environment(other))
-    assert finding.stops
-    assert finding.text.startswith(f"there is no KMS key {other}")
-
-
-def test_a_key_of_another_region_stops(key, check):
-    """The file names no region, so synth cannot know it."""
-    (finding,) = check(environment(key.replace(REGION, "us-east-1")))
-    assert finding.stops
-    assert "encryption.key in us-east-1, and a deploy to eu-central-1" in finding.text
-
-
 def test_the_policy_of_another_accounts_key_is_not_read(kms, key, check):
     """KMS returns it in its own account only."""
     of = environment(key, account="999988887777", region=REGION)

@@ -7,8 +7,6 @@ from pathlib import Path
 from types import ModuleType
 
 from tools.bench import (
-    batch,
-    blocks,
     model,
     quality,
     server,
@@ -22,8 +20,6 @@ from tools.bench.run import ROOT, Machine, as_json, as_table
 #: `scripts/bench NAME` → the module with its `add_options` and `measure`.
 _SUBJECTS: Mapping[str, ModuleType] = {
     "bench": model,
-    "batch": batch,
-    "blocks": blocks,
     "quality": quality,
     "server": server,
     "shapes": shapes,

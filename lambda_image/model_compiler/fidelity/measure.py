@@ -31,6 +31,7 @@ __all__ = [
     "golden_problems",
     "measure",
     "problems",
+    "shipped_documents",
     "table",
     "texts",
 ]
@@ -117,7 +118,7 @@ def measure(
     named = texts()
     same = reference is artifact
     with tqdm(desc="fidelity", unit=" texts", disable=not progress) as bar:
-        searched = _documents(multiply_adds, documents)
+        searched = _searched(multiply_adds, documents)
         bar.reset(len(named) * (2 if same else 3) + len(searched) * (1 if same else 2))
         alone = _alone(artifact, list(named.values()), bar)
         together = _together(artifact, list(named.values()), bar)
@@ -232,11 +233,16 @@ def texts() -> dict[str, str]:
     return loaded
 
 
-def _documents(multiply_adds: int, most: int) -> list[str]:
-    """Return documents from the whole file, as many as the model's size allows."""
+def shipped_documents() -> list[str]:
+    """Return the documents that are searched, in the order of the file."""
     file = resources.files("model_compiler.fidelity").joinpath("documents.txt")
     lines = file.read_text("utf-8").splitlines()
-    every = [line for line in lines if not line.startswith("#")]
+    return [line for line in lines if not line.startswith("#")]
+
+
+def _searched(multiply_adds: int, most: int) -> list[str]:
+    """Return documents from the whole file, as many as the model's size allows."""
+    every = shipped_documents()
     tokens_each = 32
     count = min(most, int(NEIGHBOR_BUDGET / (multiply_adds * tokens_each)), len(every))
     count = max(count, 2 * NEIGHBORS)

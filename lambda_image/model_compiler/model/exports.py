@@ -182,9 +182,11 @@ def has_weights(folder: Path, files: Collection[str]) -> bool:
     if not (folder / "modules.json").exists():
         return any(len(path.parts) == 1 for path in weights)
     try:
-        (_, encoder), *_ = read_modules(folder) or [("", folder)]
+        (kind, encoder), *_ = read_modules(folder) or [("", folder)]
     except (SourceError, UnsupportedModelError):
         # The error about the modules is more useful than one about weights.
+        return bool(weights)
+    if kind == "Router":  # whose routes have encoders
         return bool(weights)
     inside = PurePosixPath(os.path.relpath(encoder, folder))
     return any(path.parent == inside for path in weights)

@@ -22,12 +22,12 @@ from model_compiler.source.catalog import Repository
 
 __all__ = ["Download", "download", "download_first", "is_repository_name"]
 
+#: The files that name a model's family, and the vocabulary of a tokenizer without a JSON file.
+CONFIGURATION = ("*.json", "*/config.json", "vocab.txt")
 #: The files of a sentence-transformers folder. Weights in other formats are not downloaded.
-PATTERNS = ("*.json", "*/config.json", "*.safetensors")
-#: The files that name a model's family.
-CONFIGURATION = ("*.json", "*/config.json")
+PATTERNS = (*CONFIGURATION, "*.safetensors")
 #: The files of an ONNX export; its weights may be in separate files next to it.
-ONNX_PATTERNS = ("*.json", "*/config.json", "*/model.safetensors")
+ONNX_PATTERNS = (*CONFIGURATION, "*/model.safetensors")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from model_compiler.files.config import (
     values_of,
 )
 from model_compiler.tokenizer.classes import lowercases
-from model_compiler.tokenizer.settings import read_limit
+from model_compiler.tokenizer.settings import built_document, read_limit
 
 __all__ = ["TokenizerFile", "read_tokenizer", "without_special_tokens"]
 
@@ -66,7 +66,7 @@ def read_tokenizer(path: Path, *, vocabulary_size: int, alone: bool = False) -> 
             the files next to it say something else.
         UnsupportedModelError: If the compiler cannot express a setting of those.
     """
-    document = read_json(path)
+    document = (None if alone or path.exists() else _from_vocabulary(path)) or read_json(path)
     if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
         raise SourceError(f"{path} is not a file of the tokenizers library: it has no model.")
     _check_bounds(path, document)
@@ -98,6 +98,21 @@ def read_tokenizer(path: Path, *, vocabulary_size: int, alone: bool = False) -> 
         dropped=dropped,
         max_tokens=max_tokens,
     )
+
+
+def _from_vocabulary(path: Path) -> dict[str, Any] | None:
+    """Return the `tokenizer.json` of a folder with a `vocab.txt` alone, a token on each line."""
+    vocabulary = path.with_name("vocab.txt")
+    if not vocabulary.is_file():
+        return None
+    check_most(f"{vocabulary}", vocabulary.stat().st_size, VOCABULARY * TOKEN, "bytes")
+    try:
+        lines = vocabulary.read_text("utf-8").removesuffix("\n").split("\n")
+        return built_document(path.parent, {token: number for number, token in enumerate(lines)})
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise SourceError(
+            f"{vocabulary} and the files next to it are damaged: {error!r}"
+        ) from error
 
 
 def without_special_tokens(tokenizer: TokenizerFile) -> TokenizerFile:

@@ -24,7 +24,7 @@ from model_compiler.tokenizer.classes import (
     steps,
 )
 
-__all__ = ["read_limit"]
+__all__ = ["built_document", "read_limit"]
 
 Json = Mapping[str, Any]
 
@@ -61,6 +61,23 @@ def read_limit(folder: Path, document: Json) -> float | None:
             f"{folder}: tokenizer.json and the files next to it must have the types that "
             f"transformers writes; found {error!r}."
         ) from error
+
+
+def built_document(folder: Path, vocabulary: Mapping[str, int]) -> dict[str, Any] | None:
+    """Return the `tokenizer.json` that transformers builds from a `vocab.txt` without one.
+
+    Args:
+        folder: The encoder's folder.
+        vocabulary: The tokens with their ids.
+
+    Returns:
+        The content; None if the files name no class that builds one.
+
+    Raises:
+        SourceError: If a file is damaged.
+        UnsupportedModelError: If the class is not known.
+    """
+    return _Settings(folder, {}).build(vocabulary)
 
 
 class _Settings:
@@ -109,6 +126,60 @@ class _Settings:
         config.done("tokenizer_config.json")
         return limit
 
+    def build(self, vocabulary: Mapping[str, int]) -> dict[str, Any] | None:
+        """Return what the class builds from a vocabulary; see `built_document`."""
+        known = self._class
+        if known is None or known.model != "WordPiece":
+            return None
+        self._tokens = {
+            key: _text(value)
+            for key, value in {**known.tokens, **self._stated_tokens(self._token_files())}.items()
+            if value is not None
+        }
+        listed = self._config.optional("added_tokens_decoder")
+        if listed is None:
+            flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+            added = [
+                {"id": vocabulary[text], "content": text, "special": True, **flags}
+                for text in sorted({*self._tokens.values()} & vocabulary.keys())
+            ]
+        else:
+            added = [{**token, "id": int(number)} for number, token in listed.items()]
+        parts = known.parts(self._setting)
+        around = [self._tokens[key] for key in known.around]
+        pieces = [{"SpecialToken": {"id": token, "type_id": 0}} for token in around]
+        return {
+            "version": "1.0",
+            "added_tokens": sorted(added, key=lambda token: token["id"]),
+            "normalizer": _first(parts.normalizer[0]),
+            "pre_tokenizer": _first(parts.pre_tokenizer[0]),
+            "post_processor": {
+                "type": "TemplateProcessing",
+                "single": [pieces[0], {"Sequence": {"id": "A", "type_id": 0}}, pieces[1]],
+                "pair": [],
+                "special_tokens": {
+                    token: {"id": token, "ids": [vocabulary.get(token)], "tokens": [token]}
+                    for token in around
+                },
+            },
+            "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+            "model": {"type": "WordPiece", **_first(parts.model), "vocab": dict(vocabulary)},
+        }
+
+    def _token_files(self) -> list[ConfigFile]:
+        """Return the files that may name special tokens."""
+        older = [] if self._config.has("added_tokens_decoder") else ["special_tokens_map.json"]
+        return [self._config, *map(self._opened, older)]
+
+    def _stated_tokens(self, files: Sequence[ConfigFile]) -> dict[str, Any]:
+        """Return the special tokens that files name, the last one first."""
+        return {
+            key: file.optional(key)
+            for file in files
+            for key in file
+            if key.endswith("_token") and not key.startswith("add_")
+        }
+
     def _limit(self) -> float | None:
         """Return the limit, by its older name if there is no newer."""
         key = "model_max_length" if "model_max_length" in self._config else "max_len"
@@ -144,12 +215,8 @@ class _Settings:
         found: dict[str, Any] = dict(self._class.tokens) if self._class else {}
         if padding := self._document.get("padding"):
             found["pad_token"] = padding.get("pad_token")
-        files = [self._config]
-        if not self._config.has("added_tokens_decoder"):
-            files.append(self._opened("special_tokens_map.json"))
-        for file in files:
-            keys = [key for key in file if key.endswith("_token") and not key.startswith("add_")]
-            found |= {key: file.optional(key) for key in keys}
+        files = self._token_files()
+        found |= self._stated_tokens(files)
         self._tokens = {
             key: _text(value) for key, value in found.items() if isinstance(value, str | dict)
         }
@@ -279,6 +346,11 @@ def _text(token: Any) -> str:
     if not isinstance(text, str):
         raise TypeError(f"the token {token!r}")
     return text
+
+
+def _first(step: Step) -> dict[str, Any]:
+    """Return a step with the value that a class itself gives each of its keys."""
+    return {key: values[0] for key, values in step.items()}
 
 
 def _matching(token: Json) -> tuple[Any, ...]:

@@ -73,7 +73,7 @@ def test_the_texts_have_all_lengths_and_scripts() -> None:
 
 def test_the_documents_are_shipped() -> None:
     """The comparison of neighbors reads the package's own texts, none of them twice."""
-    documents = fidelity._documents(multiply_adds=1, most=fidelity.DOCUMENTS)
+    documents = fidelity._searched(multiply_adds=1, most=fidelity.DOCUMENTS)
     assert len(set(documents)) == fidelity.DOCUMENTS
     assert documents[0] == "Open a file for reading and return its lines as a list of strings."
 

@@ -5,6 +5,7 @@ that are held to them build the same folders.
 """
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,48 @@ def write_model(
     ]
     _write(folder / "modules.json", modules)
     _write_sentence_files(folder, kinds[-1][1], new_files=new_files)
+    return folder
+
+
+def write_router(folder: Path, *, seed: int = 3) -> Path:
+    """Write a Router with two encoders and a shared Normalize, and return its folder."""
+    ids: dict[str, list[str]] = {}
+    for route, traits in (("query", {"pooling": ["cls"]}), ("document", {"seed": seed})):
+        whole = write_model(folder.with_name(f"{folder.name}-{route}"), **traits)
+        ids[route] = [f"{route}_0_Transformer", f"{route}_1_Pooling"]
+        shutil.copytree(whole, folder / ids[route][0], dirs_exist_ok=True)
+        shutil.copytree(whole / "1_Pooling", folder / ids[route][1], dirs_exist_ok=True)
+        for name in ("modules.json", "config_sentence_transformers.json"):
+            (folder / ids[route][0] / name).unlink()
+    types = {name: NEW_MODULES[name.rpartition("_")[2]] for names in ids.values() for name in names}
+    parameters = {"default_route": "document", "allow_empty_key": True, "route_mappings": {}}
+    _write(
+        folder / "router_config.json",
+        {"types": types, "structure": ids, "parameters": parameters},
+    )
+    router = "sentence_transformers.base.modules.router.Router"
+    kinds = [(router, ""), (NEW_MODULES["Normalize"], "1_Normalize")]
+    _write(
+        folder / "modules.json",
+        [
+            {"idx": number, "name": str(number), "path": path, "type": kind}
+            for number, (kind, path) in enumerate(kinds)
+        ],
+    )
+    prompts = {"query": "parse: ", "document": "the "}
+    _write(
+        folder / "config_sentence_transformers.json",
+        {"prompts": prompts, "default_prompt_name": None, "similarity_fn_name": "cosine"},
+    )
+    return folder
+
+
+def write_vocabulary(folder: Path, **settings: Any) -> Path:
+    """Write a tokenizer as a `vocab.txt` without a `tokenizer.json`, and return its folder."""
+    (folder / "vocab.txt").write_text("\n".join(TOKENS) + "\n", "utf-8")
+    values = {"tokenizer_class": "BertTokenizer", "model_max_length": 512, **settings}
+    _write(folder / "tokenizer_config.json", values)
+    _write(folder / "config.json", _config())
     return folder
 
 

@@ -5,34 +5,11 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from embedder.core.artifact import Artifact
 from model_compiler.source.catalog import CATALOG, find, measurements
 from model_compiler.source.catalog.estimate import STATIC, estimate
-from tools.bench.__main__ import main
-from tools.bench.contenders import Contender, latency, starts, workers
 from tools.bench.model import FAMILIES, Texts
 from tools.bench.replicas import SHAPES
 from tools.bench.shapes import REFERENCE
-
-
-def test_another_family_is_refused_before_anything_is_made(
-    minilm_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The benchmark's export, texts and targets are EmbeddingGemma's."""
-    with pytest.raises(SystemExit):
-        main(["--quick", "--model", str(minilm_folder)])
-    assert "is of the family bert; EmbeddingGemma's, gemma3_text, is measured" in (
-        capsys.readouterr().err
-    )
-
-
-def test_what_is_no_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder without a configuration is an error that names the folder and the file."""
-    with pytest.raises(SystemExit):
-        main(["--model", str(tmp_path)])
-    assert f"{tmp_path} is not a model's folder: config.json cannot be read" in (
-        capsys.readouterr().err
-    )
 
 
 @pytest.mark.parametrize("tokens", [12, 32, 256])
@@ -46,19 +23,6 @@ def test_a_text_has_the_number_of_tokens(minilm_folder: Path, tokens: int) -> No
     assert len(library.encode(texts.text(tokens)).ids) == tokens
     assert texts.text(tokens) == texts.text(tokens)
     assert len(set(texts.batch([tokens] * 4))) == 4
-
-
-def test_each_contender_has_times_and_peaks(minilm_artifact: Artifact) -> None:
-    """Its process is ready, and embeds texts."""
-    folder = Path(minilm_artifact.folder)
-    present = {kind: Contender(kind, kind, folder) for kind in ("kit", "endpoint")}
-    texts = {"kit": ["some text"], "endpoint": ["some text", "another"]}
-    with workers(present) as running:
-        taken = latency(running, texts, seconds=0)
-    assert all(len(times) == 3 and min(times) > 0 for times in taken.values())
-    found = starts(present, texts, rounds=1)
-    assert set(found) == {"cpu", "wall", "start_peak", "peak"}
-    assert all(min(values["kit"]) > 0 for values in found.values())
 
 
 def test_each_shape_has_the_width_of_its_models() -> None:

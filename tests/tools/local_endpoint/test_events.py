@@ -67,17 +67,6 @@ def test_other_bodies_are_base64(headers):
     assert made["isBase64Encoded"] is True
 
 
-def test_text_that_is_not_utf8_is_base64():
-    """No byte is lost."""
-    made = event(body=b"\xff\xfe", **{"content-type": "text/plain"})
-    assert base64.b64decode(made["body"]) == b"\xff\xfe"
-
-
-def test_a_request_without_a_body_has_no_body_field():
-    """The field is missing in the event."""
-    assert "body" not in event(method="GET")
-
-
 def test_query_and_cookies_have_separate_fields():
     """Parameters are decoded and joined. Cookies are not among the headers."""
     made = event(target="/p?a=1&a=2&b=%20&c", cookie="x=1; y=2")
@@ -105,12 +94,6 @@ def test_a_result_with_a_status_is_the_response():
     response = to_response(json.dumps(result).encode())
     assert (response.status, response.cookies, response.body) == (201, ("a=b",), b"\x00\x01")
     assert response.headers == {"content-type": "application/json", "x-a": "1"}
-
-
-def test_any_other_json_is_the_body():
-    """The status is 200."""
-    response = to_response(b'{"a": 1}')
-    assert (response.status, response.body) == (200, b'{"a": 1}')
 
 
 @pytest.mark.parametrize(

@@ -50,15 +50,6 @@ def test_a_folder_is_compiled_once(tmp_path, capfd, monkeypatch):
         artifact_of(str(folder), cache=tmp_path)
 
 
-def test_verbose_shows_the_compilers_output(tmp_path, capfd):
-    """It writes no log file."""
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(ModelError, match=r"compiling .*empty failed\.$"):
-        artifact_of(str(tmp_path / "empty"), cache=tmp_path / "cache", verbose=True)
-    assert "\nerror: " in capfd.readouterr().err
-    assert list((tmp_path / "cache").glob("*.log")) == []
-
-
 def test_two_compiles_at_once_make_one_artifact(tmp_path, capfd):
     """The second one waits, and uses the artifact of the first."""
     folder = str(write_model(tmp_path / "mine"))
@@ -78,19 +69,6 @@ def test_a_folder_without_a_model_is_an_error(tmp_path):
     (log,) = (path for path in (tmp_path / "cache").iterdir() if path.suffix != ".lock")
     assert str(log) in message
     assert log.read_text().strip() in message
-
-
-def test_the_error_has_the_last_state_of_progress_bars(tmp_path, monkeypatch):
-    """It has the last lines of a long log."""
-    bars = "".join(f"\r{percent}%" for percent in range(101))
-    printed = "".join(f"line {number}\n" for number in range(100))
-    module = tmp_path / "model_compiler.py"
-    module.write_text(f"import sys\nprint({bars!r})\nprint({printed!r} + {bars!r})\nsys.exit(1)\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(ModelError) as raised:
-        artifact_of("no/such", cache=tmp_path / "cache")
-    shown = str(raised.value).split("\n")[1:]
-    assert shown == [*(f"line {number}" for number in range(82, 100)), "100%", ""]
 
 
 def test_texts_become_an_index(minilm_artifact, facts, tmp_path):

@@ -110,12 +110,6 @@ def test_refuses_an_unsigned_request():
     assert error.body["Message"].startswith("Forbidden. For troubleshooting Function URL")
 
 
-def test_refuses_a_bearer_token():
-    """An API key is not a signature."""
-    request = changed(signed(), headers={"host": "x", "authorization": "Bearer sk-123"})
-    assert refusal(request).error_type == "IncompleteSignatureException"
-
-
 def test_refuses_an_unknown_key():
     """Another access key is rejected with AWS's message."""
     error = refusal(signed(credentials=Credentials("AKIDOTHER", "a secret")))
@@ -143,13 +137,6 @@ def test_refuses_a_wrong_secret():
 def test_refuses_an_altered_request(changes):
     """A body, path, query or method that was not signed does not match."""
     assert "does not match" in str(refusal(changed(signed(), **changes)))
-
-
-def test_refuses_an_altered_header():
-    """A signed header with another value does not match."""
-    request = signed(headers={"content-type": "application/json"})
-    altered = changed(request, headers={**request.headers, "content-type": "text/plain"})
-    assert "does not match" in str(refusal(altered))
 
 
 @pytest.mark.parametrize("declared", ["UNSIGNED-PAYLOAD", hashlib.sha256(b"other").hexdigest()])
@@ -221,13 +208,6 @@ def test_refuses_a_broken_header(authorization, date, message):
     headers = {"host": "x", "authorization": authorization}
     dated = {**headers, "x-amz-date": "20260101T000000Z"}
     assert message in str(refusal(changed(signed(), headers=dated if date else headers)))
-
-
-def test_refuses_an_invalid_date():
-    """The message names the expected format."""
-    request = signed()
-    headers = {**request.headers, "x-amz-date": request.headers["x-amz-date"][:8] + "T"}
-    assert "ISO-8601 'basic format'" in str(refusal(changed(request, headers=headers)))
 
 
 PARTS = st.text(st.characters(codec="latin-1"), max_size=60)

@@ -13,7 +13,7 @@ from operations.deployed import find_deployed
 from operations.prune import make_plan, prune
 from tools.rehearsal.deploy.docker_client import push_empty
 
-from .test_emulated_releases import Release, during_the_shift
+from .emulated_release import Release, during_the_shift
 from .test_promotion import _Root
 
 TRUST = {

@@ -10,7 +10,7 @@ from operations.prune import make_plan
 from operations.rollback import roll_back
 from operations.weights import find_stuck_weights
 
-from .test_emulated_releases import Release
+from .emulated_release import Release
 from .test_promotion import _Root
 
 

@@ -13,7 +13,7 @@ from botocore.credentials import Credentials
 from embedding_client import EmbeddingClient, ForbiddenError, SigV4Auth
 from embedding_kit.environment_file import load_environment
 from embedding_kit.key_policy import needed_statements
-from embedding_kit.publishing import repository_statements
+from embedding_kit.repository import repository_statements
 from stacks.names import artifact_bucket_name, bootstrap_qualifier
 from tools.rehearsal.deploy.cdk import Cdk, Checkout, Finished, copy_checkout
 from tools.rehearsal.deploy.docker_client import recorded_calls, write_client
@@ -147,8 +147,6 @@ def check_all_parts(
         callers: Any = document["callers"]
         callers["invoke"] = True
     refused = with_parts.deploy("without what its account prescribes")
-    for kind in _EXISTING:
-        _check_refused(with_parts, refused, f"there is no {kind.replace('_', ' ')}")
     _check_refused(with_parts, refused, f"the policy of the key {key} lacks a statement")
     environment = load_environment("parts", folder=checkout.file.parent)
     key_policy = _policy(needed_statements(environment, **_PLACE))

@@ -1,0 +1,92 @@
+"""Compiles the two routes of a Router into two artifacts of one vector space.
+
+A query's vector of one may be compared with a document's of the other, so both manifests name one
+space, and hold how far the two are aligned: measured on the same texts through both. The name is of
+both, so that no other artifact has it.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedder.core.artifact import MANIFEST_FILE, load_artifact
+from embedder.core.engine import Engine
+from model_compiler.artifact.manifest import DIGITS, manifest_bytes
+from model_compiler.artifact.writer import new_folder
+from model_compiler.compile import Options, compile_model
+from model_compiler.errors import FidelityError, SourceError
+from model_compiler.fidelity.measure import shipped_documents
+from model_compiler.source.find import Source
+
+__all__ = ["compile_routes"]
+
+#: The least share of texts with a query vector that is nearest to the document vector of the same
+#: text. Of two encoders that have nothing to do with each other, it is near 0.
+ALIGNED = 0.8
+
+
+def compile_routes(
+    source: Source, routes: Mapping[str, Path], output: Path, options: Options
+) -> dict[str, dict[str, Any]]:
+    """Write an artifact for each route, to `output/query` and `output/document`.
+
+    Args:
+        source: The model.
+        routes: The folders of its routes, from `routes_of`.
+        output: The folder of both artifacts.
+        options: Those of `compile_model`, for both.
+
+    Returns:
+        The manifests by route.
+
+    Raises:
+        CompilerError: One of its subclasses; nothing was written.
+    """
+    with new_folder(output, marker=f"query/{MANIFEST_FILE}") as partial:
+        contents = {
+            route: compile_model(
+                replace(source, folder=folder, entry=None), partial / route, options
+            )
+            for route, folder in routes.items()
+        }
+        query, document = contents["query"], contents["document"]
+        if query["dimensions"] != document["dimensions"]:
+            raise SourceError(
+                f"{source.name}: both routes must have the same dimensions; found "
+                f"{query['dimensions']} for queries and {document['dimensions']} for documents."
+            )
+        engines = [Engine.load(load_artifact(partial / route)) for route in ("query", "document")]
+        alignment = _alignment(*engines, most=options.documents)
+        if options.thresholds and alignment["own_nearest"] < ALIGNED:
+            raise FidelityError(
+                f"{source.name}: of {alignment['texts']} texts, the query vector of at least "
+                f"{ALIGNED:.0%} must be nearest to the document vector of the same text; found "
+                f"{alignment['own_nearest']:.0%}. Add --unmeasured to accept these vectors."
+            )
+        both = f"{query['vector_space']}\n{document['vector_space']}"
+        name = document["vector_space"].rpartition("/")[0]
+        space = f"{name}/{hashlib.sha256(both.encode()).hexdigest()[:DIGITS]}"
+        for route, content in contents.items():
+            content["vector_space"] = space
+            content["fidelity"] = {**content["fidelity"], "route": route, "alignment": alignment}
+            (partial / route / MANIFEST_FILE).write_bytes(manifest_bytes(content))
+    return contents
+
+
+def _alignment(query: Engine, document: Engine, *, most: int) -> dict[str, Any]:
+    """Compare the vectors of the same texts as queries and as documents."""
+    texts = shipped_documents()[:most]
+    asked = query.embed(texts, truncate="right").vectors
+    stored = document.embed(texts, truncate="right").vectors
+    cosines = (asked @ stored.T).astype(np.float64)
+    same = cosines.diagonal()
+    return {
+        "texts": len(texts),
+        "cosine_mean": round(float(same.mean()), 7),
+        "cosine_min": round(float(same.min()), 7),
+        "own_nearest": float((cosines.argmax(axis=1) == np.arange(len(texts))).mean()),
+    }

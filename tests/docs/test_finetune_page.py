@@ -1,0 +1,48 @@
+"""The page on your own fine-tune runs, from the saved folder to an endpoint of its artifact."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from embedding_kit.environment_file import load_environment
+from tests.model_compiler.goldens.tiny_models import write_model
+from tools.local_endpoint.endpoint import endpoint
+
+from .pages import FINETUNE, blocks
+
+TEXT = FINETUNE.read_text("utf-8")
+
+
+def test_the_commands_and_programs_run(tmp_path: Path) -> None:
+    """The folder is inspected and compiled with its report, and the endpoint has its space."""
+    write_model(tmp_path / "my-model", new_files=True)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+
+    def run(*command: str) -> str:
+        environment = {"PATH": path, "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+        ran = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+    said = [run("bash", "-euo", "pipefail", "-c", block) for block in blocks(TEXT, "bash")]
+    assert "my-model compiles from its weights" in said[0]
+    assert "cosine to full precision, lowest" in said[1]
+    running, _ = endpoint(tmp_path / "compiled")
+    with running:
+        program = "\n".join(blocks(TEXT, "python")).replace("http://127.0.0.1:9000", running.url)
+        assert "bert@" in run(sys.executable, "-W", "error", "-c", program)
+
+
+@pytest.mark.parametrize("block", blocks(TEXT, "toml"))
+def test_the_settings_are_accepted(tmp_path: Path, block: str) -> None:
+    """A folder next to the environments and one of S3 need no name."""
+    write_model(tmp_path / "my-model")
+    (tmp_path / "environments").mkdir()
+    (tmp_path / "environments" / "dev.toml").write_text(block)
+    model = load_environment("dev", folder=tmp_path / "environments").model
+    assert model.name in {"my-model", "2026-11-24"}

@@ -1,0 +1,116 @@
+"""A Router becomes two artifacts of one vector space, and no third is of it."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from embedder.core.artifact import Artifact, load_artifact
+from embedder.core.engine import Engine
+from model_compiler.command import main
+from model_compiler.index_builder import main as build_index
+from model_compiler.source.router import routes_of
+from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.goldens.tiny_models import MODULES, TEXTS, write_router
+
+GOLDEN = np.load(Path(__file__).resolve().parent / "goldens" / "routes.npz")
+
+
+@pytest.fixture
+def router(tmp_path: Path) -> Path:
+    """Return the folder of a Router with two random encoders."""
+    return write_router(tmp_path / "pair")
+
+
+def compiled(folder: Path, output: Path, *options: str) -> dict[str, Artifact]:
+    arguments = ["compile", str(folder), "--output", str(output), "--precision", "fp32", "--quiet"]
+    assert main([*arguments, *(options or ("--unmeasured",))]) == 0
+    return {route: load_artifact(output / route) for route in ("query", "document")}
+
+
+def test_vectors_are_those_of_encode_query_and_encode_document(
+    router: Path, tmp_path: Path
+) -> None:
+    """Each route has its modules, those that both share, and its own default prompt."""
+    for route, artifact in compiled(router, tmp_path / "out").items():
+        engine = Engine.load(artifact, truncate="right")
+        found = np.concatenate([engine.embed([text]).vectors for text in TEXTS])
+        np.testing.assert_allclose(found, GOLDEN[route], atol=1e-6, rtol=0)
+
+
+def test_both_are_of_one_space(router: Path, tmp_path: Path, compile_tiny: Compile) -> None:
+    """The manifests name one space and the measured alignment; each route alone has another."""
+    both = compiled(router, tmp_path / "out")
+    manifests = [artifact.manifest for artifact in both.values()]
+    (space,) = {manifest.vector_space for manifest in manifests}
+    for route, folder in routes_of(router).items():
+        alone = shutil.copytree(folder, tmp_path / route)  # a link to elsewhere is refused
+        assert compile_tiny(alone).manifest.vector_space != space
+    (alignment,) = {json.dumps(manifest.fidelity["alignment"]) for manifest in manifests}
+    assert json.loads(alignment)["texts"] == 250
+    assert -1 <= json.loads(alignment)["cosine_min"] < json.loads(alignment)["cosine_mean"] < 1
+    assert [manifest.fidelity["route"] for manifest in manifests] == ["query", "document"]
+    other = compiled(write_router(tmp_path / "pair", seed=5), tmp_path / "other")
+    assert space not in {artifact.manifest.vector_space for artifact in other.values()}
+
+
+def test_an_index_of_documents_is_searched_by_queries(router: Path, tmp_path: Path) -> None:
+    """What holds documents' vectors has the space that the queries' endpoint answers with."""
+    both = compiled(router, tmp_path / "out")
+    (tmp_path / "texts.json").write_text(json.dumps(TEXTS))
+    place = ["--artifact", str(tmp_path / "out" / "document"), "--output", str(tmp_path / "index")]
+    assert build_index([str(tmp_path / "texts.json"), *place]) == 0
+    index = json.loads((tmp_path / "index" / "manifest.json").read_text("utf-8"))
+    assert index["vector_space"] == Engine.load(both["query"]).vector_space()
+
+
+def test_parts_that_are_not_aligned(
+    router: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two encoders with nothing in common are no pair, unless nobody measures."""
+    arguments = ["compile", str(router), "--output", str(tmp_path / "out"), "--quiet"]
+    assert main([*arguments, "--precision", "fp32"]) == 2
+    assert "must be nearest to the document vector of the same text" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_inspect_says_it_of_each_route(router: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both routes are named, and each with its default prompt."""
+    assert main(["inspect", str(router)]) == 0
+    said = capsys.readouterr().out
+    assert "pair (query) compiles from its weights." in said
+    assert "pair (document) compiles from its weights." in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"structure": {"query": [], "image": []}}, "the routes query and document, .* query, im"),
+        ({"parameters": {"route_mappings": {"a": "query"}}}, "and route_mappings"),
+        ({"structure": []}, "types and structure must be objects"),
+        ({"structure": {"query": ["x"], "document": []}}, "must list modules with a type each"),
+        ({"sparkle": 1}, "does not know: sparkle"),
+    ],
+)
+def test_routes_that_cannot_be_expressed(
+    router: Path,
+    edit_json: Edit,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, Any],
+    message: str,
+) -> None:
+    """Other routes, a rule that selects one, or damage is refused by name."""
+    edit_json(router / "router_config.json", lambda value: value | changes)
+    assert main(["compile", str(router), "--output", "nowhere", "--unmeasured"]) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_modules_before_a_router(router: Path, edit_json: Edit) -> None:
+    """A Router that is not the first module is refused like any unknown module."""
+    first = {"path": "x", "type": f"{MODULES}Transformer", "name": "9"}
+    edit_json(router / "modules.json", lambda modules: [first, *modules])
+    assert routes_of(router) == {}

@@ -1,0 +1,49 @@
+"""A tokenizer of a `vocab.txt` alone gives the ids that transformers' class gives."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer
+
+from model_compiler.errors import SourceError
+from model_compiler.tokenizer.file import read_tokenizer
+from tests.model_compiler.conftest import Compile
+from tests.model_compiler.goldens.tiny_models import TOKENS, write_vocabulary
+
+GOLDEN = json.loads(
+    (Path(__file__).resolve().parents[1] / "goldens" / "vocabularies.json").read_text("utf-8")
+)
+
+
+@pytest.mark.parametrize("name", GOLDEN["folders"])
+def test_ids_are_those_of_transformers(tmp_path: Path, name: str) -> None:
+    """Case, accents, special tokens and the class come from `tokenizer_config.json`."""
+    golden = GOLDEN["folders"][name]
+    path = write_vocabulary(tmp_path, **golden["settings"]) / "tokenizer.json"
+    read = read_tokenizer(path, vocabulary_size=len(TOKENS))
+    tokenizer = Tokenizer.from_str(read.data.decode())
+    assert [tokenizer.encode(text).ids for text in GOLDEN["texts"]] == golden["ids"]
+
+
+def test_a_model_with_a_vocabulary_compiles(tiny_folder: Path, compile_tiny: Compile) -> None:
+    """The artifact is that of the same model with its `tokenizer.json`."""
+    before = compile_tiny(tiny_folder).manifest.files["tokenizer.bin"]
+    (tiny_folder / "tokenizer.json").unlink()
+    write_vocabulary(tiny_folder)
+    assert compile_tiny(tiny_folder).manifest.files["tokenizer.bin"] == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tokenizer_class": "PreTrainedTokenizerFast"}, "tokenizer.json is missing. Save the tok"),
+        ({"sep_token": "sparkle"}, "added_tokens must have the special token 'sparkle'"),
+        ({"added_tokens_decoder": {"x": {"content": "a"}}}, "are damaged: ValueError"),
+    ],
+)
+def test_what_cannot_be_built(tmp_path: Path, settings: dict[str, object], message: str) -> None:
+    """A class that needs a `tokenizer.json`, a token without an id, or damage is refused."""
+    path = write_vocabulary(tmp_path, **settings) / "tokenizer.json"
+    with pytest.raises(SourceError, match=message):
+        read_tokenizer(path, vocabulary_size=len(TOKENS))
