@@ -19,10 +19,11 @@ from model_compiler.artifact.writer import new_folder
 from model_compiler.errors import PrecisionError, printable
 from model_compiler.fidelity.acceptance import Acceptance, accept
 from model_compiler.fidelity.layers import with_more_float32
-from model_compiler.fidelity.measure import DOCUMENTS, Thresholds, table
+from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Graph, Model
 from model_compiler.model.compiled import CompiledModel
+from model_compiler.model.cross_encoder import read_cross_encoder
 from model_compiler.model.exports import (
     Choice,
     Kind,
@@ -33,7 +34,7 @@ from model_compiler.model.exports import (
     read_weights,
     why_not_compiled,
 )
-from model_compiler.model.folder import check_kind, read_model_folder
+from model_compiler.model.folder import check_kind, is_cross_encoder, read_model_folder
 from model_compiler.model.onnx_import import ImportedModel
 from model_compiler.model.static import is_static, read_static_folder
 from model_compiler.source.find import Source
@@ -145,7 +146,7 @@ def _measured(
             documents=options.documents,
             progress=options.progress,
         )
-        content |= {"fidelity": provenance | accepted.as_json(), "golden": accepted.golden}
+        content |= {"fidelity": provenance | accepted.report, "golden": accepted.golden}
         _report(accepted, graph.optimization, options)
     return content
 
@@ -153,6 +154,8 @@ def _measured(
 def _read(folder: Path, options: Options) -> tuple[Model, dict[str, Any]]:
     """Read the model, and for an export the manifest's entries about its origin."""
     check_kind(folder)
+    if is_cross_encoder(folder):
+        return read_cross_encoder(folder, options.precision or Precision.INT8), {}
     precision, reason = options.precision or Precision.INT8, None
     files = files_of(folder)
     if name := find_weights(folder, files):
@@ -195,7 +198,7 @@ def _write_tokenizer(
         tables = tokenizer_tables.build(model.tokenizer.data, embedding_rows=model.vocabulary_size)
         (folder / tables.file).write_bytes(tables.data)
         prompts = model_settings(model, source.entry, options.choices)["prompts"]
-        check_room(tables, model.max_tokens, prompts)
+        check_room(tables, model.max_tokens, prompts, model.scoring)
         bar.update()
     if model.tokenizer.dropped:
         names = ", ".join(model.tokenizer.dropped)
@@ -213,11 +216,8 @@ def _report(accepted: Acceptance, optimization: str, options: Options) -> None:
             "weights loads much faster.",
             options,
         )
-    if accepted.fidelity:
-        for line in table(accepted.fidelity).splitlines():
-            _print(line, options)
-    else:
-        _print(f"  lowest cosine alone to batched  {accepted.batch_cosine_min:.7f}", options)
+    for line in accepted.table.splitlines():
+        _print(line, options)
 
 
 def _note(text: str) -> None:

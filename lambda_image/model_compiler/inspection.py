@@ -16,6 +16,7 @@ from model_compiler.errors import CompilerError, printable
 from model_compiler.files.config import CONVERSION, missing
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Model
+from model_compiler.model.cross_encoder import read_cross_encoder
 from model_compiler.model.exports import (
     choose,
     files_of,
@@ -25,7 +26,7 @@ from model_compiler.model.exports import (
     read_weights,
     why_not_compiled,
 )
-from model_compiler.model.folder import check_kind, read_model_folder
+from model_compiler.model.folder import check_kind, is_cross_encoder, read_model_folder
 from model_compiler.model.static import is_static, read_static_folder
 from model_compiler.source.find import Source
 from model_compiler.tokenizer import tables
@@ -86,7 +87,13 @@ def inspect_model(source: Source, precision: Precision | None = None) -> Inspect
     if not found.compiles:
         return found
     files = files_of(source.folder) if source.files is None else source.files
-    model = _read(source, files, precision, found)
+    if is_cross_encoder(source.folder):
+        found.path = "weights"
+        model: Model | None = found.attempt(
+            lambda: read_cross_encoder(source.folder, precision or Precision.INT8)
+        )
+    else:
+        model = _read(source, files, precision, found)
     if model and found.compiles:
         found.attempt(lambda: _describe(model, source, found))
         if source.files is None:
@@ -195,10 +202,12 @@ def _read_static(source: Source, precision: Precision, found: Inspection) -> Mod
 def _describe(model: Model, source: Source, found: Inspection) -> None:
     built = tables.build(model.tokenizer.data, embedding_rows=model.vocabulary_size)
     settings = model_settings(model, source.entry, Choices())
-    tables.check_room(built, model.max_tokens, settings["prompts"])
+    tables.check_room(built, model.max_tokens, settings["prompts"], model.scoring)
     found.settings = {
+        **({"task": "rerank"} if model.scoring else {}),
         "architecture": model.family,
         **settings,
+        **({"labels": list(model.scoring.labels)} if model.scoring else {}),
         "tokenizer": built.kind,
     }
     if built.reason:

@@ -80,6 +80,8 @@ def manifest_of(
             name="example/small-model", revision="abc123", architecture="bert", license="apache-2.0"
         ),
         vector_space="small-model@abc123/fp32/0123456789ab",
+        task="embed",
+        scoring=None,
         precision="fp32",
         dimensions=dimensions,
         max_tokens=max_tokens,

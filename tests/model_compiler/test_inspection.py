@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 from model_compiler.command import main
 from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
+from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.static_models import WIDTH, write_sentence_transformers
 from tests.model_compiler.goldens.tiny_models import Tensors, write_model
 from tests.model_compiler.local_hub import COMMIT, Hub
@@ -198,12 +199,22 @@ def test_what_a_compile_finds_beside_an_export(
 
 
 def test_another_kind_of_model(tiny_folder: Path, edit_json: Edit, capsys: Capture) -> None:
-    """A cross-encoder is the only problem, whatever else is missing."""
-    edit_json(tiny_folder / "config_sentence_transformers.json", model_type="CrossEncoder")
+    """A sparse encoder is the only problem, whatever else is missing."""
+    edit_json(tiny_folder / "config_sentence_transformers.json", model_type="SparseEncoder")
     (tiny_folder / "model.safetensors").unlink()
     found = inspected(capsys, str(tiny_folder), status=1)
     (problem,) = found["problems"]
-    assert "tiny is a cross-encoder" in problem
+    assert "tiny is a sparse encoder" in problem
+
+
+def test_a_reranker(tmp_path: Path, capsys: Capture) -> None:
+    """The inspection has the task and the labels, and checks the weights of the head."""
+    folder = write_reranker(tmp_path / "tiny")
+    settings = inspected(capsys, str(folder), status=0)["settings"]
+    assert (settings["task"], settings["labels"]) == ("rerank", ["LABEL_0"])
+    (folder / "model.safetensors").unlink()
+    (problem,) = inspected(capsys, str(folder), status=1)["problems"]
+    assert "model.safetensors is missing" in problem
 
 
 def test_a_module_of_its_own(tiny_folder: Path, capsys: Capture) -> None:

@@ -21,7 +21,7 @@ try:
 except ImportError:  # a Python that is built otherwise
     from hashlib import blake2b
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 MANIFEST_FILE = "manifest.json"
 
 
@@ -51,7 +51,7 @@ class GraphEntry(NamedTuple):
     """Where the graph is, what runs it and how it is fed.
 
     Inputs are int64 [batch, tokens]; the output is float32 [batch, dimensions], its rows
-    of length 1.
+    of length 1, or [batch, labels], the logits of a reranker.
     """
 
     #: `onnxruntime`, or `numpy` for a static model: its graph is a table of rows.
@@ -63,6 +63,29 @@ class GraphEntry(NamedTuple):
     #: `none`: the graph is written as it should run. `extended`: ONNX Runtime optimizes it at
     #: start-up, which an export that was taken as it is needs, and pays for.
     optimization: str
+
+
+class ScoringEntry(NamedTuple):
+    """How a reranker takes a query and a passage, and what its scores are.
+
+    The ids of a pair are `before`, the query's, `between`, the passage's, `after`. The texts that a
+    model's template puts around a query or before a passage are tokenized together with it.
+    """
+
+    #: The names of the labels; a model of one label gives one score per pair.
+    labels: tuple[str, ...]
+    #: From a logit to a score: `sigmoid` or `identity`.
+    activation: str
+    before: tuple[int, ...]
+    between: tuple[int, ...]
+    after: tuple[int, ...]
+    #: The token type of the passage and of `after`; everything before has the type 0.
+    second_type: int
+    query_prefix: str
+    query_suffix: str
+    passage_prefix: str
+    #: The model's own truncation: `longest_first`, or `passage` for a model with a template.
+    truncation: str
 
 
 class FileEntry(NamedTuple):
@@ -80,27 +103,41 @@ class Golden(NamedTuple):
     embedding_head: tuple[float, ...]
 
 
+class GoldenPair(NamedTuple):
+    """A query, a passage, and the logits of each label."""
+
+    query: str
+    passage: str
+    logits: tuple[float, ...]
+
+
 class Manifest(NamedTuple):
     """What `manifest.json` says."""
 
     format_version: int
     model: ModelEntry
-    #: Names the space of full-size vectors. It changes when, and only when, vectors could change.
+    #: `embed`, or `rerank`: texts to vectors, or pairs of texts to scores.
+    task: str
+    #: Names the space of full-size vectors, or of a reranker's scores. It changes when, and only
+    #: when, they could change.
     vector_space: str
     precision: str
-    #: The numbers of dimensions that a caller may ask for, largest first.
+    #: The numbers of dimensions that a caller may ask for, largest first; none of a reranker.
     dimensions: tuple[int, ...]
-    #: The longest text that the model takes, in tokens, special tokens included.
+    #: The longest text or pair that the model takes, in tokens, special tokens included.
     max_tokens: int
     #: The longest text in characters; None for a limit that follows from `max_tokens`.
     max_characters: int | None
     prompts: Mapping[str, str]
     default_prompt: str | None
+    #: None of an embedding model.
+    scoring: ScoringEntry | None
     tokenizer: TokenizerEntry
     graph: GraphEntry
     #: The compiler's report on how far the vectors are from the model's own; not used to serve.
     fidelity: Mapping[str, Any]
-    golden: tuple[Golden, ...]
+    #: Of the task's kind.
+    golden: tuple[Golden, ...] | tuple[GoldenPair, ...]
     files: Mapping[str, FileEntry]
     checksum: str
 
@@ -108,6 +145,13 @@ class Manifest(NamedTuple):
     def full_dimensions(self) -> int:
         """The number of dimensions that a vector has by default."""
         return self.dimensions[0]
+
+    @property
+    def space(self) -> str:
+        """The space of what the model gives by default: full-size vectors, or scores."""
+        if self.scoring is not None:
+            return self.vector_space
+        return self.vector_space_of(dimensions=self.full_dimensions)
 
     def vector_space_of(self, *, dimensions: int) -> str:
         """Return the name of the vector space with these dimensions, as callers see it."""
@@ -201,22 +245,26 @@ def parse_manifest(raw: bytes, *, where: str) -> Manifest:
 
 
 def _manifest(document: dict[str, Any], *, checksum: str) -> Manifest:
-    graph = document["graph"]
+    graph, scoring = document["graph"], document["scoring"]
+    golden_kind = Golden if scoring is None else GoldenPair
     return Manifest(
         **{
             **document,
             "model": ModelEntry(**document["model"]),
             "dimensions": tuple(document["dimensions"]),
+            "scoring": None if scoring is None else ScoringEntry(**_frozen(scoring)),
             "tokenizer": TokenizerEntry(**document["tokenizer"]),
-            "graph": GraphEntry(**{**graph, "inputs": tuple(graph["inputs"])}),
-            "golden": tuple(
-                Golden(**{**entry, "embedding_head": tuple(entry["embedding_head"])})
-                for entry in document["golden"]
-            ),
+            "graph": GraphEntry(**_frozen(graph)),
+            "golden": tuple(golden_kind(**_frozen(entry)) for entry in document["golden"]),
             "files": {name: FileEntry(**entry) for name, entry in document["files"].items()},
         },
         checksum=checksum,
     )
+
+
+def _frozen(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry with tuples in the place of its lists."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
 
 
 def _check_size(path: str, expected: int) -> None:

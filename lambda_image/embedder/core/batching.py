@@ -1,4 +1,4 @@
-"""Plans the runs of the model: which inputs share one, and how long one takes.
+"""Runs the model: which inputs share a run, how long one takes, and what the cache has.
 
 Inputs of one padded length share runs, and an input's padded length depends only on its own length.
 So the model does the same arithmetic for a text whether it comes alone or with a thousand others,
@@ -11,9 +11,22 @@ busy host can delay any run. So the prediction of a run's time needs several com
 is their median.
 """
 
+from __future__ import annotations
+
 import itertools
-from collections.abc import Sequence
-from typing import NamedTuple
+import time
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from embedder.core.cache import VectorCache
+from embedder.core.errors import AnswerableError, InferenceError, OutOfTimeError
+from embedder.core.runtimes import Batch, InferenceSession, RunBatches
+
+if TYPE_CHECKING:  # see startup
+    import numpy.typing as npt
 
 #: Tokens of one run, padding included. On the replica of EmbeddingGemma a token costs 1.22 ms in a
 #: run of 8 tokens, 0.45 in one of 64, 0.38 in one of 256 or 512, and 0.42 and more from 1,024 on,
@@ -24,6 +37,8 @@ TOKEN_BUDGET = 512
 #: texts gain most from batching and waste least on padding; a text of over 256 tokens fills a run.
 _ROUNDING = ((64, 4), (256, 8))
 
+#: Bytes of a token id while it waits to be run.
+_ID_BYTES = array("i").itemsize
 #: Runs that are remembered.
 _REMEMBERED = 32
 #: Comparable runs that a prediction needs, and the most that it uses, newest first.
@@ -113,3 +128,154 @@ class RuntimeEstimator:
 
 def _comparable(run: _Measured, tokens: int) -> bool:
     return run.tokens <= _COMPARABLE * tokens and tokens <= _COMPARABLE * run.tokens
+
+
+class Done(NamedTuple):
+    """What `Runs.compute` did for one request."""
+
+    #: Inputs that the cache had.
+    cache_hits: int
+    #: How many inputs each run took.
+    runs: list[int]
+    #: Tokens that the runs computed, and those of them that were padding.
+    computed_tokens: int
+    padding_tokens: int
+    #: Seconds in which none of the runs ran, because others' did.
+    queue_seconds: float
+
+
+class Runs:
+    """The session with its cache: computes a row of float32 for each input.
+
+    Args:
+        session: token ids to rows; one with `run_all` gets all runs of a request at once.
+        width: components of a row.
+        limit: the most tokens of an input.
+        cache_entries: how many rows to keep.
+        run_tokens: the most tokens of one run, padding included; one input is always allowed.
+    """
+
+    #: Bytes of a token of an input.
+    token_bytes = _ID_BYTES
+
+    def __init__(
+        self,
+        session: InferenceSession,
+        *,
+        width: int,
+        limit: int,
+        cache_entries: int,
+        run_tokens: int,
+    ) -> None:
+        self._session = session
+        self._run_all: RunBatches | None = getattr(session, "run_all", None)
+        self._width, self._limit, self._run_tokens = width, limit, run_tokens
+        self.cache = VectorCache(cache_entries)
+        self._runtimes = RuntimeEstimator()
+
+    def compute(
+        self, distinct: list[bytes], deadline: float | None, allowed: float
+    ) -> tuple[npt.NDArray[np.float32], Done]:
+        """Return the row of each input, float32 [inputs, width].
+
+        Args:
+            distinct: each input's token ids, int32 as bytes; no two are equal.
+            deadline: the `time.monotonic()` at which the rows are of no use any more.
+            allowed: the time in seconds that the request had when it came.
+
+        Raises:
+            OutOfTimeError: see `Engine.embed_request`.
+            InferenceError: if the model did not give finite rows.
+        """
+        whole = np.empty((len(distinct), self._width), dtype=np.float32)
+        missing = {}
+        for place, kept in enumerate(self.cache.get(distinct)):
+            if kept is None:
+                missing[place] = distinct[place]
+            else:
+                whole[place] = kept
+        places, inputs = list(missing), list(missing.values())
+        lengths = [len(ids) // self.token_bytes for ids in inputs]
+        runs = plan(lengths, limit=self._limit, budget=self._run_tokens)
+        batches = (self.batch(run, inputs, lengths) for run in runs)
+        rows_of_runs: Iterable[npt.NDArray[np.float32]]
+        if self._run_all is not None and runs:
+            rows_of_runs, queue_seconds = _together(self._run_all, batches, deadline)
+        else:
+            rows_of_runs, queue_seconds = self._each(batches, deadline, allowed), 0.0
+        for run, rows in zip(runs, rows_of_runs, strict=True):
+            if not np.isfinite(rows).all():
+                bad = int(np.isfinite(rows).all(axis=1).argmin())
+                raise InferenceError(place=places[run.positions[bad]])
+            if len(rows) == len(whole):  # One run of all inputs, which has their order.
+                whole[:] = rows
+            else:
+                whole[[places[position] for position in run.positions]] = rows
+            self.cache.put([inputs[position] for position in run.positions], rows)
+        computed = sum([len(run.positions) * run.tokens for run in runs])
+        return whole, Done(
+            cache_hits=len(distinct) - len(missing),
+            runs=[len(run.positions) for run in runs],
+            computed_tokens=computed,
+            padding_tokens=computed - sum(lengths),
+            queue_seconds=queue_seconds,
+        )
+
+    def batch(self, run: Run, inputs: Sequence[bytes], lengths: Sequence[int]) -> Batch:
+        """Make the batch of a run: each input's ids, padded to the run's length."""
+        # Padded as bytes: arrays of the lengths and of the places cost a short text more than its
+        # ids.
+        size = run.tokens * _ID_BYTES
+        ids = b"".join([inputs[position].ljust(size, b"\0") for position in run.positions])
+        mask = b"".join([(b"\1" * lengths[p]).ljust(run.tokens, b"\0") for p in run.positions])
+        return as_batch(ids, mask, run)
+
+    def _each(
+        self, batches: Iterable[Batch], deadline: float | None, allowed: float
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Run batches one after the other, while there is time."""
+        first = True
+        for batch in batches:
+            size = batch.input_ids.size
+            if deadline is not None:
+                left = deadline - time.monotonic()
+                self._check_time(size, left, sure=first and left > allowed / 2)
+            first = False
+            began = time.monotonic()
+            try:
+                vectors = self._session.run(*batch)
+            except Exception as error:  # ONNX Runtime's classes have no common base.
+                raise InferenceError from error
+            self._runtimes.add(size, time.monotonic() - began)
+            yield vectors
+
+    def _check_time(self, tokens: int, left: float, *, sure: bool) -> None:
+        """Refuse a run that would not be finished; `sure`: try it while any time is left."""
+        needed = None if sure else self._runtimes.seconds(tokens)
+        if left > (needed or 0.0):
+            return
+        self._runtimes.forget(tokens)
+        raise OutOfTimeError(
+            f"The request needs more time than the {max(0.0, left):.1f} s left of the "
+            "function's timeout; send fewer or shorter texts in one request."
+        )
+
+
+def as_batch(ids: bytes, mask: bytes, run: Run) -> Batch:
+    """Turn the padded ids, int32, and mask, int8, of a run's inputs into arrays."""
+    shape = (len(run.positions), run.tokens)
+    return Batch(
+        np.frombuffer(ids, np.int32).astype(np.int64).reshape(shape),
+        np.frombuffer(mask, np.int8).astype(np.int64).reshape(shape),
+    )
+
+
+def _together(
+    run_all: RunBatches, batches: Iterable[Batch], deadline: float | None
+) -> tuple[Sequence[npt.NDArray[np.float32]], float]:
+    try:
+        return run_all(batches, deadline=deadline)
+    except AnswerableError:
+        raise
+    except Exception as error:  # See `Runs._each`.
+        raise InferenceError from error

@@ -10,6 +10,11 @@ if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
 
 
+#: Ratio of the default limit of characters to the limit of tokens: high enough for the text of any
+#: language, low enough to bound the tokenizer's work.
+CHARACTERS_PER_TOKEN = 250
+
+
 class Limits(NamedTuple):
     """The limits of the model that is served; the APIs' types are built from them."""
 
@@ -86,7 +91,7 @@ class Timings(NamedTuple):
 
 
 class Embeddings(NamedTuple):
-    """Vectors, in the order asked.
+    """Vectors, or a reranker's logits, in the order asked.
 
     `vectors` is float32 [inputs, dimensions]; `tokens` counts each input's tokens as the model saw
     them: special tokens and prompt included, after truncation.

@@ -11,10 +11,6 @@ from embedder.core.errors import (
 )
 from embedder.core.fast_tokenizers import Tokenizer
 
-#: Ratio of the default limit of characters to the limit of tokens: high enough for the text of any
-#: language, low enough to bound the tokenizer's work.
-CHARACTERS_PER_TOKEN = 250
-
 #: The part of EmbeddingGemma's document prompt that a title replaces.
 _NO_TITLE = "title: none |"
 

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from embedder.core.artifact import Artifact, Manifest
-from embedder.core.batching import TOKEN_BUDGET, Run, RuntimeEstimator, plan
-from embedder.core.cache import VectorCache
-from embedder.core.embedding_request import Embeddings, EmbedRequest, Inputs, Limits, Timings
-from embedder.core.encoder import CHARACTERS_PER_TOKEN, Encoder
-from embedder.core.errors import AnswerableError, InferenceError, OutOfTimeError
+from embedder.core.batching import TOKEN_BUDGET, Runs
+from embedder.core.embedding_request import (
+    CHARACTERS_PER_TOKEN,
+    Embeddings,
+    EmbedRequest,
+    Inputs,
+    Limits,
+    Timings,
+)
+from embedder.core.encoder import Encoder
+from embedder.core.errors import ArtifactError
 from embedder.core.fast_tokenizers import Tokenizer, load
-from embedder.core.runtimes import Batch, InferenceSession, RunBatches, load_session
+from embedder.core.runtimes import InferenceSession, load_session
 
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
-
-#: Bytes of a token id while it waits to be run.
-_ID_BYTES = array("i").itemsize
 
 
 class Engine:
@@ -40,6 +43,9 @@ class Engine:
             limit of tokens.
         cache_entries: how many vectors to keep.
         run_tokens: the most tokens of one run, padding included. It changes no vector.
+
+    Raises:
+        ArtifactError: if the artifact is a reranker's.
     """
 
     def __init__(
@@ -53,13 +59,23 @@ class Engine:
         cache_entries: int = 0,
         run_tokens: int = TOKEN_BUDGET,
     ) -> None:
+        if manifest.scoring is not None:
+            raise ArtifactError(
+                f"{manifest.model.name} is a reranker, which scores pairs of texts and has no "
+                "vectors; an embedding model's artifact is needed."
+            )
         self.manifest = manifest
         self.tokenizer = tokenizer
-        self._session = session
-        self._run_all: RunBatches | None = getattr(session, "run_all", None)
+        self._runs = Runs(
+            session,
+            width=manifest.full_dimensions,
+            limit=manifest.max_tokens,
+            cache_entries=cache_entries,
+            run_tokens=run_tokens,
+        )
         #: The most tokens of one run, padding included; one input is always allowed.
         self.run_tokens = run_tokens
-        self.cache = VectorCache(cache_entries)
+        self.cache = self._runs.cache
         self.limits = Limits(
             dimensions=manifest.dimensions,
             max_tokens=manifest.max_tokens,
@@ -72,7 +88,6 @@ class Engine:
             truncate=truncate,
         )
         self.encoder = Encoder(tokenizer, self.limits)
-        self._runtimes = RuntimeEstimator()
 
     @classmethod
     def load(
@@ -161,10 +176,7 @@ class Engine:
         packed = [array("i", ids).tobytes() for ids in sequences]
         places: dict[bytes, int] = {}
         order = [places.setdefault(ids, len(places)) for ids in packed]
-        whole, missing = self._recall(list(places))
-        runs, queue_seconds = self._run(whole, missing, deadline, allowed)
-        computed = sum([len(run.positions) * run.tokens for run in runs])
-        used = sum(map(len, missing.values())) // _ID_BYTES
+        whole, done = self._runs.compute(list(places), deadline, allowed)
         if len(places) < len(order):
             whole = whole[order]
         dimensions = request.dimensions or self.limits.full_dimensions
@@ -173,14 +185,16 @@ class Engine:
             tokens=[len(ids) for ids in sequences],
             vector_space=self.vector_space(dimensions, normalize=request.normalize),
             timings=Timings(
-                tokenized - started, time.perf_counter() - tokenized - queue_seconds, queue_seconds
+                tokenized - started,
+                time.perf_counter() - tokenized - done.queue_seconds,
+                done.queue_seconds,
             ),
             characters=characters,
-            cache_hits=len(places) - len(missing),
+            cache_hits=done.cache_hits,
             repeats=len(order) - len(places),
-            runs=[len(run.positions) for run in runs],
-            padding_tokens=computed - used,
-            computed_tokens=computed,
+            runs=done.runs,
+            padding_tokens=done.padding_tokens,
+            computed_tokens=done.computed_tokens,
         )
 
     def vector_space(self, dimensions: int | None = None, *, normalize: bool = True) -> str:
@@ -191,109 +205,10 @@ class Engine:
         whole = dimensions == self.limits.full_dimensions
         return space if normalize or whole else f"{space}/unnormalized"
 
-    def warm(self) -> None:
-        """Run the model once, so that the first request does not pay for one-time work."""
-        self.embed(["warm"], truncate="right")
+    def warm(self, texts: Sequence[str] = ("warm",)) -> None:
+        """Run the model on some texts, so that the first request does not pay for one-time work."""
+        self.embed([text[: self.limits.max_characters] for text in texts], truncate="right")
         self.cache.clear()
-
-    def _recall(self, distinct: list[bytes]) -> tuple[npt.NDArray[np.float32], dict[int, bytes]]:
-        """Make room for the distinct inputs' vectors, and fill in those that the cache has.
-
-        Returns:
-            Float32 [distinct inputs, all dimensions], and the ids of the rows still to be filled.
-        """
-        whole = np.empty((len(distinct), self.limits.full_dimensions), dtype=np.float32)
-        missing = {}
-        for place, kept in enumerate(self.cache.get(distinct)):
-            if kept is None:
-                missing[place] = distinct[place]
-            else:
-                whole[place] = kept
-        return whole, missing
-
-    def _run(
-        self,
-        whole: npt.NDArray[np.float32],
-        missing: dict[int, bytes],
-        deadline: float | None,
-        allowed: float,
-    ) -> tuple[list[Run], float]:
-        """Embed the missing inputs into `whole`; return the runs and the seconds in a queue.
-
-        `allowed` is the time in seconds that the request had when it came.
-        """
-        places, inputs = list(missing), list(missing.values())
-        lengths = [len(ids) // _ID_BYTES for ids in inputs]
-        runs = plan(lengths, limit=self.limits.max_tokens, budget=self.run_tokens)
-        batches = (_batch(run, inputs, lengths) for run in runs)
-        vectors: Iterable[npt.NDArray[np.float32]]
-        if self._run_all is not None and runs:
-            vectors, queue_seconds = _together(self._run_all, batches, deadline)
-        else:
-            vectors, queue_seconds = self._each(batches, deadline, allowed), 0.0
-        for run, rows in zip(runs, vectors, strict=True):
-            if not np.isfinite(rows).all():
-                raise InferenceError
-            if len(rows) == len(whole):  # One run of all inputs, which has their order.
-                whole[:] = rows
-            else:
-                whole[[places[position] for position in run.positions]] = rows
-            self.cache.put([inputs[position] for position in run.positions], rows)
-        return runs, queue_seconds
-
-    def _each(
-        self, batches: Iterable[Batch], deadline: float | None, allowed: float
-    ) -> Iterator[npt.NDArray[np.float32]]:
-        """Run batches one after the other, while there is time."""
-        first = True
-        for batch in batches:
-            size = batch.input_ids.size
-            if deadline is not None:
-                left = deadline - time.monotonic()
-                self._check_time(size, left, sure=first and left > allowed / 2)
-            first = False
-            began = time.monotonic()
-            try:
-                vectors = self._session.run(*batch)
-            except Exception as error:  # ONNX Runtime's classes have no common base.
-                raise InferenceError from error
-            self._runtimes.add(size, time.monotonic() - began)
-            yield vectors
-
-    def _check_time(self, tokens: int, left: float, *, sure: bool) -> None:
-        """Refuse a run that would not be finished; `sure`: try it while any time is left."""
-        needed = None if sure else self._runtimes.seconds(tokens)
-        if left > (needed or 0.0):
-            return
-        self._runtimes.forget(tokens)
-        raise OutOfTimeError(
-            f"The request needs more time than the {max(0.0, left):.1f} s left of the "
-            "function's timeout; send fewer or shorter texts in one request."
-        )
-
-
-def _batch(run: Run, inputs: Sequence[bytes], lengths: Sequence[int]) -> Batch:
-    """Make the batch of a run: each input's ids, padded to the run's length."""
-    # Padded as bytes: arrays of the lengths and of the places cost a short text more than its ids.
-    size = run.tokens * _ID_BYTES
-    ids = b"".join([inputs[position].ljust(size, b"\0") for position in run.positions])
-    mask = b"".join([(b"\1" * lengths[p]).ljust(run.tokens, b"\0") for p in run.positions])
-    shape = (len(run.positions), run.tokens)
-    return Batch(
-        np.frombuffer(ids, np.int32).astype(np.int64).reshape(shape),
-        np.frombuffer(mask, np.int8).astype(np.int64).reshape(shape),
-    )
-
-
-def _together(
-    run_all: RunBatches, batches: Iterable[Batch], deadline: float | None
-) -> tuple[Sequence[npt.NDArray[np.float32]], float]:
-    try:
-        return run_all(batches, deadline=deadline)
-    except AnswerableError:
-        raise
-    except Exception as error:  # See `Engine._each`.
-        raise InferenceError from error
 
 
 def truncate_vectors(

@@ -205,10 +205,19 @@ class ShuttingDownError(ServerError):
 
 
 class InferenceError(ServerError):
-    """The model did not give a vector."""
+    """The model did not give a vector, or a score.
+
+    Args:
+        message: for the caller.
+        place: the place among the distinct inputs of the one that it failed for, if it is known.
+    """
 
     code = "inference_failed"
     default = "The model could not embed this request."
+
+    def __init__(self, message: str = "", *, place: int | None = None) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 class IndexFailedError(ServerError):

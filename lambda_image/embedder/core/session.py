@@ -53,13 +53,13 @@ class Session:
                 f"{artifact.graph_path} has inputs {found} and outputs {outputs}; the manifest "
                 f"says inputs {graph.inputs} and output {graph.output!r}."
             )
-        self._outputs = [graph.output]
+        self._inputs, self._outputs = graph.inputs, [graph.output]
 
     def run(
         self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float32]:
         """Embed a batch; see `InferenceSession.run`."""
-        feed = {"input_ids": input_ids, "attention_mask": attention_mask}
+        feed = dict(zip(self._inputs, (input_ids, attention_mask), strict=True))
         (embeddings,) = self._session.run(self._outputs, feed)
         return embeddings  # type: ignore[no-any-return]
 

@@ -26,6 +26,12 @@ _DESCRIPTION = (
     "response have at most 6 MB; GET /info lists the largest batches."
 )
 
+_RERANKER_DESCRIPTION = (
+    "Scores of pairs of texts from one model, a reranker. Every answer names its score space in "
+    "the header x-score-space: scores of two spaces must not be compared. A request and a response "
+    "have at most 6 MB."
+)
+
 
 def _object(**properties: Schema) -> Schema:
     """Describe an object that has all of these properties."""
@@ -68,6 +74,10 @@ _TOKEN = _object(
     id={"type": "integer", "minimum": 0}, text=_STRING, special=_BOOLEAN, start=_NULL, stop=_NULL
 )
 _GOLDEN = _object(text=_STRING, prompt=_STRING_OR_NULL, embedding_head=_list(_NUMBER))
+
+_RANKED = _object(index=_INTEGER, score=_NUMBER)
+_RANKED["properties"] = {**_RANKED["properties"], "text": _STRING}
+_PREDICTIONS = _list(_object(score=_NUMBER, label=_STRING), minItems=1)
 
 _INFO_STRINGS = ("model_id", "model_sha", "model_dtype", "served_model_name", "version")
 _INFO_NUMBERS = (
@@ -116,6 +126,20 @@ _ANSWERS: Mapping[str, Schema] = {
         timings=_object(tokenization=_STRING, queue=_STRING, inference=_STRING),
         vector_space=_STRING,
     ),
+    "rerank_health": _object(status=_STRING, model=_STRING, score_space=_STRING),
+    "rerank_info": {
+        "type": "object",
+        "properties": {
+            **dict.fromkeys((*_INFO_STRINGS, "score_space", "activation", "truncate"), _STRING),
+            **dict.fromkeys(_INFO_NUMBERS, _POSITIVE),
+            "model_type": _OBJECT,
+            "auto_truncate": _BOOLEAN,
+            "golden": _list(_object(query=_STRING, passage=_STRING, logits=_list(_NUMBER))),
+        },
+        "required": [*_INFO_STRINGS, *_INFO_NUMBERS, "model_type", "auto_truncate", "score_space"],
+    },
+    "tei_rerank": _list(_RANKED, minItems=1),
+    "tei_predict": {"anyOf": [_PREDICTIONS, _list(_PREDICTIONS)]},
     "openapi": _object(openapi=_STRING, info=_OBJECT, paths=_OBJECT),
 }
 
@@ -148,13 +172,16 @@ _HEADERS = {
 
 def document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest) -> Schema:
     """Describe the operations, by path and method, of the model with this manifest."""
+    kind, description = "vector", _DESCRIPTION
+    if manifest.scoring is not None:
+        kind, description = "score", _RERANKER_DESCRIPTION
     return {
         "openapi": "3.1.1",
         "info": {
             "title": "Embedding Kit",
             "version": __version__,
-            "summary": f"{manifest.model.name}, vector space {manifest.vector_space}",
-            "description": _DESCRIPTION,
+            "summary": f"{manifest.model.name}, {kind} space {manifest.vector_space}",
+            "description": description,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         # A Function URL has no base path: the document is served next to the operations.

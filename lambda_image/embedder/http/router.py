@@ -1,17 +1,19 @@
 """Routes a request to the operation of its API and returns a response.
 
-`ROUTES` is the table of all paths.
+`ROUTES` is the table of all paths of an embedding model; `apis.rerank` has those of a reranker.
 """
 
+from __future__ import annotations
+
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import urandom
+from typing import TYPE_CHECKING, TypeVar
 
 import orjson
 
-from embedder.core.artifact import load_artifact
+from embedder.core.artifact import Artifact, load_artifact
 from embedder.core.batching import TOKEN_BUDGET
-from embedder.core.engine import Engine
 from embedder.core.errors import (
     AnswerableError,
     BodyTooLargeError,
@@ -28,6 +30,13 @@ from embedder.http.apis.operation import JSON, Api, Call, Model, Operation
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
 from embedder.http.json_body import quote_name
 from embedder.http.telemetry import RequestRecord, Telemetry, fault
+
+if TYPE_CHECKING:
+    from embedder.core.engine import Engine
+    from embedder.core.reranker import Reranker
+    from embedder.http.apis.rerank import RerankModel
+
+    Loads = TypeVar("Loads", Engine, Reranker)
 
 
 class _Root(native.Embed):
@@ -98,12 +107,21 @@ ROUTES: dict[str, dict[str, type[Operation]]] = {
 }
 
 
-def operations(model: Model) -> dict[str, dict[str, Operation]]:
-    """Return what `ROUTES` serves, for this model."""
+def operations(model: Model | RerankModel) -> dict[str, dict[str, Operation]]:
+    """Return what is served of this model."""
     return {
-        path: {method: kind(model) for method, kind in methods.items()}
-        for path, methods in ROUTES.items()
+        path: {method: kind(model) for method, kind in methods.items()}  # type: ignore[arg-type]
+        for path, methods in _routes(model).items()
     }
+
+
+def _routes(model: Model | RerankModel) -> Mapping[str, Mapping[str, type[Operation]]]:
+    if isinstance(model, Model):
+        return ROUTES
+    # Imported when it is needed: no embedding model pays for it.
+    from embedder.http.apis import rerank  # noqa: PLC0415
+
+    return {**rerank.routes(model.engine), "/openapi.json": {"GET": _Document}}
 
 
 class Router:
@@ -114,7 +132,7 @@ class Router:
         telemetry: Records each request; None records nothing.
     """
 
-    def __init__(self, model: Model, *, telemetry: Telemetry | None = None) -> None:
+    def __init__(self, model: Model | RerankModel, *, telemetry: Telemetry | None = None) -> None:
         self.model = model
         self.telemetry = telemetry
         self._routes = operations(model)
@@ -133,7 +151,7 @@ class Router:
     ) -> Response:
         """Respond to what is not a valid request, in the API of its path if it has one."""
         record = RequestRecord(request_id or new_request_id())
-        api = api_of(path.rstrip("/") or "/")
+        api = self._api_of(path.rstrip("/") or "/")
         record.api, record.error = api.name, error.code
         return self._finish(api.error(error, record.id), record)
 
@@ -151,7 +169,7 @@ class Router:
 
     def _respond(self, request: Request, record: RequestRecord) -> Response:
         path = request.path.rstrip("/") or "/"
-        api = api_of(path)
+        api = self._api_of(path)
         record.api = api.name
         try:
             operation = self._route(request, path).chosen(request)
@@ -175,8 +193,11 @@ class Router:
             )
         methods = self._routes.get(path)
         if methods is None:
+            reranks = self.model.engine.manifest.scoring is not None
+            kind = "a reranker" if reranks else "an embedding model"
+            served = [f"{method} {at}" for at, all_ in self._routes.items() for method in all_]
             raise UnknownPathError(
-                f"Nothing is served at this path of an embedding model. Served: {served()}."
+                f"Nothing is served at this path of {kind}. Served: {', '.join(served)}."
             )
         method = "GET" if request.method == "HEAD" else request.method
         operation = methods.get(method)
@@ -187,6 +208,13 @@ class Router:
                 headers={"allow": allowed},
             )
         return operation
+
+    def _api_of(self, path: str) -> type[Api]:
+        """Return the API that reports a path, or a method on it, as not served."""
+        methods = self._routes.get(path)
+        if methods:
+            return next(iter(methods.values())).api
+        return openai.OpenAI if path.startswith("/v1/") else native.Native
 
 
 def build_router(
@@ -209,8 +237,33 @@ def build_router(
     Raises:
         StartError: if one of them cannot be served.
     """
-    engine = Engine.load(
-        load_artifact(_artifact_folder(settings)),
+    artifact = load_artifact(_artifact_folder(settings))
+    # Each is imported when it is needed: neither kind of model pays for the other.
+    model: Model | RerankModel
+    if artifact.manifest.scoring is None:
+        from embedder.core.engine import Engine  # noqa: PLC0415
+
+        engine = _loaded(Engine, artifact, settings, wrap, run_tokens)
+        model = Model(engine, _index(settings, engine), max_concurrent_requests)
+    else:
+        from embedder.core.reranker import Reranker  # noqa: PLC0415
+        from embedder.http.apis.rerank import RerankModel  # noqa: PLC0415
+
+        _check_reranker(artifact.manifest.model.name, settings)
+        reranker = _loaded(Reranker, artifact, settings, wrap, run_tokens)
+        model = RerankModel(reranker, max_concurrent_requests=max_concurrent_requests)
+    return Router(model, telemetry=telemetry or Telemetry(settings))
+
+
+def _loaded(
+    kind: type[Loads],
+    artifact: Artifact,
+    settings: Settings,
+    wrap: Callable[[InferenceSession], InferenceSession] | None,
+    run_tokens: int,
+) -> Loads:
+    return kind.load(
+        artifact,
         threads=settings.threads,
         truncate=settings.truncate,
         max_characters=settings.max_characters,
@@ -218,8 +271,20 @@ def build_router(
         wrap=wrap,
         run_tokens=run_tokens,
     )
-    model = Model(engine, _index(settings, engine), max_concurrent_requests)
-    return Router(model, telemetry=telemetry or Telemetry(settings))
+
+
+def _check_reranker(name: str, settings: Settings) -> None:
+    """Refuse settings that only an embedding model can have."""
+    if settings.index is not None or settings.vector_index is not None:
+        raise SettingsError(
+            f"{name} is a reranker, which has no vectors to search with; it must have no search "
+            "index."
+        )
+    if settings.truncate == "left":
+        raise SettingsError(
+            f"{name} is a reranker: it cuts the ends of texts, so that truncate must be refuse or "
+            "right; found left."
+        )
 
 
 def _artifact_folder(settings: Settings) -> str | os.PathLike[str]:
@@ -249,19 +314,6 @@ def _index(settings: Settings, engine: Engine) -> Searchable | None:
             settings.vector_index, endpoint=settings.s3_vectors_endpoint, spaces=spaces
         )
     return None if settings.index is None else load_index(settings.index, spaces=spaces)
-
-
-def served() -> str:
-    """List the paths that are served, with their methods."""
-    return ", ".join(f"{method} {path}" for path, methods in ROUTES.items() for method in methods)
-
-
-def api_of(path: str) -> type[Api]:
-    """Return the API that reports a path, or a method on it, as not served."""
-    methods = ROUTES.get(path)
-    if methods:
-        return next(iter(methods.values())).api
-    return openai.OpenAI if path.startswith("/v1/") else native.Native
 
 
 def new_request_id() -> str:

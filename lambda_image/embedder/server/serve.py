@@ -10,7 +10,6 @@ from types import FrameType
 import uvicorn.server
 from uvicorn.config import Config
 
-from embedder.core.engine import Engine
 from embedder.core.errors import SettingsError
 from embedder.core.runtimes import InferenceSession
 from embedder.core.settings import Settings
@@ -102,7 +101,10 @@ def serve(
     hooks = load_hooks(settings, queue)
     if hooks.metrics is not None:
         queue.observe = hooks.metrics.observe_run
-    _warm(router.model.engine, workers=workers, tokens=settings.max_batch_tokens)
+    # In all workers together, each with a run of the size that runs are merged to: the memory that
+    # runs share grows to what they need together, which requests may do hours later.
+    words = "warm " * settings.max_batch_tokens
+    router.model.engine.warm([f"{worker} {words}" for worker in range(workers)])
     use_small_pages()
     lifecycle = Lifecycle(accept=settings.drain_accept, total=settings.drain)
     app = App(router, queue=queue, log=log, lifecycle=lifecycle, settings=settings, hooks=hooks)
@@ -154,15 +156,6 @@ def listen(settings: ServerSettings) -> socket.socket:
             f"The server cannot listen at {settings.host}, port {settings.port}: {error.strerror}."
         ) from error
     return listener
-
-
-def _warm(engine: Engine, *, workers: int, tokens: int) -> None:
-    """Run the model in all workers together, each with a run of the size that runs are merged to.
-
-    The memory that runs share grows to what they need together, which requests may do hours later.
-    """
-    texts = [f"{worker} " + "warm " * tokens for worker in range(workers)]
-    engine.embed([text[: engine.limits.max_characters] for text in texts], truncate="right")
 
 
 def _url(listener: socket.socket) -> str:

@@ -275,6 +275,11 @@ def _check_model(job: Job, manifest: Manifest) -> None:
     Raises:
         BatchError: If not.
     """
+    if manifest.scoring is not None:
+        raise BatchError(
+            f"the model must be an embedding model; {manifest.model.name} is a reranker, which has "
+            "no vectors."
+        )
     if job.dimensions is not None and job.dimensions not in manifest.dimensions:
         allowed = ", ".join(map(str, manifest.dimensions))
         raise BatchError(f"dimensions must be one of {allowed}; found {job.dimensions}.")

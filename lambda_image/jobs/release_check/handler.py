@@ -25,13 +25,15 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ReadTimeoutError, WaiterError
 from botocore.session import get_session
 
-from embedder.core.artifact import Manifest, load_manifest
+from embedder.core.artifact import Golden, GoldenPair, Manifest, load_manifest
 from embedder.core.settings import Settings
 
 #: The largest difference between a component and its golden value. The golden vectors are computed
 #: on the machine that builds the image: int8 kernels of another processor differ by thousandths,
 #: and another model by as much as the components themselves.
 TOLERANCE = 0.01
+#: The same of a reranker's logits, as a part of them; in absolute numbers up to a logit of 1.
+SCORE_TOLERANCE = 0.1
 #: The maximum length of a refusal's message. The custom resource's framework adds about 600.
 MAX_REASON = 1500
 #: Seconds to wait for one response. All responses must arrive within the function's five minutes.
@@ -58,7 +60,8 @@ class Answer:
     """A version's HTTP response, or a status without a body if the call failed."""
 
     status: int
-    body: Mapping[str, Any]
+    #: A JSON object, or a list.
+    body: Any
 
 
 #: A function that sends a request (method, path, body) to one version.
@@ -81,13 +84,17 @@ def check_version(new: Call, manifest: Manifest, *, starts: int) -> str:
         answers = list(pool.map(lambda _: new("GET", "/health", None), range(starts)))
     for answer in answers:
         _require_ok(answer, "GET /health")
-    spaces = {str(answer.body["vector_space"]) for answer in answers}
-    expected = manifest.vector_space_of(dimensions=manifest.full_dimensions)
+    spaces = {_space_in(answer) for answer in answers}
+    expected = manifest.space
     if spaces != {expected}:
         raise ReleaseRefusedError(
             f"the new version serves {', '.join(sorted(spaces))}; its image holds {expected}"
         )
+    if manifest.scoring is not None:
+        _check_scores(new, manifest)
+        return expected
     for golden in manifest.golden:
+        assert isinstance(golden, Golden)  # noqa: S101 - for mypy: the task decides the kind
         vector = _embed(new, golden.text, golden.prompt)
         pairs = zip(golden.embedding_head, vector, strict=False)
         worst = max(abs(wanted - found) for wanted, found in pairs)
@@ -99,6 +106,23 @@ def check_version(new: Call, manifest: Manifest, *, starts: int) -> str:
     if not abs(length - 1) <= TOLERANCE:
         raise ReleaseRefusedError(f"a vector has length {length:.4f}; allowed: 1")
     return expected
+
+
+def _check_scores(new: Call, manifest: Manifest) -> None:
+    """Compare a reranker's logits with the golden ones."""
+    golden = [pair for pair in manifest.golden if isinstance(pair, GoldenPair)]
+    labels = manifest.scoring.labels if manifest.scoring else ()
+    for pair in golden:
+        answer = new("POST", "/predict", {"inputs": [pair.query, pair.passage], "raw_scores": True})
+        _require_ok(answer, "POST /predict")
+        found = {entry["label"]: entry["score"] for entry in answer.body}
+        for label, wanted in zip(labels, pair.logits, strict=True):
+            allowed = SCORE_TOLERANCE * max(1, abs(wanted))
+            if not abs(wanted - found[label]) <= allowed:
+                raise ReleaseRefusedError(
+                    f"the logit of {label} differs from its golden value by "
+                    f"{abs(wanted - found[label]):.4f}; allowed: {allowed:.4f}"
+                )
 
 
 def check_spaces(*, new: str, serving: str | None, other: str | None) -> None:
@@ -213,7 +237,7 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
     weights = (alias or {}).get("RoutingConfig", {}).get("AdditionalVersionWeights")
     manifest = load_manifest(Settings.from_env(os.environ).artifact)
     if version == served and not other:
-        return manifest.vector_space_of(dimensions=manifest.full_dimensions)
+        return manifest.space
     if weights and not other:
         # CodeDeploy sets the alias's weights itself and expects an alias without any.
         raise ReleaseRefusedError(
@@ -327,7 +351,13 @@ def _event(method: str, path: str, body: Mapping[str, Any] | None) -> bytes:
 def _space_of(call: Call) -> str | None:
     """Return the vector space that a version reports, or None if it does not answer."""
     answer = call("GET", "/health", None)
-    return str(answer.body["vector_space"]) if answer.status == 200 else None
+    return _space_in(answer) if answer.status == 200 else None
+
+
+def _space_in(answer: Answer) -> str:
+    """Return the space in a response to `GET /health`, of vectors or of scores."""
+    space = answer.body.get("vector_space")
+    return str(answer.body["score_space"] if space is None else space)
 
 
 def _embed(new: Call, text: str, prompt: str | None) -> list[float]:

@@ -57,10 +57,12 @@ def manifest_content(
             "architecture": model.family,
             "license": source.license,
         },
+        "task": "embed" if model.scoring is None else "rerank",
         "vector_space": _vector_space(model, settings, graph),
         "precision": graph.precision,
         **settings,
         "max_characters": model.max_characters,
+        "scoring": model.scoring and model.scoring._asdict(),
         "tokenizer": {"kind": tables.kind, "file": tables.file, "reason": tables.reason},
         "graph": {
             "runtime": graph.runtime,
@@ -93,9 +95,10 @@ def manifest_bytes(content: Mapping[str, Any]) -> bytes:
 
 
 def _vector_space(model: Model, settings: Mapping[str, Any], graph: Graph) -> str:
-    """Name the space of full-size vectors, from the content of the artifact alone.
+    """Name the space of full-size vectors, or of scores, from the content of the artifact alone.
 
-    Two artifacts have the same name if and only if both return the same vector for the same text.
+    Two artifacts have the same name if and only if both return the same vector for the same text,
+    or the same score for the same pair.
     The name therefore depends on values and not on files. It does not depend on the model's
     location, on how its tensors are sharded or stored, on the truncation that its tokenizer was
     saved with, or on the names of the graph's nodes.
@@ -104,6 +107,8 @@ def _vector_space(model: Model, settings: Mapping[str, Any], graph: Graph) -> st
     decisive = {key: value for key, value in settings.items() if key != "dimensions"}
     if model.max_characters:
         decisive["max_characters"] = model.max_characters
+    if model.scoring:
+        decisive["scoring"] = model.scoring._asdict()
     decisive["tokenizer"] = model.tokenizer.data.decode("utf-8", "surrogatepass")
     source = hashlib.sha256(graph.source_digest).hexdigest()[:DIGITS]
     # Not by the folder or the requested name: the same model from another place is the same space.
@@ -120,6 +125,8 @@ def model_settings(model: Model, entry: CatalogEntry | None, choices: Choices) -
     Raises:
         SourceError: If the model does not have the chosen dimensions or prompt.
     """
+    if model.scoring:
+        return _reranker_settings(model, choices)
     prompts = dict(model.prompts.texts)
     default = choices.default_prompt or model.prompts.default
     if entry:
@@ -136,6 +143,21 @@ def model_settings(model: Model, entry: CatalogEntry | None, choices: Choices) -
         "max_tokens": model.max_tokens,
         "prompts": prompts,
         "default_prompt": default,
+    }
+
+
+def _reranker_settings(model: Model, choices: Choices) -> dict[str, Any]:
+    """Return the settings of a model without vectors, for which there is nothing to choose."""
+    if choices != Choices():
+        raise SourceError(
+            "A reranker gives scores: it has no dimensions and no default prompt to choose; found "
+            f"dimensions {list(choices.dimensions)} and the prompt {choices.default_prompt}."
+        )
+    return {
+        "dimensions": [],
+        "max_tokens": model.max_tokens,
+        "prompts": {},
+        "default_prompt": None,
     }
 
 

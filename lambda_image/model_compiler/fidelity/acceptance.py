@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from embedder.core.artifact import Artifact, parse_manifest
 from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
 from embedder.core.fast_tokenizers import load
+from embedder.core.reranker import Reranker
 from embedder.core.runtimes import InferenceSession, load_session
 from model_compiler.artifact.manifest import manifest_bytes
 from model_compiler.errors import FidelityError, PrecisionError, SourceError
@@ -29,6 +30,16 @@ from model_compiler.fidelity.measure import (
     golden_problems,
     measure,
     problems,
+    table,
+)
+from model_compiler.fidelity.scores import (
+    ScoreFidelity,
+    batch_difference,
+    difference_problems,
+    golden_pairs,
+    measure_scores,
+    score_problems,
+    score_table,
 )
 from model_compiler.model.base import Graph, Model
 from model_compiler.source.catalog import Golden
@@ -43,18 +54,12 @@ class Acceptance:
 
     #: CPU time on this machine until the graph was loaded.
     start_seconds: float
-    #: Lowest cosine between a text alone and the same text in a batch.
-    batch_cosine_min: float
-    #: The comparison with full precision; None without a reference or thresholds.
-    fidelity: Fidelity | None
+    #: The manifest's report, without that time, which differs between machines.
+    report: dict[str, Any]
+    #: The report as lines for a reader.
+    table: str
     #: The manifest's golden entries.
     golden: list[dict[str, Any]]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the manifest's report, without the time, which differs between machines."""
-        if self.fidelity:
-            return self.fidelity.as_json()
-        return {"batch_cosine_min": round(self.batch_cosine_min, DIGITS)}
 
 
 def accept(
@@ -93,56 +98,99 @@ def accept(
         session = _loaded(artifact)
         start_seconds = time.process_time() - began
         _check_shape(session, model)
-        engine = Engine(
-            manifest,
-            load(manifest.tokenizer.kind, artifact.tokenizer_path),
-            session,
-            truncate="right",
-        )
-        fidelity, wrong = None, []
+        tokenizer = load(manifest.tokenizer.kind, artifact.tokenizer_path)
+        kind = Engine if model.scoring is None else Reranker
+        engine = kind(manifest, tokenizer, session, truncate="right")
+        against = None
         if model.reference and thresholds:
-            compare = partial(measure, golden=golden, documents=documents, progress=progress)
-            fidelity = _compare(model, graph, engine, folder, compare, progress=progress)
-            batch = fidelity.batch_cosine_min
-            missed = problems(fidelity, thresholds)
-            wrong = golden_problems(fidelity, golden)
+            against = partial(_compare, model, graph, engine, folder, progress=progress)
+        if isinstance(engine, Reranker):
+            measured = _measure_scores(engine, against, thresholds, progress=progress)
         else:
-            batch = batch_invariance(engine, progress=progress)
-            missed = batch_problems(batch, thresholds) if thresholds else []
-        if missed or wrong:
-            found = "; ".join([*missed, *wrong])
+            compare = partial(measure, golden=golden, documents=documents, progress=progress)
+            measured = _measure_vectors(engine, against, compare, golden, thresholds)
+        if measured.missed or measured.wrong:
+            found = "; ".join([*measured.missed, *measured.wrong])
             message = (
-                f"The vectors of {model.label} differ too much from the model's own: "
-                f"{found}. {model.remedy}"
+                f"The {'scores' if model.scoring else 'vectors'} of {model.label} differ too much "
+                f"from the model's own: {found}. {model.remedy}"
             )
             # Only a difference from full precision can be mended by more of it.
-            if fidelity and not wrong:
+            if against and not measured.wrong:
                 raise PrecisionError(message, found)
             raise FidelityError(message)
-        return Acceptance(start_seconds, batch, fidelity, golden_entries(engine))
+        return Acceptance(start_seconds, measured.report, measured.table, measured.golden)
     except EmbedderError as error:
         # The embedder hides the cause from its callers; here it is useful.
         cause = f" {error.__cause__}" if error.__cause__ else ""
         raise SourceError(f"The embedder cannot run {model.label}: {error}{cause}") from error
 
 
+class _Measured(NamedTuple):
+    """What was measured of an artifact."""
+
+    report: dict[str, Any]
+    table: str
+    #: A message for each threshold that is missed, and for each golden value of the catalog.
+    missed: list[str]
+    wrong: list[str]
+    golden: list[dict[str, Any]]
+
+
+def _measure_vectors(
+    engine: Engine,
+    against: Callable[..., Fidelity] | None,
+    compare: partial[Fidelity],
+    golden: tuple[Golden, ...],
+    thresholds: Thresholds | None,
+) -> _Measured:
+    if against and thresholds:
+        fidelity = against(compare)
+        missed, wrong = problems(fidelity, thresholds), golden_problems(fidelity, golden)
+        report, lines = fidelity.as_json(), table(fidelity)
+    else:
+        cosine = batch_invariance(engine, progress=compare.keywords["progress"])
+        missed, wrong = batch_problems(cosine, thresholds) if thresholds else [], []
+        report = {"batch_cosine_min": round(cosine, DIGITS)}
+        lines = f"  lowest cosine alone to batched  {cosine:.7f}"
+    return _Measured(report, lines, missed, wrong, golden_entries(engine))
+
+
+def _measure_scores(
+    reranker: Reranker,
+    against: Callable[..., ScoreFidelity] | None,
+    thresholds: Thresholds | None,
+    *,
+    progress: bool,
+) -> _Measured:
+    if against and thresholds:
+        fidelity = against(partial(measure_scores, progress=progress))
+        missed = score_problems(fidelity, thresholds)
+        report, lines = fidelity.as_json(), score_table(fidelity)
+    else:
+        difference = batch_difference(reranker)
+        missed = difference_problems(difference) if thresholds else []
+        report, lines = {"batch_difference_max": difference}, ""
+    return _Measured(report, lines, missed, [], golden_pairs(reranker))
+
+
 def _compare(
     model: Model,
     graph: Graph,
-    engine: Engine,
+    engine: Engine | Reranker,
     folder: Path,
-    compare: Callable[..., Fidelity],
+    compare: Callable[..., Any],
     *,
     progress: bool,
-) -> Fidelity:
+) -> Any:
     """Compare with full precision, which is written next to the artifact for that time."""
     reference, manifest = model.reference, engine.manifest
     if reference is None or reference is model:
         return compare(engine, engine, multiply_adds=graph.multiply_adds)
-    if reference.dimensions != manifest.full_dimensions:
+    if reference.dimensions != model.dimensions:
         raise SourceError(
             f"{reference.label} has {reference.dimensions} dimensions; {model.label}, which is "
-            f"compared with it, has {manifest.full_dimensions}."
+            f"compared with it, has {model.dimensions}."
         )
     # Not in the system's temporary folder, which may be small or in memory. If this compile is
     # killed, the next one removes it with the unfinished artifact.
@@ -150,7 +198,7 @@ def _compare(
         full = reference.write(Path(name), progress=progress)
         entry = manifest.graph._replace(inputs=tuple(full.inputs), output=full.output)
         session = _loaded(Artifact(name, manifest._replace(graph=entry)))
-        exact = Engine(manifest, engine.tokenizer, session, truncate="right")
+        exact = type(engine)(manifest, engine.tokenizer, session, truncate="right")
         return compare(engine, exact, multiply_adds=full.multiply_adds)
 
 

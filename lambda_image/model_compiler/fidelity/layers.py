@@ -87,10 +87,11 @@ def _hidden_states(
     options = session_options("none", threads=1)
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     path.unlink()
+    inputs = [entry.name for entry in session.get_inputs()]
     states = []
     for sequence in sequences:
         ids = np.array([sequence], np.int64)
-        feed = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+        feed = dict(zip(inputs, (ids, np.ones_like(ids)), strict=True))
         # Some graphs pad a text inside: what follows its tokens does not matter.
         states.append([output[0, : len(sequence)] for output in session.run(list(layers), feed)])
     return states

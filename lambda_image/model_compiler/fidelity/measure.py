@@ -27,6 +27,7 @@ __all__ = [
     "Thresholds",
     "batch_invariance",
     "batch_problems",
+    "below",
     "golden_entries",
     "golden_problems",
     "measure",
@@ -60,6 +61,9 @@ class Thresholds:
     #: A text's vector must not depend on the rest of the batch.
     batch_cosine_min: float = 0.99999
     neighbor_overlap: float = 0.8
+    #: Of a reranker: the orders of passages, and its best ones; see `scores`.
+    kendall_tau: float = 0.98
+    top_overlap: float = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +147,10 @@ def measure(
 def problems(fidelity: Fidelity, thresholds: Thresholds) -> list[str]:
     """Return a message for each threshold that the artifact misses."""
     return [
-        *_below("the lowest cosine to full precision", fidelity.cosine_min, thresholds.cosine_min),
-        *_below("the mean cosine to full precision", fidelity.cosine_mean, thresholds.cosine_mean),
+        *below("the lowest cosine to full precision", fidelity.cosine_min, thresholds.cosine_min),
+        *below("the mean cosine to full precision", fidelity.cosine_mean, thresholds.cosine_mean),
         *batch_problems(fidelity.batch_cosine_min, thresholds),
-        *_below(
+        *below(
             f"the overlap of the {NEIGHBORS} nearest neighbors",
             fidelity.neighbor_overlap,
             thresholds.neighbor_overlap,
@@ -170,10 +174,11 @@ def golden_problems(fidelity: Fidelity, golden: Sequence[Golden]) -> list[str]:
 def batch_problems(cosine: float, thresholds: Thresholds) -> list[str]:
     """Return a message if a text's vector depends too much on its batch."""
     name = "the lowest cosine of a text alone to the same text in a batch"
-    return _below(name, cosine, thresholds.batch_cosine_min)
+    return below(name, cosine, thresholds.batch_cosine_min)
 
 
-def _below(name: str, value: float, limit: float) -> list[str]:
+def below(name: str, value: float, limit: float) -> list[str]:
+    """Return a message if a value is below its limit."""
     # Written so that NaN misses every limit.
     return [] if value >= limit else [f"{name} is {value:.6f}; it must be at least {limit}"]
 

@@ -6,14 +6,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
+from embedder.core.artifact import ScoringEntry
 from model_compiler.graph.builder import Precision
 from model_compiler.tokenizer.file import TokenizerFile
 
-__all__ = ["GRAPH_FILE", "INPUTS", "OUTPUT", "Graph", "Model", "OwnModel", "Prompts"]
+__all__ = [
+    "GRAPH_FILE",
+    "INPUTS",
+    "OUTPUT",
+    "PAIR_INPUTS",
+    "Graph",
+    "Model",
+    "OwnModel",
+    "Prompts",
+]
 
 GRAPH_FILE = "model.onnx"
 #: The inputs that the embedder feeds, int64 [batch, tokens].
 INPUTS = ("input_ids", "attention_mask")
+#: Those of a model that tells two texts apart: 0 for padding, else the token type plus 1.
+PAIR_INPUTS = ("input_ids", "segments")
 OUTPUT = "sentence_embedding"
 
 
@@ -54,7 +66,7 @@ class Model(ABC):
 
     #: The architecture, such as `bert`; `onnx` for an export.
     family: str
-    #: Of the embedding.
+    #: Of the embedding; of a reranker, its labels.
     dimensions: int
     #: Number of rows of the embedding table.
     vocabulary_size: int
@@ -66,6 +78,8 @@ class Model(ABC):
     normalized: bool
     #: The limit in characters; None for one that follows from the limit of tokens.
     max_characters: int | None = None
+    #: How a reranker takes a pair; None of an embedding model.
+    scoring: ScoringEntry | None = None
 
     @property
     @abstractmethod

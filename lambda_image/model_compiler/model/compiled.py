@@ -14,8 +14,8 @@ from model_compiler.files.export_weights import ExportWeights
 from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures import Architecture
 from model_compiler.graph.builder import GraphBuilder, graph_digest
-from model_compiler.model.base import GRAPH_FILE, INPUTS, OUTPUT, Graph, OwnModel
-from model_compiler.model.modules import Head
+from model_compiler.model.base import GRAPH_FILE, INPUTS, OUTPUT, PAIR_INPUTS, Graph, OwnModel
+from model_compiler.model.modules import Head, ScoreHead
 
 __all__ = ["ROWS_FILE", "WEIGHTS_FILE", "CompiledModel"]
 
@@ -32,7 +32,7 @@ class CompiledModel(OwnModel):
     #: The export with the encoder's weights as initializers; None if there are weights.
     export: Path | None = None
     architecture: Architecture
-    head: Head
+    head: Head | ScoreHead
     #: Layers, counted from 0, that stay in float32 because their int8 is not accurate enough.
     float32_layers: frozenset[int] = frozenset()
 
@@ -71,7 +71,7 @@ class CompiledModel(OwnModel):
             digest=graph_digest(proto, weights=builder.external_digests),
             source_digest=b"".join(weights.digest for weights in (encoder, *dense)),
             precision=self.precision,
-            inputs=INPUTS,
+            inputs=self._inputs,
             output=OUTPUT,
             optimization="none",
             multiply_adds=_multiply_adds(proto),
@@ -90,13 +90,25 @@ class CompiledModel(OwnModel):
             adapted = (folder / ADAPTER_FILE).exists()
             tensors = merged_tensors(folder) if adapted else None
             encoder = Weights(folder, tensors=tensors, progress=progress)
-        return encoder, [Weights(module.folder, progress=progress) for module in self.head.dense]
+        modules = self.head.dense if isinstance(self.head, Head) else ()
+        return encoder, [Weights(module.folder, progress=progress) for module in modules]
 
     def _build(self, builder: GraphBuilder, encoder: Weights, dense: Sequence[Weights]) -> None:
-        for name in INPUTS:
+        for name in self._inputs:
             builder.input(name, dtype=np.int64, shape=["batch", "tokens"])
-        hidden = self.architecture.build(builder, encoder)
-        self.head.add(builder, hidden, dense, output=OUTPUT)
+        if self._inputs == PAIR_INPUTS:
+            builder.op.Min(PAIR_INPUTS[1], builder.constant(1, np.int64), output=INPUTS[1])
+        if isinstance(self.head, Head):
+            hidden = self.architecture.build(builder, encoder)
+            self.head.add(builder, hidden, dense, output=OUTPUT)
+        else:
+            taken = self.head.take(encoder)
+            hidden = self.architecture.build(builder, encoder)
+            self.head.add(builder, hidden, taken, output=OUTPUT)
+
+    @property
+    def _inputs(self) -> tuple[str, str]:
+        return PAIR_INPUTS if self.scoring and self.scoring.second_type else INPUTS
 
 
 def _multiply_adds(model: ModelProto) -> int:

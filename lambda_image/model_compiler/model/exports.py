@@ -26,6 +26,8 @@ from model_compiler.graph import architectures
 from model_compiler.graph.builder import Precision
 from model_compiler.model.compiled import CompiledModel
 from model_compiler.model.folder import (
+    POOLED,
+    UNPOOLED,
     encoder_folder_of,
     is_normalized,
     is_pooled,
@@ -297,7 +299,10 @@ def _read(folder: Path, path: Path) -> ImportedModel:
         dimensions=head.dimensions if head else width,
         vocabulary_size=rows,
         max_tokens=read_max_tokens(
-            encoder, tokenizer, max_positions=_positions(config, first), pooled=pooled
+            encoder,
+            tokenizer,
+            max_positions=_positions(config, first),
+            output=POOLED if pooled else UNPOOLED,
         ),
         prompts=read_prompts(folder, normalized=normalized),
         tokenizer=tokenizer,

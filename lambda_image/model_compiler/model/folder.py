@@ -9,7 +9,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.adapter import ADAPTER_FILE, MERGE
@@ -30,14 +30,18 @@ from model_compiler.model.modules import (
 from model_compiler.tokenizer.file import TokenizerFile, read_tokenizer
 
 __all__ = [
+    "SCORES",
+    "Output",
     "check_kind",
     "encoder_folder_of",
+    "is_cross_encoder",
     "is_normalized",
     "is_pooled",
     "read_head",
     "read_max_tokens",
     "read_model_folder",
     "read_modules",
+    "read_named_prompts",
     "read_prompts",
 ]
 
@@ -64,9 +68,24 @@ LOADER_KEYS = (
     "tokenizer_args",
 )
 
-#: The output of the Transformer module: a vector per token, or the pooler's.
-UNPOOLED = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
-POOLED = {"text": {"method": "forward", "method_output_name": "pooler_output"}}
+
+class Output(NamedTuple):
+    """What a Transformer module gives, as its file states it."""
+
+    task: str
+    method: str
+    name: str
+
+    @property
+    def modalities(self) -> dict[str, Any]:
+        """The value of `modality_config`."""
+        return {"text": {"method": "forward", "method_output_name": self.method}}
+
+
+#: A vector per token, the pooler's, or a classifier's logits.
+UNPOOLED = Output("feature-extraction", "last_hidden_state", "token_embeddings")
+POOLED = Output("feature-extraction", "pooler_output", "sentence_embedding")
+SCORES = Output("sequence-classification", "logits", "scores")
 
 
 def read_model_folder(
@@ -185,7 +204,7 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
 def _is_pooler_output(encoder: Path) -> bool:
     """Return whether the Transformer module's file selects BERT's own pooling."""
     config = _transformer_file(encoder)
-    return config is not None and config.optional("modality_config") == POOLED
+    return config is not None and config.optional("modality_config") == POOLED.modalities
 
 
 def _transformer_file(encoder: Path) -> ConfigFile | None:
@@ -197,7 +216,11 @@ def _transformer_file(encoder: Path) -> ConfigFile | None:
 
 
 def read_max_tokens(
-    folder: Path, tokenizer: TokenizerFile, *, max_positions: int | None, pooled: bool = False
+    folder: Path,
+    tokenizer: TokenizerFile,
+    *,
+    max_positions: int | None,
+    output: Output = UNPOOLED,
 ) -> int:
     """Return the model's limit in tokens, including special tokens.
 
@@ -209,7 +232,7 @@ def read_max_tokens(
         folder: The encoder's folder.
         tokenizer: Its tokenizer.
         max_positions: The number of positions; None if `config.json` does not state it.
-        pooled: Whether the encoder returns one vector per text.
+        output: What the encoder gives.
 
     Raises:
         SourceError: If no file states a limit, or a limit is not a number.
@@ -220,7 +243,7 @@ def read_max_tokens(
         stated = config.optional("max_seq_length")
         if stated is not None and (type(stated) is not int or stated < 1):
             config.fail("max_seq_length", "an integer of at least 1, or null", stated)
-        _check_transformer(config, tokenizer, pooled=pooled)
+        _check_transformer(config, tokenizer, output)
     stated = tokenizer.max_tokens if stated is None else stated
     limits = [limit for limit in (max_positions, stated) if limit is not None]
     if not limits or min(limits) == math.inf:
@@ -232,12 +255,11 @@ def read_max_tokens(
     return int(min(limits))
 
 
-def _check_transformer(config: ConfigFile, tokenizer: TokenizerFile, *, pooled: bool) -> None:
+def _check_transformer(config: ConfigFile, tokenizer: TokenizerFile, output: Output) -> None:
     """Reject settings of the Transformer module that would change its output."""
-    config.require("transformer_task", "feature-extraction", None)
-    config.require("modality_config", POOLED if pooled else UNPOOLED, None)
-    name = "sentence_embedding" if pooled else "token_embeddings"
-    config.require("module_output_name", name, None)
+    config.require("transformer_task", output.task, None)
+    config.require("modality_config", output.modalities, None)
+    config.require("module_output_name", output.name, None)
     for key in LOADER_KEYS:
         config.require(key, {}, None)
     for key in ("query_length", "document_length"):
@@ -262,12 +284,7 @@ def read_prompts(folder: Path, *, normalized: bool) -> Prompts:
     if not path.exists():
         return Prompts(texts={}, default=None)
     config = ConfigFile(path)
-    texts = config.optional("prompts") or {}
-    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-        config.fail("prompts", "an object of strings", texts)
-    default = config.optional("default_prompt_name")
-    if default is not None and (not isinstance(default, str) or default not in texts):
-        config.fail("default_prompt_name", f"one of {sorted(texts)}", default)
+    texts, default = read_named_prompts(config)
     config.require("model_type", "SentenceTransformer", None)
     if (shortened := config.optional("truncate_dim")) is not None:
         raise UnsupportedModelError(
@@ -286,6 +303,17 @@ def read_prompts(folder: Path, *, normalized: bool) -> Prompts:
     if default is None:
         default = next((name for name in DOCUMENT_PROMPTS if name in texts), None)
     return Prompts(texts=texts, default=default)
+
+
+def read_named_prompts(config: ConfigFile) -> tuple[dict[str, str], str | None]:
+    """Return the prompts by name, and the name of the default; raises a SourceError."""
+    texts = config.optional("prompts") or {}
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+        config.fail("prompts", "an object of strings", texts)
+    default = config.optional("default_prompt_name")
+    if default is not None and (not isinstance(default, str) or default not in texts):
+        config.fail("default_prompt_name", f"one of {sorted(texts)}", default)
+    return texts, default
 
 
 #: The keys of a module that are read.
@@ -352,19 +380,16 @@ def _listing(folder: Path) -> str:
     return (", ".join(names[:8]) or "an empty folder") + (", ..." if len(names) > 8 else "")
 
 
-#: The kinds of models of sentence-transformers, by `model_type` of its configuration, and why an
-#: endpoint for embeddings cannot serve them.
+#: The kinds of models of sentence-transformers that the compiler does not take, by `model_type` of
+#: its configuration, and what they are.
 OTHERS = {
-    "CrossEncoder": "a cross-encoder: it scores pairs of texts and has no embeddings",
     "SparseEncoder": "a sparse encoder: its vectors have a weight for each token of a vocabulary",
 }
 CLASSIFIER = "ForSequenceClassification"
 
 
 def check_kind(folder: Path, *, name: str | None = None) -> None:
-    """Check that a folder is not of another kind of model, and has no adapter but its encoder's.
-
-    A cross-encoder of older versions has no modules.json, and a classifier's architecture.
+    """Check that a folder is not of an unknown kind, and has no adapter but its encoder's.
 
     Args:
         folder: The folder.
@@ -381,12 +406,22 @@ def check_kind(folder: Path, *, name: str | None = None) -> None:
             )
     stated = _read(folder / "config_sentence_transformers.json", "model_type")
     kind = OTHERS.get(stated) if isinstance(stated, str) else None
-    names = _read(folder / "config.json", "architectures")
-    if not (folder / "modules.json").exists() and isinstance(names, list):
-        is_classifier = any(isinstance(name, str) and name.endswith(CLASSIFIER) for name in names)
-        kind = kind or (OTHERS["CrossEncoder"] if is_classifier else None)
     if kind:
         raise UnsupportedModelError(f"{name or folder} is {kind}.")
+
+
+def is_cross_encoder(folder: Path) -> bool:
+    """Return whether a folder's model scores pairs of texts.
+
+    One of older versions has no modules.json, and a classifier's architecture.
+    """
+    stated = _read(folder / "config_sentence_transformers.json", "model_type")
+    if isinstance(stated, str) or (folder / "modules.json").exists():
+        return stated == "CrossEncoder"
+    names = _read(folder / "config.json", "architectures")
+    return isinstance(names, list) and any(
+        isinstance(name, str) and name.endswith(CLASSIFIER) for name in names
+    )
 
 
 def _read(path: Path, key: str) -> object:

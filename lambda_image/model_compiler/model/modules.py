@@ -4,7 +4,7 @@ Each is read from its own folder into a frozen value, which adds itself to the g
 the graph cannot express are rejected.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +15,14 @@ from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.quantization import linear
+from model_compiler.graph.encoder import activate
+from model_compiler.graph.quantization import Floats, linear
 
 __all__ = [
     "Dense",
     "Head",
     "Pooling",
+    "ScoreHead",
     "normalize",
     "read_dense",
     "read_dropout",
@@ -132,6 +134,73 @@ class Head:
             value = module.add(builder, value, weights, name=f"dense.{number}")
         normalize(builder, value, output=output)
         builder.output(output, dtype=np.float32, shape=["batch", self.dimensions])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreHead:
+    """Pools the tokens of a pair, and takes the vector to logits. Its weights stay in float32."""
+
+    pooling: Pooling
+    #: The linear layer before the last, by its name; empty without one.
+    dense: str = ""
+    dense_bias: bool = True
+    #: After it.
+    activation: str = "tanh"
+    #: The normalization after that; empty without one.
+    norm: str = ""
+    norm_bias: bool = True
+    norm_epsilon: float = 0.0
+    #: The last linear layer.
+    out: str
+    hidden_size: int
+    labels: int
+
+    def take(self, weights: Weights) -> Mapping[str, Floats]:
+        """Take the head's weights, before the encoder checks that all are used."""
+        size = self.hidden_size
+        shapes: dict[str, tuple[int, ...]] = {}
+        if self.dense:
+            shapes[f"{self.dense}.weight"] = (size, size)
+            if self.dense_bias:
+                shapes[f"{self.dense}.bias"] = (size,)
+        if self.norm:
+            shapes[f"{self.norm}.weight"] = (size,)
+            if self.norm_bias:
+                shapes[f"{self.norm}.bias"] = (size,)
+        shapes[f"{self.out}.weight"] = (self.labels, size)
+        shapes[f"{self.out}.bias"] = (self.labels,)
+        return {name: weights.take(name, *shape) for name, shape in shapes.items()}
+
+    def add(
+        self, builder: GraphBuilder, hidden: str, taken: Mapping[str, Floats], *, output: str
+    ) -> None:
+        """Take the last hidden state to the graph's output, the logits [batch, labels]."""
+        op, value = builder.op, self.pooling.add(builder, hidden)
+
+        def shifted(value: str, name: str) -> str:
+            product = op.MatMul(value, builder.weight(f"{name}.weight", taken[f"{name}.weight"].T))
+            if f"{name}.bias" not in taken:
+                return product
+            return op.Add(product, builder.weight(f"{name}.bias", taken[f"{name}.bias"]))
+
+        if self.dense:
+            value = shifted(value, self.dense)
+            value = (
+                op.Tanh(value)
+                if self.activation == "tanh"
+                else activate(builder, value, self.activation)
+            )
+        if self.norm:
+            zeros = np.zeros(self.hidden_size, np.float32)
+            value = op.LayerNormalization(
+                value,
+                builder.weight(f"{self.norm}.weight", taken[f"{self.norm}.weight"]),
+                builder.weight(f"{self.norm}.bias", taken.get(f"{self.norm}.bias", zeros)),
+                axis=-1,
+                epsilon=self.norm_epsilon,
+            )
+        op.Identity(shifted(value, self.out), output=output)
+        builder.output(output, dtype=np.float32, shape=["batch", self.labels])
 
 
 def normalize(builder: GraphBuilder, value: str, *, output: str | None = None) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import orjson
 import tokenizers
 
+from embedder.core.artifact import ScoringEntry
 from embedder.core.fast_tokenizers import Tokenizer, load
 from embedder.core.fast_tokenizers.fallback import is_tokenizer_error
 from model_compiler.errors import SourceError
@@ -84,19 +85,30 @@ def build(tokenizer_json: bytes, *, embedding_rows: int | None = None) -> Tokeni
     return TokenizerTables(kind, "tokenizer.bin", data, None)
 
 
-def check_room(tables: TokenizerTables, limit: int, prompts: Mapping[str, str]) -> None:
+def check_room(
+    tables: TokenizerTables,
+    limit: int,
+    prompts: Mapping[str, str],
+    scoring: ScoringEntry | None = None,
+) -> None:
     """Check that the limit leaves room for a text between the special tokens, after any prompt.
 
     Args:
         tables: The tokenizer.
         limit: The model's, in tokens.
         prompts: The prompts by name.
+        scoring: What is around the two texts of a reranker.
 
     Raises:
         SourceError: If it does not.
     """
     with _loaded(tables.kind, tables.data) as tokenizer:
         specials = len(tokenizer.prefix) + len(tokenizer.suffix)
+        if scoring:
+            texts = (scoring.query_prefix, scoring.query_suffix, scoring.passage_prefix)
+            specials = len(scoring.before) + len(scoring.between) + len(scoring.after)
+            # A token for the other text.
+            specials += 1 + sum(len(tokenizer.encode(text)) for text in texts)
         lengths = {name: len(tokenizer.encode(prompt)) for name, prompt in prompts.items()}
     if limit <= specials:
         raise SourceError(

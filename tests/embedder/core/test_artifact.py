@@ -12,14 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedder.core.artifact import Artifact, load_artifact, parse_manifest
+from embedder.core.artifact import Artifact, Golden, load_artifact, parse_manifest
 from embedder.core.errors import ArtifactError
 
 
 def manifest() -> dict[str, Any]:
     """Return a manifest with valid values in all fields."""
     return {
-        "format_version": 3,
+        "format_version": 4,
+        "task": "embed",
+        "scoring": None,
         "model": {
             "name": "acme/model",
             "revision": "0123",
@@ -74,7 +76,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
     assert found.full_dimensions == 384
     assert found.vector_space_of(dimensions=128) == "model@0123/int8/4567/128"
     assert found.graph.inputs == ("input_ids", "attention_mask")
-    assert found.golden[0].embedding_head == (0.5, 1.0)
+    assert found.golden == (Golden("a", None, (0.5, 1.0)),)
     assert found.files["model.onnx"].bytes == 5
     assert artifact.graph_path == str(tmp_path / "model.onnx")
 
@@ -103,8 +105,8 @@ def test_a_manifest_that_is_no_object(raw: bytes) -> None:
 
 def test_a_newer_format_is_refused_first(tmp_path: Path) -> None:
     """The format version is checked before all other fields, including the checksum."""
-    raw = json.dumps({"format_version": 4, "surprise": True}).encode()
-    with pytest.raises(ArtifactError, match=r"format_version 4; this embedder reads 3\. Compile"):
+    raw = json.dumps({"format_version": 5, "surprise": True}).encode()
+    with pytest.raises(ArtifactError, match=r"format_version 5; this embedder reads 4\. Compile"):
         load_artifact(write(tmp_path, raw))
 
 

@@ -1,5 +1,6 @@
 """Fetching from a hub: a small one, on this machine, that speaks the protocol's few requests."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,10 +8,12 @@ import pytest
 
 from model_compiler.errors import LicenseError, SourceError, UnsupportedModelError
 from model_compiler.graph.builder import Precision
+from model_compiler.model.cross_encoder import read_cross_encoder
 from model_compiler.source import catalog, hub
 from model_compiler.source.catalog import CatalogEntry, License, Repository
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Edit
+from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.static_models import write_sentence_transformers
 from tests.model_compiler.local_hub import COMMIT, Hub, sha256_of
 
@@ -104,9 +107,9 @@ def test_a_static_model_beside_its_export(served: Hub, tmp_path: Path) -> None:
 
 
 def test_another_kind_of_model(served: Hub, tiny: Path, edit_json: Edit) -> None:
-    """A cross-encoder is rejected before its weights are downloaded."""
-    edit_json(tiny / "config_sentence_transformers.json", model_type="CrossEncoder")
-    with pytest.raises(UnsupportedModelError, match="acme/tiny is a cross-encoder"):
+    """A sparse encoder is rejected before its weights are downloaded."""
+    edit_json(tiny / "config_sentence_transformers.json", model_type="SparseEncoder")
+    with pytest.raises(UnsupportedModelError, match="acme/tiny is a sparse encoder"):
         find_source("acme/tiny")
     assert "model.safetensors" not in served.paths()
 
@@ -203,3 +206,17 @@ def test_names_of_repositories() -> None:
     assert not hub.is_repository_name("embeddinggemma-300m")
     assert not hub.is_repository_name("./models/mine")
     assert not hub.is_repository_name("a/b/c")
+
+
+def test_the_weights_of_a_reranker(served: Hub, tmp_path: Path) -> None:
+    """They are downloaded, whatever exports lie next to them."""
+    folder = write_reranker(tmp_path / "repository")
+    (folder / "onnx").mkdir()
+    (folder / "onnx" / "model.onnx").write_bytes(b"")
+    name = "torch.nn.modules.linear.Identity"
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    config["sentence_transformers"] = {"activation_fn": name, "version": "4.1.0"}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    served.repositories["acme/reranker"] = folder
+    read_cross_encoder(find_source("acme/reranker").folder).check()
+    assert "onnx/model.onnx" not in served.paths()

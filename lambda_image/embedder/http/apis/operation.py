@@ -1,13 +1,14 @@
 """The base of every operation of every API: the type of its body, and its response."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import orjson
 
 from embedder.core.embedding_request import Embeddings, EmbedRequest, Inputs
-from embedder.core.engine import Engine
 from embedder.core.errors import (
     AnswerableError,
     BatchTooLargeError,
@@ -35,6 +36,9 @@ from embedder.http.json_body import parse_object
 from embedder.http.json_types import Object
 from embedder.http.telemetry import RequestRecord
 from embedder.http.vector_encoding import check_batch, too_large
+
+if TYPE_CHECKING:  # a reranker needs no engine
+    from embedder.core.engine import Engine
 
 JSON = {"content-type": "application/json"}
 #: Smaller answers are neither compressed nor measured: one vector stays as it is.
@@ -176,12 +180,12 @@ class Operation:
             gzip=gzip,
         )
 
-    def chosen(self, _request: Request, /) -> "Operation":
+    def chosen(self, _request: Request, /) -> Operation:
         """Return the operation that answers a request, where a path serves more than one."""
         return self
 
     @property
-    def choices(self) -> "Sequence[Operation]":
+    def choices(self) -> Sequence[Operation]:
         """All operations that `chosen` may return, for the document."""
         return (self,)
 

@@ -29,8 +29,12 @@ REMEDY = (
 )
 
 
-def parse(config: ConfigFile) -> Architecture:
+def parse(config: ConfigFile, *, remedy: str = REMEDY) -> Architecture:
     """Parse a `config.json` with the parser of its family.
+
+    Args:
+        config: The file.
+        remedy: What the error adds for a model that the compiler cannot express.
 
     Raises:
         UnsupportedModelError: If the compiler does not know the family or a setting.
@@ -39,7 +43,7 @@ def parse(config: ConfigFile) -> Architecture:
     try:
         return _parse(config)
     except UnsupportedModelError as error:
-        raise UnsupportedModelError(f"{error} {REMEDY}") from error
+        raise UnsupportedModelError(f"{error} {remedy}".rstrip()) from error
 
 
 def _parse(config: ConfigFile) -> Architecture:

@@ -90,6 +90,8 @@ class BertConfig(PostNormConfig):
     padding_id: int | None = None
     #: Whether attention has a bias by the distance of two tokens.
     relative: bool = False
+    #: Whether the graph's input `segments` has the token types of two texts.
+    pair_types: bool = False
     #: Number of tasks that have an embedding; 0 for a family without.
     tasks: int = 0
 
@@ -333,13 +335,18 @@ class _Encoder(PostNormEncoder[BertConfig]):
         positions = self._table("position", config.position_rows)
         # Every token of a single text has type 0 and task 0, so their vectors are added to the
         # positions.
+        types = None
         for kind, rows in (("token_type", config.token_types), ("task_type", config.tasks)):
             if rows:
-                positions = positions + self._table(kind, rows)[0]
+                vectors = self._table(kind, rows)
+                positions = positions + vectors[0]
+                types = vectors if kind == "token_type" and config.pair_types else types
         if config.padding_id is None:
             there = _counted_from_0(self._builder, positions)
         else:
             there = _counted_from_padding(self._builder, positions, config.padding_id)
+        if types is not None:
+            there = self._builder.op.Add(there, self._added_by_type(types))
         hidden = self._normalized_sum(words, there, self._names.embedding_norm)
         self._attention = _Attention(
             self._builder,
@@ -349,6 +356,12 @@ class _Encoder(PostNormEncoder[BertConfig]):
             relative_bias=self._relative_bias() if config.relative else "",
         )
         return hidden
+
+    def _added_by_type(self, table: Floats) -> str:
+        """Add what a token's type adds to that of the type 0, float32 [batch, tokens, width]."""
+        # In the input, padding is 0, a token of the type 0 is 1, and one of the type 1 is 2.
+        rows = np.stack([np.zeros_like(table[0])] * 2 + [table[1] - table[0]])
+        return self._builder.op.Gather(self._builder.weight("types", rows), "segments")
 
     def _table(self, kind: str, rows: int) -> Floats:
         return self._take(f"embeddings.{kind}_embeddings.weight", rows, self._config.embedding_size)

@@ -1,0 +1,360 @@
+"""A query and passages to scores: tokenize each once → pair → plan → run, equal pairs once."""
+
+from __future__ import annotations
+
+import math
+import time
+from array import array
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from embedder.core.artifact import Artifact, Manifest, ScoringEntry
+from embedder.core.batching import TOKEN_BUDGET, Run, Runs, as_batch
+from embedder.core.embedding_request import CHARACTERS_PER_TOKEN, Embeddings, Timings
+from embedder.core.errors import (
+    ArtifactError,
+    BatchTooLargeError,
+    EmptyInputError,
+    InferenceError,
+    InputTooLongError,
+)
+from embedder.core.fast_tokenizers import Tokenizer, load
+from embedder.core.runtimes import Batch, InferenceSession, load_session
+
+if TYPE_CHECKING:  # see startup
+    import numpy.typing as npt
+
+#: The most passages of a request, as in Cohere's API.
+MAX_PASSAGES = 10_000
+#: What `truncate` may be: a pair over the limit is refused, loses the ends of both texts (the
+#: longer one first, as sentence-transformers and text-embeddings-inference do), or the end of its
+#: passage.
+TRUNCATIONS = ("refuse", "longest_first", "passage")
+
+#: Bytes of a token of a pair: its id, and its part of the mask.
+_ID_BYTES = array("i").itemsize
+
+
+class Scores(NamedTuple):
+    """The scores of one request.
+
+    `scores` is float32 [passages], or [passages, labels] of a model with several labels, in the
+    order of the passages. `work` has the tokens of each pair, the timings and the score space, for
+    records and headers; its `vectors` are the logits, float32 [passages, labels].
+    """
+
+    scores: npt.NDArray[np.float32]
+    work: Embeddings
+
+
+class PairRuns(Runs):
+    """Runs over pairs: each input is its ids, int32, and then its mask, a byte per token."""
+
+    token_bytes = _ID_BYTES + 1
+
+    def batch(self, run: Run, inputs: Sequence[bytes], lengths: Sequence[int]) -> Batch:
+        """See `Runs.batch`; the mask has 1 for a token of type 0, and 2 for one of type 1."""
+        ends = {place: lengths[place] * _ID_BYTES for place in run.positions}
+        size = run.tokens * _ID_BYTES
+        ids = b"".join([inputs[place][:end].ljust(size, b"\0") for place, end in ends.items()])
+        mask = b"".join(
+            [inputs[place][end:].ljust(run.tokens, b"\0") for place, end in ends.items()]
+        )
+        return as_batch(ids, mask, run)
+
+
+class Reranker:
+    """A model that scores passages for a query: its tokenizer, its session, a cache of scores.
+
+    A passage's score does not depend on the passages beside it, to the last bit. Threads may share
+    it, if they may share the session.
+
+    Args:
+        manifest: the artifact's manifest, with its task `rerank`.
+        tokenizer: texts to token ids.
+        session: token ids to logits; one with `run_all` gets all runs of a request at once.
+        truncate: the default handling of a pair over the limit: `refuse`, or `right` for the
+            model's own truncation.
+        max_characters: the longest text; None computes it from the limit of tokens.
+        cache_entries: how many pairs' scores to keep.
+        run_tokens: the most tokens of one run, padding included. It changes no score.
+
+    Raises:
+        ArtifactError: if the artifact is no reranker's.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        tokenizer: Tokenizer,
+        session: InferenceSession,
+        *,
+        truncate: str = "refuse",
+        max_characters: int | None = None,
+        cache_entries: int = 0,
+        run_tokens: int = TOKEN_BUDGET,
+    ) -> None:
+        if manifest.scoring is None:
+            raise ArtifactError(
+                f"{manifest.model.name} is an embedding model; a reranker's artifact is needed."
+            )
+        self.manifest = manifest
+        self.scoring: ScoringEntry = manifest.scoring
+        self.tokenizer = tokenizer
+        self.max_tokens = manifest.max_tokens
+        self.max_characters = max_characters or manifest.max_tokens * CHARACTERS_PER_TOKEN
+        self.truncate = "refuse" if truncate == "refuse" else self.scoring.truncation
+        self.run_tokens = run_tokens
+        self._runs = PairRuns(
+            session,
+            width=len(self.scoring.labels),
+            limit=manifest.max_tokens,
+            cache_entries=cache_entries,
+            run_tokens=run_tokens,
+        )
+        self.cache = self._runs.cache
+
+    @classmethod
+    def load(
+        cls,
+        artifact: Artifact,
+        *,
+        threads: int = 1,
+        truncate: str = "refuse",
+        max_characters: int | None = None,
+        cache_entries: int = 0,
+        wrap: Callable[[InferenceSession], InferenceSession] | None = None,
+        run_tokens: int = TOKEN_BUDGET,
+    ) -> Reranker:
+        """Load an artifact's tokenizer and session; see `Engine.load` and `Reranker`.
+
+        Raises:
+            ArtifactError: if the artifact cannot be served, or is no reranker's.
+        """
+        tokenizer = load(artifact.manifest.tokenizer.kind, artifact.tokenizer_path)
+        session = load_session(artifact, threads=threads)
+        return cls(
+            artifact.manifest,
+            tokenizer,
+            session if wrap is None else wrap(session),
+            truncate=truncate,
+            max_characters=max_characters,
+            cache_entries=cache_entries,
+            run_tokens=run_tokens,
+        )
+
+    def score_space(self) -> str:
+        """Name the space of the scores: scores of two spaces must not be compared."""
+        return self.manifest.vector_space
+
+    def rerank(
+        self,
+        query: str,
+        passages: Sequence[str],
+        *,
+        truncate: str | None = None,
+        max_passage_tokens: int | None = None,
+        raw: bool = False,
+        deadline: float | None = None,
+    ) -> Scores:
+        """Score passages for one query.
+
+        Args:
+            query: what is searched for; it is tokenized once.
+            passages: what is scored, 1 to `MAX_PASSAGES` texts.
+            truncate: one of `TRUNCATIONS`; None takes the reranker's own. A model with a template
+                always keeps the whole query.
+            max_passage_tokens: a passage is first cut to this many tokens of its own, whatever
+                `truncate` says; None does not cut.
+            raw: whether to return logits, without the model's activation.
+            deadline: the `time.monotonic()` at which the caller gives up.
+
+        Raises:
+            EmptyInputError: if the query or a passage has no tokens, or there is no passage.
+            InputTooLongError: if a text or a pair is over the limits and must not be truncated, or
+                the query leaves no room for a passage.
+            BatchTooLargeError: if there are too many passages.
+            OutOfTimeError: see `Engine.embed_request`.
+            InferenceError: if the model gave no finite score; the message names the passage.
+
+        An error about one text has its `position` among the passages, or None for the query.
+        """
+        return self.predict(
+            [(query, passage) for passage in passages],
+            truncate=truncate,
+            max_passage_tokens=max_passage_tokens,
+            raw=raw,
+            deadline=deadline,
+        )
+
+    def predict(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        truncate: str | None = None,
+        max_passage_tokens: int | None = None,
+        raw: bool = False,
+        deadline: float | None = None,
+    ) -> Scores:
+        """Score pairs of a first and a second text; see `rerank`, also for the errors."""
+        started = time.perf_counter()
+        allowed = 0.0 if deadline is None else deadline - time.monotonic()
+        if not pairs:
+            raise EmptyInputError("must hold at least one passage.", name="passages")
+        if len(pairs) > MAX_PASSAGES:
+            raise BatchTooLargeError(
+                f"At most {MAX_PASSAGES} passages are allowed in one request; found {len(pairs)}.",
+                field="passages",
+            )
+        how = truncate or self.truncate
+        queries: dict[str, list[int]] = {}
+        passages: dict[str, list[int]] = {}
+        packed, lengths, characters = [], [], 0
+        for position, (query, passage) in enumerate(pairs):
+            characters += len(query) + len(passage)
+            first = queries.get(query)
+            if first is None:
+                first = queries[query] = self._query(query, how)
+            second = passages.get(passage)
+            if second is None:
+                second = self._passage(passage, how, position, max_passage_tokens)
+                passages[passage] = second
+            pair, length = self._pair(first, second, how, position)
+            packed.append(pair)
+            lengths.append(length)
+        tokenized = time.perf_counter()
+        places: dict[bytes, int] = {}
+        order = [places.setdefault(pair, len(places)) for pair in packed]
+        try:
+            logits, done = self._runs.compute(list(places), deadline, allowed)
+        except InferenceError as error:
+            if error.place is None:
+                raise
+            raise InferenceError(
+                f"The model gave no finite score for passages[{order.index(error.place)}]."
+            ) from error
+        logits = logits[order]
+        work = Embeddings(
+            vectors=logits,
+            tokens=lengths,
+            vector_space=self.score_space(),
+            timings=Timings(
+                tokenized - started,
+                time.perf_counter() - tokenized - done.queue_seconds,
+                done.queue_seconds,
+            ),
+            characters=characters,
+            cache_hits=done.cache_hits,
+            repeats=len(order) - len(places),
+            runs=done.runs,
+            padding_tokens=done.padding_tokens,
+            computed_tokens=done.computed_tokens,
+        )
+        scores = logits if raw else self.activated(logits)
+        return Scores(scores[:, 0] if len(self.scoring.labels) == 1 else scores, work)
+
+    def activated(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return the model's scores for its logits, both float32 [passages, labels]."""
+        if self.scoring.activation == "identity":
+            return logits
+        # One by one: numpy's loops may round a number differently at another place of an array.
+        flat = [_sigmoid(logit) for logit in logits.ravel().tolist()]
+        return np.array(flat, np.float32).reshape(logits.shape)
+
+    def warm(self, texts: Sequence[str] = ("warm",)) -> None:
+        """Score some texts, so that the first request does not pay for one-time work."""
+        passages = [text[: self.max_characters] for text in texts]
+        self.rerank("warm", passages, truncate="passage")
+        self.cache.clear()
+
+    def _query(self, text: str, how: str) -> list[int]:
+        """Return a query's ids, with what the model's template puts around its text."""
+        scoring = self.scoring
+        own = self._encode(text, how, "query", None)
+        if not own:
+            raise EmptyInputError(
+                "must hold text; the tokenizer found no token in it.", name="query"
+            )
+        if scoring.query_prefix or scoring.query_suffix:
+            bounded = text[: self.max_characters]
+            own = self.tokenizer.encode(scoring.query_prefix + bounded + scoring.query_suffix)
+        return own
+
+    def _passage(self, text: str, how: str, position: int, most: int | None) -> list[int]:
+        prefix = self.scoring.passage_prefix
+        own = self._encode(text, how, f"passages[{position}]", position, prefix=prefix)
+        if not text or not own:
+            raise EmptyInputError(
+                "must hold text to score; the tokenizer found no token in it.",
+                name=f"passages[{position}]",
+                position=position,
+            )
+        return own[:most]
+
+    def _encode(
+        self, text: str, how: str, name: str, position: int | None, *, prefix: str = ""
+    ) -> list[int]:
+        if len(text) > self.max_characters:
+            if how == "refuse":
+                raise InputTooLongError(
+                    f"has {len(text)} characters; at most {self.max_characters} are allowed.",
+                    name=name,
+                    position=position,
+                )
+            text = text[: self.max_characters]
+        return self.tokenizer.encode(prefix + text)
+
+    def _pair(
+        self, first: list[int], second: list[int], how: str, position: int
+    ) -> tuple[bytes, int]:
+        """Return a pair's ids and mask as bytes, and its number of tokens."""
+        scoring = self.scoring
+        specials = len(scoring.before) + len(scoring.between) + len(scoring.after)
+        room = self.max_tokens - specials
+        if len(first) + len(second) > room:
+            if how == "refuse":
+                raise InputTooLongError(
+                    f"has {len(first) + len(second) + specials} tokens together with the query and "
+                    f"the special tokens; the model allows {self.max_tokens}.",
+                    name=f"passages[{position}]",
+                    position=position,
+                )
+            if how == "passage" or scoring.truncation == "passage":
+                if len(first) >= room:
+                    raise InputTooLongError(
+                        f"has {len(first) + specials} tokens with the special tokens, and leaves "
+                        f"no room for a passage; the model allows {self.max_tokens} for both.",
+                        name="query",
+                    )
+                second = second[: room - len(first)]
+            else:
+                one, other = longest_first(len(first), len(second), room)
+                first, second = first[:one], second[:other]
+        ids = [*scoring.before, *first, *scoring.between, *second, *scoring.after]
+        after = len(second) + len(scoring.after)
+        types = b"\1" * (len(ids) - after) + bytes([1 + scoring.second_type]) * after
+        return array("i", ids).tobytes() + types, len(ids)
+
+
+def longest_first(first: int, second: int, room: int) -> tuple[int, int]:
+    """Return how many tokens of each of two texts are kept, as Hugging Face's `tokenizers` does.
+
+    The longer text is cut first, down to the shorter one; then both are halves of the room, of
+    which the longer text (the second, if they are equal) gets the odd token.
+    """
+    short, long = min(first, second), max(first, second)
+    long = short if short > room else max(short, room - short)
+    if short + long > room:
+        short = room // 2
+        long = short + room % 2
+    return (long, short) if first > second else (short, long)
+
+
+def _sigmoid(logit: float) -> float:
+    # Of a large negative number, exp(-x) would be over the largest float.
+    if logit < 0:
+        power = math.exp(logit)
+        return power / (1 + power)
+    return 1 / (1 + math.exp(-logit))

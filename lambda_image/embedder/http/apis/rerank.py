@@ -1,0 +1,304 @@
+"""The routes of a reranker: `/rerank` and `/predict` of text-embeddings-inference (TEI).
+
+Read from its source; see `tei`. What differs on purpose, besides what `tei` lists: a score has the
+model's own activation, as sentence-transformers gives it, where TEI takes the sigmoid or the
+softmax of any model; `raw_scores` gives logits in both. Texts are cut at their ends only. A model
+with several labels has no `/rerank`, and `/predict` takes pairs, not single texts.
+
+Imported on demand: no embedding model pays for it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from embedder import __version__
+from embedder.core.errors import BatchTooLargeError, InputError, InputTooLongError
+from embedder.core.reranker import MAX_PASSAGES, Reranker, Scores
+from embedder.http.apis.input_types import InputsType, TextType
+from embedder.http.apis.native import Native
+from embedder.http.apis.operation import Api, Call, Operation, json_response
+from embedder.http.apis.tei import Tei, timing_headers
+from embedder.http.http_types import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Response
+from embedder.http.json_types import Boolean, Choice, Field, JsonType, Object
+
+
+class RerankModel(NamedTuple):
+    """The model that the operations use; see `operation.Model`."""
+
+    engine: Reranker
+    search_index: None = None
+    max_concurrent_requests: int = 1
+
+
+class ScoringOperation(Operation):
+    """An operation of a reranker."""
+
+    model: RerankModel  # type: ignore[assignment]
+    api: type[Api] = Tei
+    truncate_hint = 'Send "truncate": true to have it cut.'
+
+    def __init__(self, model: RerankModel) -> None:
+        self.model = model
+
+    def score(
+        self,
+        call: Call,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        field: str,
+        query_field: str = "query",
+        truncate: str | None,
+        max_passage_tokens: int | None = None,
+        raw: bool = False,
+    ) -> Scores:
+        """Score pairs of a query and a passage, and note the result in the record.
+
+        Args:
+            call: The call that asks.
+            pairs: What to score.
+            field: The field with the list of passages, for errors.
+            query_field: The field with the query.
+            truncate: See `Reranker.rerank`, also for the rest and the errors.
+            max_passage_tokens: The most tokens of a passage.
+            raw: Whether to return logits.
+        """
+        try:
+            scores = self.model.engine.predict(
+                pairs,
+                truncate=truncate,
+                max_passage_tokens=max_passage_tokens,
+                raw=raw,
+                deadline=call.request.deadline,
+            )
+        except InputError as error:
+            hint = self.truncate_hint if isinstance(error, InputTooLongError) else ""
+            if error.position is None:
+                raise error.named(query_field, field=query_field, hint=hint) from None
+            raise error.named(f"{field}[{error.position}]", field=field, hint=hint) from None
+        except BatchTooLargeError as error:
+            error.field = field
+            raise
+        call.record.embeddings = scores.work
+        return scores
+
+
+class Rerank(ScoringOperation):
+    """`{"query": …, "texts": […]}` → `[{"index", "score"}]`, the best first."""
+
+    name = "tei_rerank"
+    summary = "Score texts for a query, in the API of text-embeddings-inference."
+
+    def __init__(self, model: RerankModel) -> None:
+        super().__init__(model)
+        text = TextType(model.engine.max_characters)
+        self.body = Object(
+            (
+                Field("query", text, "What is searched for.", required=True),
+                Field(
+                    "texts", InputsType(text, single=False), "The texts to score.", required=True
+                ),
+                *_scoring_fields(model.engine),
+                Field("return_text", Boolean(), "Also return each text.", default=False),
+            )
+        )
+
+    def respond(self, call: Call, /) -> Response:
+        values = call.values
+        texts = values["texts"].texts
+        scores, work = self.score(
+            call,
+            [(values["query"], text) for text in texts],
+            field="texts",
+            truncate=_truncation(values),
+            raw=values["raw_scores"],
+        )
+        found = scores.tolist()
+        best = sorted(range(len(found)), key=lambda index: -found[index])
+        return json_response(
+            [
+                {
+                    "index": index,
+                    "score": found[index],
+                    **({"text": texts[index]} if values["return_text"] else {}),
+                }
+                for index in best
+            ],
+            headers=score_headers(work, call),
+        )
+
+
+class Predict(ScoringOperation):
+    """`{"inputs": ["a", "b"]}` or a list of such pairs → the score of each label, highest first."""
+
+    name = "tei_predict"
+    summary = "Score pairs of texts by label, in the API of text-embeddings-inference."
+
+    def __init__(self, model: RerankModel) -> None:
+        super().__init__(model)
+        pairs = PairsType(TextType(model.engine.max_characters))
+        self.body = Object(
+            (
+                Field("inputs", pairs, "Two texts, or a list of such pairs.", required=True),
+                *_scoring_fields(model.engine),
+            )
+        )
+
+    def respond(self, call: Call, /) -> Response:
+        pairs, is_list = call.values["inputs"]
+        scores, work = self.score(
+            call,
+            pairs,
+            field="inputs",
+            query_field="inputs",
+            truncate=_truncation(call.values),
+            raw=call.values["raw_scores"],
+        )
+        labels = self.model.engine.scoring.labels
+        answer = [
+            [
+                {"score": score, "label": label}
+                for score, label in sorted(zip(row, labels, strict=True), key=lambda pair: -pair[0])
+            ]
+            for row in scores.reshape(len(pairs), len(labels)).tolist()
+        ]
+        return json_response(answer if is_list else answer[0], headers=score_headers(work, call))
+
+
+class PairsType(JsonType):
+    """Two texts, or a list of such pairs."""
+
+    allowed = "a list of two strings, or a list that is not empty of such lists"
+
+    def __init__(self, text: TextType) -> None:
+        self._text = text
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        pair = {"type": "array", "items": self._text.schema, "minItems": 2, "maxItems": 2}
+        return {"anyOf": [pair, {"type": "array", "items": pair, "minItems": 1}]}
+
+    def check(self, value: object, name: str) -> tuple[list[tuple[str, str]], bool]:
+        """Return the pairs, and whether they came as a list."""
+        if not isinstance(value, list) or not value:
+            raise self.error(value, name)
+        if isinstance(value[0], str):
+            return [self._pair(value, name)], False
+        return [self._pair(pair, f"{name}[{place}]") for place, pair in enumerate(value)], True
+
+    def _pair(self, value: object, name: str) -> tuple[str, str]:
+        if not isinstance(value, list) or len(value) != 2:
+            raise self.error(value, name)
+        return self._text.check(value[0], f"{name}[0]"), self._text.check(value[1], f"{name}[1]")
+
+
+class Info(ScoringOperation):
+    """The model, its labels and all limits: TEI's fields, and ours."""
+
+    name = "rerank_info"
+    summary = "Return the model, its labels and all limits."
+
+    def respond(self, _call: Call, /) -> Response:
+        reranker = self.model.engine
+        manifest = reranker.manifest
+        labels = {str(index): label for index, label in enumerate(reranker.scoring.labels)}
+        return json_response(
+            {
+                "model_id": manifest.model.name,
+                "model_sha": manifest.model.revision,
+                "model_dtype": manifest.precision,
+                "served_model_name": manifest.model.name,
+                "model_type": {
+                    "reranker" if len(labels) == 1 else "classifier": {
+                        "id2label": labels,
+                        "label2id": {label: int(index) for index, label in labels.items()},
+                    }
+                },
+                "max_concurrent_requests": self.model.max_concurrent_requests,
+                "max_input_length": reranker.max_tokens,
+                "max_batch_tokens": max(reranker.run_tokens, reranker.max_tokens),
+                "max_batch_requests": None,
+                "max_client_batch_size": MAX_PASSAGES,
+                "auto_truncate": reranker.truncate != "refuse",
+                "tokenization_workers": self.model.max_concurrent_requests,
+                "version": __version__,
+                "sha": None,
+                "docker_label": None,
+                "score_space": reranker.score_space(),
+                "activation": reranker.scoring.activation,
+                "truncate": reranker.truncate,
+                "max_characters": reranker.max_characters,
+                "max_request_bytes": MAX_REQUEST_BYTES,
+                "max_response_bytes": MAX_RESPONSE_BYTES,
+                "golden": [entry._asdict() for entry in manifest.golden],
+            },
+            headers={"x-score-space": reranker.score_space()},
+        )
+
+
+class Health(ScoringOperation):
+    """Whether requests can be served: the model is loaded before the first one is taken."""
+
+    api = Native
+    name = "rerank_health"
+    summary = "Report that the model is loaded, and its name."
+
+    def respond(self, _call: Call, /) -> Response:
+        reranker = self.model.engine
+        return json_response(
+            {
+                "status": "ok",
+                "model": reranker.manifest.model.name,
+                "score_space": reranker.score_space(),
+            },
+            headers={"x-score-space": reranker.score_space()},
+        )
+
+
+#: Path → method → operation, of a model with one label.
+ROUTES: dict[str, dict[str, type[Operation]]] = {
+    "/health": {"GET": Health},
+    "/rerank": {"POST": Rerank},
+    "/predict": {"POST": Predict},
+    "/info": {"GET": Info},
+}
+
+
+def routes(reranker: Reranker) -> dict[str, dict[str, type[Operation]]]:
+    """Return the routes of a reranker; several labels give no order to rank by."""
+    several = len(reranker.scoring.labels) > 1
+    return {path: kinds for path, kinds in ROUTES.items() if not (several and path == "/rerank")}
+
+
+def score_headers(work: Any, call: Call) -> dict[str, str]:
+    """Return TEI's headers, with the score space."""
+    headers = timing_headers(work, call)
+    headers["x-score-space"] = headers.pop("x-vector-space")
+    return headers
+
+
+def _scoring_fields(reranker: Reranker) -> tuple[Field, ...]:
+    return (
+        Field(
+            "truncate",
+            Boolean(),
+            f"Truncate a pair over {reranker.max_tokens} tokens, the longer text first, instead of "
+            "rejecting it.",
+            default=reranker.truncate != "refuse",
+        ),
+        Field(
+            "truncation_direction",
+            Choice(("Right",), any_case=True),
+            "The side to truncate.",
+            default="Right",
+        ),
+        Field(
+            "raw_scores",
+            Boolean(),
+            "Return the model's logits, without its activation.",
+            default=False,
+        ),
+    )
+
+
+def _truncation(values: dict[str, Any]) -> str:
+    return "longest_first" if values["truncate"] else "refuse"

@@ -1,0 +1,233 @@
+"""Reads a cross-encoder, which scores pairs of texts, without its weights.
+
+It is a folder of sentence-transformers' CrossEncoder, or a plain `...ForSequenceClassification`.
+The truth is `sentence_transformers/cross_encoder/model.py`, and the class of each family in
+transformers.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from embedder.core.artifact import ScoringEntry
+from model_compiler.errors import UnsupportedModelError
+from model_compiler.files.adapter import ADAPTER_FILE, MERGE
+from model_compiler.files.config import ConfigFile
+from model_compiler.graph import architectures
+from model_compiler.graph.architectures import Architecture
+from model_compiler.graph.architectures.bert import BertConfig
+from model_compiler.graph.builder import Precision
+from model_compiler.graph.encoder import read_activation
+from model_compiler.model.base import Prompts
+from model_compiler.model.compiled import CompiledModel
+from model_compiler.model.folder import (
+    SCORES,
+    read_max_tokens,
+    read_modules,
+    read_named_prompts,
+)
+from model_compiler.model.modules import Pooling, ScoreHead
+from model_compiler.tokenizer.file import TokenizerFile, read_tokenizer
+from model_compiler.tokenizer.pairs import PairLayout, passes_types, read_pair_layout
+
+__all__ = ["read_cross_encoder"]
+
+#: The activations of a CrossEncoder, which follow the logits, by their names in its files.
+ACTIVATIONS = {
+    "torch.nn.modules.activation.Sigmoid": "sigmoid",
+    "torch.nn.modules.linear.Identity": "identity",
+}
+#: Labels of a model that names none: transformers' default.
+DEFAULT_LABELS = {"0": "LABEL_0", "1": "LABEL_1"}
+MAX_LABELS = 1000
+
+
+def read_cross_encoder(folder: Path, precision: Precision = Precision.INT8) -> CompiledModel:
+    """Read a cross-encoder's folder, of which the weights are compiled to `precision`.
+
+    Raises:
+        SourceError: If a file is missing or wrong.
+        UnsupportedModelError: If the compiler cannot express a part of the model.
+    """
+    encoder = _encoder_folder(folder)
+    if (encoder / ADAPTER_FILE).exists():
+        raise UnsupportedModelError(
+            f"{encoder} has an adapter ({ADAPTER_FILE}); the compiler merges one of an embedding "
+            f"model. {MERGE}"
+        )
+    config = ConfigFile(encoder / "config.json")
+    labels = _labels(config)
+    activation = _activation(folder, config, labels=len(labels))
+    head = _head(config, labels=len(labels))
+    architecture = architectures.parse(config, remedy="")
+    tokenizer = read_tokenizer(
+        encoder / "tokenizer.json", vocabulary_size=architecture.vocabulary_size
+    )
+    layout, architecture = _pairs(encoder, tokenizer, architecture)
+    return CompiledModel(
+        family=architecture.name,
+        dimensions=len(labels),
+        vocabulary_size=architecture.vocabulary_size,
+        max_tokens=read_max_tokens(
+            encoder, tokenizer, max_positions=architecture.max_positions, output=SCORES
+        ),
+        prompts=Prompts(texts={}, default=None),
+        tokenizer=tokenizer,
+        normalized=True,
+        encoder_folder=encoder,
+        architecture=architecture,
+        head=head,
+        precision=precision,
+        scoring=ScoringEntry(
+            labels=labels,
+            activation=activation,
+            before=layout.before,
+            between=layout.between,
+            after=layout.after,
+            second_type=layout.second_type,
+            query_prefix=_default_prompt(folder),
+            query_suffix="",
+            passage_prefix="",
+            truncation="longest_first",
+        ),
+    )
+
+
+def _encoder_folder(folder: Path) -> Path:
+    if not (folder / "modules.json").exists():
+        return folder
+    modules = read_modules(folder)
+    kinds = [kind for kind, _ in modules]
+    if kinds != ["Transformer"]:
+        raise UnsupportedModelError(
+            f"{folder / 'modules.json'} lists {', '.join(kinds) or 'no modules'}; of a "
+            "cross-encoder, the compiler can express a Transformer alone."
+        )
+    return modules[0][1]
+
+
+def _labels(config: ConfigFile) -> tuple[str, ...]:
+    """Return the names of the labels, in the order of the logits."""
+    names = config.optional("id2label")
+    count = config.optional("num_labels")
+    if names is None:
+        names = DEFAULT_LABELS
+        if count is not None:
+            count = config.integer("num_labels")
+            names = {str(label): f"LABEL_{label}" for label in range(min(count, MAX_LABELS + 1))}
+    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+        config.fail("id2label", "an object of strings", names)
+    if not 1 <= len(names) <= MAX_LABELS or set(names) != {str(i) for i in range(len(names))}:
+        config.fail("id2label", f"names for the numbers from 0, 1 to {MAX_LABELS} of them", names)
+    if count not in (None, len(names)):
+        config.fail("num_labels", f"the number of labels in id2label, {len(names)}", count)
+    return tuple(names[str(label)] for label in range(len(names)))
+
+
+def _activation(folder: Path, config: ConfigFile, *, labels: int) -> str:
+    """Return the activation; of the files that may state it, the first decides."""
+    path = folder / "config_sentence_transformers.json"
+    inner = config.optional("sentence_transformers")
+    if inner is not None and not isinstance(inner, dict):
+        config.fail("sentence_transformers", "an object", inner)
+    if unknown := sorted(set(inner or {}) - {"activation_fn", "version"}):
+        raise UnsupportedModelError(
+            f"{config.path}: sentence_transformers has settings that the compiler does not know: "
+            f"{', '.join(unknown)}."
+        )
+    stated = (
+        ConfigFile(path, optional=True).optional("activation_fn"),
+        (inner or {}).get("activation_fn"),
+        config.optional("sbert_ce_default_activation_function"),
+    )
+    found = next((name for name in stated if name is not None), None)
+    if found is None:
+        return "sigmoid" if labels == 1 else "identity"
+    if not isinstance(found, str) or found not in ACTIVATIONS:
+        raise UnsupportedModelError(
+            f"{folder}: the activation of the scores must be one of {', '.join(ACTIVATIONS)}; "
+            f"found {found!r}."
+        )
+    return ACTIVATIONS[found]
+
+
+def _default_prompt(folder: Path) -> str:
+    """Return the text that goes before each query; others must be asked for."""
+    path = folder / "config_sentence_transformers.json"
+    config = ConfigFile(path, optional=True)
+    texts, default = read_named_prompts(config)
+    config.require("model_type", "CrossEncoder", None)
+    # `keep_in_fp32_modules` changes what autocast does, and weights of a head are in float32 here.
+    config.ignore(frozenset({"activation_fn", "keep_in_fp32_modules"}))
+    config.done("config_sentence_transformers.json")
+    return "" if default is None else texts[default]
+
+
+def _pairs(
+    encoder: Path, tokenizer: TokenizerFile, architecture: Architecture
+) -> tuple[PairLayout, Architecture]:
+    """Return the layout of a pair, and the architecture with token types if pairs have two."""
+    typed = isinstance(architecture, BertConfig) and architecture.token_types > 1
+    layout = read_pair_layout(tokenizer, types=typed and passes_types(encoder))
+    if layout.second_type and isinstance(architecture, BertConfig):
+        architecture = replace(architecture, pair_types=True)
+    return layout, architecture
+
+
+def _bert_head(_: ConfigFile, prefix: str) -> dict[str, Any]:
+    return {"dense": f"{prefix}pooler.dense", "out": "classifier"}
+
+
+def _roberta_head(_: ConfigFile, __: str) -> dict[str, Any]:
+    return {"dense": "classifier.dense", "out": "classifier.out_proj"}
+
+
+def _electra_head(_: ConfigFile, __: str) -> dict[str, Any]:
+    # transformers' ElectraClassificationHead has GELU, whatever `summary_activation` says.
+    return {"dense": "classifier.dense", "activation": "gelu", "out": "classifier.out_proj"}
+
+
+def _distilbert_head(_: ConfigFile, __: str) -> dict[str, Any]:
+    return {"dense": "pre_classifier", "activation": "relu", "out": "classifier"}
+
+
+def _modernbert_head(config: ConfigFile, __: str) -> dict[str, Any]:
+    pooling = config.string("classifier_pooling", "cls")
+    if pooling not in ("cls", "mean"):
+        config.fail("classifier_pooling", "cls or mean", pooling)
+    if not config.has("classifier_activation"):
+        config.fail("classifier_activation", "the name of a function", None)
+    return {
+        "pooling": Pooling((pooling,)),
+        "dense": "head.dense",
+        "dense_bias": config.boolean("classifier_bias", False),
+        "activation": read_activation(config, "classifier_activation"),
+        "norm": "head.norm",
+        "norm_bias": config.boolean("norm_bias", False),
+        "norm_epsilon": config.number("norm_eps"),
+        "out": "classifier",
+    }
+
+
+HEADS = {
+    "bert": (_bert_head, "bert."),
+    "camembert": (_roberta_head, ""),
+    "distilbert": (_distilbert_head, ""),
+    "electra": (_electra_head, ""),
+    "modernbert": (_modernbert_head, ""),
+    "roberta": (_roberta_head, ""),
+    "xlm-roberta": (_roberta_head, ""),
+}
+
+
+def _head(config: ConfigFile, *, labels: int) -> ScoreHead:
+    family = config.string("model_type")
+    if family not in HEADS:
+        raise UnsupportedModelError(
+            f"{config.path}: the compiler cannot express a cross-encoder of model_type {family!r}; "
+            f"it can of {', '.join(sorted(HEADS))}."
+        )
+    read, prefix = HEADS[family]
+    size = config.integer("dim" if family == "distilbert" else "hidden_size")
+    parts = {"pooling": Pooling(("cls",)), **read(config, prefix)}
+    return ScoreHead(hidden_size=size, labels=labels, **parts)

@@ -1,0 +1,168 @@
+"""The reranker: pairs, truncation, errors that name the passage."""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from embedder.core.artifact import Manifest, ScoringEntry
+from embedder.core.errors import (
+    BatchTooLargeError,
+    EmptyInputError,
+    InferenceError,
+    InputError,
+    InputTooLongError,
+)
+from embedder.core.reranker import MAX_PASSAGES, Reranker, longest_first
+from tests.embedder.small_model import CLS, SEP, WordTokenizer, manifest_of
+
+
+class PairSession:
+    """A session with a logit for each row: the sum of its ids under a 2 of the mask, cut off."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[list[int], list[int]]] = []
+        #: The id for which a logit is NaN.
+        self.broken = -1
+
+    def run(
+        self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float32]:
+        """Return one logit per row."""
+        self.rows += zip(input_ids.tolist(), attention_mask.tolist(), strict=True)
+        logits = (input_ids * (attention_mask == 2)).sum(axis=1) % 97 / 10 - 4
+        logits[(input_ids == self.broken).any(axis=1)] = np.nan
+        return logits[:, None].astype(np.float32)
+
+
+SCORING = ScoringEntry(
+    labels=("LABEL_0",),
+    activation="sigmoid",
+    before=(CLS,),
+    between=(SEP,),
+    after=(SEP,),
+    second_type=1,
+    query_prefix="",
+    query_suffix="",
+    passage_prefix="",
+    truncation="longest_first",
+)
+MANIFEST = manifest_of(max_tokens=12)._replace(task="rerank", dimensions=(), scoring=SCORING)
+
+
+@pytest.fixture
+def session() -> PairSession:
+    """Return a session that records its rows."""
+    return PairSession()
+
+
+def reranker(session: PairSession, manifest: Manifest = MANIFEST, **options: Any) -> Reranker:
+    return Reranker(manifest, WordTokenizer(), session, **options)
+
+
+def test_a_pair_has_the_models_tokens_and_types(session: PairSession) -> None:
+    """The mask has 1 for the query and 2 for the passage, each with its special tokens."""
+    reranker(session).rerank("a b", ["c"])
+    ((ids, mask),) = session.rows
+    a, b, c = (WordTokenizer().encode(word)[0] for word in "abc")
+    assert ids[:6] == [CLS, a, b, SEP, c, SEP]
+    assert mask == [1, 1, 1, 1, 2, 2, 0, 0]
+
+
+def test_a_score_is_the_sigmoid_of_the_logit(session: PairSession) -> None:
+    """The raw score is the logit itself; both are float32 in the order of the passages."""
+    made = reranker(session)
+    raw = made.rerank("a", ["b", "c", "b"], raw=True).scores
+    scores, work = made.rerank("a", ["b", "c", "b"])
+    assert scores.dtype == np.float32
+    assert scores.tolist() == pytest.approx([1 / (1 + math.exp(-logit)) for logit in raw])
+    assert (work.repeats, work.vector_space) == (1, MANIFEST.vector_space)
+
+
+@pytest.mark.parametrize("logit", [-2000.0, -0.5, 0.0, 2000.0])
+def test_a_far_logit_has_a_score(session: PairSession, logit: float) -> None:
+    """No logit is too large or too small for the sigmoid."""
+    score = reranker(session).activated(np.array([[logit]], np.float32))[0, 0]
+    assert 0 <= score <= 1
+
+
+def test_equal_ids_of_another_split_are_another_input(session: PairSession) -> None:
+    """The cache tells apart pairs of which only the types differ."""
+    made = reranker(
+        session, MANIFEST._replace(scoring=SCORING._replace(between=())), cache_entries=9
+    )
+    first = made.rerank("a b", ["c"], raw=True).scores
+    assert made.rerank("a", ["b c"], raw=True).scores != first
+    again = made.rerank("a b", ["c"], raw=True)
+    assert (again.scores.tolist(), again.work.cache_hits) == (first.tolist(), 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [
+        (3, 5, (3, 5)),
+        (2, 20, (2, 7)),
+        (20, 2, (7, 2)),
+        (6, 6, (4, 5)),
+        (7, 6, (5, 4)),
+        (20, 20, (4, 5)),
+        (4, 5, (4, 5)),
+    ],
+)
+def test_the_longer_text_is_cut_first(first: int, second: int, kept: tuple[int, int]) -> None:
+    """As `tokenizers` does it: a pair within the room keeps all of both."""
+    if first + second > 9:
+        assert longest_first(first, second, 9) == kept
+    else:
+        assert kept == (first, second)
+
+
+def test_truncation_of_the_passage_keeps_the_query(session: PairSession) -> None:
+    """A query that leaves no room is the query's error."""
+    made = reranker(session)
+    assert made.rerank("a b c d e f", ["g " * 20], truncate="passage").work.tokens == [12]
+    assert session.rows[0][1].count(2) == 4
+    with pytest.raises(InputTooLongError, match=r'"query" has 12 tokens .* leaves no room'):
+        made.rerank("a b c d e f g h i", ["g"], truncate="passage")
+
+
+def test_a_passage_may_be_cut_before(session: PairSession) -> None:
+    """`max_passage_tokens` counts a passage's own tokens."""
+    work = reranker(session).rerank("a", ["b " * 9, "c"], max_passage_tokens=3).work
+    assert work.tokens == [7, 5]
+
+
+ERRORS: list[tuple[str, list[str], type[InputError], str, int | None]] = [
+    ("", ["a"], EmptyInputError, '"query" must hold text', None),
+    ("a", ["b", " "], EmptyInputError, r'"passages\[1\]" must hold text', 1),
+    ("a", ["b", "c", "d " * 10], InputTooLongError, r'"passages\[2\]" has 14 tokens together', 2),
+    ("a", ["b", "x" * 41], InputTooLongError, r'"passages\[1\]" has 41 characters', 1),
+    ("x" * 41, ["b"], InputTooLongError, '"query" has 41 characters', None),
+    ("a", [], EmptyInputError, '"passages" must hold at least one passage', None),
+]
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_an_error_names_the_text(
+    session: PairSession, case: tuple[str, list[str], type[InputError], str, int | None]
+) -> None:
+    """An API finds the passage by its position, and a reader by its name."""
+    query, passages, kind, message, position = case
+    with pytest.raises(kind, match=message) as caught:
+        reranker(session, max_characters=40).rerank(query, passages)
+    assert caught.value.position == position
+
+
+def test_too_many_passages(session: PairSession) -> None:
+    """A request has at most as many passages as Cohere's."""
+    with pytest.raises(BatchTooLargeError, match=r"At most 10000 passages .*; found 10001"):
+        reranker(session).rerank("a", ["b"] * (MAX_PASSAGES + 1))
+
+
+def test_a_score_that_is_no_number_names_its_passage(session: PairSession) -> None:
+    """The first passage that has it is named, and nothing is kept of it."""
+    session.broken = WordTokenizer().encode("bad")[0]
+    with pytest.raises(InferenceError, match=r"no finite score for passages\[2\]"):
+        reranker(session).rerank("a", ["b", "c d e f", "bad", "bad"])

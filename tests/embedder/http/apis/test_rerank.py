@@ -1,0 +1,144 @@
+"""The routes of a reranker: TEI's requests and answers, and 404 for those of the other kind."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openapi_spec_validator import validate
+
+from embedder.core.artifact import Artifact, load_artifact
+from embedder.core.errors import SettingsError
+from embedder.core.settings import Settings
+from embedder.http.router import Router, build_router
+from model_compiler.compile import Options, compile_model
+from model_compiler.graph.builder import Precision
+from model_compiler.source.find import find_source
+from tests.embedder.calls import get, post, read
+from tests.model_compiler.goldens.reranker_models import write_reranker
+
+QUERY, TEXTS = "parse the date", ["hello world", "a date and a time", "x"]
+
+
+def compiled(folder: Path, **traits: Any) -> Artifact:
+    options = Options(precision=Precision.FP32, thresholds=None, progress=False)
+    compile_model(find_source(str(write_reranker(folder / "m", **traits))), folder / "a", options)
+    return load_artifact(folder / "a")
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    """Return the artifact of a small reranker."""
+    return compiled(tmp_path_factory.mktemp("reranker"))
+
+
+@pytest.fixture(scope="module")
+def router(artifact: Artifact) -> Router:
+    """Return its router."""
+    return build_router(Settings(artifact=str(artifact.folder)))
+
+
+def test_the_best_text_is_first(router: Router) -> None:
+    """Each entry has the text's index and score, and the text if it is asked for."""
+    response = post(router, "/rerank", {"query": QUERY, "texts": TEXTS, "return_text": True})
+    ranked = read(response)
+    assert sorted(entry["index"] for entry in ranked) == [0, 1, 2]
+    assert [entry["score"] for entry in ranked] == sorted(
+        (entry["score"] for entry in ranked), reverse=True
+    )
+    assert all(entry["text"] == TEXTS[entry["index"]] for entry in ranked)
+    assert response.headers["x-score-space"] == router.model.engine.manifest.vector_space
+    assert "x-vector-space" not in response.headers
+
+
+def test_predict_gives_the_same_scores(router: Router) -> None:
+    """A pair alone gives a list of labels, a list of pairs a list of those."""
+    body = {"query": QUERY, "texts": TEXTS, "raw_scores": True}
+    ranked = {entry["index"]: entry["score"] for entry in read(post(router, "/rerank", body))}
+    pairs = [[QUERY, text] for text in TEXTS]
+    found = read(post(router, "/predict", {"inputs": pairs, "raw_scores": True}))
+    assert found == [[{"score": ranked[place], "label": "LABEL_0"}] for place in range(3)]
+    alone = read(post(router, "/predict", {"inputs": pairs[1], "raw_scores": True}))
+    assert alone == found[1]
+
+
+def test_several_labels_have_no_order(tmp_path: Path) -> None:
+    """`/predict` gives each label's score, the highest first, and `/rerank` is not served."""
+    router = build_router(Settings(artifact=str(compiled(tmp_path, labels=3).folder)))
+    labels = read(post(router, "/predict", {"inputs": [QUERY, "x"]}))
+    assert sorted(entry["label"] for entry in labels) == ["LABEL_0", "LABEL_1", "LABEL_2"]
+    assert labels == sorted(labels, key=lambda entry: -entry["score"])
+    assert read(post(router, "/rerank", {"query": QUERY, "texts": TEXTS}), 404)
+    assert "classifier" in read(get(router, "/info"))["model_type"]
+
+
+LONG = "hello world " * 30
+BAD = [
+    ("/rerank", {"query": " ", "texts": ["a"]}, 400, '"query" must be a string'),
+    ("/rerank", {"query": "a", "texts": []}, 400, "found an empty list"),
+    ("/rerank", {"query": "a", "texts": ["b", ""]}, 400, '"texts[1]" must be a string'),
+    ("/rerank", {"query": "a", "texts": ["b", LONG]}, 422, '"texts[1]" has 64 tokens together'),
+    ("/rerank", {"query": "a", "texts": ["b"] * 10_001}, 422, "At most 10000 passages"),
+    ("/rerank", {"query": "a", "texts": ["b"], "top_n": 1}, 422, "A field is unknown"),
+    ("/predict", {"inputs": "a"}, 422, '"inputs" must be a list of two strings'),
+    ("/predict", {"inputs": [["a", "b"], ["c"]]}, 422, '"inputs[1]" must be a list of two'),
+    ("/predict", {"inputs": [["a", "b"], ["c", LONG]]}, 422, '"inputs[1]" has 64 tokens'),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "status", "message"), BAD)
+def test_bad_input_is_named(
+    router: Router, path: str, body: dict[str, Any], status: int, message: str
+) -> None:
+    """An error has TEI's status, and names the field with the place of the text."""
+    assert message in read(post(router, path, body), status)["error"]
+
+
+def test_a_pair_over_the_limit_is_cut_on_request(router: Router) -> None:
+    """With `truncate`, the pair has as many tokens as the model takes."""
+    body = {"query": QUERY, "texts": [LONG], "truncate": True}
+    assert post(router, "/rerank", body).headers["x-compute-tokens"] == "40"
+
+
+@pytest.mark.parametrize("path", ["/", "/embed", "/similar", "/v1/embeddings", "/tokenize"])
+def test_a_path_of_embedding_models_says_so(router: Router, path: str) -> None:
+    """A reranker answers it with 404 and its kind."""
+    error = read(post(router, path, {"inputs": "a"}), 404)["error"]
+    assert "of a reranker. Served: GET /health, POST /rerank, POST /predict" in str(error)
+
+
+def test_the_models_description(router: Router) -> None:
+    """`/health`, `/info` and the document name the score space and the golden pairs."""
+    space = router.model.engine.manifest.vector_space
+    assert read(get(router, "/health")) == {"status": "ok", "model": "m", "score_space": space}
+    info = read(get(router, "/info"))
+    assert info["model_type"]["reranker"]["id2label"] == {"0": "LABEL_0"}
+    assert info["score_space"] == space
+    document = read(get(router, "/openapi.json"))
+    validate(document)
+    assert {"/rerank", "/predict", "/info", "/health"} < set(document["paths"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"index": "/index"}, "no search index"), ({"truncate": "left"}, "found left")],
+)
+def test_settings_of_an_embedding_model_are_refused(
+    artifact: Artifact, settings: dict[str, Any], message: str
+) -> None:
+    """The start fails with the reason."""
+    with pytest.raises(SettingsError, match=message):
+        build_router(Settings(artifact=str(artifact.folder), **settings))
+
+
+def test_a_reranker_starts_without_the_engine(artifact: Artifact) -> None:
+    """Neither kind of model imports what only the other needs."""
+    program = (
+        "import sys; from embedder.core.settings import Settings;"
+        "from embedder.http.router import build_router;"
+        "assert 'embedder.core.reranker' not in sys.modules;"
+        f"build_router(Settings(artifact={str(artifact.folder)!r}));"
+        "assert 'embedder.core.engine' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

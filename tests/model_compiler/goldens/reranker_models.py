@@ -1,0 +1,218 @@
+"""Small random cross-encoders, and the pairs of texts that go through them.
+
+Each is an encoder of the other files here under a classifier's head, without the modules of an
+embedding model.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+from tests.model_compiler.goldens.encoder_models import LIMIT, write_encoder
+from tests.model_compiler.goldens.modernbert_model import write_modernbert
+from tests.model_compiler.goldens.tiny_models import Tensors, write_model
+
+QUERY = "parse the date"
+#: Passages of many lengths: with the query, some are over each model's limit.
+PASSAGES = (
+    "a",
+    "hello world",
+    "Parse the date, then the time!",
+    "x1 y2 z3? \u6771\u4eac \U0001f600 [SEP] a literal token",
+    *("one two three four five six seven " * count for count in (1, 2, 3, 12)),
+)
+#: Of these, both texts are over half of the limit, by an even and an odd number of tokens.
+LONG = tuple("the time of the date and the world " * count for count in (12, 3))
+PAIRS = (
+    *((QUERY, passage) for passage in PASSAGES),
+    *((LONG[0] + end, passage) for end in ("", "a") for passage in (PASSAGES[7], "hello")),
+    *((LONG[1], passage) for passage in (LONG[1], LONG[1] + "b", PASSAGES[6])),
+)
+
+#: What each golden model has that the plain one of its family does not.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "bert": {"family": "bert"},
+    "bert, three labels": {"family": "bert", "labels": 3},
+    "bert, saved by version 6": {
+        "family": "bert",
+        "saved": {
+            "activation_fn": "torch.nn.modules.linear.Identity",
+            "prompts": {"search": "hello: "},
+            "default_prompt_name": "search",
+        },
+    },
+    "bert, old activation": {
+        "family": "bert",
+        "config": {"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"},
+    },
+    "bert, one type": {"family": "bert", "tokenizer": {"model_input_names": ["input_ids"]}},
+    "roberta": {"family": "roberta"},
+    "xlm-roberta": {
+        "family": "xlm-roberta",
+        "config": {
+            "sentence_transformers": {
+                "activation_fn": "torch.nn.modules.activation.Sigmoid",
+                "version": "4.1.0",
+            }
+        },
+    },
+    "camembert": {"family": "camembert"},
+    "electra": {"family": "electra"},
+    "distilbert": {"family": "distilbert", "labels": 2},
+    "modernbert, mean": {"family": "modernbert"},
+    "modernbert, cls": {
+        "family": "modernbert",
+        "config": {
+            "classifier_pooling": "cls",
+            "classifier_bias": True,
+            "norm_bias": True,
+            "classifier_activation": "silu",
+        },
+    },
+}
+
+#: The prefix of `...ForSequenceClassification`, that of the encoder's weights, and the class of
+#: transformers' tokenizer.
+GENERIC = "PreTrainedTokenizerFast"
+CLASSES = {
+    "bert": ("Bert", "bert.", "BertTokenizer"),
+    "camembert": ("Camembert", "roberta.", GENERIC),
+    "distilbert": ("DistilBert", "distilbert.", "DistilBertTokenizer"),
+    "electra": ("Electra", "electra.", "ElectraTokenizer"),
+    "modernbert": ("ModernBert", "model.", GENERIC),
+    "roberta": ("Roberta", "roberta.", GENERIC),
+    "xlm-roberta": ("XLMRoberta", "roberta.", GENERIC),
+}
+
+
+def write_reranker(
+    folder: Path,
+    *,
+    family: str = "bert",
+    labels: int = 1,
+    config: Mapping[str, Any] | None = None,
+    tokenizer: Mapping[str, Any] | None = None,
+    saved: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a plain classifier's folder and return it.
+
+    Args:
+        folder: Where to; it is made.
+        family: The `model_type`.
+        labels: How many the classifier has.
+        config: Keys of `config.json` that differ.
+        tokenizer: Keys of `tokenizer_config.json` that differ.
+        saved: Keys of sentence-transformers 6's own file, for a folder that it saved.
+    """
+    name, prefix, tokenizer_class = CLASSES[family]
+    if family == "bert":
+        write_model(folder, config=config)
+    elif family == "modernbert":
+        write_modernbert(folder, config=config)
+    else:
+        write_encoder(folder, family, **(config or {}))
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name not in KEPT:
+            path.unlink()
+    settings = _edit(
+        folder / "config.json",
+        architectures=[f"{name}ForSequenceClassification"],
+        id2label={str(label): f"LABEL_{label}" for label in range(labels)},
+    )
+    inputs = {"model_input_names": ["input_ids", "attention_mask"]}
+    _edit(
+        folder / "tokenizer_config.json",
+        tokenizer_class=tokenizer_class,
+        model_max_length=LIMITS.get(family, LIMIT),
+        **(inputs if tokenizer_class == GENERIC else {}),
+        **(tokenizer or {}),
+    )
+    document = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    pair = document["post_processor"]["pair"]
+    separators = 2 if family in DOUBLE else 1
+    second = next(place for place, piece in enumerate(pair) if _is_second(piece))
+    # The single template's last piece, which the others have between and after the texts.
+    end = document["post_processor"]["single"][-1]
+    last = {"SpecialToken": {**end["SpecialToken"], "type_id": 1}}
+    document["post_processor"]["pair"] = [*pair[:2], *[end] * separators, pair[second], last]
+    _edit(folder / "tokenizer.json", **document)
+    encoder = load_file(folder / "model.safetensors")
+    tensors = {f"{prefix}{name}": tensor for name, tensor in encoder.items()}
+    size = settings.get("hidden_size") or settings["dim"]
+    save_file(tensors | _head(family, settings, size, labels), folder / "model.safetensors")
+    if saved is not None:
+        _write_saved(folder, saved)
+    return folder
+
+
+#: In tokens; a cross-encoder's tokenizer states no more than the model has positions.
+LIMITS = {"bert": 40, "modernbert": 320}
+#: The families with two separators between the texts.
+DOUBLE = ("roberta", "xlm-roberta", "camembert")
+#: The files of an embedding model's folder that a cross-encoder also has.
+KEPT = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+
+
+def _is_second(piece: Mapping[str, Any]) -> bool:
+    return bool(piece.get("Sequence", {}).get("id") == "B")
+
+
+def _head(family: str, config: Mapping[str, Any], size: int, labels: int) -> Tensors:
+    random = np.random.default_rng(7)
+    dense, out = {
+        "bert": ("", "classifier"),
+        "distilbert": ("pre_classifier", "classifier"),
+        "modernbert": ("head.dense", "classifier"),
+    }.get(family, ("classifier.dense", "classifier.out_proj"))
+    shapes: dict[str, tuple[int, ...]] = {
+        f"{out}.weight": (labels, size),
+        f"{out}.bias": (labels,),
+    }
+    if dense:
+        shapes[f"{dense}.weight"] = (size, size)
+        shapes[f"{dense}.bias"] = (size,)
+    if family == "modernbert":
+        shapes |= {"head.norm.weight": (size,), "head.norm.bias": (size,)}
+        if not config["classifier_bias"]:
+            del shapes["head.dense.bias"]
+        if not config["norm_bias"]:
+            del shapes["head.norm.bias"]
+    return {
+        name: (0.4 * random.standard_normal(shape)).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+
+
+def _write_saved(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Write what sentence-transformers 6 adds when it saves a CrossEncoder."""
+    kind = "sentence_transformers.base.modules.transformer.Transformer"
+    values = {
+        "modules.json": [{"idx": 0, "name": "0", "path": "", "type": kind}],
+        "sentence_bert_config.json": {
+            "transformer_task": "sequence-classification",
+            "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
+            "module_output_name": "scores",
+        },
+        "config_sentence_transformers.json": {
+            "__version__": {"sentence_transformers": "6.2.0"},
+            "default_prompt_name": None,
+            "model_type": "CrossEncoder",
+            "prompts": {},
+            **settings,
+        },
+    }
+    for name, value in values.items():
+        (folder / name).write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+
+
+def _edit(path: Path, **changes: Any) -> dict[str, Any]:
+    value = {**json.loads(path.read_text("utf-8")), **changes}
+    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    return value
