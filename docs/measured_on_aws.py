@@ -6,17 +6,33 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tools.prove.measure import SIZES
+from tools.prove.measure import LENGTHS, SIZES
 
 _FILE = Path(__file__).with_name("measured-on-aws.json")
+_FIRST = "first request after it"
+#: Steps that not every environment has: the key of their values, and what they measure.
+_OTHERS = {
+    ("restores", "restore_ms"): "SnapStart restore",
+    ("provisioned", "init_ms"): "start of a provisioned environment",
+    ("search", "ms"): "search of 8 tokens",
+}
 
 
 def measured_table(file: Path = _FILE) -> str:
-    """Return a table for each measured environment; before the first, a sentence."""
+    """Return a table for each measured environment; before the first, what will be measured."""
     if not file.exists():
-        return "Nothing is measured on AWS yet."
+        return "\n".join(_unmeasured())
     measured: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return "\n\n".join("\n".join(_environment(*item)) for item in measured.items())
+
+
+def _unmeasured() -> Iterator[str]:
+    yield f"| at {' and '.join(f'{size:,}' for size in SIZES)} MB, in milliseconds | |"
+    yield "|---|---|"
+    lengths = [f"{tokens} tokens, also for a caller" for tokens in LENGTHS]
+    numbers = ["start", _FIRST, *lengths, "the model's limit, also for a caller", *_OTHERS.values()]
+    for number in numbers:
+        yield f"| {number} | not measured yet |"
 
 
 def _environment(name: str, found: dict[str, Any]) -> Iterator[str]:
@@ -28,7 +44,7 @@ def _environment(name: str, found: dict[str, Any]) -> Iterator[str]:
     yield ""
     rows = [
         ("start", [*(_cell(size, "init_ms") for size in sizes), "–"]),
-        ("first request after it", [*(_cell(size, "first_ms") for size in sizes), "–"]),
+        (_FIRST, [*(_cell(size, "first_ms") for size in sizes), "–"]),
     ]
     groups = [each.get("requests") for each in (*sizes, callers)]
     count = max((len(group) for group in groups if group), default=0)
@@ -40,15 +56,10 @@ def _environment(name: str, found: dict[str, Any]) -> Iterator[str]:
         ]
         rows.append((f"{tokens:,} tokens", cells))
     yield from _lines("", rows, f"for a caller, {found['memory_mb']:,} MB")
-    others = {
-        "restores": ("restore_ms", "SnapStart restores"),
-        "provisioned": ("init_ms", "starts of provisioned environments"),
-        "search": ("ms", "searches of 8 tokens"),
-    }
-    for step, (key, text) in others.items():
+    for (step, key), text in _OTHERS.items():
         if step in found:
             yield ""
-            yield f"{len(found[step][key])} {text}: {_cell(found[step], key)}."
+            yield f"{len(found[step][key])} × {text}: {_cell(found[step], key)}."
 
 
 def _lines(corner: str, rows: Sequence[tuple[str, Sequence[str]]], caller: str) -> Iterator[str]:

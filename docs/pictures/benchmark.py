@@ -27,7 +27,7 @@ _CLIENTS = ("1 client", "8 clients", "64 clients")
 #: The lines below the title.
 _CAPTION = """\
 A model of EmbeddingGemma's shape with random weights, on one x86 core. Less is better.
-Green: the gain over a PyTorch export that ONNX Runtime quantized (blue). Gray: fp32.
+Green: the gain over the best of the others. Blue: the usual recipe, in int8. Gray: fp32.
 """.splitlines()
 
 

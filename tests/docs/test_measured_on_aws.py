@@ -15,8 +15,12 @@ def _size(*starts: float) -> dict[str, object]:
 
 
 def test_before_the_first_run_there_is_no_number(tmp_path):
-    """The page says so instead of a table."""
-    assert measured_table(tmp_path / "none.json") == "Nothing is measured on AWS yet."
+    """Each number that the command will write has a row that says so."""
+    rows = measured_table(tmp_path / "none.json").splitlines()[2:]
+    assert all(row.endswith(" | not measured yet |") for row in rows)
+    names = [row.split(" | ")[0] for row in rows]
+    assert names[:3] == ["| start", "| first request after it", "| 8 tokens, also for a caller"]
+    assert names[-1] == "| search of 8 tokens"
 
 
 def test_a_cell_has_the_median_and_the_range(tmp_path):
@@ -44,6 +48,6 @@ def test_a_cell_has_the_median_and_the_range(tmp_path):
         f"| 8 tokens | 10 (9 to 12) | {refused} | 10 (9 to 12) |",
         f"| 256 tokens | 90 (90 to 90) | {refused} | 90 (90 to 90) |",
     ]
-    assert "2 SnapStart restores: 600 (500 to 700)." in lines
-    assert "1 searches of 8 tokens: 20 (20 to 20)." in lines
+    assert "2 × SnapStart restore: 600 (500 to 700)." in lines
+    assert "1 × search of 8 tokens: 20 (20 to 20)." in lines
     assert not any("provisioned" in line for line in lines)

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tools.bench.run import KIT, ROOT, turns
 
@@ -21,6 +21,14 @@ _WARM_UPS, _STARTS = 2, 3
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 #: The packages that a start of these contenders imports.
 _IMPORTED = ("numpy", "onnxruntime", "orjson", "tokenizers", "huggingface_hub")
+#: The packages that a contender or an export needs, where they are not its name.
+PACKAGES: Mapping[str, Sequence[str]] = {
+    "export": ("torch", "transformers", "safetensors", "onnx", "onnxscript"),
+    "openvino-static": ("openvino", "nncf", "onnx", "tokenizers"),
+    "openvino-weights": ("openvino", "nncf", "onnx", "tokenizers"),
+    "llama-cpp": ("llama_cpp", "gguf", "torch", "transformers"),
+}
+_FIND = "import sys, importlib.util as u; print(*(n for n in sys.argv[1:] if not u.find_spec(n)))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +50,24 @@ class Contender:
     @property
     def absent(self) -> str:
         """The reason why it cannot be measured; empty if it can."""
-        package = self.kind.replace("-", "_")
         if self.python == sys.executable and self.kind in (KIT, "baseline", "export"):
             return ""
-        code = f"import importlib.util as u; u.find_spec({package!r}).name"
-        found = subprocess.run([self.python, "-c", code], capture_output=True, check=False)  # noqa: S603
-        return f"{package} is not installed" if found.returncode else ""
+        return missing(self.python, self.kind)
+
+
+def missing(python: str, kind: str) -> str:
+    """Return the packages that a contender needs and an interpreter lacks; empty if none."""
+    packages = PACKAGES.get(kind, (kind.replace("-", "_"),))
+    try:
+        found = subprocess.run(  # noqa: S603 - the user's own interpreter
+            [python, "-c", _FIND, *packages], capture_output=True, check=True, text=True
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise SystemExit(
+            f"error: --peers must be a Python interpreter; found: {python} ({error})"
+        ) from error
+    names = found.stdout.split()
+    return f"not installed: {', '.join(names)}" if names else ""
 
 
 def compile_modules() -> None:
@@ -86,8 +106,7 @@ class Worker:
         if self._process.stdin is None or self._process.stdout is None:
             raise RuntimeError("the process was started without pipes")
         self._requests, self._answers = self._process.stdin, self._process.stdout
-        answer = self._answer()
-        self.start: dict[str, float] = {**answer, "wall": time.perf_counter() - began}
+        self.start: dict[str, float] = {**self._answer(), "wall": time.perf_counter() - began}
 
     def __enter__(self) -> Self:
         return self
@@ -105,15 +124,22 @@ class Worker:
         """
         self._requests.write(json.dumps(requests) + "\n")
         self._requests.flush()
-        return self._answer()
+        used: dict[str, float] = self._answer()
+        return used
 
-    def _answer(self) -> dict[str, float]:
+    def vectors(self, texts: Sequence[str]) -> list[list[float]]:
+        """Embed texts, each alone."""
+        self._requests.write(json.dumps({"vectors": texts}) + "\n")
+        self._requests.flush()
+        found: list[list[float]] = self._answer()
+        return found
+
+    def _answer(self) -> Any:
         line = self._answers.readline()
         if not line:
             self._process.wait()
             raise RuntimeError(f"{self._kind} ended with status {self._process.returncode}")
-        answer: dict[str, float] = json.loads(line)
-        return answer
+        return json.loads(line)
 
 
 @contextmanager

@@ -3,7 +3,10 @@
 The replica of a published model has its real shapes and tokenizer, and random weights. Without
 --family it is EmbeddingGemma's, next to a quantized export of torch (the baseline), the plain
 export, sentence-transformers and fastembed. Another family is next to its usual deployment: the
-plain export, or model2vec for a static model.
+plain export, or model2vec for a static model. all-MiniLM-L6-v2 has its real weights.
+
+--peers adds OpenVINO and llama.cpp to models with a graph, if the interpreter has them. Cosines are
+to full precision: of texts of the compiler's comparison, each alone.
 """
 
 import argparse
@@ -19,24 +22,36 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from tokenizers import Tokenizer
 
 from model_compiler.fidelity import measure as fidelity
 from tools.bench.contenders import (
     DROP_CACHES,
     Contender,
+    Worker,
     compile_modules,
     latency,
+    missing,
     starts,
     workers,
 )
-from tools.bench.replicas import SHAPES, artifact_of, baseline_of, export_of, replica
+from tools.bench.replicas import (
+    SHAPES,
+    artifact_of,
+    baseline_of,
+    export_of,
+    form_of,
+    real,
+    replica,
+)
 from tools.bench.run import BASE, KIT, Row, Run, least, middle
 
-_GEMMA = "embeddinggemma-300m"
+_GEMMA, _MINILM = "embeddinggemma-300m", "all-MiniLM-L6-v2"
 #: Models of the catalog, one of each kind, and their shapes.
 FAMILIES = {
     _GEMMA: "gemma3-24x768",
+    _MINILM: "bert-6x384",
     "multilingual-e5-small": "bert-12x384-multilingual",
     "all-mpnet-base-v2": "mpnet-12x768",
     "gte-modernbert-base": "modernbert-22x768",
@@ -45,6 +60,13 @@ FAMILIES = {
     "Qwen3-Embedding-0.6B": "qwen3-28x1024",
 }
 _EXPORT, _STATIC, _ENDPOINT = "export", "model2vec", "endpoint"
+_LLAMA = "llama-cpp"
+#: The engines of `peer_models.py`, and their labels.
+_ENGINES: Mapping[str, str] = {
+    "openvino-static": "OpenVINO, static int8",
+    "openvino-weights": "OpenVINO, int8 weights",
+    _LLAMA: "llama.cpp, Q8_0",
+}
 #: The highest accepted ratios to the baseline of the full-size replica of EmbeddingGemma.
 _GEMMA_TARGETS = {
     "init": 1 / 9,
@@ -71,6 +93,8 @@ _LARGE_VOCABULARY, _LARGE_INIT = 250_000, 1 / 8
 #: The length in tokens of the request after which memory is read.
 _MEMORY_TOKENS = 512
 _WORDS = Path(fidelity.__file__).with_name("documents.txt")
+#: The texts of which a cosine is computed; others set OpenVINO's static scales.
+_COSINES = 40
 _PEAK = Path(__file__).with_name("int8_peak.c")
 
 
@@ -120,6 +144,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--family", choices=sorted(FAMILIES), help="another needs --peers")
     parser.add_argument(
+        "--llama-cpp", type=Path, metavar="FOLDER", help="llama.cpp's source, for its converter"
+    )
+    parser.add_argument(
         "--seconds", type=float, help="for each kind of request (default 12; quick 1)"
     )
     parser.add_argument(
@@ -134,10 +161,13 @@ def measure(options: argparse.Namespace) -> Run:
     compile_modules()
     family = options.family or _GEMMA
     shape = SHAPES[FAMILIES[family]]
-    cache, quick = options.cache, options.quick
-    source = options.model or replica(cache, FAMILIES[family], options.peers, small=quick)
+    quick = options.quick
+    source, title = _model(family, options)
     everyone = _contenders(source, options, gemma=family == _GEMMA, static=not shape.config)
     absent = {one.label: one.absent for one in everyone.values() if one.absent}
+    if shape.config and options.peers:
+        engines, reasons = _engines(source, options)
+        everyone, absent = everyone | engines, absent | reasons
     present = {name: one for name, one in everyone.items() if one.label not in absent}
     base = BASE if family == _GEMMA else next(name for name in everyone if name != KIT)
     notes = [f"exported by {'torch' if options.peers else 'our plain graph of the same steps'}"]
@@ -162,6 +192,7 @@ def measure(options: argparse.Namespace) -> Run:
         cold = starts(present, memory, rounds=max(1, rounds // 2), cold=True)
         found.append(("init, page cache dropped", "ms", least(cold["wall"], 1000)))
     with workers(present) as running:
+        cosines = _cosines(running)
         for name, lengths in _requests(family == _GEMMA, shape.max_tokens, quick=quick).items():
             request = dict.fromkeys(running, texts.batch(lengths))
             times = latency(running, request, seconds=seconds)
@@ -181,10 +212,10 @@ def measure(options: argparse.Namespace) -> Run:
     for one in present.values():
         size = sum(path.stat().st_size for path in one.folder.rglob("*") if path.is_file())
         notes.append(f"files of {one.label}: {size / 1e6:.0f} MB")
-    if options.model or quick:
-        targets = {}  # They were set for the full size.
+    if options.model or quick or family == _MINILM:
+        targets = {}  # They were set for the full size of the other models.
     return Run(
-        model=source.name if options.model else f"replica of {family}" + " (small)" * quick,
+        model=title,
         labels={name: one.label for name, one in everyone.items()},
         base=base,
         rows=[
@@ -193,7 +224,63 @@ def measure(options: argparse.Namespace) -> Run:
         ],
         notes=notes,
         absent=absent,
+        cosines=cosines,
     )
+
+
+def _model(family: str, options: argparse.Namespace) -> tuple[Path, str]:
+    """Return the folder of the model, and what it is."""
+    if options.model:
+        return options.model, options.model.name
+    if family == _MINILM:
+        return real(options.cache, family), f"{family}, real weights"
+    folder = replica(options.cache, FAMILIES[family], options.peers, small=options.quick)
+    return folder, f"replica of {family}" + (" (small)" if options.quick else "")
+
+
+def _engines(
+    source: Path, options: argparse.Namespace
+) -> tuple[dict[str, Contender], dict[str, str]]:
+    """Make the engines' forms of a model; return contenders, and why others are absent."""
+    found, absent = {}, {}
+    export, (_, calibration) = export_of(source, options.cache, options.peers), real_texts()
+    with tempfile.TemporaryDirectory() as folder:
+        texts = Path(folder, "texts")
+        texts.write_text("\n".join(calibration), encoding="utf-8")
+        for kind, label in _ENGINES.items():
+            reason = missing(options.peers, kind)
+            if kind == _LLAMA and options.llama_cpp is None:
+                reason = "--llama-cpp is not given"
+            if reason:
+                absent[label] = reason
+                continue
+            origin, extra = {
+                "openvino-static": (export, [texts]),
+                "openvino-weights": (export, []),
+                _LLAMA: (source, [options.llama_cpp]),
+            }[kind]
+            form = form_of(origin, kind, options.peers, *extra)
+            found[kind] = Contender(kind, label, form, options.peers)
+    return found, absent
+
+
+def real_texts() -> tuple[list[str], list[str]]:
+    """Return texts of one to nine sentences for cosines, and others for calibration."""
+    lines = [one for one in _WORDS.read_text("utf-8").splitlines() if not one.startswith("#")]
+    chosen, others = lines[: 2 * _COSINES], lines[2 * _COSINES :]
+    return tuple(  # type: ignore[return-value]
+        [" ".join(part[place : place + 1 + place % 9]) for place in range(0, len(part), 2)]
+        for part in (chosen, others)
+    )
+
+
+def _cosines(running: Mapping[str, Worker]) -> dict[str, float]:
+    """Return each contender's lowest cosine to the contender in full precision."""
+    texts, _ = real_texts()
+    found = {name: np.array(worker.vectors(texts)) for name, worker in running.items()}
+    found = {name: v / np.linalg.norm(v, axis=1, keepdims=True) for name, v in found.items()}
+    full = found[_EXPORT if _EXPORT in found else _STATIC]
+    return {name: float((vectors * full).sum(1).min()) for name, vectors in found.items()}
 
 
 def _contenders(
@@ -215,19 +302,16 @@ def _contenders(
 
 def _requests(gemma: bool, max_tokens: int, *, quick: bool) -> dict[str, Sequence[int]]:
     """Return requests by their names: the number of tokens of each text."""
-    lengths = (8, 32, 128, 512, 2048) if gemma else (32, 256, 2048)
+    lengths = (8, 32, 128, 512, 2048) if gemma else (8, 32, 128, 256, 2048)
     most = 512 if quick else max_tokens
     found: dict[str, Sequence[int]] = {f"{n} tokens": [n] for n in lengths if n <= most}
+    found["64 texts of 8 tokens, each"] = [8] * 64
     if not gemma:
         # Queries and titles differ in length: 4 to 24 tokens.
         return {**found, "64 short texts": [4 + 37 * place % 21 for place in range(64)]}
     source = random.Random(3)  # noqa: S311 - not a secret
     mixed = [min(400, max(4, round(2.718 ** source.gauss(3.7, 0.8)))) for _ in range(24)]
-    return {
-        **found,
-        "64 texts of 8 tokens, each": [8] * 64,
-        "24 texts of 4 to 400 tokens, each": mixed,
-    }
+    return {**found, "24 texts of 4 to 400 tokens, each": mixed}
 
 
 def _gemma(argument: str) -> Path:

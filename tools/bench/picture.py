@@ -126,7 +126,7 @@ def bars(
 def _panel(
     axes: Axes, row: dict[str, Any], heading: str, labels: Mapping[str, str], base: str
 ) -> None:
-    """Draw a heading, the gain over the baseline, and a bar for each contender of the row."""
+    """Draw a heading, the gain over the best other, and a bar for each contender of the row."""
     values = {kind: row["values"].get(kind) for kind in labels}
     known = [value for value in values.values() if value is not None]
     axes.set(xlim=(0, 1.32 * max(known) or 1), ylim=(len(labels) - 0.4, -0.6))
@@ -140,8 +140,8 @@ def _panel(
         color = LIGHT["green" if kind == KIT else "blue" if kind == base else "gray"]
         axes.barh(place, value, 0.72, color=color)
         shown = f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
-        whole = values.get(base)
-        gain = whole / value if kind == KIT and whole and value else 0
+        others = [known for other, known in values.items() if other != KIT and known]
+        gain = min(others) / value if kind == KIT and others and value else 0
         axes.annotate(
             f"{shown} ({gain:.1f}× less)" if gain > 1 else shown,
             (value, place), (5, 0), textcoords="offset points", va="center_baseline",

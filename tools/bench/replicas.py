@@ -24,10 +24,12 @@ from model_compiler.artifact.writer import new_folder
 from model_compiler.compile import Options, compile_model
 from model_compiler.source.find import find_source
 from tests.fixtures.replica import EMBEDDING_GEMMA, SMALL, write_replica
+from tools.bench.contenders import missing
 from tools.bench.plain_graph import write_plain_graph
 from tools.bench.vocabularies import tokenizer_json
 
 _TORCH = Path(__file__).with_name("torch_export.py")
+_PEER_MODELS = Path(__file__).with_name("peer_models.py")
 #: The classes of the modules, in the order of `modules.json`.
 _MODULES = ("Transformer", "Pooling", "Normalize")
 #: The files that the tokenizers of fastembed and transformers need.
@@ -148,6 +150,34 @@ def baseline_of(export: Path) -> Path:
     return _once(export.with_name(f"{export.name}-int8"), "model.onnx", write)
 
 
+def real(cache: Path, name: str) -> Path:
+    """Return a link to the folder of a model that is on this machine, with its real weights."""
+    link = cache / name
+    if not link.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(find_source(name).folder, target_is_directory=True)
+    return link
+
+
+def form_of(source: Path, kind: str, python: str, *extra: Path) -> Path:
+    """Return the form of a folder for an engine of `peer_models.py`, with the export's tokenizer.
+
+    Args:
+        source: The export's folder, or for llama.cpp the sentence-transformers folder.
+        kind: The contender.
+        python: An interpreter with the engine.
+        extra: Texts for calibration, one a line; or the folder of llama.cpp's source.
+    """
+
+    def write(folder: Path) -> None:
+        engine = kind.removesuffix("-static").removesuffix("-weights")
+        _run(python, _PEER_MODELS, engine, source.resolve(), folder, *extra)
+        shutil.copy(source / "tokenizer.json", folder)
+
+    marker = "model.gguf" if kind == "llama-cpp" else "model.xml"
+    return _once(source.with_name(f"{source.name}-{kind}"), marker, write)
+
+
 def _once(folder: Path, marker: str, write: Callable[[Path], None]) -> Path:
     if not folder.exists():
         sys.stderr.write(f"making {folder} ...\n")
@@ -159,11 +189,19 @@ def _once(folder: Path, marker: str, write: Callable[[Path], None]) -> Path:
 def _torch(python: str | None, *arguments: object) -> None:
     if python is None:
         raise SystemExit("error: this replica needs --peers: an interpreter that has torch")
-    command = [python, str(_TORCH), *map(str, arguments)]
+    if lacking := missing(python, "export"):
+        raise SystemExit(f"error: torch's export needs packages in {python}; {lacking}")
+    _run(python, _TORCH, *arguments)
+
+
+def _run(python: str, *arguments: object) -> None:
+    command = [python, *map(str, arguments)]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - the user's own interpreter
     except subprocess.CalledProcessError as error:
-        raise RuntimeError(f"{python} could not write the replica:\n{error.stderr}") from error
+        raise SystemExit(
+            f"error: `{' '.join(command)}` failed with status {error.returncode}:\n{error.stderr}"
+        ) from error
 
 
 def _describe(folder: Path, shape: Shape) -> None:

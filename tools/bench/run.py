@@ -81,6 +81,7 @@ class Run:
         base: The contender to which the table shows ratios.
         notes: Facts that are no row, and values that could not be measured.
         absent: The reason why a contender is missing, by its label.
+        cosines: The lowest cosine to full precision of each contender's vectors.
     """
 
     model: str
@@ -89,6 +90,7 @@ class Run:
     base: str = BASE
     notes: Sequence[str] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
+    cosines: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def missed(self) -> list[str]:
@@ -151,6 +153,9 @@ def _lines(run: Run, machine: Machine) -> Iterator[str]:
     yield ""
     yield "| | " + " | ".join(run.labels[name] for name in names) + " | target |"
     yield "|---" * (len(names) + 2) + "|"
+    if run.cosines:
+        shown = [f"{run.cosines[name]:.4f}" if name in run.cosines else "–" for name in names]
+        yield f"| lowest cosine to full precision | {' | '.join(shown)} |  |"
     for row in run.rows:
         cells = [_cell(row, name, run.base) for name in names]
         limits = [

@@ -2,9 +2,9 @@
 
     python -m tools.bench.worker KIND FOLDER
 
-It starts like a server, reports the time that this took, and then processes requests. It measures
-CPU time and wall-clock time; on a shared machine only the former can be compared. The module
-imports nothing heavy before the contender does.
+It starts like a server, reports the time that this took, and then processes requests: lists of
+texts to measure, or `{"vectors": texts}`. It measures CPU time and wall-clock time; on a shared
+machine only the former can be compared. The module imports nothing heavy before the contender does.
 """
 
 import contextlib
@@ -26,6 +26,9 @@ def main() -> None:
     _say({"cpu": time.process_time(), **_memory()})
     for line in sys.stdin:
         request = json.loads(line)
+        if isinstance(request, dict):
+            _say([[float(x) for x in embed([text])[0]] for text in request["vectors"]])
+            continue
         cpu, wall = time.process_time(), time.perf_counter()
         for texts in request:
             embed(texts)
@@ -38,9 +41,12 @@ def _kit(folder: str) -> Embed:
     os.environ["EMBEDDING_ARTIFACT"] = folder
     os.environ["EMBEDDING_CACHE_ENTRIES"] = "0"
     from embedder.aws_lambda.handler import _router  # noqa: PLC0415 - what Lambda imports
+    from embedder.core.encoder import Encoder  # noqa: PLC0415
 
     engine = _router.model.engine
-    return lambda texts: engine.embed(texts, truncate="right")
+    # Peers put no prompt in front of a text, so neither does this: its tokens would be measured.
+    engine.encoder = Encoder(engine.tokenizer, engine.limits._replace(default_prompt=None))
+    return lambda texts: engine.embed(texts, truncate="right").vectors
 
 
 def _endpoint(folder: str) -> Embed:
@@ -81,7 +87,7 @@ def _endpoint(folder: str) -> Embed:
 def _baseline(folder: str) -> Embed:
     """Start the baseline: `tokenizers`, and ONNX Runtime at its level Basic, text by text."""
     embed = _onnx(folder, level="ORT_ENABLE_BASIC")
-    return lambda texts: [embed([text]) for text in texts]
+    return lambda texts: [embed([text])[0] for text in texts]
 
 
 def _export(folder: str) -> Embed:
@@ -90,27 +96,59 @@ def _export(folder: str) -> Embed:
 
 
 def _onnx(folder: str, *, level: str) -> Embed:
-    import numpy as np  # noqa: PLC0415
     import onnxruntime  # noqa: PLC0415
-    from tokenizers import Tokenizer  # noqa: PLC0415
 
-    tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
-    tokenizer.enable_padding()
+    feed = _feed(folder)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
     session = onnxruntime.InferenceSession(f"{folder}/model.onnx", options)
+    return lambda texts: session.run(["sentence_embedding"], feed(texts))[0]
 
-    def embed(texts: list[str]) -> Any:
+
+def _openvino(folder: str) -> Embed:
+    """Start OpenVINO with one thread, as `openvino.Core` loads it by default."""
+    import openvino  # noqa: PLC0415
+
+    feed = _feed(folder)
+    options = {
+        "INFERENCE_NUM_THREADS": 1,
+        "NUM_STREAMS": 1,
+        "PERFORMANCE_HINT": "LATENCY",
+        "ENABLE_CPU_PINNING": False,  # Other contenders move between cores, too.
+    }
+    model = openvino.Core().compile_model(f"{folder}/model.xml", "CPU", options)
+    return lambda texts: model(feed(texts))["sentence_embedding"]
+
+
+def _llama_cpp(folder: str) -> Embed:
+    """Start llama.cpp with the tokens of its longest run as context; it tokenizes itself."""
+    from llama_cpp import Llama  # noqa: PLC0415
+
+    longest = {"n_ctx": 2048, "n_batch": 2048, "n_ubatch": 2048}
+    threads = {"n_threads": 1, "n_threads_batch": 1}
+    model = Llama(f"{folder}/model.gguf", embedding=True, verbose=False, **longest, **threads)
+    return lambda texts: model.embed(texts, normalize=True)
+
+
+def _feed(folder: str) -> Callable[[list[str]], dict[str, Any]]:
+    """Return a function from texts to the inputs of the plain export."""
+    import numpy as np  # noqa: PLC0415
+    from tokenizers import Tokenizer  # noqa: PLC0415
+
+    tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
+    tokenizer.enable_padding()
+    tokenizer.no_truncation()
+
+    def feed(texts: list[str]) -> dict[str, Any]:
         encoded = tokenizer.encode_batch(texts)
-        feed = {
+        return {
             "input_ids": np.array([one.ids for one in encoded], np.int64),
             "attention_mask": np.array([one.attention_mask for one in encoded], np.int64),
         }
-        return session.run(["sentence_embedding"], feed)
 
-    return embed
+    return feed
 
 
 def _sentence_transformers(folder: str) -> Embed:
@@ -157,6 +195,9 @@ KINDS: dict[str, Callable[[str], Embed]] = {
     "export": _export,
     "sentence-transformers": _sentence_transformers,
     "fastembed": _fastembed,
+    "openvino-static": _openvino,
+    "openvino-weights": _openvino,
+    "llama-cpp": _llama_cpp,
     "model2vec": _model2vec,
 }
 
@@ -168,7 +209,7 @@ def _memory() -> dict[str, float]:
     return {"peak": int(line.split()[1]) / 1024}
 
 
-def _say(message: dict[str, float]) -> None:
+def _say(message: Any) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 

@@ -1,15 +1,18 @@
 """The subject of a model: its texts, its families, and what is refused."""
 
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
+from embedder.core.artifact import Artifact
 from model_compiler.source.catalog import CATALOG, find, measurements
 from model_compiler.source.catalog.estimate import STATIC, estimate
-from tools.bench.model import FAMILIES, Texts
-from tools.bench.replicas import SHAPES
-from tools.bench.shapes import REFERENCE
+from tools.bench.contenders import Contender, Worker, missing
+from tools.bench.model import FAMILIES, Texts, real_texts
+from tools.bench.replicas import SHAPES, export_of, form_of
 
 
 @pytest.mark.parametrize("tokens", [12, 32, 256])
@@ -57,9 +60,41 @@ def test_an_estimate_reads_the_replica_of_gemma_and_needs_sizes() -> None:
     assert estimate({"model_type": "model2vec"}) == STATIC
 
 
-@pytest.mark.parametrize(
-    ("name", "shape"), [*FAMILIES.items(), ("all-MiniLM-L6-v2", REFERENCE)], ids=str
-)
+def test_packages_that_a_peer_lacks_are_named(tmp_path: Path) -> None:
+    """The development environment has neither torch nor OpenVINO."""
+    assert missing(sys.executable, "openvino-static") == "not installed: openvino, nncf"
+    assert missing(sys.executable, "tokenizers") == ""
+    lacking = "torch's export needs packages in .*; not installed: torch, transformers, onnxscript"
+    with pytest.raises(SystemExit, match=lacking):
+        export_of(tmp_path, tmp_path / "cache", sys.executable)
+    with pytest.raises(SystemExit, match="--peers must be a Python interpreter; found: /none"):
+        missing("/none", "fastembed")
+
+
+def test_a_peer_that_cannot_write_its_form_ends_the_run(tmp_path: Path) -> None:
+    """With the end of what it printed, and without half of a folder."""
+    with pytest.raises(SystemExit, match=r"(?s)failed with status 1:.*No module named 'nncf'"):
+        form_of(tmp_path / "export", "openvino-weights", sys.executable)
+    assert not list(tmp_path.iterdir())
+
+
+def test_texts_of_a_cosine_calibrate_nothing() -> None:
+    """No sentence is in both groups, so a static scale has not seen what it is judged by."""
+    cosines, calibration = real_texts()
+    assert (len(cosines), len(calibration)) == (40, 85)
+    sentences = {text.rstrip(".") for one in calibration for text in one.split(". ")}
+    assert not any(text.rstrip(".") in sentences for one in cosines for text in one.split(". "))
+
+
+def test_a_contender_returns_its_vectors(minilm_artifact: Artifact) -> None:
+    """One for each text, to be compared with full precision."""
+    with Worker(Contender("kit", "kit", Path(minilm_artifact.folder))) as worker:
+        vectors = np.array(worker.vectors(["some text", "another"]))
+    assert vectors.shape == (2, 384)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "shape"), FAMILIES.items(), ids=str)
 def test_a_family_has_the_shape_of_its_model(name: str, shape: str) -> None:
     """Ratios are relative to the model of `environments/dev.toml`."""
     entry = find(name)

@@ -25,6 +25,7 @@ def run() -> Run:
             Row("other", "MB", {"baseline": 100.0, "kit": 450.0}, {"peer": 0.1}),
         ],
         notes=["a note"],
+        cosines={"baseline": 0.98765, "kit": 0.99912},
     )
 
 
@@ -52,6 +53,7 @@ def test_what_is_over_its_target_is_named(run: Run) -> None:
 def test_the_table_has_values_ratios_targets_and_the_absent(run: Run) -> None:
     """Never silently left out."""
     table = as_table(run, MACHINE)
+    assert "| lowest cosine to full precision | 0.9877 | 0.9991 |  |" in table
     assert "| 8 tokens, ms | 10.0 | 8.0 (0.80) | ≤ 0.88 of baseline |" in table
     assert "| 512 tokens, ms | 300 | 290 (0.97) | ≤ 0.94 of baseline **missed** |" in table
     assert "| other, MB | 100 | 450 (4.50) |  |" in table
