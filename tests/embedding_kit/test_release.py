@@ -123,38 +123,3 @@ def test_the_check_starts_no_more_environments_than_there_is_room_for(
         function=FunctionSettings(reserved_concurrency=reserved), cold_start=cold_start
     )
     template.has_resource_properties("Custom::ReleaseCheck", {"WarmStarts": starts})
-
-
-def test_codedeploy_may_move_this_alias_only(endpoint_template):
-    """AWS's managed policy would allow changes of every alias in the account."""
-    template = endpoint_template()
-    (role,) = (
-        role
-        for name, role in template.find_resources("AWS::IAM::Role").items()
-        if name.startswith("EndpointReleaseRole")
-    )
-    assert "ManagedPolicyArns" not in role["Properties"]
-    template.has_resource_properties(
-        "AWS::IAM::Policy",
-        {
-            "PolicyDocument": {
-                "Statement": Match.array_with(
-                    [
-                        Match.object_like(
-                            {
-                                "Action": [
-                                    "lambda:GetAlias",
-                                    "lambda:GetProvisionedConcurrencyConfig",
-                                    "lambda:UpdateAlias",
-                                ],
-                                "Resource": [
-                                    {"Fn::GetAtt": Match.any_value()},
-                                    {"Fn::Join": ["", [Match.any_value(), ":live"]]},
-                                ],
-                            }
-                        )
-                    ]
-                )
-            }
-        },
-    )

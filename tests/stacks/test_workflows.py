@@ -120,14 +120,6 @@ def test_only_a_job_that_publishes_or_deploys_proves_who_it_is(workflow):
     assert workflows["environment"]["jobs"]["run"]["environment"] == "${{ inputs.environment }}"
 
 
-@pytest.mark.parametrize("name", ["test", "deploy", "environment", "base-image", "release"])
-def test_the_scripts_that_are_named_are_there(name):
-    """Every script that a workflow names exists."""
-    words = (WORKFLOWS / f"{name}.yml").read_text().split()
-    scripts = {word for word in words if word.startswith("scripts/")}
-    assert all((ROOT / script).is_file() for script in scripts)
-
-
 def test_a_release_that_failed_can_run_again(workflow, tmp_path):
     """A file of PyPI is skipped, and a release of GitHub gets its files again."""
     jobs = workflow("release")["jobs"]

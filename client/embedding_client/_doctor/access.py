@@ -41,18 +41,14 @@ def check_credentials(snapshot: Snapshot) -> CheckResult:
     if snapshot.is_local:
         return ok("a URL of this machine: AWS_ACCESS_KEY_ID and its secret, or local and local")
     try:
-        return identity_result(snapshot.identity(), str(snapshot.probes.region))
+        arn, region = snapshot.identity()["Arn"], str(snapshot.probes.region)
     except NoCredentialsError as error:
         if snapshot.asked.url is not None and not snapshot.takes_signatures:
             raise SkippedError("the endpoint takes no signature") from error
         if snapshot.probes.region is None:
             return failed("no region", "give --region, or set AWS_REGION")
         return failed(error.reason, _LOGIN)
-
-
-def identity_result(identity: dict[str, Any], region: str) -> CheckResult:
-    """Name the caller and the region."""
-    return ok(f"{identity['Arn']} in {region}", arn=identity["Arn"], region=region)
+    return ok(f"{arn} in {region}", arn=arn, region=region)
 
 
 def check_unsigned(snapshot: Snapshot) -> CheckResult:

@@ -102,19 +102,8 @@ def check_logs(snapshot: Snapshot) -> CheckResult:
     name = logging.get("LogGroup", "")
     groups = snapshot.aws.call("logs", "describe_log_groups", logGroupNamePrefix=name)["logGroups"]
     group = next((group for group in groups if group["logGroupName"] == name), None)
-    return logs_result(logging, group, environment=snapshot.environment())
-
-
-def logs_result(
-    logging: Mapping[str, Any], group: Mapping[str, Any] | None, *, environment: str
-) -> CheckResult:
-    """Decide on the format, as metric filters read the platform's JSON at INFO, and the retention.
-
-    Args:
-        logging: The function's logging configuration.
-        group: Its log group; None if it does not exist.
-        environment: The environment's name.
-    """
+    environment = snapshot.environment()
+    # Metric filters read the platform's JSON at INFO.
     form, level = logging.get("LogFormat", "Text"), logging.get("SystemLogLevel", "INFO")
     found = f"{form}, system log level {level}"
     if form != "JSON" or level not in {"INFO", "DEBUG"}:
@@ -124,7 +113,7 @@ def logs_result(
         )
     if group is None:
         return failed(
-            f"the log group {logging.get('LogGroup', '')} does not exist",
+            f"the log group {name} does not exist",
             f"scripts/deploy {environment} creates it",
         )
     days = group.get("retentionInDays")

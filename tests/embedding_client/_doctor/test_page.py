@@ -2,7 +2,6 @@
 
 import json
 import re
-from datetime import timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -13,21 +12,8 @@ from botocore import xform_name
 import embedding_client._doctor
 from embedding_client._doctor.access import (
     CONDITIONS,
-    identity_result,
-    signed_result,
-    unsigned_result,
 )
-from embedding_client._doctor.command import CHECKS, Checked, as_lines
-from embedding_client._doctor.probes import Reply
-from embedding_client._doctor.release import (
-    release_result,
-    stacks_result,
-    version_result,
-    weights_result,
-)
-from embedding_client._doctor.results import ok
-
-from .conftest import ACCOUNT, NOW
+from embedding_client._doctor.command import CHECKS
 
 ROOT = Path(__file__).resolve().parents[3]
 PREFIXES = {"stepfunctions": "states"}
@@ -91,33 +77,3 @@ def test_each_link_into_the_documentation_exists():
         titles = re.findall(r"^#+ (.+)$", (ROOT / "docs" / page).read_text(), re.MULTILINE)
         slugs = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
         assert section in slugs, (page, section)
-
-
-def test_the_example_is_a_report():
-    """Each line is one that the package prints."""
-    page = (ROOT / "docs" / "doctor.md").read_text()
-    (block,) = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
-    url = re.search(r"https://\S+", block)[0]
-    vector = json.dumps({"embedding": [0] * 384}).encode()
-    stacks = dict.fromkeys(("Repository", "Endpoint", "Observability"), "UPDATE_COMPLETE")
-    weights = {"RoutingConfig": {"AdditionalVersionWeights": {"8": 0.25}}}
-    version = {"FunctionVersion": "7", "Version": "7", "State": "Active", "MemorySize": 1769}
-    release = {"deploymentId": "d-A1B2C3", "status": "Succeeded"}
-    arn = f"arn:aws:sts::{ACCOUNT}:assumed-role/doctor/me"
-    findings = {
-        "credentials": identity_result({"Arn": arn}, "us-east-1"),
-        "unsigned": unsigned_result(Reply(403, {}, b"", 1)),
-        "signed": signed_result(Reply(200, {}, vector, 60), NOW),
-        "permissions": ok("both: a signed request is answered"),
-        "stacks": stacks_result(stacks),
-        "last release": release_result(release | {"completeTime": NOW - timedelta(hours=2)}, NOW),
-        "weights": weights_result(version | weights, by="", name="dev"),
-        "version": version_result(version),
-    }
-    results = [Checked(c, findings[c.name]) for c in CHECKS if c.name in findings]
-    printed = [line for line in as_lines(results, title=f"dev at {url}", color=False) if line]
-    shown = [line for line in block.splitlines() if line not in {"", "..."}]
-    # The last line counts all checks, of which the page has some.
-    assert shown[:-1] == printed[:-1]
-    counts = [int(count) for count in re.findall(r"\d+", shown[-1])]
-    assert sum(counts) == len(CHECKS)

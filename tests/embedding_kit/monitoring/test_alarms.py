@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
-from aws_cdk.assertions import Match, Template
+from aws_cdk.assertions import Template
 
 from embedding_kit import (
     AlarmSettings,
@@ -139,54 +139,6 @@ def test_nothing_pages_without_anything_to_notify(endpoint_with_alarms):
     template.resource_count_is("AWS::CloudWatch::CompositeAlarm", 0)
     assert alarms.page is None
     assert set(alarms.alarms) == ALWAYS
-
-
-def test_the_topic_is_encrypted_and_only_aws_publishes_to_it(alarmed):
-    """Only CloudWatch and AWS Budgets may use key and topic, and only for this account."""
-    template = alarmed()
-    template.has_resource_properties(
-        "AWS::SNS::Topic", {"KmsMasterKeyId": {"Fn::GetAtt": Match.any_value()}}
-    )
-    template.has_resource_properties("AWS::KMS::Key", {"EnableKeyRotation": True})
-    publishers = {"Service": ["budgets.amazonaws.com", "cloudwatch.amazonaws.com"]}
-    here = {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
-    template.has_resource_properties(
-        "AWS::SNS::TopicPolicy",
-        {
-            "PolicyDocument": {
-                "Statement": Match.array_with(
-                    [
-                        Match.object_like(
-                            {
-                                "Action": "sns:Publish",
-                                "Effect": "Allow",
-                                "Principal": publishers,
-                                "Condition": here,
-                            }
-                        )
-                    ]
-                )
-            }
-        },
-    )
-    template.has_resource_properties(
-        "AWS::KMS::Key",
-        {
-            "KeyPolicy": {
-                "Statement": Match.array_with(
-                    [
-                        Match.object_like(
-                            {
-                                "Action": ["kms:Decrypt", "kms:GenerateDataKey*"],
-                                "Principal": publishers,
-                                "Condition": here,
-                            }
-                        )
-                    ]
-                )
-            }
-        },
-    )
 
 
 def test_the_runbooks_url_can_be_set(alarmed):
