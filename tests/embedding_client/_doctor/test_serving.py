@@ -193,22 +193,6 @@ def test_times_in_words(seconds, words):
     assert ago(timedelta(seconds=seconds)) == words
 
 
-LISTED = ("cloudformation", "list_stack_resources")
-
-
-SCALED = {"AWS::ApplicationAutoScaling::ScalableTarget": ["target"]}
-
-
-def config(requested=2, available=2, status="READY", **more):
-    return {
-        "FunctionArn": ALIAS,
-        "RequestedProvisionedConcurrentExecutions": requested,
-        "AvailableProvisionedConcurrentExecutions": available,
-        "Status": status,
-        **more,
-    }
-
-
 def metric(aws, values):
     """Answer with values by the minutes since their period began."""
     times = [NOW - timedelta(minutes=minutes) for minutes in values]

@@ -1,6 +1,5 @@
 """Selection of the runtime, its errors and its end."""
 
-import dataclasses
 import json
 import os
 import signal
@@ -101,20 +100,5 @@ def test_an_emulator_that_exits_is_an_error(echo):
             runtime.wait()
         with pytest.raises(FunctionError, match="did not respond"):
             runtime.invoke(BARE)
-    finally:
-        runtime.close()
-
-
-@pytest.mark.slow
-def test_an_emulator_that_hangs_is_killed(echo, monkeypatch):
-    """The request times out."""
-    monkeypatch.setattr("tools.local_endpoint.runtime._GRACE_SECONDS", 10)
-    runtime = EmulatedRuntime(dataclasses.replace(echo, timeout=5), binary=emulator_binary())
-    try:
-        kill_emulator(runtime, signal.SIGSTOP)
-        with pytest.raises(FunctionError, match="timed out"):
-            runtime.invoke(BARE)
-        with pytest.raises(FunctionError, match="exited"):
-            runtime.wait()
     finally:
         runtime.close()

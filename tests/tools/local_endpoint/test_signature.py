@@ -7,8 +7,6 @@ import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tools.local_endpoint.signature import SignatureError, SignedRequest, Verifier
 
@@ -175,18 +173,6 @@ def test_refuses_another_scope(wrong, message):
     assert message in str(refusal(signed(**wrong)))
 
 
-@pytest.mark.parametrize(("part", "other"), [("{date}", "20200101"), ("aws4_request", "aws4")])
-def test_refuses_a_scope_with_another_date_or_terminator(part, other):
-    """The message has the scope that is expected, and the one that was sent."""
-    request = signed()
-    part = part.format(date=request.headers["x-amz-date"][:8])
-    replaced = request.headers["authorization"].replace(f"/{part}", f"/{other}", 1)
-    error = refusal(changed(request, headers={**request.headers, "authorization": replaced}))
-    assert error.error_type == "InvalidSignatureException"
-    expected, found = error.body["message"].split("', not '")
-    assert (part in expected, other in found) == (True, True)
-
-
 SCOPE = "Credential=AKIDEXAMPLE/20260101/eu-west-1/lambda/aws4_request"
 
 
@@ -208,28 +194,3 @@ def test_refuses_a_broken_header(authorization, date, message):
     headers = {"host": "x", "authorization": authorization}
     dated = {**headers, "x-amz-date": "20260101T000000Z"}
     assert message in str(refusal(changed(signed(), headers=dated if date else headers)))
-
-
-PARTS = st.text(st.characters(codec="latin-1"), max_size=60)
-
-
-@given(
-    authorization=st.none()
-    | PARTS
-    | st.builds("AWS4-HMAC-SHA256 {}".format, PARTS)
-    | st.builds(
-        f"AWS4-HMAC-SHA256 {SCOPE}, SignedHeaders={{}}, Signature={{}}".format, PARTS, PARTS
-    )
-    | st.builds(f"AWS4-HMAC-SHA256 {SCOPE}, SignedHeaders=host;{{}}, Signature=é".format, PARTS),
-    date=st.none() | PARTS | st.just("20260101T000000Z"),
-    target=st.builds("/{}".format, PARTS),
-    host=PARTS,
-)
-def test_invalid_signatures_are_always_rejected(authorization, date, target, host):
-    """Any invalid input is rejected with an error of AWS."""
-    sent = {"authorization": authorization, "x-amz-date": date, "host": host}
-    headers = {name: value for name, value in sent.items() if value is not None}
-    request = SignedRequest(method="POST", target=target, headers=headers, body=b"x")
-    error = refusal(request, now=datetime(2026, 1, 1, tzinfo=UTC))
-    assert error.error_type.endswith("Exception")
-    assert list(error.body.values()) == [str(error)]

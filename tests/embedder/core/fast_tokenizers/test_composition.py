@@ -1,7 +1,6 @@
 """Composition is the library's NFC: that of Unicode 9, whatever Python knows."""
 
 import unicodedata
-from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -14,7 +13,6 @@ from embedder.core.fast_tokenizers.table_file import TableFile
 
 from .conftest import Both
 
-Compose = Callable[[str], str]
 NFC = normalizers.NFC().normalize_str
 
 
