@@ -158,7 +158,10 @@ def _compile(options: argparse.Namespace) -> int:
 
 def _inspect(options: argparse.Namespace) -> int:
     source = find_source(options.model, revision=options.revision, descriptions=True)
-    routes = routes_of(source.folder)
+    try:
+        routes = routes_of(source.folder)
+    except CompilerError:  # The inspection says what is wrong with the modules.
+        routes = {}
     sources = [_of_route(source, *route) for route in routes.items()] or [source]
     found = [inspect_model(each, _precision(options)) for each in sources]
     shown = inspection.as_json if options.json else inspection.as_text

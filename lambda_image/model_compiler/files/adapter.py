@@ -5,9 +5,10 @@ trained besides take the place of the base's. `adapter_config.json` says how to 
 shapes in `adapter_model.safetensors` say which of the base's tensors change.
 """
 
+import functools
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,22 +33,10 @@ PREFIX = "base_model.model."
 LINEAR, EMBEDDING = ("A.weight", "B.weight"), ("embedding_A", "embedding_B")
 BIAS = "B.bias"
 #: Variants of LoRA that compute something else, or change the base before the training.
-OFF = (
-    "alora_invocation_tokens",
-    "arrow_config",
-    "kasa_config",
-    "layer_replication",
-    "loftq_config",
-    "megatron_config",
-    "monteclora_config",
-    "runtime_config",
-    "target_parameters",
-    "trainable_token_indices",
-    "use_bdlora",
-    "use_dora",
-    "use_qalora",
-    "velora_config",
-)
+OFF = """
+    alora_invocation_tokens arrow_config kasa_config layer_replication loftq_config megatron_config
+    monteclora_config runtime_config target_parameters trainable_token_indices use_bdlora use_dora
+    use_qalora velora_config"""
 #: Initial values that leave the base as it is.
 INITIAL = (True, False, None, "eva", "gaussian", "orthogonal")
 
@@ -61,6 +50,11 @@ class _Settings:
     alphas: Mapping[str, Any]
     by_root: bool
     targets: str | list[str]
+    excluded: str | list[str]
+    layers: list[int] | None
+    layers_patterns: list[str]
+    #: Whether each linear layer has a bias of B.
+    has_bias: bool
 
     def scale(self, module: str, rank: int) -> float:
         """Return the factor of a module's product; its rank must be the stated one."""
@@ -76,10 +70,21 @@ class _Settings:
         return float(alpha / (math.sqrt(rank) if self.by_root else rank))
 
     def _is_target(self, module: str) -> bool:
-        if isinstance(self.targets, str):
-            linear = self.targets == "all-linear"
-            return linear or re.fullmatch(self.targets, module) is not None
-        return any(f".{module}".endswith(f".{name}") for name in self.targets)
+        """Return whether peft gives a module its values, as `check_target_module_exists` does."""
+        if _matches(self.excluded, module) or not _matches(self.targets, module):
+            return False
+        if isinstance(self.targets, str) or self.layers is None:
+            return True
+        # Without a pattern, the first number in the name is the layer's.
+        before = [rf"(?:^|.*?\.){each}" for each in self.layers_patterns] or [r".*?\.[^.]*"]
+        found = (re.match(rf"{each}\.(\d+)\.", module) for each in before)
+        return any(number is not None and int(number[1]) in self.layers for number in found)
+
+
+def _matches(selection: str | list[str], module: str) -> bool:
+    if isinstance(selection, str):
+        return selection == "all-linear" or re.fullmatch(selection, module) is not None
+    return any(f".{module}".endswith(f".{name}") for name in selection)
 
 
 def merged_tensors(folder: Path) -> dict[str, StoredTensor]:
@@ -103,45 +108,52 @@ def _merged(folder: Path) -> dict[str, StoredTensor]:
     stored = open_tensors(path)
     adapter = Weights(folder, tensors=stored)
     merged, layers = stored_tensors(folder), dict[str, list[str]]()
-    for name, tensor in stored.items():
+    for name in stored:
         module, lora, part = name.removeprefix(PREFIX).rpartition(".lora_")
         if lora:
             layers.setdefault(module, []).append(part)
         else:
             changed = _in_base(merged, part.replace(".base_layer.", "."), path)
-            merged[changed] = _checked(tensor, merged[changed].shape)
+            merged[changed] = _changed(merged[changed], adapter, name)
     for module, parts in layers.items():
         weight = _in_base(merged, f"{module}.weight", path)
         base = merged[weight]
         names = EMBEDDING if set(parts) == set(EMBEDDING) else LINEAR
-        if set(parts) - {BIAS} != set(names):
+        wanted = {*names, *((BIAS,) if settings.has_bias and names is LINEAR else ())}
+        if set(parts) != wanted:
             raise UnsupportedModelError(
-                f"{path}: {module} must have {' and '.join(LINEAR)}, or {' and '.join(EMBEDDING)}; "
-                f"found {', '.join(sorted(parts))}."
+                f"{path}: {module} must have {' and '.join(sorted(wanted))}, as "
+                f"{ADAPTER_FILE} says, or those of an embedding; found {', '.join(sorted(parts))}."
             )
         down, up = (f"{PREFIX}{module}.lora_{part}" for part in names)
         rank = adapter.shape(down)[0]
         scale = settings.scale(module, rank)
         rows, columns = base.shape if names is LINEAR else base.shape[::-1]
-        product = _product(adapter, (down, rank, columns), (up, rows, rank), scale)
-        merged[weight] = _sum(base, product if names is LINEAR else _transposed(product))
+        _check_shape(adapter, down, (rank, columns))
+        _check_shape(adapter, up, (rows, rank))
+        merged[weight] = _sum(base, adapter, [up, down], scale, turned=names is EMBEDDING)
         if BIAS in parts:
             bias = _in_base(merged, f"{module}.bias", path)
-            added = _scaled(adapter, f"{PREFIX}{module}.lora_{BIAS}", rows, scale)
-            merged[bias] = _sum(merged[bias], added)
+            added = f"{PREFIX}{module}.lora_{BIAS}"
+            _check_shape(adapter, added, merged[bias].shape)
+            merged[bias] = _sum(merged[bias], adapter, [added], scale)
     return merged
 
 
 def _read_settings(path: Path) -> _Settings:
     config = ConfigFile(path)
     config.require("peft_type", "LORA")
-    for key in OFF:
+    for key in OFF.split():
         config.require(key, None, False, {}, [])
     config.require("init_lora_weights", *INITIAL)
-    targets = config.optional("target_modules")
-    names = [targets] if isinstance(targets, str) else targets
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        config.fail("target_modules", "a string or a list of strings", targets)
+    selected = {key: config.optional(key) for key in ("target_modules", "exclude_modules")}
+    for key, value in {**selected, "layers_pattern": config.optional("layers_pattern")}.items():
+        missing = value is None and key != "target_modules"
+        if not missing and not all(isinstance(name, str) for name in _listed(value)):
+            config.fail(key, "a string or a list of strings", value)
+    layers = config.optional("layers_to_transform")
+    if not all(type(layer) is int for layer in _listed(layers if layers is not None else [])):
+        config.fail("layers_to_transform", "an integer or a list of integers", layers)
     patterns = [config.optional(key) or {} for key in ("rank_pattern", "alpha_pattern")]
     if not all(isinstance(pattern, dict) for pattern in patterns):
         config.fail("rank_pattern and alpha_pattern", "objects", patterns)
@@ -152,10 +164,18 @@ def _read_settings(path: Path) -> _Settings:
         ranks=patterns[0],
         alphas=patterns[1],
         by_root=config.boolean("use_rslora", False),
-        targets=targets,
+        targets=selected["target_modules"],
+        excluded=selected["exclude_modules"] or [],
+        layers=None if layers in (None, []) else _listed(layers),
+        layers_patterns=_listed(config.optional("layers_pattern") or []),
+        has_bias=config.boolean("lora_bias", False),
     )
     config.done(ADAPTER_FILE)
     return settings
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _pattern(patterns: Iterable[str], module: str) -> str:
@@ -176,42 +196,28 @@ def _in_base(base: Mapping[str, StoredTensor], name: str, path: Path) -> str:
     return found[0]
 
 
-def _checked(tensor: StoredTensor, shape: tuple[int, ...]) -> StoredTensor:
-    if tensor.shape != shape:
+def _check_shape(adapter: Weights, name: str, shape: tuple[int, ...]) -> None:
+    if adapter.shape(name) != shape:
         raise SourceError(
-            f"{tensor.file} does not fit its base: a tensor of the shape {list(shape)} must keep "
-            f"it; found {list(tensor.shape)}."
+            f"{adapter.folder} does not fit its base: {name} must have the shape {list(shape)}; "
+            f"found {list(adapter.shape(name))}."
         )
-    return tensor
 
 
-Read = Callable[[], npt.NDArray[np.float32]]
-#: A tensor's name and shape.
-Matrix = tuple[str, int, int]
+def _changed(base: StoredTensor, adapter: Weights, name: str) -> StoredTensor:
+    """Return the adapter's tensor in place of the base's."""
+    _check_shape(adapter, name, base.shape)
+    return replace(base, dtype="F32", read=lambda: adapter.take(name, *base.shape))
 
 
-def _product(adapter: Weights, down: Matrix, up: Matrix, scale: float) -> Read:
-    for name, *shape in (down, up):
-        if adapter.shape(name) != tuple(shape):
-            raise SourceError(
-                f"{adapter.folder} does not fit its base: {name} must have the shape {shape}; "
-                f"found {list(adapter.shape(name))}."
-            )
-    return lambda: np.float32(scale) * (adapter.take(*up) @ adapter.take(*down))
-
-
-def _transposed(read: Read) -> Read:
-    return lambda: read().T
-
-
-def _scaled(adapter: Weights, name: str, size: int, scale: float) -> Read:
-    return lambda: np.float32(scale) * adapter.take(name, size)
-
-
-def _sum(base: StoredTensor, added: Read) -> StoredTensor:
-    """Return a tensor of the base with what an adapter adds to it."""
+def _sum(
+    base: StoredTensor, adapter: Weights, names: list[str], scale: float, *, turned: bool = False
+) -> StoredTensor:
+    """Return a tensor of the base plus the scaled product of the adapter's, or its transpose."""
 
     def read() -> npt.NDArray[np.float32]:
-        return base.read().astype(np.float32) + added()
+        first, *others = (adapter.take(name, *adapter.shape(name)) for name in names)
+        product = np.float32(scale) * functools.reduce(np.matmul, others, first)
+        return base.read().astype(np.float32) + (product.T if turned else product)
 
     return replace(base, dtype="F32", read=read)

@@ -72,8 +72,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     },
     "adapter_config.json": {
         "which model it is for, which is found before": "base_model_name_or_path revision",
-        "which tensors it changes, which their file says": """
-            bias exclude_modules layers_pattern layers_to_transform lora_bias modules_to_save""",
+        "which tensors it changes, which their file says": "bias modules_to_save",
         "peft ignores it for layers that keep a weight as PyTorch's Linear does": "fan_in_fan_out",
         "dropout, initial values and other settings of training": """
             corda_config ensure_weight_tying eva_config inference_mode lora_dropout lora_ga_config

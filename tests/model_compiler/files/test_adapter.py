@@ -99,6 +99,19 @@ def test_a_base_with_an_adapter(tiny_folder: Path, tmp_path: Path) -> None:
         find_source(str(folder))
 
 
+def test_layers_that_are_selected(tiny_folder: Path, compile_tiny: Compile) -> None:
+    """A selection of all layers, with or without a pattern, is the adapter without one."""
+    spaces = {
+        compile_tiny(put_adapter(tiny_folder, **changes)).manifest.vector_space
+        for changes in (
+            {},
+            {"layers_to_transform": [0, 1], "exclude_modules": "key"},
+            {"layers_to_transform": [0, 1], "layers_pattern": ["layer"]},
+        )
+    }
+    assert len(spaces) == 1
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -110,6 +123,12 @@ def test_a_base_with_an_adapter(tiny_folder: Path, tmp_path: Path) -> None:
         ({"target_modules": ["key"]}, "target_modules must select .*query"),
         ({"target_modules": None}, "target_modules must be a string or a list"),
         ({"target_modules": "("}, "has a wrong pattern"),
+        ({"exclude_modules": ["query"]}, "target_modules must select .*query"),
+        ({"layers_to_transform": [0]}, r"target_modules must select .*layer\.1\."),
+        ({"layers_to_transform": 1}, r"target_modules must select .*layer\.0\."),
+        ({"layers_to_transform": [0, 1], "layers_pattern": "h"}, "must select .*query"),
+        ({"layers_to_transform": ["x"]}, "an integer or a list of integers"),
+        ({"lora_bias": True}, "must have A.weight and B.bias and B.weight, as adapter_config"),
         ({"rank_pattern": {"query": 3}}, "the rank 3 for a matrix of 2"),
         ({"alpha_pattern": {"query": "x"}}, "and the alpha x"),
         ({"r": 4}, "the rank 4 for a matrix of 2"),
@@ -133,7 +152,7 @@ QUERY = "base_model.model.encoder.layer.0.attention.self.query."
         ("base_model.model.classifier.weight", (2, 32), "classifier.weight must be one of the"),
         (f"{QUERY}lora_magnitude_vector.weight", (32,), "found A.weight, B.weight, magnitude"),
         (f"{QUERY}lora_A.weight", (2, 31), r"must have the shape \[2, 32\]; found \[2, 31\]"),
-        (f"{QUERY}base_layer.bias", (31,), r"shape \[32\] must keep it; found \[31\]"),
+        (f"{QUERY}base_layer.bias", (31,), r"must have the shape \[32\]; found \[31\]"),
     ],
 )
 def test_tensors_that_do_not_fit(
