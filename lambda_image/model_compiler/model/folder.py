@@ -399,7 +399,8 @@ def check_kind(folder: Path, *, name: str | None = None) -> None:
         UnsupportedModelError: If it is; the message names the kind.
     """
     for adapter in folder.rglob(ADAPTER_FILE):
-        if (folder / "modules.json").exists() and adapter.parent != encoder_folder_of(folder):
+        listed = read_modules(folder)[:1] if (folder / "modules.json").exists() else []
+        if listed and listed[0] != ("Transformer", adapter.parent):
             raise UnsupportedModelError(
                 f"{name or folder} has an adapter ({adapter.relative_to(folder)}) besides its "
                 f"encoder; the compiler merges one of the encoder. {MERGE}"
