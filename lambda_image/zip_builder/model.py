@@ -84,6 +84,11 @@ def build_artifact(choice: ModelChoice, *, recipe: Path, cache: Path) -> Path:
                 link.symlink_to(choice.folder.resolve(), target_is_directory=True)
             command = ["model_compiler", choice.name, "--output", str(folder), *words]
             _run(command, recipe=recipe, folder=Path(name), variables=variables)
+        if not (folder / "manifest.json").exists():
+            raise ZipError(
+                "a function serves one artifact; found: a Router, which has one for each route; "
+                "allowed: the model of one of its routes"
+            )
 
     return kept(cache, f"artifacts/{choice.digest(recipe)}", compile_to)
 

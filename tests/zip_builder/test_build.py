@@ -179,6 +179,15 @@ def test_an_artifact_for_s3_is_one_file_of_the_same_compilation(build, recipe, t
     assert build_artifact_object(CHOICE, recipe=recipe, cache=tmp_path / "cache") == found
 
 
+def test_a_router_is_not_one_artifact(recipe, tmp_path):
+    """A compiler that writes two artifacts leaves nothing in the cache for a function."""
+    main = recipe / "model_compiler" / "__main__.py"
+    main.write_text(main.read_text().replace('"manifest.json"', '"query"'))
+    for _ in range(2):
+        with pytest.raises(ZipError, match="found: a Router, which has one for each route"):
+            build_artifact_object(CHOICE, recipe=recipe, cache=tmp_path / "cache")
+
+
 def test_only_the_newest_object_is_kept(recipe, tmp_path):
     """An object is as large as a model, so the cache keeps only the newest one."""
     cache = tmp_path / "cache"
