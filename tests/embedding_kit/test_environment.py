@@ -263,6 +263,13 @@ def test_an_unknown_environment_is_answered_with_those_that_are_there(tmp_path, 
     assert str(error.value) == f"there is no environment {name!r}; allowed: dev"
 
 
+def test_the_second_embedding_gemma_has_no_terms_to_accept(load):
+    """Apache-2.0 asks for nothing, and the memory measured for the first is not its own."""
+    model = load('[model]\nname = "google/embeddinggemma-2"\n').model
+    assert (model.license_to_accept, model.needed_memory_mb) == (None, None)
+    assert load('[model]\nname = "google/embeddinggemma-300m"\naccept_license = "gemma"\n')
+
+
 def test_a_license_that_is_accepted_by_name_is_accepted(load):
     """A license can be accepted by the name of its terms."""
     text = '[model]\nname = "google/embeddinggemma-300m"\naccept_license = "gemma"\n'

@@ -47,10 +47,11 @@ from tools.bench.replicas import (
 )
 from tools.bench.run import BASE, KIT, Row, Run, least, middle
 
-_GEMMA, _MINILM = "embeddinggemma-300m", "all-MiniLM-L6-v2"
+_GEMMA, _GEMMA_2, _MINILM = "embeddinggemma-300m", "embeddinggemma-2", "all-MiniLM-L6-v2"
 #: Models of the catalog, one of each kind, and their shapes.
 FAMILIES = {
     _GEMMA: "gemma3-24x768",
+    _GEMMA_2: "embedding-gemma2-24x512",
     _MINILM: "bert-6x384",
     "multilingual-e5-small": "bert-12x384-multilingual",
     "all-mpnet-base-v2": "mpnet-12x768",
@@ -78,6 +79,12 @@ _GEMMA_TARGETS = {
     "512 tokens": 0.94,
     "2048 tokens": 0.60,
     "64 texts of 8 tokens, each": 0.40,
+}
+#: Those of EmbeddingGemma 2: of the start and of memory to the plain export, else to the baseline.
+_GEMMA_2_TARGETS = {
+    "init": 1 / 9,
+    "peak memory": 0.5,
+    **{f"{tokens} tokens": 0.75 for tokens in (8, 32, 128, 512, 2048, 8192)},
 }
 #: The highest accepted ratios to the usual deployment of another family.
 _TARGETS = {
@@ -163,16 +170,18 @@ def measure(options: argparse.Namespace) -> Run:
     shape = SHAPES[FAMILIES[family]]
     quick = options.quick
     source, title = _model(family, options)
-    everyone = _contenders(source, options, gemma=family == _GEMMA, static=not shape.config)
+    quantized = family in (_GEMMA, _GEMMA_2)
+    everyone = _contenders(source, options, family, static=not shape.config)
     absent = {one.label: one.absent for one in everyone.values() if one.absent}
     if shape.config and options.peers:
         engines, reasons = _engines(source, options)
         everyone, absent = everyone | engines, absent | reasons
     present = {name: one for name, one in everyone.items() if one.label not in absent}
-    base = BASE if family == _GEMMA else next(name for name in everyone if name != KIT)
+    base = BASE if quantized else next(name for name in everyone if name != KIT)
     notes = [f"exported by {'torch' if options.peers else 'our plain graph of the same steps'}"]
-    targets = _GEMMA_TARGETS if family == _GEMMA else dict(_TARGETS)
-    if family != _GEMMA and shape.vocabulary >= _LARGE_VOCABULARY:
+    targets = {_GEMMA: _GEMMA_TARGETS, _GEMMA_2: _GEMMA_2_TARGETS}.get(family, dict(_TARGETS))
+    to_export = ("init", "peak memory") if family == _GEMMA_2 else ()
+    if not quantized and shape.vocabulary >= _LARGE_VOCABULARY:
         targets["init"] = _LARGE_INIT
     texts = Texts(source / "tokenizer.json")
     longest = [texts.text(min(_MEMORY_TOKENS, shape.max_tokens))]
@@ -193,7 +202,7 @@ def measure(options: argparse.Namespace) -> Run:
         found.append(("init, page cache dropped", "ms", least(cold["wall"], 1000)))
     with workers(present) as running:
         cosines = _cosines(running)
-        for name, lengths in _requests(family == _GEMMA, shape.max_tokens, quick=quick).items():
+        for name, lengths in _requests(quantized, shape.max_tokens, quick=quick).items():
             request = dict.fromkeys(running, texts.batch(lengths))
             times = latency(running, request, seconds=seconds)
             each = len(lengths) if name.endswith(", each") else 1
@@ -219,7 +228,12 @@ def measure(options: argparse.Namespace) -> Run:
         labels={name: one.label for name, one in everyone.items()},
         base=base,
         rows=[
-            Row(name, unit, values, {base: targets[name]} if name in targets else {})
+            Row(
+                name,
+                unit,
+                values,
+                {_EXPORT if name in to_export else base: targets[name]} if name in targets else {},
+            )
             for name, unit, values in found
         ],
         notes=notes,
@@ -284,7 +298,7 @@ def _cosines(running: Mapping[str, Worker]) -> dict[str, float]:
 
 
 def _contenders(
-    source: Path, options: argparse.Namespace, *, gemma: bool, static: bool
+    source: Path, options: argparse.Namespace, family: str, *, static: bool
 ) -> dict[str, Contender]:
     cache, peers = options.cache, options.peers or sys.executable
     kit = {KIT: Contender(KIT, "Embedding Kit", artifact_of(source, cache))}
@@ -292,9 +306,11 @@ def _contenders(
         return {**kit, _STATIC: Contender(_STATIC, "model2vec", source, peers)}
     export = export_of(source, cache, options.peers)
     plain = {_EXPORT: Contender(_EXPORT, "plain ONNX export", export)}
-    if not gemma:
+    if family not in (_GEMMA, _GEMMA_2):
         return {**kit, **plain}
     baseline = {BASE: Contender(BASE, "baseline", baseline_of(export))}
+    if family == _GEMMA_2:
+        return {**baseline, **kit, **plain}
     libraries = {"sentence-transformers": source, "fastembed": export}
     others = {name: Contender(name, name, folder, peers) for name, folder in libraries.items()}
     return {**baseline, **kit, **plain, **others}
@@ -302,7 +318,7 @@ def _contenders(
 
 def _requests(gemma: bool, max_tokens: int, *, quick: bool) -> dict[str, Sequence[int]]:
     """Return requests by their names: the number of tokens of each text."""
-    lengths = (8, 32, 128, 512, 2048) if gemma else (8, 32, 128, 256, 2048)
+    lengths = (8, 32, 128, 512, 2048, 8192) if gemma else (8, 32, 128, 256, 2048)
     most = 512 if quick else max_tokens
     found: dict[str, Sequence[int]] = {f"{n} tokens": [n] for n in lengths if n <= most}
     found["64 texts of 8 tokens, each"] = [8] * 64

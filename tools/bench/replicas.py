@@ -71,7 +71,7 @@ def replica(cache: Path, name: str, peers: str | None, *, small: bool = False) -
         small: Whether a Gemma has fewer and smaller layers than the published model.
     """
     shape = SHAPES[name]
-    if shape.tokenizer == "Gemma":
+    if shape.config.get("model_type") == "gemma3_text":
         folder = cache / (f"{name}-small" if small else name)
         return write_replica(folder, SMALL if small else EMBEDDING_GEMMA)
 
@@ -224,7 +224,8 @@ def _describe(folder: Path, shape: Shape) -> None:
     ]
     _write(folder / "modules.json", modules)
     if shape.config:
-        _write(folder / "config.json", {**shape.config, "vocab_size": shape.vocabulary})
+        own = {} if "text_config" in shape.config else {"vocab_size": shape.vocabulary}
+        _write(folder / "config.json", {**shape.config, **own})
         _write(folder / "sentence_bert_config.json", {"max_seq_length": shape.max_tokens})
         (folder / "1_Pooling").mkdir()
         pooling = {"embedding_dimension": shape.dimensions, "pooling_mode": shape.pooling}

@@ -11,6 +11,7 @@ from tokenizers.processors import RobertaProcessing
 
 from model_compiler.source.catalog import find
 from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
+from tests.fixtures.gemma_tokenizer import gemma_tokenizer
 from tests.fixtures.unigram_tokenizer import FULL_SIZE as UNIGRAM
 from tests.fixtures.unigram_tokenizer import unigram_tokenizer
 
@@ -33,6 +34,8 @@ def tokenizer_json(kind: str, vocabulary: int) -> bytes:
         return json.dumps(_mpnet()).encode()
     if kind == "unigram":
         return unigram_tokenizer(tokens=UNIGRAM)
+    if kind == "Gemma":
+        return gemma_tokenizer(tokens=vocabulary)
     trained = byte_level_tokenizer(kind, tokens=FULL_SIZES[kind])
     return json.dumps(_filled(json.loads(trained), vocabulary)).encode()
 

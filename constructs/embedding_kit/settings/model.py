@@ -1,6 +1,7 @@
 """The model that the endpoint serves, and the acceptance of its license."""
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -17,13 +18,15 @@ from embedding_kit.settings.model_folder import (
 
 #: The terms that a user must accept, by the license's short name.
 TERMS = {"gemma": "https://ai.google.dev/gemma/terms"}
-#: The models with such terms, by a common part of their names.
-_UNDER_TERMS = {"embeddinggemma": "gemma"}
-#: MB that a function needs to load a model and answer one request, by a part of its name and the
-#: precision. Measured for int8 (215 at the peak); for fp32 the 101 million weights outside the
-#: embedding table take 4 bytes each, the libraries 45 MB and the activations 18. Both are rounded
-#: up, for Lambda's own share. Source: docs/performance.md.
-_NEEDED_MEMORY_MB = {("embeddinggemma", "int8"): 256, ("embeddinggemma", "fp32"): 512}
+#: EmbeddingGemma, but for its second version, which has no terms to accept and another size.
+_EMBEDDING_GEMMA = re.compile(r"embeddinggemma(?!-2\b)")
+#: The models with such terms, by their names.
+_UNDER_TERMS = {_EMBEDDING_GEMMA: "gemma"}
+#: MB that a function needs to load a model and answer one request, by its name and the precision.
+#: Measured for int8 (215 at the peak); for fp32 the 101 million weights outside the embedding table
+#: take 4 bytes each, the libraries 45 MB and the activations 18. Both are rounded up, for Lambda's
+#: own share. Source: docs/performance.md.
+_NEEDED_MEMORY_MB = {(_EMBEDDING_GEMMA, "int8"): 256, (_EMBEDDING_GEMMA, "fp32"): 512}
 #: `docs/generate.py` writes it from the catalog: the constructs cannot import the compiler, because
 #: synth does not need its dependencies.
 _DIMENSIONS = Path(__file__).with_name("model_dimensions.json")
@@ -127,7 +130,8 @@ class Model(Settings):
     def license_to_accept(self) -> str | None:
         """The short name of the license that the user must accept, or None."""
         name = self.name.lower()
-        return next((terms for part, terms in _UNDER_TERMS.items() if part in name), None)
+        found = (terms for pattern, terms in _UNDER_TERMS.items() if pattern.search(name))
+        return next(found, None)
 
     @property
     def needed_memory_mb(self) -> int | None:
@@ -135,8 +139,8 @@ class Model(Settings):
         name = self.name.lower()
         found = (
             memory
-            for (part, precision), memory in _NEEDED_MEMORY_MB.items()
-            if part in name and precision == (self.precision or "int8")
+            for (pattern, precision), memory in _NEEDED_MEMORY_MB.items()
+            if pattern.search(name) and precision == (self.precision or "int8")
         )
         return next(found, None)
 

@@ -7,6 +7,7 @@ more memory than a machine has.
 
 import json
 from collections.abc import Iterator, Mapping
+from copy import copy
 from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
@@ -157,6 +158,15 @@ class ConfigFile:
         """Read a value of any type; None if it is missing."""
         self._left.discard(key)
         return self._values.get(key)
+
+    def inner(self, key: str) -> "ConfigFile":
+        """Read an object, as a file with the key at the end of its path; it is required."""
+        value = self._take(key, None)
+        if not isinstance(value, dict):
+            self.fail(key, "an object", value)
+        inner = copy(self)
+        inner.path, inner._values, inner._left = self.path / key, value, set(value)
+        return inner
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)

@@ -41,6 +41,8 @@ class FullAttention:
     #: The names of the columns of queries and of keys, float32 [batch, tokens, heads, 1].
     ones: str
     bias: str
+    #: By what the scores are multiplied; None for one by the square root of `head_size`.
+    scale: float | None = None
 
     @classmethod
     def with_mask(cls, builder: GraphBuilder, *, heads: int, head_size: int) -> Self:
@@ -74,7 +76,7 @@ class FullAttention:
             self._with_column(key, self.bias),
             value,
             num_heads=self.heads,
-            scale=self.head_size**-0.5,
+            scale=self.head_size**-0.5 if self.scale is None else self.scale,
         )
 
     def _with_column(self, value: str, column: str) -> str:

@@ -100,7 +100,8 @@ class CompiledModel(OwnModel):
             builder.op.Min(PAIR_INPUTS[1], builder.constant(1, np.int64), output=INPUTS[1])
         if isinstance(self.head, Head):
             hidden = self.architecture.build(builder, encoder)
-            self.head.add(builder, hidden, dense, output=OUTPUT)
+            project = self.architecture.project
+            self.head.add(builder, hidden, dense, output=OUTPUT, project=project)
         else:
             taken = self.head.take(encoder)
             hidden = self.architecture.build(builder, encoder)

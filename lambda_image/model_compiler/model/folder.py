@@ -15,6 +15,7 @@ from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.adapter import ADAPTER_FILE, MERGE
 from model_compiler.files.config import ConfigFile, inner_path, read_json
 from model_compiler.files.harmless import harmless
+from model_compiler.files.hashes import file_sha256
 from model_compiler.graph import architectures
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Prompts
@@ -67,6 +68,13 @@ LOADER_KEYS = (
     "query_expansion",
     "tokenizer_args",
 )
+
+#: The templates of chats that add nothing to a text and its prompt, by the SHA-256 of their file.
+PLAIN_TEMPLATES = frozenset(
+    # google/embeddinggemma-2
+    {"4b852efc0b9960283e735363331e6f325b33bc74bdbaa076f595bc4e9b94d85e"}
+)
+TEMPLATE_FILE = "chat_template.jinja"
 
 
 class Output(NamedTuple):
@@ -258,7 +266,7 @@ def read_max_tokens(
 def _check_transformer(config: ConfigFile, tokenizer: TokenizerFile, output: Output) -> None:
     """Reject settings of the Transformer module that would change its output."""
     config.require("transformer_task", output.task, None)
-    config.require("modality_config", output.modalities, None)
+    _check_modalities(config, output.modalities)
     config.require("module_output_name", output.name, None)
     for key in LOADER_KEYS:
         config.require(key, {}, None)
@@ -270,6 +278,23 @@ def _check_transformer(config: ConfigFile, tokenizer: TokenizerFile, output: Out
             "the compiler does not change the tokenizer."
         )
     config.done("sentence_bert_config.json")
+
+
+def _check_modalities(config: ConfigFile, expected: dict[str, Any]) -> None:
+    """Check what a text passes; inputs of other kinds than texts do not matter."""
+    stated = config.optional("modality_config")
+    if not isinstance(stated, dict) or stated.get("text") != expected["text"]:
+        config.require("modality_config", expected, None)
+        return
+    # sentence-transformers makes a message of a text, and the template a text of the message.
+    template = config.path.parent / TEMPLATE_FILE
+    if "message" in stated and not (
+        template.is_file() and file_sha256(template) in PLAIN_TEMPLATES
+    ):
+        raise UnsupportedModelError(
+            f"{config.path}: modality_config has message, so {TEMPLATE_FILE} changes each text; "
+            "the compiler knows only that of embeddinggemma-2, which adds nothing."
+        )
 
 
 def read_prompts(folder: Path, *, normalized: bool) -> Prompts:

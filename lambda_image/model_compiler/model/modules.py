@@ -30,6 +30,14 @@ __all__ = [
     "read_pooling",
 ]
 
+#: A layer that is applied to vectors of tokens or of texts.
+Project = Callable[[GraphBuilder, str], str]
+
+
+def _unchanged(builder: GraphBuilder, value: str) -> str:  # noqa: ARG001 - as the others
+    return value
+
+
 #: The smallest divisor of a vector, as in torch's `normalize`.
 SMALLEST_LENGTH = 1e-12
 
@@ -64,9 +72,17 @@ class Pooling:
         """Return the number of dimensions of the pooled vector."""
         return hidden_size * len(self.modes)
 
-    def add(self, builder: GraphBuilder, hidden: str) -> str:
-        """Pool float32 [batch, tokens, width] under `attention_mask` into [batch, dimensions]."""
-        pooled = [_POOLINGS[mode](builder, hidden) for mode in self.modes]
+    def add(self, builder: GraphBuilder, hidden: str, project: Project = _unchanged) -> str:
+        """Pool float32 [batch, tokens, width] under `attention_mask` into [batch, dimensions].
+
+        A linear mode pools first, so that the encoder projects one row instead of each token's.
+        """
+        pooled = [
+            _max(builder, project(builder, hidden))
+            if mode == "max"
+            else project(builder, _POOLINGS[mode](builder, hidden))
+            for mode in self.modes
+        ]
         return pooled[0] if len(pooled) == 1 else builder.op.Concat(*pooled, axis=-1)
 
 
@@ -126,9 +142,13 @@ class Head:
         dense: Sequence[Weights],
         *,
         output: str,
+        project: Project = _unchanged,
     ) -> None:
-        """Take the last hidden state to the graph's output, with length 1."""
-        value = self.pooling.add(builder, hidden) if self.pooling else hidden
+        """Take the last hidden state to the graph's output, with length 1.
+
+        `project` is the encoder's `Architecture.project`.
+        """
+        value = self.pooling.add(builder, hidden, project) if self.pooling else hidden
         for number, (module, weights) in enumerate(zip(self.dense, dense, strict=True)):
             # Not the folder's name, which another module or a tensor may have as well.
             value = module.add(builder, value, weights, name=f"dense.{number}")

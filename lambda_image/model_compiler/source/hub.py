@@ -23,7 +23,7 @@ from model_compiler.source.catalog import Repository
 __all__ = ["Download", "download", "download_first", "is_repository_name"]
 
 #: The files that name a model's family, and the vocabulary of a tokenizer without a JSON file.
-CONFIGURATION = ("*.json", "*/config.json", "vocab.txt")
+CONFIGURATION = ("*.json", "*.jinja", "*/config.json", "vocab.txt")
 #: The files of a sentence-transformers folder. Weights in other formats are not downloaded.
 PATTERNS = (*CONFIGURATION, "*.safetensors")
 #: The files of an ONNX export; its weights may be in separate files next to it.

@@ -297,6 +297,8 @@ BY_MODEL_TYPE = {
     "camembert": "CamembertTokenizer",
     "distilbert": "BertTokenizer",
     "electra": "BertTokenizer",
+    "embedding_gemma2": "GemmaTokenizer",
+    "embedding_gemma2_text": "GemmaTokenizer",
     "ernie": "BertTokenizer",
     "gemma3_text": "GemmaTokenizer",
     "gte": "XLMRobertaTokenizer",

@@ -108,8 +108,13 @@ def write_folder(
     tokenizer_config: Mapping[str, Any],
     pooling: str,
     prompts: Mapping[str, str],
+    width: int | None = None,
+    limit: int | None = None,
 ) -> Path:
-    """Write the files of sentence-transformers 3 and return the folder."""
+    """Write the files of sentence-transformers 3 and return the folder.
+
+    The width of a token's vector and the limit in tokens are those of `config` by default.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "config.json", config)
     save_file(tensors, folder / "model.safetensors")
@@ -126,7 +131,7 @@ def write_folder(
     write_json(
         folder / "1_Pooling" / "config.json",
         {
-            "word_embedding_dimension": config["hidden_size"],
+            "word_embedding_dimension": width or config["hidden_size"],
             **{f"pooling_mode_{mode}": mode == pooling for mode in modes},
             "include_prompt": True,
         },
@@ -141,7 +146,7 @@ def write_folder(
     )
     write_json(
         folder / "sentence_bert_config.json",
-        {"max_seq_length": config["max_position_embeddings"], "do_lower_case": False},
+        {"max_seq_length": limit or config["max_position_embeddings"], "do_lower_case": False},
     )
     write_json(
         folder / "config_sentence_transformers.json",

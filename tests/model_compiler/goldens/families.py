@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import numpy.typing as npt
 
 from tests.model_compiler.goldens import (
+    embedding_gemma2_model,
     encoder_models,
     gemma3_model,
     modernbert_model,
@@ -22,7 +24,7 @@ from tests.model_compiler.goldens import (
     tiny_models,
 )
 
-__all__ = ["FAMILIES", "VARIANTS", "GoldenFamily", "write_family"]
+__all__ = ["FAMILIES", "VARIANTS", "GoldenFamily", "open_reference", "write_family"]
 
 HERE = Path(__file__).resolve().parent
 
@@ -73,6 +75,21 @@ FAMILIES = {
         prefix="bert.",
         head=("cls.predictions.bias", "bert.embeddings.position_ids"),
     ),
+    **{
+        name: GoldenFamily(
+            write=partial(embedding_gemma2_model.write_embedding_gemma2, text_only=text_only),
+            variants=variants,
+            inputs=embedding_gemma2_model.TEXTS,
+            tolerance=1e-6,
+            cosine=0.99,
+            prefix="model.",
+            head=("lm_head.weight",),
+        )
+        for name, text_only, variants in (
+            ("embedding_gemma2", False, embedding_gemma2_model.VARIANTS),
+            ("embedding_gemma2_text", True, embedding_gemma2_model.TEXT_VARIANTS),
+        )
+    },
     "gemma3_text": GoldenFamily(
         write=gemma3_model.write_gemma3,
         variants={"plain": {}},
@@ -116,6 +133,17 @@ FAMILIES = {
 }
 #: Each model with golden vectors: its family and its variant.
 VARIANTS = [(name, variant) for name, family in FAMILIES.items() for variant in family.variants]
+
+
+def open_reference(folder: Path) -> Any:
+    """Open a folder with sentence-transformers, which only the scripts have."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import transformer
+    from transformers import AutoTokenizer
+
+    # A composite's processors of images and sounds need further libraries. A text passes none.
+    with mock.patch.object(transformer, "AutoProcessor", AutoTokenizer):
+        return SentenceTransformer(str(folder), device="cpu").eval()
 
 
 def write_family(folder: Path, name: str) -> Path:

@@ -28,7 +28,7 @@ import tokenizers
 import transformers
 from transformers import AutoConfig, AutoTokenizer
 
-from tests.model_compiler.goldens.families import FAMILIES, write_family
+from tests.model_compiler.goldens.families import FAMILIES, open_reference, write_family
 from tests.model_compiler.goldens.setting_changes import (
     DROPPED,
     change_file,
@@ -133,10 +133,8 @@ def _other_values(value: Any) -> list[Any]:
 
 def _vectors(folder: Path) -> Any:
     """Return the vectors of each text alone, or None if the model cannot be loaded or run."""
-    from sentence_transformers import SentenceTransformer
-
     try:
-        model = SentenceTransformer(str(folder), device="cpu").eval()
+        model = open_reference(folder)
         return np.stack([model.encode([text])[0] for text in TEXTS])
     except Exception:  # whatever a setting breaks
         return None

@@ -17,7 +17,7 @@ from model2vec import StaticModel
 from sentence_transformers import SentenceTransformer
 
 from tests.model_compiler.goldens import static_models
-from tests.model_compiler.goldens.families import FAMILIES
+from tests.model_compiler.goldens.families import FAMILIES, open_reference
 
 HERE = Path(__file__).resolve().parent
 
@@ -37,7 +37,7 @@ def _families() -> dict[str, Any]:
     for name, family in FAMILIES.items():
         for variant, traits in family.variants.items():
             with tempfile.TemporaryDirectory() as temporary:
-                model = _opened(family.write(Path(temporary) / "model", **traits))
+                model = open_reference(family.write(Path(temporary) / "model", **traits))
                 vectors[f"{name} {variant}"] = _embedded(model, family.inputs, family.prompt)
                 if name == "qwen3" and not traits:
                     vectors["qwen3 query"] = _embedded(model, family.inputs, "query")
@@ -53,7 +53,7 @@ def _static() -> dict[str, Any]:
     for name, traits in static_models.SENTENCE_TRANSFORMERS.items():
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary) / "model"
-            model = _opened(static_models.write_sentence_transformers(folder, **traits))
+            model = open_reference(static_models.write_sentence_transformers(folder, **traits))
             for prompt in ("query", "document"):
                 vectors[f"{name} {prompt}"] = _embedded(model, static_models.TEXTS, prompt)
     for name, traits in static_models.MODEL2VEC.items():
@@ -63,10 +63,6 @@ def _static() -> dict[str, Any]:
             texts = static_models.TEXTS
             vectors[name] = np.concatenate([static.encode([text]) for text in texts])
     return vectors
-
-
-def _opened(folder: Path) -> SentenceTransformer:
-    return SentenceTransformer(str(folder), device="cpu").eval()
 
 
 def _embedded(model: SentenceTransformer, inputs: Sequence[Any], prompt: str | None) -> Any:

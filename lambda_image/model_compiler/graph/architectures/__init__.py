@@ -7,13 +7,22 @@ that ends in the last hidden state. `.github/CONTRIBUTING.md` says how to add on
 
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
-from model_compiler.graph.architectures import bert, gemma3, gte, modernbert, nomic_bert, qwen3
-from model_compiler.graph.architectures.family import Architecture, Family
+from model_compiler.graph.architectures import (
+    bert,
+    embedding_gemma2,
+    gemma3,
+    gte,
+    modernbert,
+    nomic_bert,
+    qwen3,
+)
+from model_compiler.graph.architectures.family import Architecture, Family, require_encoder
 
 __all__ = ["FAMILIES", "Architecture", "parse"]
 
 FAMILIES: dict[str, Family] = {
     **bert.FAMILIES,
+    **embedding_gemma2.FAMILIES,
     **gte.FAMILIES,
     "gemma3_text": gemma3.FAMILY,
     "modernbert": modernbert.FAMILY,
@@ -60,9 +69,7 @@ def _parse(config: ConfigFile) -> Architecture:
             f"{config.path}: model_type {model_type!r} is not a supported architecture; "
             f"the compiler supports {', '.join(sorted(FAMILIES))}."
         )
-    for key in ("is_decoder", "add_cross_attention", "is_encoder_decoder"):
-        config.require(key, False, None)
-    config.require("pruned_heads", {}, None)
+    require_encoder(config)
     parsed = family.parse(config)
     config.done("config.json", family.harmless)
     return parsed

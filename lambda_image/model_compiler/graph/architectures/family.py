@@ -8,7 +8,7 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import GraphBuilder
 
-__all__ = ["Architecture", "Family"]
+__all__ = ["Architecture", "Family", "require_encoder"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,21 @@ class Architecture(ABC):
         Both are int64 [batch, tokens]. Returns the name of the last hidden state, float32
         [batch, tokens, hidden_size].
         """
+
+    def project(self, builder: GraphBuilder, value: str) -> str:  # noqa: ARG002 - for some families
+        """Add a linear layer at the end that is the same before and after a linear pooling.
+
+        Takes float32 [..., width of `build`] to [..., hidden_size], which most families have from
+        the start.
+        """
+        return value
+
+
+def require_encoder(config: ConfigFile) -> None:
+    """Check the keys of all families that would make the model another one than an encoder."""
+    for key in ("is_decoder", "add_cross_attention", "is_encoder_decoder"):
+        config.require(key, False, None)
+    config.require("pruned_heads", {}, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

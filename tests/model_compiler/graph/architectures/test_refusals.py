@@ -81,6 +81,25 @@ NOT_EXPRESSED: Cases = {
         ({"rope_scaling": {"factor": 8.0, "type": "ntk", "mixed_b": 0.6}}, "rope_scaling is"),
         ({"rope_parameters": {"rope_theta": 9}}, "rope_scaling is {"),
     ],
+    "embedding_gemma2_text": [
+        ({"attention_bias": True}, "attention_bias is true; the compiler can express false"),
+        ({"hidden_activation": "mish"}, "hidden_activation 'mish' is not a supported activation"),
+        ({"layer_types": ["chunked_attention"] * 6}, "layer_types has 'chunked_attention'"),
+        ({"per_layer_config": {"5": {"skip": ["mlp"]}}}, 'does not know: skip = ["mlp"]'),
+        (
+            {"per_layer_config": {"1": {"head_dim": 32}}},
+            "to all sliding layers, and to all full ones; found [(16, 2), (32, 2)]",
+        ),
+        (
+            {"rope_parameters": {"full_attention": {"rope_type": "yarn", "factor": 8.0}}},
+            "rope_parameters.full_attention has factor = 8.0",
+        ),
+        ({"is_causal": True}, "does not know: is_causal = true"),
+    ],
+    "embedding_gemma2": [
+        ({"text_config": {"model_type": "gemma4_text"}}, 'model_type is "gemma4_text"; the compi'),
+        ({"num_experts": 8}, "does not know: num_experts = 8"),
+    ],
     "gemma3_text": [
         ({"num_key_value_heads": 3}, "num_key_value_heads is 3; the compiler can express 1"),
         ({"attention_bias": True}, "attention_bias is true"),
@@ -162,6 +181,16 @@ WRONG: Cases = {
         ({"num_attention_heads": 5}, "so that halves of heads can be rotated; found 32 and 5"),
         ({"type_vocab_size": -1}, "type_vocab_size must be an integer of at least 0"),
     ],
+    "embedding_gemma2_text": [
+        ({"num_key_value_heads": 3}, "a multiple of num_key_value_heads of each layer; found 4 an"),
+        ({"per_layer_config": {"6": {}}}, "6 must be a number below num_hidden_layers = 6"),
+        ({"per_layer_config": {"5": {"head_dim": 1024}}}, "at least 1 and at most 512; found 1024"),
+        ({"per_layer_config": {"5": {"head_dim": 15}}}, "head_dim must be even"),
+        ({"per_layer_config": [5]}, "per_layer_config must be an object; found [5]"),
+        ({"embedding_dim": None}, "embedding_dim is missing"),
+        ({"sliding_window": "8"}, "sliding_window must be an integer of at least 1"),
+    ],
+    "embedding_gemma2": [({"text_config": None}, "text_config is missing")],
     "gemma3_text": [
         ({"layer_types": ["full_attention"]}, "a list of num_hidden_layers = 6 names"),
         ({"rope_theta": -1}, "rope_theta must be a positive number; found -1"),
@@ -211,6 +240,14 @@ UNFIT: Cases = {
         ({"embedding_size": 17}, r"LayerNorm.weight has shape \[16\]; .* \[17\]"),
     ],
     "ernie": [({"use_task_id": False}, "does not use: embeddings.task_type_embeddings.weight")],
+    "embedding_gemma2_text": [
+        (
+            {"hidden_size_per_layer_input": 25},
+            r"projection.weight has shape \[144, 48\].*\[150, 48",
+        ),
+        ({"per_layer_config": {}}, r"q_norm.weight has shape \[32\]; .* \[16\]"),
+        ({"intermediate_size": 65}, r"gate_proj.weight has shape \[64, 48\].*\[65, 48\]"),
+    ],
     "gemma3_text": [
         ({"intermediate_size": 65}, r"gate_proj.weight has shape \[64, 48\].*\[65, 48\]"),
     ],

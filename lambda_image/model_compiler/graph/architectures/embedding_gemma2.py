@@ -1,0 +1,407 @@
+"""EmbeddingGemma 2 (https://huggingface.co/google/embeddinggemma-2): its model of texts.
+
+The published folder is a composite with towers for images and audio, which are not read. Weights
+have the names of transformers' EmbeddingGemma2TextModel. The reference implementation is
+`transformers/models/embedding_gemma2/modeling_embedding_gemma2.py`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.files.config import ConfigFile
+from model_compiler.files.weights import Weights
+from model_compiler.graph.architectures.family import Architecture, Family, require_encoder
+from model_compiler.graph.architectures.layer_settings import (
+    FULL,
+    SLIDING,
+    check_halves,
+    listed_layers,
+    rope_bases_by_kind,
+)
+from model_compiler.graph.attention import BLOCK, FullAttention, split_into_blocks
+from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.encoder import Encoder, activate, read_activation, rotary_tables
+from model_compiler.graph.quantization import (
+    Floats,
+    Rows,
+    dequantize,
+    embedding,
+    matmul,
+)
+
+__all__ = ["FAMILIES", "EmbeddingGemma2Config", "parse"]
+
+#: The defaults of transformers' EmbeddingGemma2TextConfig.
+DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 1_000_000.0}
+DEFAULT_SLIDING_PATTERN = 6
+DEFAULT_FULL_SIZE, DEFAULT_FULL_SHARED = 512, 1
+#: Tokens of a text. The model's card states it; `config.json` has the 262,144 of Gemma 4.
+LIMIT = 8192
+#: Tokens that stand for an image, a video and a sound, with the defaults of their ids.
+PLACEHOLDERS = {"image_token_id": 258_880, "video_token_id": 258_884, "audio_token_id": 258_881}
+TEXT_MODEL = "embedding_gemma2_text"
+TOWERS = ("vision_tower.", "embed_vision.", "audio_tower.", "embed_audio.")
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The heads of the layers of one kind."""
+
+    #: Width of a head.
+    size: int
+    #: Key and value heads; each is shared by as many query heads.
+    shared: int
+    rope_base: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingGemma2Config(Architecture):
+    """The `config.json` of an EmbeddingGemma 2."""
+
+    #: Width of the residual stream; `hidden_size` is that of the projection at the end.
+    width: int
+    intermediate_size: int
+    #: Width of the signal that each layer has from a token's embedding.
+    signal_size: int
+    activation: str
+    norm_epsilon: float
+    #: Query heads of each layer.
+    query_heads: int
+    #: The heads of sliding layers, if there are any, and of full ones.
+    window: Heads | None
+    full: Heads
+    #: Number of tokens to each side that a token attends to in a sliding layer.
+    reach: int
+    #: For each layer, whether its attention is limited to the window.
+    sliding: tuple[bool, ...]
+    #: Tokens that have the embedding of the padding token: those of other inputs than texts.
+    placeholders: tuple[int, ...]
+    padding_id: int
+
+    def build(self, builder: GraphBuilder, weights: Weights) -> str:
+        """Add the encoder; see `Architecture.build`."""
+        return _Encoder(self, builder, weights).build()
+
+    def project(self, builder: GraphBuilder, value: str) -> str:
+        """Widen the vectors in float32; see `Architecture.project`."""
+        return builder.op.MatMul(value, PROJECTION)
+
+
+PROJECTION = "embedding_projection.weight"
+
+
+def parse(config: ConfigFile) -> EmbeddingGemma2Config:
+    """Parse a `config.json` of model_type `embedding_gemma2` or `embedding_gemma2_text`.
+
+    Raises:
+        UnsupportedModelError: If this graph cannot express a setting.
+        SourceError: If a value is missing or wrong.
+    """
+    if config.string("model_type") == TEXT_MODEL:
+        return _parse_text(config, placeholders=())
+    ids = {
+        key: config.integer(key, default, least=0)
+        for key, default in PLACEHOLDERS.items()
+        if key not in config or config.has(key)
+    }
+    config.ignore(frozenset(PLACEHOLDERS))
+    text = config.inner("text_config")
+    text.require("model_type", TEXT_MODEL)
+    require_encoder(text)
+    parsed = _parse_text(text, placeholders=tuple(ids.values()))
+    text.done("config.json")
+    return parsed
+
+
+def _parse_text(config: ConfigFile, *, placeholders: tuple[int, ...]) -> EmbeddingGemma2Config:
+    query_heads = config.integer("num_attention_heads")
+    sliding = _sliding_layers(config, config.integer("num_hidden_layers"))
+    window, full = _heads(config, sliding)
+    for heads in filter(None, (window, full)):
+        check_halves(config, heads.size)
+        if query_heads % heads.shared:
+            raise SourceError(
+                f"{config.path}: num_attention_heads must be a multiple of num_key_value_heads of "
+                f"each layer; found {query_heads} and {heads.shared}."
+            )
+    config.require("attention_bias", False)
+    return EmbeddingGemma2Config(
+        name="embedding_gemma2",
+        vocabulary_size=config.integer("vocab_size"),
+        hidden_size=config.integer("embedding_dim"),
+        max_positions=min(config.integer("max_position_embeddings"), LIMIT),
+        width=config.integer("hidden_size"),
+        intermediate_size=config.integer("intermediate_size"),
+        signal_size=config.integer("hidden_size_per_layer_input"),
+        activation=read_activation(config, "hidden_activation"),
+        norm_epsilon=config.number("rms_norm_eps"),
+        query_heads=query_heads,
+        window=window,
+        full=full,
+        reach=config.integer("sliding_window"),
+        sliding=sliding,
+        placeholders=placeholders,
+        padding_id=config.integer("pad_token_id", 0, least=0) if placeholders else 0,
+    )
+
+
+def _sliding_layers(config: ConfigFile, layers: int) -> tuple[bool, ...]:
+    """Return for each layer whether it slides; transformers lets the last one attend fully."""
+    pattern = config.integer("sliding_window_pattern", DEFAULT_SLIDING_PATTERN)
+    listed = listed_layers(config, layers)
+    sliding = listed or tuple(bool((layer + 1) % pattern) for layer in range(layers))
+    return (*sliding[:-1], False)
+
+
+def _heads(config: ConfigFile, sliding: tuple[bool, ...]) -> tuple[Heads | None, Heads]:
+    """Return the heads of sliding and of full layers, which `per_layer_config` may change."""
+    found = [(config.integer("head_dim"), config.integer("num_key_value_heads"))] * len(sliding)
+    wide = (
+        config.integer("global_head_dim", DEFAULT_FULL_SIZE),
+        config.integer("num_global_key_value_heads", DEFAULT_FULL_SHARED),
+    )
+    if "per_layer_config" not in config:
+        found = [own if slides else wide for own, slides in zip(found, sliding, strict=True)]
+    elif config.optional("per_layer_config") is not None:
+        changes = config.inner("per_layer_config")
+        for layer in changes:
+            if not layer.isdecimal() or int(layer) >= len(sliding):
+                changes.fail(layer, f"a number below num_hidden_layers = {len(sliding)}", layer)
+            change = changes.inner(layer)
+            size, shared = found[int(layer)]
+            found[int(layer)] = (
+                change.integer("head_dim", size),
+                change.integer("num_key_value_heads", shared),
+            )
+            change.done()
+    for kind in (True, False):
+        sizes = {sizes for sizes, slides in zip(found, sliding, strict=True) if slides == kind}
+        if len(sizes) > 1:
+            raise UnsupportedModelError(
+                f"{config.path}: per_layer_config must give one head_dim and num_key_value_heads "
+                f"to all sliding layers, and to all full ones; found {sorted(sizes)}."
+            )
+    bases = rope_bases_by_kind(config, config.optional("rope_parameters") or {}, DEFAULT_ROPE_BASES)
+    window = Heads(*found[sliding.index(True)], bases[0]) if any(sliding) else None
+    return window, Heads(*found[-1], bases[1])
+
+
+HARMLESS = {
+    "the towers and tokens of other inputs than texts": """
+        audio_config boa_token_id boi_token_id eoa_token_index eoi_token_id vision_config
+        vision_soft_tokens_per_image""",
+}
+FAMILIES = {
+    "embedding_gemma2": Family(parse=parse, harmless=HARMLESS),
+    TEXT_MODEL: Family(parse=parse),
+}
+
+
+class _Encoder(Encoder[EmbeddingGemma2Config]):
+    """Builds the graph of one encoder.
+
+    Values of tokens are float32 [batch, tokens, width], with heads side by side in `width`.
+    """
+
+    first_weight = "embed_tokens.weight"
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """A composite has the model of texts one level down."""
+        return ("", "language_model.", "model.", "model.language_model.")
+
+    def build(self) -> str:
+        config, op = self._config, self._builder.op
+        window = config.window or config.full
+        self._blocks = blocks = split_into_blocks(
+            self._builder,
+            reach=config.reach,
+            shared_by=config.query_heads // window.shared,
+            width=window.size,
+        )
+        # The heads that share one lie next to it, as a further dimension in front of the blocks.
+        self._window_bias = op.Unsqueeze(blocks.bias, self._int64(1))
+        split = op.Slice(blocks.queries_shape, self._int64(1), self._int64(4))
+        self._queries_shape = op.Concat(self._int64(0, 0), split, axis=0)
+        self._begin(blocks.ids)
+        self._rope = {
+            slides: rotary_tables(
+                self._builder,
+                base=heads.rope_base,
+                head_size=heads.size,
+                # Whole blocks, because padding also has positions.
+                positions=-(-config.max_positions // BLOCK) * BLOCK,
+                name="rope.sliding" if slides else "rope.full",
+                by_row=True,
+            )
+            for slides, heads in ((True, config.window), (False, config.full))
+            if heads
+        }
+        tokens = op.Concat(blocks.batch, blocks.padded, axis=0)
+        heads, size = config.query_heads, config.full.size
+        column = op.Concat(tokens, self._int64(heads, 1), axis=0)
+        self._full = FullAttention(
+            self._builder,
+            heads,
+            size,
+            op.Concat(tokens, self._int64(heads, size), axis=0),
+            ones=op.Expand(self._builder.constant(1, np.float32), column),
+            bias=op.Expand(op.Unsqueeze(blocks.key_bias, self._int64(2, 3)), column),
+            scale=1.0,
+        )
+        x = embedding(
+            self._builder, blocks.ids, self._table(), name="tokens", scale=config.width**0.5
+        )
+        signals, sources = self._signals(), self._quantized(x, config.width)
+        for layer, slides in enumerate(config.sliding):
+            name = f"layers.{layer}."
+            hidden = self._attention(x, name, slides=slides)
+            x = op.Add(x, self._normalized(hidden, f"{name}post_attention_layernorm.weight"))
+            hidden = self._feed_forward(x, name)
+            x = op.Add(x, self._normalized(hidden, f"{name}post_feedforward_layernorm.weight"))
+            hidden = self._signaled(x, sources, signals[layer], f"{name}ple_block.")
+            scalar = self._builder.constant(self._take(f"{name}layer_scalar", 1), np.float32)
+            x = self._builder.end_layer(op.Mul(op.Add(x, hidden), scalar))
+        hidden = self._normalized(x, "norm.weight")
+        self._builder.weight(PROJECTION, self._take(PROJECTION, config.hidden_size, config.width).T)
+        if self._prefix:
+            above = self._prefix.removesuffix("language_model.")
+            self._weights.ignore(*(f"{above}{tower}" for tower in TOWERS), "lm_head.")
+        self._weights.done()
+        # Remove the padding that the blocks needed.
+        return op.Slice(hidden, self._int64(0), blocks.tokens, self._int64(1))
+
+    def _table(self) -> Floats:
+        """Return the embedding table."""
+        config = self._config
+        table = self._take("embed_tokens.weight", config.vocabulary_size, config.width)
+        for token in config.placeholders:
+            if token < len(table):
+                table[token] = table[config.padding_id]
+        return table
+
+    def _signals(self) -> list[Floats]:
+        """Return for each layer the weight that takes a token's embedding to the layer's signal."""
+        config, layers = self._config, len(self._config.sliding)
+        name, size = "ple.per_layer_model_projection.weight", config.signal_size
+        weight = self._take(name, layers * size, config.width)
+        self._signal_gain = self._builder.weight(
+            "ple.per_layer_projection_norm.weight",
+            self._take("ple.per_layer_projection_norm.weight", size),
+        )
+        return np.split(weight * np.float32(config.width**-0.5), layers)
+
+    def _attention(self, x: str, layer: str, *, slides: bool) -> str:
+        config, op = self._config, self._builder.op
+        heads = config.window if slides and config.window else config.full
+        name, size, width = f"{layer}self_attn.", heads.size, config.width
+        rows = self._read(x, f"{layer}input_layernorm.weight")
+        gains = {
+            "q": self._take(f"{name}q_norm.weight", size),
+            "k": self._take(f"{name}k_norm.weight", size),
+            "v": np.ones(size, np.float32),
+        }
+        counts = {"q": config.query_heads, "k": heads.shared, "v": heads.shared}
+        query, key, value = (
+            self._root_mean_square(
+                op.Reshape(
+                    self._product(rows, f"{name}{part}_proj.weight", counts[part] * size, width),
+                    self._int64(0, 0, -1, size),
+                ),
+                self._builder.weight(f"{name}{part}_norm.weight", gain),
+            )
+            for part, gain in gains.items()
+        )
+        query, key = (
+            self._rotated(part, count, heads.size, self._rope[slides])
+            for part, count in ((query, config.query_heads), (key, heads.shared))
+        )
+        attend = self._within_window if slides else self._to_all
+        rows = self._quantized(attend(query, key, value, heads), config.query_heads * size)
+        return self._product(rows, f"{name}o_proj.weight", width, config.query_heads * size)
+
+    def _within_window(self, query: str, key: str, value: str, heads: Heads) -> str:
+        op, blocks, int64 = self._builder.op, self._blocks, self._int64
+        by_head = int64(0, 0, heads.shared, -1)
+        query, key, value = (
+            op.Transpose(op.Reshape(part, by_head), perm=[0, 2, 1, 3])
+            for part in (query, key, value)
+        )
+        key, value = (op.Gather(part, blocks.keys, axis=2) for part in (key, value))
+        query = op.Reshape(query, self._queries_shape)
+        scores = self._builder.microsoft.FusedMatMul(query, key, transB=1)
+        scores = op.Add(scores, self._window_bias)
+        mixed = op.MatMul(op.Softmax(scores, axis=-1), value)
+        width = self._config.query_heads * heads.size
+        whole = op.Concat(int64(0, 0), blocks.padded, int64(width // heads.shared), axis=0)
+        mixed = op.Transpose(op.Reshape(mixed, whole), perm=[0, 2, 1, 3])
+        return op.Reshape(mixed, int64(0, 0, -1))
+
+    def _to_all(self, query: str, key: str, value: str, heads: Heads) -> str:
+        op, int64 = self._builder.op, self._int64
+        times = self._config.query_heads // heads.shared
+        shape, flat = int64(0, 0, heads.shared, 1, heads.size), int64(0, 0, -1)
+        key, value = (
+            op.Reshape(op.Expand(op.Reshape(part, shape), int64(1, 1, 1, times, 1)), flat)
+            for part in (key, value)
+        )
+        return self._full.add(query, key, value)
+
+    def _feed_forward(self, x: str, layer: str) -> str:
+        config, name = self._config, f"{layer}mlp."
+        wide, narrow = config.intermediate_size, config.width
+        rows = self._read(x, f"{layer}pre_feedforward_layernorm.weight")
+        gate = self._product(rows, f"{name}gate_proj.weight", wide, narrow)
+        # Without its scale, which the following operations keep and the last product applies.
+        up = self._bare_product(
+            rows, self._take(f"{name}up_proj.weight", wide, narrow), f"{name}up"
+        )
+        gated = self._builder.op.Mul(activate(self._builder, gate, config.activation), up)
+        gated_rows = self._quantized(gated, wide)
+        down = self._take(f"{name}down_proj.weight", narrow, wide)
+        product = self._bare_product(gated_rows, down, f"{name}down")
+        return dequantize(self._builder, product, gated_rows, rows)
+
+    def _signaled(self, x: str, sources: Rows, signal: Floats, name: str) -> str:
+        """Let the stream choose from the layer's signal, which depends on the token alone."""
+        config, builder = self._config, self._builder
+        size, width = config.signal_size, config.width
+        product = self._bare_product(sources, signal, f"{name}signal")
+        signals = self._root_mean_square(dequantize(builder, product, sources), self._signal_gain)
+        rows = self._quantized(x, width)
+        gate = self._product(rows, f"{name}per_layer_input_gate.weight", size, width)
+        chosen = builder.op.Mul(activate(builder, gate, config.activation), signals)
+        rows = self._quantized(chosen, size)
+        written = self._product(rows, f"{name}per_layer_projection.weight", width, size)
+        return self._normalized(written, f"{name}post_per_layer_input_norm.weight")
+
+    def _read(self, x: str, name: str) -> Rows:
+        return self._quantized(self._normalized(x, name), self._config.width)
+
+    def _normalized(self, value: str, name: str) -> str:
+        gain = self._take(name, self._config.width)
+        return self._root_mean_square(value, self._builder.weight(name, gain))
+
+    def _root_mean_square(self, value: str, gain: str) -> str:
+        return self._builder.op.SimplifiedLayerNormalization(
+            value, gain, axis=-1, epsilon=self._config.norm_epsilon, stash_type=1
+        )
+
+    def _rotated(self, value: str, heads: int, size: int, rope: tuple[str, str]) -> str:
+        op = self._builder.op
+        return self._builder.microsoft.RotaryEmbedding(
+            op.Reshape(value, self._int64(0, 0, -1)),
+            self._blocks.positions,
+            *rope,
+            num_heads=heads,
+            rotary_embedding_dim=size,
+        )
+
+    def _product(self, rows: Rows, name: str, outputs: int, inputs: int) -> str:
+        product = self._bare_product(rows, self._take(name, outputs, inputs), name)
+        return dequantize(self._builder, product, rows)
+
+    def _bare_product(self, rows: Rows, weight: Floats, name: str) -> str:
+        return matmul(self._builder, rows, weight, name=name)
