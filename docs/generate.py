@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import embedding_kit
+from embedder.http.apis import rerank
 from embedder.http.router import ROUTES
 from embedding_client import _errors as errors
 from embedding_kit.environment import EnvironmentSettings
@@ -39,6 +40,7 @@ _APIS = {
     "native": "native",
     "openai": "OpenAI",
     "tei": "TEI",
+    "cohere": "Cohere",
     "embedding_server": "embedding server",
 }
 
@@ -49,6 +51,10 @@ def paths_table() -> str:
     for path, methods in ROUTES.items():
         for method, operation in methods.items():
             api = _APIS[operation.api.name]
+            rows.append(f"| `{method} {path}` | {api} | {operation.summary} |")
+    for path in [path for path in rerank.ROUTES if path not in ROUTES]:
+        for method, operation in rerank.ROUTES[path].items():
+            api = f"{_APIS[operation.api.name]}, of a reranker"
             rows.append(f"| `{method} {path}` | {api} | {operation.summary} |")
     return "\n".join(rows)
 

@@ -297,7 +297,7 @@ class Reranker:
         self, text: str, how: str, name: str, position: int | None, *, prefix: str = ""
     ) -> list[int]:
         if len(text) > self.max_characters:
-            if how == "refuse":
+            if how == "refuse" or (how == "passage" and position is None):
                 raise InputTooLongError(
                     f"has {len(text)} characters; at most {self.max_characters} are allowed.",
                     name=name,

@@ -16,6 +16,7 @@ from embedder.http.apis.embedding_server import EmbeddingServer
 from embedder.http.apis.native import Native
 from embedder.http.apis.openai import OpenAI
 from embedder.http.apis.operation import Api, Operation
+from embedder.http.apis.rerank import Cohere
 from embedder.http.apis.tei import Tei, TeiOpenAI
 
 Schema = dict[str, Any]
@@ -77,6 +78,20 @@ _GOLDEN = _object(text=_STRING, prompt=_STRING_OR_NULL, embedding_head=_list(_NU
 
 _RANKED = _object(index=_INTEGER, score=_NUMBER)
 _RANKED["properties"] = {**_RANKED["properties"], "text": _STRING}
+_DOCUMENT_RANKED = _object(index=_INTEGER, relevance_score=_NUMBER)
+_DOCUMENT_RANKED["properties"] = {
+    **_DOCUMENT_RANKED["properties"],
+    "document": _object(text=_STRING),
+}
+_DOCUMENTS_RANKED = _object(
+    id=_STRING,
+    object={"const": "list"},
+    model=_STRING,
+    results=_list(_DOCUMENT_RANKED, minItems=1),
+    meta=_object(api_version=_object(version=_STRING), tokens=_object(input_tokens=_INTEGER)),
+    usage=_USAGE,
+    score_space=_STRING,
+)
 _PREDICTIONS = _list(_object(score=_NUMBER, label=_STRING), minItems=1)
 
 _INFO_STRINGS = ("model_id", "model_sha", "model_dtype", "served_model_name", "version")
@@ -139,6 +154,8 @@ _ANSWERS: Mapping[str, Schema] = {
         "required": [*_INFO_STRINGS, *_INFO_NUMBERS, "model_type", "auto_truncate", "score_space"],
     },
     "tei_rerank": _list(_RANKED, minItems=1),
+    "cohere_rerank": _DOCUMENTS_RANKED,
+    "cohere_rerank_v1": _DOCUMENTS_RANKED,
     "tei_predict": {"anyOf": [_PREDICTIONS, _list(_PREDICTIONS)]},
     "openapi": _object(openapi=_STRING, info=_OBJECT, paths=_OBJECT),
 }
@@ -153,6 +170,7 @@ _OPENAI_ERROR = _object(
 _TEI_KIND = {"enum": ["Unhealthy", "Backend", "Overloaded", "Validation", "Tokenizer", "Empty"]}
 #: The body of each API's errors.
 _ERRORS: Mapping[type[Api], Schema] = {
+    Cohere: _object(id=_STRING, message=_STRING, detail=_STRING),
     EmbeddingServer: _NATIVE_ERROR,
     Native: _NATIVE_ERROR,
     OpenAI: _object(error=_OPENAI_ERROR),
@@ -175,6 +193,8 @@ def document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest) 
     kind, description = "vector", _DESCRIPTION
     if manifest.scoring is not None:
         kind, description = "score", _RERANKER_DESCRIPTION
+    served = [operation for methods in routes.values() for operation in methods.values()]
+    apis = {choice.api for operation in served for choice in operation.choices}
     return {
         "openapi": "3.1.1",
         "info": {
@@ -191,7 +211,9 @@ def document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest) 
             for path, methods in routes.items()
         },
         "components": {
-            "schemas": {f"{api.__name__}Error": schema for api, schema in _ERRORS.items()},
+            "schemas": {
+                f"{api.__name__}Error": schema for api, schema in _ERRORS.items() if api in apis
+            },
             "securitySchemes": {
                 "sigv4": {
                     "type": "apiKey",

@@ -12,6 +12,7 @@ from embedder.core import errors
 from embedder.core.artifact import Artifact
 from embedder.core.engine import Engine
 from embedder.core.errors import AnswerableError
+from embedder.http.apis import rerank
 from embedder.http.apis.native import Native
 from embedder.http.apis.openai import OpenAI
 from embedder.http.apis.tei import Tei
@@ -85,7 +86,8 @@ def test_an_example_answers_what_it_shows(router: Router, command: str, shown: s
 def test_the_table_of_paths_is_the_codes() -> None:
     """The table lists every path with its method."""
     table = re.findall(r"^\| `(GET|POST) (/[^`]*)` \|", TEXT, re.MULTILINE)
-    assert table == [(method, path) for path, methods in ROUTES.items() for method in methods]
+    served = {**ROUTES, **{path: of for path, of in rerank.ROUTES.items() if path not in ROUTES}}
+    assert table == [(method, path) for path, methods in served.items() for method in methods]
 
 
 def test_the_table_of_errors_is_the_codes() -> None:

@@ -1,9 +1,16 @@
-"""The routes of a reranker: `/rerank` and `/predict` of text-embeddings-inference (TEI).
+"""The routes of a reranker: those of text-embeddings-inference (TEI), Cohere and Jina.
 
-Read from its source; see `tei`. What differs on purpose, besides what `tei` lists: a score has the
-model's own activation, as sentence-transformers gives it, where TEI takes the sigmoid or the
-softmax of any model; `raw_scores` gives logits in both. Texts are cut at their ends only. A model
-with several labels has no `/rerank`, and `/predict` takes pairs, not single texts.
+TEI's `/rerank` and `/predict` are read from its source; see `tei`. What differs on purpose, besides
+what `tei` lists: a score has the model's own activation, as sentence-transformers gives it, where
+TEI takes the sigmoid or the softmax of any model; `raw_scores` gives logits in both. Texts are cut
+at their ends only. A model with several labels has no `/rerank`, and `/predict` takes pairs, not
+single texts.
+
+`/v1/rerank` is Cohere's and Jina's, `/v2/rerank` Cohere's: one body, and one answer with the fields
+of both (https://docs.cohere.com/reference/rerank, https://api.jina.ai/redoc). As these two do, they
+cut a document that does not fit, and never the query. What differs on purpose: a document is one
+text, so `rank_fields` and `max_chunks_per_doc` are refused; `return_documents` is false by default,
+as Cohere's is and Jina's is not.
 
 Imported on demand: no embedding model pays for it.
 """
@@ -12,14 +19,21 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from embedder import __version__
-from embedder.core.errors import BatchTooLargeError, InputError, InputTooLongError
+from embedder.core.errors import (
+    AnswerableError,
+    BatchTooLargeError,
+    EmptyInputError,
+    InputError,
+    InputTooLongError,
+    InvalidFieldError,
+)
 from embedder.core.reranker import MAX_PASSAGES, Reranker, Scores
 from embedder.http.apis.input_types import InputsType, TextType
 from embedder.http.apis.native import Native
 from embedder.http.apis.operation import Api, Call, Operation, json_response
 from embedder.http.apis.tei import Tei, timing_headers
 from embedder.http.http_types import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Response
-from embedder.http.json_types import Boolean, Choice, Field, JsonType, Object
+from embedder.http.json_types import Boolean, Choice, Field, Integer, JsonType, Object, String
 
 
 class RerankModel(NamedTuple):
@@ -112,16 +126,14 @@ class Rerank(ScoringOperation):
             truncate=_truncation(values),
             raw=values["raw_scores"],
         )
-        found = scores.tolist()
-        best = sorted(range(len(found)), key=lambda index: -found[index])
         return json_response(
             [
                 {
                     "index": index,
-                    "score": found[index],
+                    "score": score,
                     **({"text": texts[index]} if values["return_text"] else {}),
                 }
-                for index in best
+                for index, score in best_first(scores.tolist())
             ],
             headers=score_headers(work, call),
         )
@@ -189,6 +201,152 @@ class PairsType(JsonType):
         if not isinstance(value, list) or len(value) != 2:
             raise self.error(value, name)
         return self._text.check(value[0], f"{name}[0]"), self._text.check(value[1], f"{name}[1]")
+
+
+class Cohere(Api):
+    """Errors as Cohere's `{"id", "message"}`, with Jina's `detail`."""
+
+    name = "cohere"
+    error_statuses = (400, 413, 500, 503)
+
+    @staticmethod
+    def error_body(error: AnswerableError, _status: int, request_id: str) -> dict[str, Any]:
+        return {"id": request_id, "message": error.message, "detail": error.message}
+
+
+class CohereRerank(ScoringOperation):
+    """`{"query": …, "documents": […]}` → `{"results": [{"index", "relevance_score"}], …}`."""
+
+    api: type[Api] = Cohere
+    name = "cohere_rerank"
+    version = "2"
+    summary = "Rank documents for a query, with Cohere's API."
+    truncate_hint = 'Send "truncate": true to have the document cut.'
+
+    def __init__(self, model: RerankModel) -> None:
+        super().__init__(model)
+        text = TextType(model.engine.max_characters)
+        documents = DocumentsType(text)
+        self.body = Object(
+            (
+                Field(
+                    "model",
+                    String(256),
+                    "Any name: one model is served, and the answer names it.",
+                ),
+                Field("query", text, "What is searched for.", required=True),
+                Field("documents", documents, "What is ranked."),
+                Field("texts", documents, "Another name for documents."),
+                Field(
+                    "top_n", Integer(1, MAX_PASSAGES), "The most results to return; all by default."
+                ),
+                Field("return_documents", Boolean(), "Also return each document.", default=False),
+                Field(
+                    "max_tokens_per_doc",
+                    Integer(1, 1_000_000),
+                    "The most tokens of a document; its end is cut off. By default, as many as fit "
+                    "with the query.",
+                ),
+                Field(
+                    "truncate",
+                    Boolean(),
+                    "Cut the end of a document that does not fit with the query; false refuses it.",
+                    default=True,
+                ),
+                Field("priority", Integer(0, 999), "Accepted and ignored."),
+            ),
+            rule={
+                "oneOf": [
+                    {"required": [name], "properties": {name: {"type": "array"}}}
+                    for name in ("documents", "texts")
+                ]
+            },
+        )
+
+    def respond(self, call: Call, /) -> Response:
+        values = call.values
+        if (values["documents"] is None) == (values["texts"] is None):
+            raise InvalidFieldError(
+                'The body must have either "documents" or "texts", a list of documents; found '
+                + ("neither." if values["texts"] is None else "both."),
+                field="documents",
+            )
+        field = "documents" if values["texts"] is None else "texts"
+        documents = values[field]
+        scores, work = self.score(
+            call,
+            [(values["query"], document) for document in documents],
+            field=field,
+            truncate="passage" if values["truncate"] else "refuse",
+            max_passage_tokens=values["max_tokens_per_doc"],
+        )
+        tokens = sum(work.tokens)
+        return json_response(
+            {
+                "id": call.record.id,
+                "object": "list",
+                "model": self.model.engine.manifest.model.name,
+                "results": [
+                    {
+                        "index": index,
+                        "relevance_score": score,
+                        **(
+                            {"document": {"text": documents[index]}}
+                            if values["return_documents"]
+                            else {}
+                        ),
+                    }
+                    for index, score in best_first(scores.tolist())[: values["top_n"]]
+                ],
+                "meta": {
+                    "api_version": {"version": self.version},
+                    "tokens": {"input_tokens": tokens},
+                },
+                "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+                "score_space": work.vector_space,
+            },
+            headers={"x-score-space": work.vector_space},
+        )
+
+
+class FirstRerank(CohereRerank):
+    """The same at `/v1/rerank`, which Jina's clients call too."""
+
+    name = "cohere_rerank_v1"
+    version = "1"
+    summary = "Rank documents for a query, with Cohere's first API or Jina's."
+
+
+class DocumentsType(JsonType):
+    """A list of texts, or of objects with a `text`."""
+
+    allowed = 'a list that is not empty of strings, or of objects with the field "text"'
+
+    def __init__(self, text: TextType) -> None:
+        self._text = text
+        self._object = Object((Field("text", text, "The document.", required=True),))
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        either = {"anyOf": [self._text.schema, self._object.schema]}
+        return {"type": "array", "items": either, "minItems": 1}
+
+    def check(self, value: object, name: str) -> list[str]:
+        """See `JsonType`.
+
+        Raises:
+            EmptyInputError: if the list or a text is empty, or a text blank.
+        """
+        if not isinstance(value, list):
+            raise self.error(value, name)
+        if not value:
+            raise EmptyInputError(f"must be {self.allowed}; found an empty list.", name=name)
+        return [self._document(entry, f"{name}[{place}]") for place, entry in enumerate(value)]
+
+    def _document(self, value: object, name: str) -> str:
+        if isinstance(value, dict):
+            return str(self._object.check(value, name)["text"])
+        return self._text.check(value, name)
 
 
 class Info(ScoringOperation):
@@ -259,6 +417,8 @@ ROUTES: dict[str, dict[str, type[Operation]]] = {
     "/health": {"GET": Health},
     "/rerank": {"POST": Rerank},
     "/predict": {"POST": Predict},
+    "/v1/rerank": {"POST": FirstRerank},
+    "/v2/rerank": {"POST": CohereRerank},
     "/info": {"GET": Info},
 }
 
@@ -266,7 +426,14 @@ ROUTES: dict[str, dict[str, type[Operation]]] = {
 def routes(reranker: Reranker) -> dict[str, dict[str, type[Operation]]]:
     """Return the routes of a reranker; several labels give no order to rank by."""
     several = len(reranker.scoring.labels) > 1
-    return {path: kinds for path, kinds in ROUTES.items() if not (several and path == "/rerank")}
+    return {
+        path: kinds for path, kinds in ROUTES.items() if not (several and path.endswith("/rerank"))
+    }
+
+
+def best_first(scores: list[float]) -> list[tuple[int, float]]:
+    """Return each passage's place and score, the highest first; of equal ones, the first one."""
+    return sorted(enumerate(scores), key=lambda place: -place[1])
 
 
 def score_headers(work: Any, call: Call) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The routes of a reranker: TEI's requests and answers, and 404 for those of the other kind."""
+"""The routes of a reranker: TEI's, Cohere's and Jina's, and 404 for those of the other kind."""
 
 import subprocess
 import sys
@@ -69,8 +69,79 @@ def test_several_labels_have_no_order(tmp_path: Path) -> None:
     labels = read(post(router, "/predict", {"inputs": [QUERY, "x"]}))
     assert sorted(entry["label"] for entry in labels) == ["LABEL_0", "LABEL_1", "LABEL_2"]
     assert labels == sorted(labels, key=lambda entry: -entry["score"])
-    assert read(post(router, "/rerank", {"query": QUERY, "texts": TEXTS}), 404)
+    for path in ("/rerank", "/v1/rerank", "/v2/rerank"):
+        assert read(post(router, path, {"query": QUERY, "texts": TEXTS}), 404)
     assert "classifier" in read(get(router, "/info"))["model_type"]
+
+
+@pytest.mark.parametrize(("path", "version"), [("/v1/rerank", "1"), ("/v2/rerank", "2")])
+def test_cohere_and_jina_have_the_scores_of_tei(router: Router, path: str, version: str) -> None:
+    """Texts, or objects with a text, are ranked; `top_n` keeps the best."""
+    ranked = read(post(router, "/rerank", {"query": QUERY, "texts": TEXTS}))
+    body = {"model": "any", "query": QUERY, "documents": [TEXTS[0], {"text": TEXTS[1]}, TEXTS[2]]}
+    response = post(router, path, body)
+    answer = read(response)
+    space = router.model.engine.manifest.vector_space
+    tokens = answer["usage"]["total_tokens"]
+    assert answer == {
+        "id": response.headers["x-request-id"],
+        "object": "list",
+        "model": "m",
+        "results": [
+            {"index": entry["index"], "relevance_score": entry["score"]} for entry in ranked
+        ],
+        "meta": {"api_version": {"version": version}, "tokens": {"input_tokens": tokens}},
+        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+        "score_space": space,
+    }
+    assert response.headers["x-score-space"] == space
+    few = {"query": QUERY, "texts": TEXTS, "top_n": 2, "return_documents": True}
+    assert read(post(router, path, few))["results"] == [
+        {**entry, "document": {"text": TEXTS[entry["index"]]}} for entry in answer["results"][:2]
+    ]
+
+
+def test_documents_are_cut_and_the_query_is_not(router: Router) -> None:
+    """As Cohere does: the rest of the pair is the document's, or as many tokens as asked for."""
+
+    def tokens(**body: Any) -> int:
+        answer = read(post(router, "/v2/rerank", {"query": QUERY, **body}))
+        return int(answer["usage"]["total_tokens"])
+
+    assert tokens(documents=[LONG]) == 40
+    assert tokens(documents=[LONG], max_tokens_per_doc=2) == tokens(documents=["hello world"])
+    whole = {"query": LONG, "documents": ["a"]}
+    assert '"query" has' in read(post(router, "/v2/rerank", whole), 400)["message"]
+    whole = {"query": "x" * 100_000, "documents": ["a"]}
+    assert '"query" has 100000 char' in read(post(router, "/v2/rerank", whole), 400)["message"]
+
+
+REFUSED = [
+    ({"query": "a"}, 'either "documents" or "texts", a list of documents; found neither'),
+    ({"query": "a", "documents": ["b"], "texts": ["b"]}, "found both"),
+    ({"query": "a", "documents": "b"}, '"documents" must be a list that is not empty of strings'),
+    ({"query": "a", "documents": []}, "found an empty list"),
+    ({"query": "a", "documents": ["b", 1]}, '"documents[1]" must be a string'),
+    ({"query": "a", "documents": [{"text": " "}]}, '"documents[0].text" must be a string'),
+    ({"query": "a", "documents": [{"title": "b"}]}, '"documents[0].text" is missing'),
+    ({"query": "a", "documents": [{"text": "b", "id": "1"}]}, 'unknown: "id"'),
+    ({"query": "a", "documents": ["b"], "top_n": 0}, '"top_n" must be a whole number from 1'),
+    ({"query": "a", "documents": ["b"], "rank_fields": ["c"]}, 'unknown: "rank_fields"'),
+    ({"query": "a", "texts": ["b"] * 10_001}, "At most 10000 passages"),
+    ({"query": "a", "texts": ["b", "hello " * 60], "truncate": False}, '"texts[1]" has '),
+]
+
+
+@pytest.mark.parametrize(("body", "message"), REFUSED)
+def test_a_bad_request_has_the_errors_of_cohere_and_jina(
+    router: Router, body: dict[str, Any], message: str
+) -> None:
+    """The status is 400, and the message is where the clients of both look for it."""
+    response = post(router, "/v1/rerank", body)
+    error = read(response, 400)
+    assert message in error["message"]
+    assert error["detail"] == error["message"]
+    assert error["id"] == response.headers["x-request-id"]
 
 
 LONG = "hello world " * 30
@@ -117,7 +188,9 @@ def test_the_models_description(router: Router) -> None:
     assert info["score_space"] == space
     document = read(get(router, "/openapi.json"))
     validate(document)
-    assert {"/rerank", "/predict", "/info", "/health"} < set(document["paths"])
+    served = {"/rerank", "/predict", "/v1/rerank", "/v2/rerank", "/info", "/health"}
+    assert served < set(document["paths"])
+    assert {*document["components"]["schemas"]} == {"NativeError", "TeiError", "CohereError"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,96 @@
+"""Rerankers: third-party clients, unmodified, with a small model behind a Function URL."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cohere
+import httpx
+import pytest
+from langchain_cohere import CohereRerank
+from langchain_core.documents import Document
+from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.postprocessor.tei_rerank import TextEmbeddingInference
+
+from embedder.core.artifact import load_artifact
+from embedding_client import SigV4Auth
+from model_compiler.compile import Options, compile_model
+from model_compiler.graph.builder import Precision
+from model_compiler.source.find import find_source
+from tests.embedder.server.test_serve import process
+from tests.model_compiler.goldens.reranker_models import write_reranker
+from tools.local_endpoint.endpoint import endpoint
+
+QUERY, TEXTS = "parse the date", ["hello world", "a date and a time", "x"]
+Ranking = list[tuple[int, float]]
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the artifact of a small reranker."""
+    folder = tmp_path_factory.mktemp("reranker")
+    options = Options(precision=Precision.FP32, thresholds=None, progress=False)
+    compile_model(find_source(str(write_reranker(folder / "m"))), folder / "a", options)
+    return folder / "a"
+
+
+@pytest.fixture(scope="module")
+def url(artifact: Path) -> Iterator[str]:
+    """Serve it in AWS's runtime, for requests signed with local / local."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+            environment.delenv(name, raising=False)
+        for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+            environment.delenv(name, raising=False)
+        running, _ = endpoint(artifact)
+        with running:
+            yield running.url
+
+
+@pytest.fixture(scope="module")
+def ranking(url: str) -> Ranking:
+    """Return the places and the scores of TEXTS, the best first, as TEI's path has them."""
+    with httpx.Client(auth=SigV4Auth()) as http:
+        answer = http.post(url + "/rerank", json={"query": QUERY, "texts": TEXTS})
+    return [(entry["index"], entry["score"]) for entry in answer.raise_for_status().json()]
+
+
+def test_cohere(url: str, ranking: Ranking) -> None:
+    """Both of Cohere's clients rank, and raise their own errors."""
+    asked: dict[str, Any] = {"model": "rerank-v3.5", "query": QUERY}
+    with httpx.Client(auth=SigV4Auth()) as http:
+        second = cohere.ClientV2("-", base_url=url, httpx_client=http)
+        found = second.rerank(**asked, documents=TEXTS, top_n=2, max_tokens_per_doc=512)
+        assert [(one.index, one.relevance_score) for one in found.results] == ranking[:2]
+        assert found.meta is not None
+        assert found.meta.tokens is not None
+        with pytest.raises(cohere.BadRequestError, match=r"documents\[1\]"):
+            second.rerank(**asked, documents=["a", " "])
+        first = cohere.Client("-", base_url=url, httpx_client=http)
+        objects = [{"text": text} for text in TEXTS]
+        answer = first.rerank(**asked, documents=objects, return_documents=True)
+    assert [(one.index, one.relevance_score) for one in answer.results] == ranking
+    documents = [one.document.text for one in answer.results if one.document]
+    assert documents == [TEXTS[place] for place, _ in ranking]
+
+
+def test_langchain_cohere(url: str, ranking: Ranking) -> None:
+    """LangChain's compressor keeps the best documents, with their scores."""
+    with httpx.Client(auth=SigV4Auth()) as http:
+        client = cohere.ClientV2("-", base_url=url, httpx_client=http)
+        compressor = CohereRerank(client=client, model="any", top_n=2)
+        kept = compressor.compress_documents([Document(text) for text in TEXTS], QUERY)
+    assert [(one.page_content, one.metadata["relevance_score"]) for one in kept] == [
+        (TEXTS[place], score) for place, score in ranking[:2]
+    ]
+
+
+def test_llama_index_tei(artifact: Path, ranking: Ranking) -> None:
+    """LlamaIndex's postprocessor for TEI, which signs nothing, with the kit's server."""
+    with process(load_artifact(artifact), "--no-keys") as (server, _):
+        reranker = TextEmbeddingInference(base_url=server, top_n=2)
+        nodes = [NodeWithScore(node=TextNode(text=text)) for text in TEXTS]
+        kept = reranker.postprocess_nodes(nodes, query_str=QUERY)
+    assert [(one.text, one.score) for one in kept] == [
+        (TEXTS[place], score) for place, score in ranking[:2]
+    ]
