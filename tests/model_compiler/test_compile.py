@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tokenizers
 
-from embedder.core.artifact import Artifact
+from embedder.core.artifact import Artifact, Golden
 from embedder.core.engine import Engine
 from embedder.core.session import Session
 from model_compiler.artifact.manifest import Choices
@@ -63,6 +63,7 @@ def test_the_manifest_says_what_was_measured(minilm_artifact: Artifact) -> None:
     assert manifest.fidelity["neighbor_overlap"] >= 0.95
     engine = Engine.load(minilm_artifact)
     for golden in manifest.golden:
+        assert isinstance(golden, Golden)
         vector = engine.embed([golden.text], prompt=golden.prompt).vectors[0]
         np.testing.assert_allclose(vector[:8], golden.embedding_head, atol=1e-5)
 

@@ -42,8 +42,11 @@ def _kit(folder: str) -> Embed:
     os.environ["EMBEDDING_CACHE_ENTRIES"] = "0"
     from embedder.aws_lambda.handler import _router  # noqa: PLC0415 - what Lambda imports
     from embedder.core.encoder import Encoder  # noqa: PLC0415
+    from embedder.core.engine import Engine  # noqa: PLC0415
 
     engine = _router.model.engine
+    if not isinstance(engine, Engine):
+        raise TypeError(f"{folder} is a reranker; allowed: an embedding model")
     # Peers put no prompt in front of a text, so neither does this: its tokens would be measured.
     engine.encoder = Encoder(engine.tokenizer, engine.limits._replace(default_prompt=None))
     return lambda texts: engine.embed(texts, truncate="right").vectors

@@ -201,6 +201,7 @@ def answered(router: Router, path: str, body: Any, session: HashSession) -> Iter
     session.failure = None
     # An unforeseen exception.
     engine = router.model.engine
+    assert isinstance(engine, Engine)
     engine.embed_request = None  # type: ignore[method-assign]
     yield ask(body)
     del engine.embed_request

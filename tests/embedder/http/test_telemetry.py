@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from embedder.core.engine import Engine
 from embedder.core.settings import Settings
 from embedder.http.router import Router
 from embedder.http.telemetry import Telemetry
@@ -181,8 +182,9 @@ def test_an_answer_from_the_cache_has_no_batch(told: Router, capsys: Capture) ->
 
 def test_a_record_has_at_most_a_hundred_values(told: Router, capsys: Capture) -> None:
     """CloudWatch drops a record with a longer list."""
-    limits = told.model.engine.limits._replace(max_tokens=100_000, max_characters=10**6)
-    told.model.engine.encoder._limits = limits
+    engine = told.model.engine
+    assert isinstance(engine, Engine)
+    engine.encoder._limits = engine.limits._replace(max_tokens=100_000, max_characters=10**6)
     texts = [" ".join(f"w{number}" for number in range(length * 70)) for length in range(1, 111)]
     post(told, "/", {"texts": texts})
     log, record = lines(capsys)

@@ -15,6 +15,7 @@ from model_compiler.model.folder import (
     is_cross_encoder,
     read_model_folder,
 )
+from model_compiler.model.modules import Head
 from tests.model_compiler.conftest import Compile, Edit, merged
 from tests.model_compiler.goldens.tiny_models import write_model
 
@@ -282,7 +283,9 @@ def test_modules_that_cannot_be_expressed(
 def test_vectors_whose_lengths_matter(tiny_folder: Path, edit_json: Edit) -> None:
     """A model without Normalize is accepted for cosine similarity and rejected for dot products."""
     (tiny_folder / "modules.json").write_text(json.dumps(kinds("Transformer", "Pooling")))
-    assert not read_model_folder(tiny_folder).head.normalized
+    head = read_model_folder(tiny_folder).head
+    assert isinstance(head, Head)
+    assert not head.normalized
     edit_json(tiny_folder / "config_sentence_transformers.json", similarity_fn_name="dot")
     with pytest.raises(UnsupportedModelError, match=r'similarity_fn_name is "dot", .* "cosine"'):
         read_model_folder(tiny_folder)

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file
 
-from embedder.core.artifact import Artifact, load_artifact
+from embedder.core.artifact import Artifact, Golden, load_artifact
 from embedder.core.engine import Engine
 from embedder.core.session import Session
 from model_compiler.compile import Options, compile_model
@@ -186,9 +186,9 @@ def test_the_embedder_serves_it_like_any_other(folder: Path, take: Take) -> None
     )
     assert artifact.manifest.max_tokens == 16
     assert artifact.manifest.fidelity["batch_cosine_min"] == pytest.approx(1)
-    np.testing.assert_allclose(
-        together.vectors[0, :8], artifact.manifest.golden[0].embedding_head, atol=1e-5
-    )
+    golden = artifact.manifest.golden[0]
+    assert isinstance(golden, Golden)
+    np.testing.assert_allclose(together.vectors[0, :8], golden.embedding_head, atol=1e-5)
 
 
 def test_weights_beside_the_graph_come_along(folder: Path, take: Take) -> None:
