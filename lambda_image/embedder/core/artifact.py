@@ -65,6 +65,10 @@ class GraphEntry(NamedTuple):
     optimization: str
 
 
+#: The second input of a graph that tells two parts of its input apart: 0 for padding, else 1 or 2.
+SEGMENTS = "segments"
+
+
 class ScoringEntry(NamedTuple):
     """How a reranker takes a query and a passage, and what its scores are.
 

@@ -261,6 +261,25 @@ class Runs:
         )
 
 
+class SegmentRuns(Runs):
+    """Runs over two parts: each input is its ids, int32, and then its segments, a byte per token.
+
+    A segment is 1 or 2: of a reranker the token type plus 1, of a text 2 for what is not pooled.
+    """
+
+    token_bytes = _ID_BYTES + 1
+
+    def batch(self, run: Run, inputs: Sequence[bytes], lengths: Sequence[int]) -> Batch:
+        """See `Runs.batch`; the mask has the segments, and 0 for padding."""
+        ends = {place: lengths[place] * _ID_BYTES for place in run.positions}
+        size = run.tokens * _ID_BYTES
+        ids = b"".join([inputs[place][:end].ljust(size, b"\0") for place, end in ends.items()])
+        mask = b"".join(
+            [inputs[place][end:].ljust(run.tokens, b"\0") for place, end in ends.items()]
+        )
+        return as_batch(ids, mask, run)
+
+
 def as_batch(ids: bytes, mask: bytes, run: Run) -> Batch:
     """Turn the padded ids, int32, and mask, int8, of a run's inputs into arrays."""
     shape = (len(run.positions), run.tokens)

@@ -16,9 +16,16 @@ _NO_TITLE = "title: none |"
 
 
 class Encoder:
-    """A tokenizer and the rules around it."""
+    """A tokenizer and the rules around it.
 
-    def __init__(self, tokenizer: Tokenizer, limits: Limits) -> None:
+    Args:
+        tokenizer: texts to token ids.
+        limits: the model's limits and prompts.
+        pools_prompt: whether the model pools the tokens of a prompt too, as most do.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, limits: Limits, *, pools_prompt: bool = True) -> None:
+        self.pools_prompt = pools_prompt
         self._tokenizer = tokenizer
         self._limits = limits
         self._specials = len(tokenizer.prefix) + len(tokenizer.suffix)
@@ -36,6 +43,11 @@ class Encoder:
                 raise InvalidFieldError(
                     "A prompt cannot be put in front of token ids: put its own token ids there."
                 )
+            if not self.pools_prompt and self._limits.prompts:
+                raise InvalidFieldError(
+                    "This model leaves a prompt's tokens out of its vectors, and token ids do not "
+                    "say where a prompt ends: send texts."
+                )
             sequences = [
                 self._fit(
                     self._own_ids(ids, position, bare=request.add_special_tokens),
@@ -48,6 +60,7 @@ class Encoder:
             return sequences, sum(map(len, inputs.token_ids))
         prompt = self.prompt_text(request.prompt, request.title)
         prompt_length = self._prompt_length(prompt) if truncate == "left" else 0
+        left_out = 0 if self.pools_prompt else self.left_out(request)
         done: dict[str, list[int]] = {}
         sequences = []
         characters = 0
@@ -60,6 +73,11 @@ class Encoder:
                 bounded = text if len(text) <= most else self._bounded(text, truncate, position)
                 ids = encode(prompt + bounded)
                 ids = self._fit(ids, truncate, position, prompt_length=prompt_length)
+                if left_out >= len(ids):
+                    raise EmptyInputError(
+                        "must hold text to embed; no token is left after the prompt's.",
+                        position=position,
+                    )
                 done[text] = ids
             sequences.append(ids)
         return sequences, characters
@@ -79,6 +97,21 @@ class Encoder:
                 field="title",
             )
         return prompt.replace(_NO_TITLE, f"title: {title} |")
+
+    def left_out(self, request: EmbedRequest) -> int:
+        """Return how many tokens at the start of each input a pooling without the prompt ignores.
+
+        As sentence-transformers counts them: those of the prompt alone, without its last special
+        token, even if the text's first letters became a part of its last token.
+        """
+        if request.inputs.token_ids is not None:
+            return 0
+        prompt = self.prompt_text(request.prompt, request.title)
+        if not prompt:
+            return 0
+        around = max(self._specials - 1, len(self._tokenizer.prefix))
+        room = self._limits.max_tokens - self._specials
+        return around + min(len(self._tokenizer.encode(prompt)), room)
 
     def check_characters(self, text: str, position: int) -> None:
         """Refuse a text over the limit of characters.

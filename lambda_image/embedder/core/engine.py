@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from embedder.core.artifact import Artifact, Manifest
-from embedder.core.batching import TOKEN_BUDGET, Runs
+from embedder.core.artifact import SEGMENTS, Artifact, Manifest
+from embedder.core.batching import TOKEN_BUDGET, Runs, SegmentRuns
 from embedder.core.embedding_request import (
     CHARACTERS_PER_TOKEN,
     Embeddings,
@@ -66,7 +66,9 @@ class Engine:
             )
         self.manifest = manifest
         self.tokenizer = tokenizer
-        self._runs = Runs(
+        # Of an embedding model with segments, a prompt is not pooled.
+        segments = SEGMENTS in manifest.graph.inputs
+        self._runs = (SegmentRuns if segments else Runs)(
             session,
             width=manifest.full_dimensions,
             limit=manifest.max_tokens,
@@ -87,7 +89,7 @@ class Engine:
             default_prompt=manifest.default_prompt,
             truncate=truncate,
         )
-        self.encoder = Encoder(tokenizer, self.limits)
+        self.encoder = Encoder(tokenizer, self.limits, pools_prompt=not segments)
 
     @classmethod
     def load(
@@ -174,6 +176,12 @@ class Engine:
         tokenized = time.perf_counter()
         # Each input's ids as bytes, int32; equal ones share a place among the distinct.
         packed = [array("i", ids).tobytes() for ids in sequences]
+        if not self.encoder.pools_prompt:
+            left_out = self.encoder.left_out(request)
+            packed = [
+                ids + b"\2" * left_out + b"\1" * (len(sequence) - left_out)
+                for ids, sequence in zip(packed, sequences, strict=True)
+            ]
         places: dict[bytes, int] = {}
         order = [places.setdefault(ids, len(places)) for ids in packed]
         whole, done = self._runs.compute(list(places), deadline, allowed)

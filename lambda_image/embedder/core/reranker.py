@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from embedder.core.artifact import Artifact, Manifest, ScoringEntry
-from embedder.core.batching import TOKEN_BUDGET, Run, Runs, as_batch
+from embedder.core.batching import TOKEN_BUDGET, SegmentRuns
 from embedder.core.embedding_request import CHARACTERS_PER_TOKEN, Embeddings, Timings
 from embedder.core.errors import (
     ArtifactError,
@@ -21,7 +21,7 @@ from embedder.core.errors import (
     InputTooLongError,
 )
 from embedder.core.fast_tokenizers import Tokenizer, load
-from embedder.core.runtimes import Batch, InferenceSession, load_session
+from embedder.core.runtimes import InferenceSession, load_session
 
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
@@ -32,9 +32,6 @@ MAX_PASSAGES = 10_000
 #: longer one first, as sentence-transformers and text-embeddings-inference do), or the end of its
 #: passage.
 TRUNCATIONS = ("refuse", "longest_first", "passage")
-
-#: Bytes of a token of a pair: its id, and its part of the mask.
-_ID_BYTES = array("i").itemsize
 
 
 class Scores(NamedTuple):
@@ -47,22 +44,6 @@ class Scores(NamedTuple):
 
     scores: npt.NDArray[np.float32]
     work: Embeddings
-
-
-class PairRuns(Runs):
-    """Runs over pairs: each input is its ids, int32, and then its mask, a byte per token."""
-
-    token_bytes = _ID_BYTES + 1
-
-    def batch(self, run: Run, inputs: Sequence[bytes], lengths: Sequence[int]) -> Batch:
-        """See `Runs.batch`; the mask has 1 for a token of type 0, and 2 for one of type 1."""
-        ends = {place: lengths[place] * _ID_BYTES for place in run.positions}
-        size = run.tokens * _ID_BYTES
-        ids = b"".join([inputs[place][:end].ljust(size, b"\0") for place, end in ends.items()])
-        mask = b"".join(
-            [inputs[place][end:].ljust(run.tokens, b"\0") for place, end in ends.items()]
-        )
-        return as_batch(ids, mask, run)
 
 
 class Reranker:
@@ -107,7 +88,7 @@ class Reranker:
         self.max_characters = max_characters or manifest.max_tokens * CHARACTERS_PER_TOKEN
         self.truncate = "refuse" if truncate == "refuse" else self.scoring.truncation
         self.run_tokens = run_tokens
-        self._runs = PairRuns(
+        self._runs = SegmentRuns(
             session,
             width=len(self.scoring.labels),
             limit=manifest.max_tokens,

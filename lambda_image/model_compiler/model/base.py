@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from embedder.core.artifact import ScoringEntry
+from embedder.core.artifact import SEGMENTS, ScoringEntry
 from model_compiler.graph.builder import Precision
 from model_compiler.tokenizer.file import TokenizerFile
 
@@ -14,7 +14,7 @@ __all__ = [
     "GRAPH_FILE",
     "INPUTS",
     "OUTPUT",
-    "PAIR_INPUTS",
+    "SEGMENT_INPUTS",
     "Graph",
     "Model",
     "OwnModel",
@@ -24,8 +24,10 @@ __all__ = [
 GRAPH_FILE = "model.onnx"
 #: The inputs that the embedder feeds, int64 [batch, tokens].
 INPUTS = ("input_ids", "attention_mask")
-#: Those of a model that tells two texts apart: 0 for padding, else the token type plus 1.
-PAIR_INPUTS = ("input_ids", "segments")
+#: Those of a model that tells two parts of its input apart. A reranker's `segments` are 0 for
+#: padding, else the token type plus 1. Of a pooling without the prompt, they are 1 for a token that
+#: is pooled and 2 for one that is not.
+SEGMENT_INPUTS = ("input_ids", SEGMENTS)
 OUTPUT = "sentence_embedding"
 
 

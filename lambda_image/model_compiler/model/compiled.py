@@ -14,7 +14,14 @@ from model_compiler.files.export_weights import ExportWeights
 from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures import Architecture
 from model_compiler.graph.builder import GraphBuilder, graph_digest
-from model_compiler.model.base import GRAPH_FILE, INPUTS, OUTPUT, PAIR_INPUTS, Graph, OwnModel
+from model_compiler.model.base import (
+    GRAPH_FILE,
+    INPUTS,
+    OUTPUT,
+    SEGMENT_INPUTS,
+    Graph,
+    OwnModel,
+)
 from model_compiler.model.modules import Head, ScoreHead
 
 __all__ = ["ROWS_FILE", "WEIGHTS_FILE", "CompiledModel"]
@@ -96,8 +103,8 @@ class CompiledModel(OwnModel):
     def _build(self, builder: GraphBuilder, encoder: Weights, dense: Sequence[Weights]) -> None:
         for name in self._inputs:
             builder.input(name, dtype=np.int64, shape=["batch", "tokens"])
-        if self._inputs == PAIR_INPUTS:
-            builder.op.Min(PAIR_INPUTS[1], builder.constant(1, np.int64), output=INPUTS[1])
+        if self._inputs == SEGMENT_INPUTS:
+            builder.op.Min(SEGMENT_INPUTS[1], builder.constant(1, np.int64), output=INPUTS[1])
         if isinstance(self.head, Head):
             hidden = self.architecture.build(builder, encoder)
             project = self.architecture.project
@@ -109,7 +116,9 @@ class CompiledModel(OwnModel):
 
     @property
     def _inputs(self) -> tuple[str, str]:
-        return PAIR_INPUTS if self.scoring and self.scoring.second_type else INPUTS
+        pooling = self.head.pooling
+        two = self.scoring.second_type if self.scoring else pooling and not pooling.include_prompt
+        return SEGMENT_INPUTS if two else INPUTS
 
 
 def _multiply_adds(model: ModelProto) -> int:

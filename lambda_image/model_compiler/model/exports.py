@@ -292,6 +292,11 @@ def _read(folder: Path, path: Path) -> ImportedModel:
                 "modules.json that defines how its tokens are pooled."
             )
         head = read_head(folder, hidden_size=width)
+        if head.pooling and not head.pooling.include_prompt:
+            raise UnsupportedModelError(
+                f"{folder}: include_prompt is false; the compiler can leave a prompt out of the "
+                "pooling of a model that it compiles from its weights, and not of an export."
+            )
     normalized = has_modules and is_normalized(folder)
     first = _first_position(config)
     return ImportedModel(

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto
 
+from embedder.core.artifact import SEGMENTS
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
@@ -37,6 +38,9 @@ Project = Callable[[GraphBuilder, str], str]
 def _unchanged(builder: GraphBuilder, value: str) -> str:  # noqa: ARG001 - as the others
     return value
 
+
+#: The mask of all tokens of a text.
+ALL = "attention_mask"
 
 #: The smallest divisor of a vector, as in torch's `normalize`.
 SMALLEST_LENGTH = 1e-12
@@ -67,20 +71,26 @@ class Pooling:
     """Combines the vectors of a text's tokens into one; several modes are concatenated."""
 
     modes: tuple[str, ...]
+    #: Whether the tokens of a prompt are pooled too.
+    include_prompt: bool = True
 
     def dimensions(self, hidden_size: int) -> int:
         """Return the number of dimensions of the pooled vector."""
         return hidden_size * len(self.modes)
 
     def add(self, builder: GraphBuilder, hidden: str, project: Project = _unchanged) -> str:
-        """Pool float32 [batch, tokens, width] under `attention_mask` into [batch, dimensions].
+        """Pool float32 [batch, tokens, width] under a mask into [batch, dimensions].
 
         A linear mode pools first, so that the encoder projects one row instead of each token's.
         """
+        mask = ALL
+        if not self.include_prompt:
+            same = builder.op.Equal(SEGMENTS, builder.constant(1, np.int64))
+            mask = builder.op.Cast(same, to=TensorProto.INT64)
         pooled = [
-            _max(builder, project(builder, hidden))
+            _max(builder, project(builder, hidden), mask)
             if mode == "max"
-            else project(builder, _POOLINGS[mode](builder, hidden))
+            else project(builder, _POOLINGS[mode](builder, hidden, mask))
             for mode in self.modes
         ]
         return pooled[0] if len(pooled) == 1 else builder.op.Concat(*pooled, axis=-1)
@@ -268,14 +278,10 @@ def read_pooling(folder: Path, *, hidden_size: int) -> Pooling:
             f"{config.path}: pooling mode {unknown[0]!r} is not one that the compiler knows; "
             f"it knows {', '.join(_POOLINGS)}."
         )
-    if modes == ("lasttoken",):
-        # The last token is never part of the prompt.
-        config.ignore(frozenset({"include_prompt"}))
-    else:
-        # Excluding the prompt's tokens from other poolings would need their number at run time.
-        config.require("include_prompt", True, None)
+    include_prompt = config.boolean("include_prompt", True)
     config.done()
-    return Pooling(modes=modes)
+    # The last token is never part of the prompt.
+    return Pooling(modes=modes, include_prompt=include_prompt or modes == ("lasttoken",))
 
 
 def read_dense(folder: Path, *, inputs: int) -> Dense:
@@ -335,9 +341,9 @@ def _require_sentence_embedding(config: ConfigFile) -> None:
     config.require("module_output_name", "sentence_embedding", None)
 
 
-def _mask(builder: GraphBuilder) -> str:
-    """Return the mask as float32 [batch, tokens]."""
-    return builder.op.Cast("attention_mask", to=TensorProto.FLOAT)
+def _float(builder: GraphBuilder, mask: str) -> str:
+    """Return a mask as float32 [batch, tokens]."""
+    return builder.op.Cast(mask, to=TensorProto.FLOAT)
 
 
 def _weighted_sum(builder: GraphBuilder, hidden: str, weights: str) -> str:
@@ -351,32 +357,37 @@ def _total(builder: GraphBuilder, weights: str) -> str:
     return builder.op.ReduceSum(weights, builder.constant([1], np.int64), keepdims=1)
 
 
-def _mean(builder: GraphBuilder, hidden: str) -> str:
-    mask = _mask(builder)
-    return builder.op.Div(_weighted_sum(builder, hidden, mask), _total(builder, mask))
-
-
-def _mean_sqrt(builder: GraphBuilder, hidden: str) -> str:
-    mask = _mask(builder)
-    root = builder.op.Sqrt(_total(builder, mask))
-    return builder.op.Div(_weighted_sum(builder, hidden, mask), root)
-
-
-def _weighted_mean(builder: GraphBuilder, hidden: str) -> str:
-    """Weight each token by its position, counted from 1."""
-    mask = _mask(builder)
-    places = builder.op.CumSum(mask, builder.constant(1, np.int64))
-    weights = builder.op.Mul(mask, places)
+def _mean(builder: GraphBuilder, hidden: str, mask: str) -> str:
+    weights = _float(builder, mask)
     return builder.op.Div(_weighted_sum(builder, hidden, weights), _total(builder, weights))
 
 
-def _cls(builder: GraphBuilder, hidden: str) -> str:
-    return builder.op.Gather(hidden, builder.constant(0, np.int64), axis=1)
+def _mean_sqrt(builder: GraphBuilder, hidden: str, mask: str) -> str:
+    weights = _float(builder, mask)
+    root = builder.op.Sqrt(_total(builder, weights))
+    return builder.op.Div(_weighted_sum(builder, hidden, weights), root)
 
 
-def _max(builder: GraphBuilder, hidden: str) -> str:
+def _weighted_mean(builder: GraphBuilder, hidden: str, mask: str) -> str:
+    """Weight each token by its position, counted from 1; the prompt counts, pooled or not."""
+    pooled = _float(builder, mask)
+    there = pooled if mask == ALL else _float(builder, ALL)
+    places = builder.op.CumSum(there, builder.constant(1, np.int64))
+    weights = builder.op.Mul(pooled, places)
+    return builder.op.Div(_weighted_sum(builder, hidden, weights), _total(builder, weights))
+
+
+def _cls(builder: GraphBuilder, hidden: str, mask: str) -> str:
+    """Select each text's first token that is pooled."""
+    if mask == ALL:
+        return builder.op.Gather(hidden, builder.constant(0, np.int64), axis=1)
+    first = builder.op.ArgMax(_float(builder, mask), axis=1, keepdims=1)
+    return builder.op.GatherND(hidden, first, batch_dims=1)
+
+
+def _max(builder: GraphBuilder, hidden: str, mask: str) -> str:
     axis = builder.constant([-1], np.int64)
-    there = builder.op.Cast("attention_mask", to=TensorProto.BOOL)
+    there = builder.op.Cast(mask, to=TensorProto.BOOL)
     kept = builder.op.Where(
         builder.op.Unsqueeze(there, axis),
         hidden,
@@ -385,15 +396,16 @@ def _max(builder: GraphBuilder, hidden: str) -> str:
     return builder.op.ReduceMax(kept, builder.constant([1], np.int64), keepdims=0)
 
 
-def _last_token(builder: GraphBuilder, hidden: str) -> str:
+def _last_token(builder: GraphBuilder, hidden: str, _: str) -> str:
     """Select each text's last token; padding is on the right."""
     one = builder.constant([1], np.int64)
-    count = builder.op.ReduceSum("attention_mask", one, keepdims=1)
+    count = builder.op.ReduceSum(ALL, one, keepdims=1)
     last = builder.op.Sub(count, one)
     return builder.op.GatherND(hidden, last, batch_dims=1)
 
 
-_POOLINGS: dict[str, Callable[[GraphBuilder, str], str]] = {
+#: The modes: the graph, the last hidden state, and the name of the mask of what is pooled.
+_POOLINGS: dict[str, Callable[[GraphBuilder, str, str], str]] = {
     "cls": _cls,
     "max": _max,
     "mean": _mean,

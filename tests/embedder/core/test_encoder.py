@@ -199,3 +199,14 @@ def test_no_input_is_refused(make_engine: MakeEngine) -> None:
     """The engine refuses an empty list from Python callers, as the APIs do."""
     with pytest.raises(EmptyInputError, match="at least one input"):
         make_engine().embed([])
+
+
+def test_a_pooling_without_the_prompt_needs_tokens_after_it() -> None:
+    """A tokenizer that ends a text with no special token leaves nothing of an empty one to pool."""
+    tokenizer = WordTokenizer()
+    tokenizer.suffix = ()
+    limits = Engine(manifest_of(prompts=PROMPTS), tokenizer, HashSession()).limits
+    encoder = Encoder(tokenizer, limits, pools_prompt=False)
+    with pytest.raises(EmptyInputError, match="no token is left after the prompt's"):
+        encode(encoder, "", prompt="query")
+    assert encode(encoder, "a", prompt="query")[-1:] == words("a")

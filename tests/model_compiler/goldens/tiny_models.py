@@ -140,6 +140,16 @@ def write_router(folder: Path, *, seed: int = 3) -> Path:
     return folder
 
 
+def leave_prompts_out(folder: Path, prompts: Mapping[str, str]) -> Path:
+    """Give a model's folder prompts, and a pooling without their tokens; return the folder."""
+    for path, changes in (
+        (folder / "1_Pooling" / "config.json", {"include_prompt": False}),
+        (folder / "config_sentence_transformers.json", {"prompts": dict(prompts)}),
+    ):
+        _write(path, json.loads(path.read_text("utf-8")) | changes)
+    return folder
+
+
 def write_vocabulary(folder: Path, **settings: Any) -> Path:
     """Write a tokenizer as a `vocab.txt` without a `tokenizer.json`, and return its folder."""
     (folder / "vocab.txt").write_text("\n".join(TOKENS) + "\n", "utf-8")

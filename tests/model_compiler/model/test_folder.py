@@ -205,7 +205,6 @@ def test_tokens_that_are_none(
             )
             for key in LOADER_KEYS
         ),
-        ("1_Pooling/config.json", {"include_prompt": False}, "include_prompt is false"),
         ("1_Pooling/config.json", {"pooling_mode": "median"}, "mode 'median' .* knows cls, max"),
         ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}, "SparseEncoder"),
         ("config_sentence_transformers.json", {"truncate_dim": 8}, "found 8. .* --dimensions"),

@@ -470,6 +470,16 @@ def test_a_model_for_dot_products(
     assert "note: The model has no Normalize." in capsys.readouterr().err
 
 
+def test_a_pooling_without_the_prompt(folder: Path, take: Take, edit_json: Edit) -> None:
+    """An export has no input for where the prompt ends."""
+    edit_json(folder / "1_Pooling" / "config.json", include_prompt=False)
+    export(folder / "model.onnx")
+    with pytest.raises(
+        UnsupportedModelError, match=r"include_prompt is false; .* not of an export"
+    ):
+        take(folder)
+
+
 def rounded(step: float, *, by_batch: bool = False) -> Callable[[onnx.ModelProto], None]:
     """Return an edit that rounds the table, and lets a text's vector depend on its batch."""
 
