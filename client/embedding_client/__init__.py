@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         VectorSpaceError,
     )
     from embedding_client._flows import RetryPolicy
-    from embedding_client._protocol import BatchLimits, EmbedOptions, Match
+    from embedding_client._protocol import BatchLimits, EmbedOptions, Match, Ranked
     from embedding_client._responses import Part
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "ForbiddenError",
     "Match",
     "Part",
+    "Ranked",
     "RequestError",
     "ResponseError",
     "RetryPolicy",
@@ -60,6 +61,7 @@ _MODULES = {
     "EmbeddingClient": "_client",
     "Match": "_protocol",
     "Part": "_responses",
+    "Ranked": "_protocol",
     "RetryPolicy": "_flows",
     "SigV4Auth": "_auth",
 }

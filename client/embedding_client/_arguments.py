@@ -25,6 +25,7 @@ examples:
                                          embed a file; run it again to resume
   zcat big.jsonl.gz | embed --file - --format jsonl --output big.npy
   embed search "parse a date" --top 5    search the endpoint's index
+  embed rerank "parse a date" notes.txt  rank lines with a reranker
   embed info https://...                 print the endpoint's description
   embed models --language german         list the models to choose from
   embed batch --help                     embed whole folders, on AWS or on this machine
@@ -34,8 +35,8 @@ examples:
 
 The endpoint is --url or --function, or the environment variable {URL_VARIABLE}. Credentials come
 from the same sources as for the AWS CLI. For a URL on this machine they are AWS_ACCESS_KEY_ID and
-AWS_SECRET_ACCESS_KEY, or local and local. To embed the word "info", "models", "search", "batch",
-"index", "doctor" or "load", put -- before it.
+AWS_SECRET_ACCESS_KEY, or local and local. To embed the word "info", "models", "search", "rerank",
+"batch", "index", "doctor" or "load", put -- before it.
 
 exit status:
   0  every row has a vector
@@ -64,6 +65,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     _add_info(commands)
     _add_models(commands)
     _add_search(commands)
+    _add_rerank(commands)
     add_batch(commands)
     add_index(commands)
     _add_doctor(commands)
@@ -176,6 +178,37 @@ def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
         help="""which metadata a match must have, such as '{"year": {"$gte": 2020}}'""",
     )
     parser.add_argument("--json", action="store_true", help="print a JSON line for each match")
+    _add_connection(parser)
+
+
+def _add_rerank(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    parser = add_command(
+        commands,
+        "rerank",
+        "Rank the texts of a file for a query, with the reranker at an endpoint.",
+        run="_embed_command.rerank",
+    )
+    parser.add_argument("query", metavar="QUERY", help="what is searched for")
+    parser.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="a text, JSON, JSONL, CSV, TSV or Parquet file; - is standard input",
+    )
+    parser.add_argument("--column", default="text", help="the field with the text (default: text)")
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="the format of the file; default: from its name, text for standard input",
+    )
+    parser.add_argument(
+        "--top", type=whole(1, 1_000_000), metavar="N", help="print the best N; default: all"
+    )
+    parser.add_argument(
+        "--refuse-long", action="store_true", help="refuse texts over the limit; default: cut them"
+    )
+    parser.add_argument("--json", action="store_true", help="print a JSON line for each text")
+    parser.set_defaults(output=None)
     _add_connection(parser)
 
 

@@ -25,9 +25,11 @@ from embedding_client._flows import (
     TRANSPORT_ERRORS,
     BaseClient,
     Flow,
+    check_rerank,
     concatenate,
+    ranked,
 )
-from embedding_client._protocol import EmbedOptions, Match, check_options, checked
+from embedding_client._protocol import EmbedOptions, Match, Ranked, check_options, checked
 from embedding_client._responses import Part
 from embedding_client._targets import Request
 
@@ -101,6 +103,21 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
     ) -> list[Match]:
         """Search the endpoint's index. See `EmbeddingClient.search`."""
         return await self._run(self._flows.search(text, top=top, where=filter))
+
+    async def rerank(
+        self,
+        query: str,
+        passages: Iterable[str],
+        *,
+        top_k: int | None = None,
+        truncate: bool = True,
+    ) -> list[Ranked]:
+        """Rank passages for a query with a reranker. See `EmbeddingClient.rerank`."""
+        texts = check_rerank(query, passages, top_k)
+        flows = self._flows.score(query, texts, truncate=truncate)
+        async with _task_group() as tasks:
+            parts = [part async for part in self._in_order(tasks, flows)]
+        return ranked(texts, parts, top_k)
 
     async def similar(self, text: str, *, num_results: int = 10) -> list[Match]:
         """Search the endpoint's index without a filter. See `search`."""

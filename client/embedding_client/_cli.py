@@ -86,6 +86,8 @@ def _in_options(error: EmbeddingClientError) -> str:
         option = _OPTIONS.get(error.field or "")
         if option:
             message = message.replace(f'"{error.field}"', option, 1)
+        if error.code == "unknown_path" and "path of a reranker" in message:
+            message += " Its texts are ranked by `embed rerank` and client.rerank."
         if error.status == 401:
             message += " To send a key, use --api-key-env."
     return message

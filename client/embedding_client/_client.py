@@ -18,10 +18,12 @@ from embedding_client._flows import (
     TRANSPORT_ERRORS,
     BaseClient,
     Flow,
+    check_rerank,
     concatenate,
+    ranked,
 )
 from embedding_client._forks import renew_after_fork
-from embedding_client._protocol import EmbedOptions, Match, check_options, checked
+from embedding_client._protocol import EmbedOptions, Match, Ranked, check_options, checked
 from embedding_client._responses import Part
 from embedding_client._targets import Request
 
@@ -120,6 +122,31 @@ class EmbeddingClient(BaseClient[httpx.Client]):
             ServiceError: If S3 Vectors does not answer.
         """
         return self._run(self._flows.search(text, top=top, where=filter))
+
+    def rerank(
+        self,
+        query: str,
+        passages: Iterable[str],
+        *,
+        top_k: int | None = None,
+        truncate: bool = True,
+    ) -> list[Ranked]:
+        """Rank passages for a query with a reranker. Return them, the best first.
+
+        Args:
+            query: What is searched for.
+            passages: What is ranked: any iterable, of any length.
+            top_k: The most passages to return; None returns all.
+            truncate: Whether to cut the end of a passage that does not fit with the query. The
+                query is never cut. False refuses such a passage.
+
+        Raises:
+            RequestError: With status 404, if the endpoint serves an embedding model. With
+                `position`, if a passage is refused.
+        """
+        texts = check_rerank(query, passages, top_k)
+        flows = self._flows.score(query, texts, truncate=truncate)
+        return ranked(texts, list(self._in_order(flows)), top_k)
 
     def similar(self, text: str, *, num_results: int = 10) -> list[Match]:
         """Search the endpoint's index without a filter. See `search`."""

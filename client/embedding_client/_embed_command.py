@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 from embedding_client._client import EmbeddingClient
@@ -130,6 +131,25 @@ def _rows(texts: Sequence[str]) -> Iterator[Row]:
             text=None if problem else text,
             problem=problem,
         )
+
+
+def rerank(args: argparse.Namespace) -> int:
+    """Run `embed rerank`: print the texts of a file with their scores, the best first."""
+    with _source(args) as source:
+        rows = list(source.rows())
+        for row in rows:
+            if row.text is None:
+                raise FileError(f"{source.name}, {row.place}: {row.problem}")
+        passages = [row.text for row in rows if row.text is not None]
+    with connect_to(args) as client:
+        found = client.rerank(args.query, passages, top_k=args.top, truncate=not args.refuse_long)
+        note_space(args, client)
+    for one in found:
+        if args.json:
+            print(json.dumps(asdict(one), ensure_ascii=False))
+        else:
+            print(f"{one.score:.4f}  {' '.join(one.passage.split())}")
+    return 0
 
 
 def show_info(args: argparse.Namespace) -> int:

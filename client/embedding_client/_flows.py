@@ -7,7 +7,7 @@ Splitting, retries and the checks of responses are here; threads, tasks and sock
 """
 
 import random
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -17,17 +17,24 @@ import httpx
 import numpy as np
 import numpy.typing as npt
 
-from embedding_client._errors import RequestError, ResponseError, UnreachableError
+from embedding_client._errors import (
+    ConfigurationError,
+    RequestError,
+    ResponseError,
+    UnreachableError,
+)
 from embedding_client._protocol import (
     Batch,
     BatchLimits,
     EmbedOptions,
     Match,
+    Ranked,
     batches,
     checked,
     embed_body,
     halves,
     numpy_type,
+    rerank_body,
     similar_body,
 )
 from embedding_client._responses import (
@@ -35,6 +42,7 @@ from embedding_client._responses import (
     VectorSpaceGuard,
     read_matches,
     read_object,
+    read_scores,
     read_vectors,
     should_split,
 )
@@ -196,6 +204,34 @@ class EmbeddingFlows:
         self.guard.check(space)
         return matches
 
+    def score(
+        self, query: str, passages: Iterable[str], *, truncate: bool
+    ) -> Iterator[Flow[npt.NDArray[np.float64]]]:
+        """Yield the flow of each batch of passages, in order; see `_score`."""
+        return (
+            self._score(query, batch, truncate=truncate)
+            for batch in batches(passages, self._limits)
+        )
+
+    def _score(self, query: str, batch: Batch, *, truncate: bool) -> Flow[npt.NDArray[np.float64]]:
+        """Score a batch of passages for a query. Return float64 (passages,)."""
+        count = len(batch.texts)
+        body = rerank_body(query, batch.texts, truncate=truncate)
+        response = yield from self._exchange("POST", "/v2/rerank", body, count=count)
+        if should_split(response, count=count):
+            first, second = halves(batch)
+            above = yield from self._score(query, first, truncate=truncate)
+            below = yield from self._score(query, second, truncate=truncate)
+            return np.concatenate([above, below])
+        try:
+            scores, space = read_scores(response, count=count)
+        except ResponseError as error:
+            if error.position is None:
+                raise
+            raise error.at(batch.start + error.position) from None
+        self.guard.check(space)
+        return scores
+
     def get(self, path: str) -> Flow[dict[str, Any]]:
         """Return the JSON object at a path."""
         response = yield from self._exchange("GET", path)
@@ -278,6 +314,31 @@ class BaseClient(Generic[_Http]):
     def vector_space(self) -> str | None:
         """The vector space of the latest response, or the expected one before the first."""
         return self._flows.guard.current
+
+
+def check_rerank(query: str, passages: Iterable[str], top_k: int | None) -> list[str]:
+    """Return the passages, checked before anything is sent.
+
+    Raises:
+        ConfigurationError: If the query, a passage or `top_k` is invalid.
+    """
+    if not isinstance(query, str) or not query.strip():
+        raise ConfigurationError(f"query must be a text that is not blank; found {query!r}.")
+    if top_k is not None and top_k < 1:
+        raise ConfigurationError(f"top_k must be at least 1, or None for all; found {top_k}.")
+    list(checked([query]))
+    return list(checked(passages))
+
+
+def ranked(
+    passages: Sequence[str], parts: Sequence[npt.NDArray[np.float64]], top_k: int | None
+) -> list[Ranked]:
+    """Return the passages with their scores, the best first; of equal ones, the first one."""
+    scores = [score for part in parts for score in part.tolist()]
+    order = sorted(range(len(scores)), key=lambda index: -scores[index])
+    return [
+        Ranked(index=index, score=scores[index], passage=passages[index]) for index in order[:top_k]
+    ]
 
 
 def concatenate(parts: list[npt.NDArray[Any]], options: EmbedOptions) -> npt.NDArray[Any]:

@@ -172,6 +172,21 @@ class Match:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ranked:
+    """A passage that was ranked.
+
+    Attributes:
+        index: Its position among the passages, from 0.
+        score: The model's score of it for the query. Scores of two score spaces cannot be compared.
+        passage: The passage.
+    """
+
+    index: int
+    score: float
+    passage: str
+
+
 def checked(texts: Iterable[str]) -> Iterator[str]:
     """Yield texts, each checked when it is read. They may be a stream, so they are read once.
 
@@ -220,6 +235,11 @@ def similar_body(text: str, num_results: int, where: Mapping[str, Any] | None) -
     """Return the body of `POST /similar`; `where` is its filter."""
     filters = {} if where is None else {"filter": where}
     return _encode({"text": text, "num_results": num_results, **filters})
+
+
+def rerank_body(query: str, passages: Sequence[str], *, truncate: bool) -> bytes:
+    """Return the body of `POST /v2/rerank`."""
+    return _encode({"query": query, "texts": list(passages), "truncate": truncate})
 
 
 def _encode(value: object) -> bytes:

@@ -142,6 +142,27 @@ def read_vectors(
     return numbers.astype(numbers.dtype.newbyteorder("="), copy=True), space
 
 
+def read_scores(response: httpx.Response, *, count: int) -> tuple[npt.NDArray[np.float64], str]:
+    """Return the scores of a response, float64 (count,) in the passages' order, and their space.
+
+    Raises:
+        ResponseError: If the status is not 200, or the body does not hold a score for each passage.
+    """
+    if response.status_code != 200:
+        raise error_of(response, count=count)
+    value = read_object(response)
+    scores = np.full(count, np.nan)
+    try:
+        for result in value["results"]:
+            scores[result["index"]] = result["relevance_score"]
+        space = str(value["score_space"])
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise _invalid(response, "it does not hold scores") from error
+    if not np.isfinite(scores).all():
+        raise _invalid(response, f"it does not hold {count} scores")
+    return scores, space
+
+
 def read_matches(response: httpx.Response) -> tuple[list[Match], str]:
     """Return the matches of a search, best first, and the name of their vector space."""
     value = read_object(response)
@@ -226,7 +247,7 @@ def _is_too_large(response: httpx.Response) -> bool:
 
 def _position(fields: Mapping[str, Any], count: int) -> int | None:
     """Return the position of the text that an error names, or None."""
-    for value in (fields.get("field"), fields.get("error")):
+    for value in (fields.get("field"), fields.get("error"), fields.get("message")):
         match = _POSITION.match(value) if isinstance(value, str) else None
         if match and int(match[1]) < count:
             return int(match[1])

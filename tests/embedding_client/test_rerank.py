@@ -1,5 +1,7 @@
-"""Rerankers: third-party clients, unmodified, with a small model behind a Function URL."""
+"""Rerankers: the client, `embed`, and others' clients, with a small model behind a Function URL."""
 
+import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,15 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.postprocessor.tei_rerank import TextEmbeddingInference
 
 from embedder.core.artifact import load_artifact
-from embedding_client import SigV4Auth
+from embedding_client import (
+    AsyncEmbeddingClient,
+    BatchLimits,
+    ConfigurationError,
+    EmbeddingClient,
+    RequestError,
+    SigV4Auth,
+)
+from embedding_client._cli import run
 from model_compiler.compile import Options, compile_model
 from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
@@ -94,3 +104,67 @@ def test_llama_index_tei(artifact: Path, ranking: Ranking) -> None:
     assert [(one.text, one.score) for one in kept] == [
         (TEXTS[place], score) for place, score in ranking[:2]
     ]
+
+
+def test_the_client_ranks(url: str, ranking: Ranking) -> None:
+    """Scores are those of one request, however many the client sends; also asynchronously."""
+    with EmbeddingClient(url, limits=BatchLimits(texts=1)) as client:
+        found = client.rerank(QUERY, iter(TEXTS))
+        assert [(one.index, one.score) for one in found] == ranking
+        assert [one.passage for one in found] == [TEXTS[place] for place, _ in ranking]
+        assert client.rerank(QUERY, TEXTS, top_k=1) == found[:1]
+        assert client.rerank(QUERY, []) == []
+        assert client.vector_space == client.health()["score_space"]
+
+    async def ranked_async() -> list[Any]:
+        async with AsyncEmbeddingClient(url) as client:
+            return await client.rerank(QUERY, TEXTS, top_k=2)
+
+    assert asyncio.run(ranked_async()) == found[:2]
+
+
+def test_the_clients_errors(url: str, running: Any) -> None:
+    """A refused passage is named by its place in the call, and the other kind of model by kind."""
+    long = "hello world " * 60
+    with EmbeddingClient(url, limits=BatchLimits(texts=2)) as client:
+        with pytest.raises(RequestError, match=r'"texts\[3\]" has') as refused:
+            client.rerank(QUERY, [*TEXTS, long], truncate=False)
+        assert (refused.value.position, refused.value.code) == (3, "input_too_long")
+        assert len(client.rerank(QUERY, [*TEXTS, long])) == 4
+        for wrong in ((" ", TEXTS, 1), (QUERY, ["a", ""], 1), (QUERY, TEXTS, 0)):
+            with pytest.raises(ConfigurationError):
+                client.rerank(wrong[0], wrong[1], top_k=wrong[2])
+        with pytest.raises(RequestError, match="at this path of a reranker"):
+            client.embed(["a"])
+    with (
+        EmbeddingClient(running.url) as client,
+        pytest.raises(RequestError, match="at this path of an embedding model"),
+    ):
+        client.rerank(QUERY, TEXTS)
+
+
+def test_the_command(
+    url: str, ranking: Ranking, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`embed rerank` prints the best texts first; `embed` with a reranker says what to use."""
+    file = tmp_path / "texts.txt"
+    file.write_text("\n".join(TEXTS))
+    assert run(["rerank", QUERY, str(file), "--url", url, "--top", "2", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["index"], line["score"]) for line in lines] == ranking[:2]
+    file.write_text("a\n\nb")
+    assert run(["rerank", QUERY, str(file), "--url", url]) == 1
+    assert "line 2" in capsys.readouterr().err
+    assert run(["a text", "--url", url]) == 1
+    assert "ranked by `embed rerank`" in capsys.readouterr().err
+
+
+def test_the_doctor_takes_a_reranker_for_well(
+    url: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signed request gets a score, and the score space is compared as a vector space is."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert run(["doctor", "--url", url, "--json"]) == 0
+    report = capsys.readouterr().out
+    assert "a score in" in report
+    assert "remembered for the next time" in report

@@ -100,6 +100,9 @@ def signed_result(
     if isinstance(reply, NoAnswer):
         return failed(f"no answer ({reply.reason})", f"{_NO_ANSWER}; otherwise {_OUTAGE}")
     if reply.status == 200:
+        if "x-score-space" in reply.headers:
+            took = round(reply.milliseconds, 1)
+            return ok(f"200, a score in {took:,.0f} ms", status=200, milliseconds=took)
         size = _size(reply.body)
         if size is None:
             return failed("200 without a vector", "the URL is not that of an endpoint of this kit")

@@ -83,7 +83,7 @@ def check_index(snapshot: Snapshot) -> CheckResult:
     if arn is None:
         raise SkippedError("[index] is off")
     tags = snapshot.aws.call("s3vectors", "list_tags_for_resource", resourceArn=arn)["tags"]
-    return index_result(tags.get(SPACE_TAG), snapshot.answered().headers["x-vector-space"])
+    return index_result(tags.get(SPACE_TAG), snapshot.served_space())
 
 
 def index_result(loaded: str | None, served: str) -> CheckResult:

@@ -57,7 +57,7 @@ class Spaces(NamedTuple):
 
 def check_space(snapshot: Snapshot) -> CheckResult:
     """Compare the vector space of an answer, and remember it."""
-    served = snapshot.answered().headers["x-vector-space"]
+    served = snapshot.served_space()
     file, url = snapshot.probes.memory, snapshot.url()
     known = read_spaces(file)
     recorded = None

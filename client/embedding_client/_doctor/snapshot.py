@@ -23,6 +23,7 @@ _ALIAS = re.compile(
 )
 _STACK = re.compile(r"EmbeddingKit-(?P<environment>.+)-Endpoint")
 _HELLO = b'{"text": "hello world"}'
+_HELLO_PAIR = b'{"inputs": ["hello", "hello world"]}'
 _Snapshot = TypeVar("_Snapshot", bound="Snapshot")
 _T = TypeVar("_T")
 
@@ -268,8 +269,8 @@ class Snapshot:
 
     @once
     def unsigned(self) -> "Reply | NoAnswer":
-        """Return the answer to a request for a vector without a signature and a key."""
-        return self.send("POST", "/", _HELLO, signed=False)
+        """Return the answer to a request without a signature and a key."""
+        return self._hello(signed=False)
 
     @once
     def is_server(self) -> bool:
@@ -287,21 +288,26 @@ class Snapshot:
 
     @once
     def signed(self) -> "Reply | NoAnswer":
-        """Return the answer to a signed request for a vector."""
-        return self.send("POST", "/", _HELLO)
+        """Return the answer to a signed request for a vector, or for a reranker's score."""
+        return self._hello(signed=True)
+
+    def _hello(self, *, signed: bool) -> "Reply | NoAnswer":
+        reply = self.send("POST", "/", _HELLO, signed=signed)
+        if isinstance(reply, Reply) and reply.status == 404:
+            reply = self.send("POST", "/predict", _HELLO_PAIR, signed=signed)
+        return reply
 
     @once
     def answered(self) -> Reply:
-        """Return that answer if it is a vector, or skip."""
+        """Return that answer if it is a vector or a score, or skip."""
         reply = self.signed()
-        # Each answer with a vector has this header.
-        if (
-            isinstance(reply, NoAnswer)
-            or reply.status != 200
-            or "x-vector-space" not in reply.headers
-        ):
+        if isinstance(reply, NoAnswer) or reply.status != 200 or _space_of(reply) is None:
             raise SkippedError("no vector in answer to a signed request, see above")
         return reply
+
+    def served_space(self) -> str:
+        """Return the vector space or the score space of that answer, or skip."""
+        return _space_of(self.answered()) or ""
 
     def send(
         self, method: str, path: str, body: bytes | None = None, *, signed: bool = True
@@ -325,6 +331,11 @@ class Snapshot:
             StackName=(found or {})["StackName"],
         )
         return [(item["ResourceType"], item.get("PhysicalResourceId", "")) for item in listed]
+
+
+def _space_of(reply: "Reply") -> str | None:
+    """Return the space that each answer with a vector, or with a score, has in a header."""
+    return reply.headers.get("x-vector-space") or reply.headers.get("x-score-space")
 
 
 def _outputs(stack: dict[str, Any]) -> dict[str, str]:

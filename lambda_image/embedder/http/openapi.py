@@ -170,7 +170,9 @@ _OPENAI_ERROR = _object(
 _TEI_KIND = {"enum": ["Unhealthy", "Backend", "Overloaded", "Validation", "Tokenizer", "Empty"]}
 #: The body of each API's errors.
 _ERRORS: Mapping[type[Api], Schema] = {
-    Cohere: _object(id=_STRING, message=_STRING, detail=_STRING),
+    Cohere: _object(
+        id=_STRING, message=_STRING, detail=_STRING, code=_STRING, field=_STRING_OR_NULL
+    ),
     EmbeddingServer: _NATIVE_ERROR,
     Native: _NATIVE_ERROR,
     OpenAI: _object(error=_OPENAI_ERROR),

@@ -204,14 +204,20 @@ class PairsType(JsonType):
 
 
 class Cohere(Api):
-    """Errors as Cohere's `{"id", "message"}`, with Jina's `detail`."""
+    """Errors as Cohere's `{"id", "message"}`, with Jina's `detail`, and the native fields."""
 
     name = "cohere"
     error_statuses = (400, 413, 500, 503)
 
     @staticmethod
     def error_body(error: AnswerableError, _status: int, request_id: str) -> dict[str, Any]:
-        return {"id": request_id, "message": error.message, "detail": error.message}
+        return {
+            "id": request_id,
+            "message": error.message,
+            "detail": error.message,
+            "code": error.code,
+            "field": error.field,
+        }
 
 
 class CohereRerank(ScoringOperation):
