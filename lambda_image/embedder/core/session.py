@@ -53,13 +53,15 @@ class Session:
                 f"{artifact.graph_path} has inputs {found} and outputs {outputs}; the manifest "
                 f"says inputs {graph.inputs} and output {graph.output!r}."
             )
-        self._inputs, self._outputs = graph.inputs, [graph.output]
+        self._outputs = [graph.output]
+        # An export has its inputs in an order of its own.
+        (self._second,) = (name for name in found if name != "input_ids")
 
     def run(
         self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float32]:
         """Embed a batch; see `InferenceSession.run`."""
-        feed = dict(zip(self._inputs, (input_ids, attention_mask), strict=True))
+        feed = {"input_ids": input_ids, self._second: attention_mask}
         (embeddings,) = self._session.run(self._outputs, feed)
         return embeddings  # type: ignore[no-any-return]
 
