@@ -25,6 +25,7 @@ _PROGRAM = textwrap.dedent("""\
     [[ -z "${INTERRUPT:-}" || "$called" != *"$INTERRUPT"* ]] || { kill -INT 0; sleep 60; }
     [[ -z "$FAIL_AT" || "$called" != *"$FAIL_AT"* ]] || exit "$FAIL_WITH"
     """)
+DOWNLOAD = "python -m operations.model_download dev"
 PREFLIGHT = "python -m operations.preflight dev"
 ZIP = "python -m operations.zip_build dev"
 BEFORE = "python -m operations.cleanup dev --before deploy"
@@ -85,7 +86,7 @@ def deploy(script):
 
 def test_a_deploy_ends_with_the_doctor(deploy):
     """After the steps before and after the CDK's own."""
-    assert deploy("dev") == (0, [PREFLIGHT, ZIP, BEFORE, DEPLOY, AFTER, DOCTOR])
+    assert deploy("dev") == (0, [DOWNLOAD, PREFLIGHT, ZIP, BEFORE, DEPLOY, AFTER, DOCTOR])
 
 
 def test_the_doctor_can_be_left_out(deploy):
@@ -109,6 +110,7 @@ def test_images_are_checked_before_anything_changes(deploy):
     status, calls = deploy("dev", "--image", "sha256:a", option, "--image=b", store=store)
     assert status == 0
     assert calls == [
+        DOWNLOAD,
         f"{PREFLIGHT} --built {option}",
         "python -m operations.promotion dev --check stack --image sha256:a --image=b",
         f"cdk deploy EmbeddingKit-dev-Repository --exclusively -c environment=dev {option}",
@@ -125,6 +127,7 @@ def test_a_zip_may_need_no_stack_of_the_kit(deploy):
     status, calls = deploy("dev", "--image=a.zip", "--no-doctor")
     assert status == 0
     assert calls == [
+        DOWNLOAD,
         f"{PREFLIGHT} --built",
         "python -m operations.promotion dev --check stack --image=a.zip",
         "python -m operations.promotion dev --image=a.zip",
@@ -144,15 +147,17 @@ def test_a_refused_image_is_not_deployed(deploy, step):
 
 def test_a_difference_is_that_of_the_same_deploy(deploy):
     """With the images that it would deploy, checked and not copied; nothing is built or changed."""
-    assert deploy("dev", "--diff", "--fail") == (0, ["cdk diff --all -c environment=dev --fail"])
+    difference = "cdk diff --all -c environment=dev --fail"
+    assert deploy("dev", "--diff", "--fail") == (0, [DOWNLOAD, difference])
     status, calls = deploy("dev", "--image=a", "--diff", "--fail")
     assert status == 0
     assert calls == [
+        DOWNLOAD,
         "python -m operations.promotion dev --check images --image=a",
-        "cdk diff --all -c environment=dev --fail -c images=endpoint=sha256:a",
+        f"{difference} -c images=endpoint=sha256:a",
     ]
     status, calls = deploy("dev", "--image=a", "--diff", fail_at="--check images")
-    assert (status, len(calls)) == (1, 1)
+    assert (status, len(calls)) == (1, 2)
 
 
 def test_no_image_is_built_before_its_repository_is_made(deploy, tmp_path):

@@ -11,7 +11,7 @@ from model_compiler.model.folder import read_model_folder
 from tests.model_compiler.goldens.families import FAMILIES, write_family
 
 #: Products between the embeddings and the first layer, which count as the first layer's.
-BEFORE_LAYERS = {"electra": 1}
+BEFORE_LAYERS = {"electra": 1, "embedding_gemma2": 6, "embedding_gemma2_text": 6}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
