@@ -24,13 +24,13 @@ def workflow():
 
 
 def test_every_change_is_rehearsed_with_containers(workflow):
-    """CI fails instead of skipping the image's containers, and rehearses each environment."""
+    """CI tests the image and each shipped environment, and fails instead of skipping containers."""
     jobs = workflow("test")["jobs"]
     steps = [step for name in ("image", "rehearse") for step in jobs[name]["steps"]]
     scripts = [step["run"] for step in steps if step.get("run", "").startswith("scripts/")]
     assert scripts == [
         "scripts/test-image --require-containers",
-        'scripts/rehearse "$ENVIRONMENT"',
+        'scripts/rehearse "$ENVIRONMENT" --require-containers',
     ]
     shipped = {file.stem for file in (ROOT / "environments").glob("*.toml")}
     assert set(jobs["rehearse"]["strategy"]["matrix"]["environment"]) == shipped

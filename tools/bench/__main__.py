@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tools.bench import (
+    blocks,
     model,
     quality,
     server,
@@ -20,6 +21,7 @@ from tools.bench.run import ROOT, Machine, as_json, as_table
 #: `scripts/bench NAME` → the module with its `add_options` and `measure`.
 _SUBJECTS: Mapping[str, ModuleType] = {
     "bench": model,
+    "blocks": blocks,
     "quality": quality,
     "server": server,
     "shapes": shapes,

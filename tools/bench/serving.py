@@ -4,6 +4,7 @@ A client of OpenAI's API sends the next request when it has its answer.
 """
 
 import asyncio
+import hashlib
 import itertools
 import os
 import random
@@ -128,10 +129,17 @@ def allocated_kb(pid: int) -> float:
     return _status_kb(pid, "RssAnon")
 
 
-def kit(artifact: Path, *, merged: bool = True, truncate: str = "right") -> Server:
-    """Return this project's server, or the same one without merging runs of several requests."""
+def kit(
+    artifact: Path, *, merged: bool = True, truncate: str = "right", keys: Sequence[str] = ()
+) -> Server:
+    """Return this project's server, or the same one without merging runs of several requests.
+
+    Each of the keys is the name of its caller, too; without any, everyone may call.
+    """
     (port,) = free_ports(1)
-    flags = ["--no-keys", *([] if merged else ["--max-batch-tokens", "1"])]
+    flags = [] if keys else ["--no-keys"]
+    flags += [] if merged else ["--max-batch-tokens", "1"]
+    lines = [f"{key}:{hashlib.sha256(key.encode()).hexdigest()}" for key in keys]
     address = ["--host", "127.0.0.1", "--port", str(port), "--drain-accept", "0"]
     return Server(
         name="kit" if merged else "one by one",
@@ -143,6 +151,7 @@ def kit(artifact: Path, *, merged: bool = True, truncate: str = "right") -> Serv
             "EMBEDDING_ARTIFACT": str(artifact),
             "EMBEDDING_CACHE_ENTRIES": "0",
             "EMBEDDING_TRUNCATE": truncate,
+            **({"EMBEDDING_SERVER_KEYS": "\n".join(lines)} if keys else {}),
         },
     )
 
@@ -187,9 +196,12 @@ class Load:
     """What is sent."""
 
     #: short: 8 to 20 tokens. mixed: the logarithm of the length is uniform, 4 to 400 tokens.
+    #: run: a text of at least the model's 256 tokens, which cuts it.
     kind: str
     #: Clients at the same time.
     clients: int
+    #: Texts in one request.
+    texts: int = 1
 
 
 @dataclass
@@ -209,17 +221,23 @@ class Sent:
         return 1000 * ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
 
-def bodies(kind: str, *, seed: int) -> list[bytes]:
+def bodies(kind: str, *, texts: int = 1, seed: int = 1) -> list[bytes]:
     """Return different requests; a number in each text keeps caches from answering."""
     chosen = random.Random(seed)  # noqa: S311  (texts, not secrets)
-    texts = [_text(kind, chosen) for _ in range(_COUNT)]
+    made = [_text(kind, chosen) for _ in range(_COUNT)]
+    groups = [made[at : at + texts] for at in range(0, _COUNT - texts + 1, texts)]
     return [
-        orjson.dumps({"model": "m", "input": [text], "encoding_format": "float"}) for text in texts
+        orjson.dumps({"model": "m", "input": group, "encoding_format": "float"}) for group in groups
     ]
 
 
 def _text(kind: str, chosen: random.Random) -> str:
-    size = chosen.randint(3, 9) if kind == "short" else max(2, round(2 * 150 ** chosen.random()))
+    if kind == "short":
+        size = chosen.randint(3, 9)
+    elif kind == "run":
+        size = 300
+    else:
+        size = max(2, round(2 * 150 ** chosen.random()))
     start = chosen.randrange(len(_WORDS) - size)
     return " ".join(_WORDS[start : start + size]) + f" {chosen.randrange(10**6)}"
 
@@ -231,7 +249,7 @@ async def send(server: Server, load: Load, *, seconds: float, seed: int) -> Sent
         RuntimeError: No request was answered with status 200.
     """
     sent = Sent()
-    requests = itertools.cycle(bodies(load.kind, seed=seed))
+    requests = itertools.cycle(bodies(load.kind, texts=load.texts, seed=seed))
     began, cpu = time.perf_counter(), server.cpu_seconds()
     clients = [_client(server.port, requests, began + seconds, sent) for _ in range(load.clients)]
     await asyncio.gather(*clients)
@@ -248,9 +266,10 @@ class Connection:
     A request costs a tenth of a millisecond: a slower client would leave the server less to merge.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, key: str = "") -> None:
         self._port = port
         self._headers = "host: 127.0.0.1\r\ncontent-type: application/json\r\n"
+        self._headers += f"authorization: Bearer {key}\r\n" if key else ""
 
     async def __aenter__(self) -> Self:
         self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)

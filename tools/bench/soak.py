@@ -7,6 +7,9 @@ of the requests once more one by one, without a cache. It fails if a response ha
 status, if an answer of the sample differs, or if the memory grows: the last tenth of the run may
 use 2% more than the second tenth.
 
+The server meanwhile has the callers of `tools.bench.soak_callers`. It also fails if a text of
+`single` is refused, if its p99 is longer than three runs of 256 tokens, or if it ever uses 200 MB.
+
 The first tenth fills the caches, above all the tokenizer's word cache. WordPiece has two, one for
 the parts between spaces and one for those between punctuation, and Python does not return their
 memory. The mixed requests alone, of which one in thirty fills the second cache, would fill both
@@ -30,6 +33,7 @@ from tqdm import tqdm
 
 from tools.bench.run import KIT, LIMIT, ROOT, Row, Run
 from tools.bench.serving import Connection, Server, allocated_kb, family_of, kit
+from tools.bench.soak_callers import CALLERS, OtherCallers
 from tools.local_endpoint.events import to_event
 from tools.local_endpoint.runtime import EmulatedRuntime, Function, emulator_binary
 from tools.local_endpoint.signature import Caller, SignedRequest
@@ -42,7 +46,9 @@ FILLING = 50
 FILLING_WORDS = 512
 #: The number of requests between two readings of the memory, and between two of the sample.
 _EVERY, _SAMPLED = 100, 50
-_MOST_GROWTH = 2.0
+_MOST_GROWTH, _MOST_RUNS, _MOST_MB = 2.0, 3.0, 200.0
+#: The soak's own caller of the server, and its key.
+_MIXED = "mixed"
 #: Parts of an answer that differ from time to time.
 _VARYING = ("timings", "request_id")
 _JSON = {"content-type": "application/json"}
@@ -106,9 +112,14 @@ def measure(options: argparse.Namespace) -> Run:
         unit=" requests",
         mininterval=1,
     )
+    rows: list[Row] = []
+    notes: list[str] = []
     if options.server:
-        with kit(options.artifact.resolve(), truncate="refuse") as server:
-            result = asyncio.run(soak(server, iter(requests), clients=options.clients))
+        keys = (_MIXED, *CALLERS)
+        with kit(options.artifact.resolve(), truncate="refuse", keys=keys) as server:
+            others = OtherCallers(server)
+            result = asyncio.run(_with_others(others, iter(requests), options.clients))
+        rows, notes = _results(others)
     else:
         result = _function(options.artifact.resolve(), iter(requests))
     tenth = len(result.memory) // 10
@@ -123,14 +134,40 @@ def measure(options: argparse.Namespace) -> Run:
         [
             Row("wrong answers", "requests", {KIT: len(result.wrong), LIMIT: 0}, {LIMIT: 1}),
             Row("growth of the memory", "%", {KIT: growth, LIMIT: _MOST_GROWTH}, {LIMIT: 1}),
+            *rows,
         ],
         base=LIMIT,
         notes=[
             f"answers by status: {dict(sorted(result.statuses.items()))}",
             f"memory by tenths, MB: {' '.join(f'{megabytes:.1f}' for megabytes in tenths)}",
+            *notes,
             *(f"wrong: {line}" for line in result.wrong[:10]),
         ],
     )
+
+
+async def _with_others(others: OtherCallers, requests: Iterator[Case], clients: int) -> Soak:
+    async with others.sending():
+        return await soak(others.server, requests, clients=clients, key=_MIXED)
+
+
+def _results(others: OtherCallers) -> tuple[list[Row], list[str]]:
+    """Return what became of the other callers, as rows with limits and as notes."""
+    single, run = others.single, 1000 * statistics.median(others.runs)
+    refused = single.statuses.total() - single.statuses[200]
+    p50, p99 = single.quantile(0.5), single.quantile(0.99)
+    rows = [
+        Row("texts of single refused", "texts", {KIT: refused, LIMIT: 0}, {LIMIT: 1}),
+        Row("p99 of single", "runs", {KIT: p99 / run, LIMIT: _MOST_RUNS}, {LIMIT: 1}),
+        Row("highest memory", "MB", {KIT: others.most_mb, LIMIT: _MOST_MB}, {LIMIT: 1}),
+    ]
+    notes = [
+        f"greedy, lists by status: {dict(others.lists)}",
+        f"hostile, by status: uploads {dict(others.uploads)}, heads {dict(others.heads)}",
+        f"single: {len(single.latencies)} texts, p50 {p50:.0f} ms, p99 {p99:.0f} ms",
+        f"a run of 256 tokens: {run:.0f} ms",
+    ]
+    return rows, notes
 
 
 def _function(artifact: Path, requests: Iterator[Case]) -> Soak:
@@ -163,11 +200,11 @@ def _function_memory() -> float:
     return max(allocated_kb(pid) for pid in family_of(os.getpid())[1:])
 
 
-async def soak(server: Server, requests: Iterator[Case], *, clients: int) -> Soak:
+async def soak(server: Server, requests: Iterator[Case], *, clients: int, key: str = "") -> Soak:
     """Send requests from some clients at the same time, then a sample of them again, one by one."""
     result = Soak()
-    await asyncio.gather(*[_client(server, requests, result) for _ in range(clients)])
-    async with Connection(server.port) as connection:
+    await asyncio.gather(*[_client(server, requests, result, key) for _ in range(clients)])
+    async with Connection(server.port, key) as connection:
         for case, answer in result.sample:
             _, again = await connection.exchange(case[0], case[1], _body(case[2]))
             if _fixed(again) != _fixed(answer):
@@ -175,8 +212,8 @@ async def soak(server: Server, requests: Iterator[Case], *, clients: int) -> Soa
     return result
 
 
-async def _client(server: Server, requests: Iterator[Case], result: Soak) -> None:
-    async with Connection(server.port) as connection:
+async def _client(server: Server, requests: Iterator[Case], result: Soak, key: str) -> None:
+    async with Connection(server.port, key) as connection:
         for case in requests:
             status = 429
             # Sixteen clients are more than the queue holds where the machine is slow.

@@ -81,24 +81,24 @@ def run(
     Args:
         prog: The command's name.
         description: The description in its help.
-        rehearse: A function of the report, the repository and the environments' names.
-        several: Whether it takes more than one environment, and not `require_containers`.
+        rehearse: A function of the report, the repository, the environments' names, and
+            `require_containers`.
+        several: Whether it takes more than one environment.
     """
     parser = argparse.ArgumentParser(prog=prog, description=description)
     count = "*" if several else "?"
     parser.add_argument("environment", nargs=count, default="dev", help="default: dev")
-    if not several:
-        parser.add_argument(
-            "--require-containers",
-            action="store_true",
-            default=bool(os.environ.get("CI")),
-            help="fail if containers cannot run; the default if CI is set",
-        )
-    options = vars(parser.parse_args())
-    given = options.pop("environment")
+    parser.add_argument(
+        "--require-containers",
+        action="store_true",
+        default=bool(os.environ.get("CI")),
+        help="fail if containers cannot run; the default if CI is set",
+    )
+    asked = parser.parse_args()
+    names = asked.environment if isinstance(asked.environment, list) else [asked.environment]
     report = Report()
     try:
-        rehearse(report, _ROOT, *([given] if isinstance(given, str) else given), **options)
+        rehearse(report, _ROOT, *names, require_containers=asked.require_containers)
     except StoppedError:
         report.notes.append("The rehearsal stopped there: what follows needs the broken check.")
     return report.end()

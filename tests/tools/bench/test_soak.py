@@ -9,6 +9,7 @@ from embedder.core.fast_tokenizers.memo import WordMemo
 from tests.embedder.server.running import running
 from tools.bench.serving import Server
 from tools.bench.soak import FILLING, FILLING_WORDS, Case, cases, soak
+from tools.bench.soak_callers import OtherCallers
 
 REMEMBERED = 16_384
 
@@ -66,3 +67,28 @@ def test_an_answer_with_another_status_is_wrong() -> None:
         server = Here("kit", "Embedding Kit", [], found.address[1], "/ready")
         (line,) = asyncio.run(soak(server, iter([wrong]), clients=1)).wrong
     assert line.startswith("GET /nothing None: 404")
+
+
+async def _with_others(server: Server) -> OtherCallers:
+    others = OtherCallers(server)
+
+    def all_answered() -> bool:
+        return bool(others.lists[200] and others.runs and others.single.latencies) and (
+            others.uploads.total() >= 32 and {414, 431} <= set(others.heads)
+        )
+
+    async with others.sending():
+        while not all_answered():
+            await asyncio.sleep(0.01)
+    return others
+
+
+def test_the_other_callers_send_what_they_should() -> None:
+    """Uploads end as too slow, heads are refused or reset, and texts are answered."""
+    with running(body_timeout=0.2) as found:
+        server = Here("kit", "Embedding Kit", [], found.address[1], "/ready")
+        others = asyncio.run(_with_others(server))
+    assert set(others.single.statuses) == {200}
+    assert others.uploads[408] + others.uploads[429] == others.uploads.total()
+    assert 200 not in others.heads
+    assert min(others.runs) > 0

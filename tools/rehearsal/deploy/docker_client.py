@@ -1,16 +1,20 @@
-"""The program that the CDK CLI runs as `docker`, with the emulator's registry.
+"""The program that the CDK CLI runs as `docker`: the real client, with the emulator's registry.
 
 The CLI builds, tags and pushes with the program that `CDK_DOCKER` names. This one records its
-arguments, builds nothing, and pushes an empty image under the same tag to the local registry.
-`scripts/test-image` builds the images.
+arguments, replaces ECR's address by that of the local registry, and runs the real client. Without
+containers it builds nothing and pushes an empty image under the same tag, so that the deploy can
+continue.
 """
 
 import hashlib
 import itertools
 import json
+import os
 import re
+import subprocess
 import sys
 import urllib.request
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.rehearsal.deploy.emulator import Emulator
@@ -19,15 +23,28 @@ _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 _CONFIG = "application/vnd.docker.container.image.v1+json"
 
 
-def write_client(folder: Path, aws: Emulator) -> Path:
+def write_client(
+    folder: Path,
+    aws: Emulator,
+    *,
+    docker: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
+) -> Path:
     """Write the program for `CDK_DOCKER`.
 
     Args:
         folder: A new folder for the program, its settings and its record.
         aws: The emulated AWS, with the registry.
+        docker: The real client and its extra options for a build; empty without containers.
+        variables: The environment variables that select the real client's daemon.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    settings = {"registry": aws.registry, "local": f"localhost:{aws.port}"}
+    settings = {
+        "registry": aws.registry,
+        "local": f"localhost:{aws.port}",
+        "docker": list(docker),
+        "variables": dict(variables or {}),
+    }
     (folder / "docker.json").write_text(json.dumps(settings))
     client = folder / "docker"
     client.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {__name__} "{folder}" "$@"\n')
@@ -53,10 +70,17 @@ def main(arguments: list[str]) -> int:
         sys.stdin.read()
         return 0
     words = [word.replace(settings["registry"], settings["local"]) for word in others]
-    built = folder / "built.json"
-    # The labels of the images, by their names.
+    if not settings["docker"]:
+        return _without_containers(folder / "built.json", first, words)
+    client, *extra = settings["docker"]
+    command = [client, first, *(extra if first == "build" else []), *words]
+    return subprocess.run(command, env=os.environ | settings["variables"], check=False).returncode
+
+
+def _without_containers(built: Path, command: str, words: list[str]) -> int:
+    """Remember the labels of the images by their names, and push an empty image with them."""
     names: dict[str, dict[str, str]] = json.loads(built.read_text()) if built.is_file() else {}
-    match first:
+    match command:
         case "build":
             names[words[words.index("--tag") + 1]] = _labels(words)
         case "inspect":
