@@ -41,7 +41,9 @@ def unpack_image(docker: Docker, image: str, folder: Path) -> set[str]:
         others = {member.name for member in files} - {member.name for member in ours}
         for member in ours:
             member.name = member.name.removeprefix(_TASK)
-        tar.extractall(folder, ours, filter="tar")
+        # Python 3.11.2, of Debian 12, has no filters, and no parameter for one.
+        tar.extraction_filter = getattr(tarfile, "tar_filter", None)
+        tar.extractall(folder, ours)  # noqa: S202 -- the files of our own image
     archive.unlink()
     return others
 
