@@ -18,7 +18,7 @@ def rows() -> dict[str, list[str]]:
 
 
 def test_every_model_has_a_row_with_its_facts() -> None:
-    """A range has the full and the smallest dimensions; what is not stated is a dash."""
+    """A range has the full and the smallest dimensions; a missing fact is a dash."""
     found = rows()
     assert list(found) == [entry.short_name for entry in CATALOG]
     minilm = found["all-MiniLM-L6-v2"]

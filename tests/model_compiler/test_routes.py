@@ -71,7 +71,7 @@ def test_an_index_of_documents_is_searched_by_queries(router: Path, tmp_path: Pa
 def test_parts_that_are_not_aligned(
     router: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two encoders with nothing in common are no pair, unless nobody measures."""
+    """Two unrelated encoders are refused as a pair, except in an unmeasured compile."""
     arguments = ["compile", str(router), "--output", str(tmp_path / "out"), "--quiet"]
     assert main([*arguments, "--precision", "fp32"]) == 2
     assert "must be nearest to the document vector of the same text" in capsys.readouterr().err

@@ -94,7 +94,7 @@ def test_a_folder_is_downloaded_once(folder):
 
 
 def test_an_interrupted_download_goes_on(folder):
-    """What had come is kept, what was cut is not, and the folder appears when it is whole."""
+    """Complete files are kept, a cut one is not, and the folder appears when it is complete."""
     store = Store()
     store.lists(FILES)
     store.serves("modules.json", FILES["modules.json"])

@@ -243,7 +243,7 @@ def measure(options: argparse.Namespace) -> Run:
 
 
 def _model(family: str, options: argparse.Namespace) -> tuple[Path, str]:
-    """Return the folder of the model, and what it is."""
+    """Return the folder of the model, and its description for the table."""
     if options.model:
         return options.model, options.model.name
     if family == _MINILM:

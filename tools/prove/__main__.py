@@ -150,7 +150,7 @@ def _prove(
 def _measurements(
     endpoint: Endpoint, options: argparse.Namespace, http: httpx.Client
 ) -> dict[str, Callable[[], Measured]]:
-    """Return what is measured, by the step's name."""
+    """Return the measurements by the names of their steps."""
     memory = partial(endpoint.memory, starts=options.starts, pause=options.pause)
     environment = endpoint.environment
     found: dict[str, Callable[[], Measured]] = {

@@ -89,7 +89,7 @@ def test_a_far_logit_has_a_score(session: PairSession, logit: float) -> None:
 
 
 def test_equal_ids_of_another_split_are_another_input(session: PairSession) -> None:
-    """The cache tells apart pairs of which only the types differ."""
+    """The cache separates pairs that have equal ids and different token types."""
     made = reranker(
         session, MANIFEST._replace(scoring=SCORING._replace(between=())), cache_entries=9
     )

@@ -342,7 +342,7 @@ def test_bodies_that_arrived_have_a_bound_in_bytes(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_stalled_upload_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without keys all are one caller: a stalled upload keeps nobody out."""
+    """Without keys, a stalled upload does not keep other requests out."""
     monkeypatch.setattr(app, "_BODY_BYTES", 100_000)
     monkeypatch.setattr(app, "_STALLED_SECONDS", 1e9)
     with running() as server:

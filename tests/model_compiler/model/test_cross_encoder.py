@@ -38,7 +38,7 @@ def test_scores_are_the_models_own(tmp_path: Path, compile_tiny: Compile, varian
 def test_a_score_does_not_depend_on_other_passages(
     tmp_path: Path, compile_tiny: Compile, variant: str, precision: Precision
 ) -> None:
-    """To the last bit, a pair alone, beside others and in another order has the same logits."""
+    """A pair has the same logits alone, with others and in another order, to the last bit."""
     artifact = compile_tiny(write_reranker(tmp_path / "model", **VARIANTS[variant]), precision)
     reranker = Reranker.load(artifact, truncate="right")
     pairs = [*PAIRS, *((PAIRS[0][0], f"{word} world") for word in "abcdefghijklmnopq")]

@@ -46,7 +46,7 @@ def test_each_shape_has_the_width_of_its_models() -> None:
     [name for name, shape in SHAPES.items() if len(shape.config) > 2],
 )
 def test_an_estimate_is_within_13_percent_of_each_measured_shape(name: str) -> None:
-    """And what is listed as estimated is the estimate."""
+    """An estimated time of the list is that of the rule."""
     shape, found = measurements().shapes[name], estimate(SHAPES[name].config)
     listed = (shape.tokens_32, shape.tokens_256)
     tolerance = 0 if shape.estimated else 0.13
@@ -76,14 +76,14 @@ def test_packages_that_a_peer_lacks_are_named(tmp_path: Path) -> None:
 
 
 def test_a_peer_that_cannot_write_its_form_ends_the_run(tmp_path: Path) -> None:
-    """With the end of what it printed, and without half of a folder."""
+    """The error has the last lines that it printed, and no incomplete folder is left."""
     with pytest.raises(SystemExit, match=r"(?s)failed with status 1:.*No module named 'nncf'"):
         form_of(tmp_path / "export", "openvino-weights", sys.executable)
     assert not list(tmp_path.iterdir())
 
 
 def test_texts_of_a_cosine_calibrate_nothing() -> None:
-    """No sentence is in both groups, so a static scale has not seen what it is judged by."""
+    """No sentence is in both groups: static scales are judged by texts that did not make them."""
     cosines, calibration = real_texts()
     assert (len(cosines), len(calibration)) == (40, 85)
     sentences = {text.rstrip(".") for one in calibration for text in one.split(". ")}

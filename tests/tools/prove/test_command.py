@@ -1,4 +1,4 @@
-"""The order of a run, what it refuses, and what an interruption leaves.
+"""The order of a run, its refusals, and the state after an interruption.
 
 The scripts are stand-ins, and so are the measurements: the rehearsal has real ones.
 """

@@ -206,7 +206,7 @@ def test_settings_of_an_embedding_model_are_refused(
 
 
 def test_a_reranker_starts_without_the_engine(artifact: Artifact) -> None:
-    """Neither kind of model imports what only the other needs."""
+    """Only a reranker imports the module of rerankers, and it imports no engine."""
     program = (
         "import sys; from embedder.core.settings import Settings;"
         "from embedder.http.router import build_router;"

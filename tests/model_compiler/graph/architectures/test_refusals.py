@@ -292,7 +292,7 @@ def refusal(folder: Path, edit_json: Edit, changes: dict[str, Any]) -> CompilerE
 def test_what_cannot_be_expressed_is_refused_by_name(
     folder: Path, edit_json: Edit, changes: dict[str, Any], message: str
 ) -> None:
-    """A setting that the graph cannot express is an error that names it, and what would work."""
+    """A setting that the graph cannot express is refused by name, with an alternative."""
     error = refusal(folder, edit_json, changes)
     assert isinstance(error, UnsupportedModelError)
     assert message in str(error)
