@@ -140,8 +140,18 @@ def answer_is_documented(path: str, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(SERVICES)))
     body = data.draw(BODIES[name, path])
     status = check(name, path, "post", body)
-    if isinstance(body, bytes) or not BODY_VALIDATORS[name, path].is_valid(body):
+    if not is_allowed(name, path, body):
         assert 400 <= status < 500
+
+
+def is_allowed(name: str, path: str, body: Any) -> bool:
+    """Return whether the document allows a body; drawn bytes may hold JSON that it allows."""
+    if isinstance(body, bytes):
+        try:
+            body = json.loads(body)
+        except ValueError:
+            return False
+    return BODY_VALIDATORS[name, path].is_valid(body)
 
 
 @pytest.mark.parametrize(("path", "method"), [entry for entry in OPERATIONS if entry[1] == "get"])
