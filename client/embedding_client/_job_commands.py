@@ -73,7 +73,7 @@ def start_load(args: argparse.Namespace) -> int:
         options = (*_LOAD_SETTINGS, "vectors_per_second")
         if args.profile:
             os.environ["AWS_PROFILE"] = args.profile
-        _run_here("jobs.ingest", [args.source, index_arn(args)], args, options)
+        _run_here("jobs.load", [args.source, index_arn(args)], args, options)
     if not args.source.startswith("s3://"):
         raise ConfigurationError(
             f"On AWS, the source is s3://BUCKET/PREFIX/; found {args.source}. For a folder of this "

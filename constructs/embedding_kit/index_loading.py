@@ -12,7 +12,7 @@ from embedding_kit.settings import LoadSource, Model, VectorIndexSettings
 from embedding_kit.vector_index import IVectorIndex
 
 PROGRAM = MapProgram(
-    handler="jobs.ingest.handler.handler",
+    handler="jobs.load.handler.handler",
     label="Parts",
     task="Load",
     item="part",

@@ -18,8 +18,8 @@ PROGRAMS = {
     "embedder.server.new_key": "makes an API key of the server",
     "model_compiler": "compiles, verifies and inspects models",
     "model_compiler.index_builder": "builds an image's index from texts",
-    "jobs.ingest": "loads a batch job's output into an index",
-    "jobs.ingest.recall": "measures how many of the nearest vectors an index finds",
+    "jobs.load": "loads a batch job's output into an index",
+    "jobs.load.recall": "measures how many of the nearest vectors an index finds",
 }
 
 

@@ -1,4 +1,4 @@
-"""The Lambda functions besides the endpoint: embed files, ingest vectors, check a release."""
+"""The Lambda functions besides the endpoint: embed files, load vectors, check a release."""
 
 import os
 import sys

@@ -84,14 +84,14 @@ def test_every_metric_and_dimension_of_the_pages_exists(
     """Each is written by the kit, or is one of AWS's; an alarm on another name would never fire."""
     monkeypatch.setenv("EMBEDDING_ARTIFACT", str(minilm_artifact.folder))
     from jobs.embed.run import EmbedSteps
-    from jobs.ingest.handler import IngestSteps
+    from jobs.load.handler import LoadSteps
 
     emitted = {
         *telemetry[0],
         *(metric.name for metric in PLATFORM_METRICS),
         *(REJECTED_METRIC, THROTTLED_METRIC, "EmbeddingKit/NAME"),
         *EmbedSteps.metrics,
-        *IngestSteps.metrics,
+        *LoadSteps.metrics,
         *prometheus(),
     }
     named = {

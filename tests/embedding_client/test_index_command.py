@@ -11,8 +11,8 @@ import pytest
 
 from embedding_client._cli import run as run_command
 from tests.embedding_client.test_batch_jobs import COUNTS, MACHINE, states  # noqa: F401
-from tests.jobs.ingest import conftest as loading
-from tests.jobs.ingest.conftest import ARN
+from tests.jobs.load import conftest as loading
+from tests.jobs.load.conftest import ARN
 
 embed, engine = loading.embed, loading.engine
 s3_vectors, index = loading.s3_vectors, loading.index
@@ -131,10 +131,10 @@ def test_a_load_from_here_is_the_loader_in_place_of_this_process(
     ((python, *arguments),) = called
     assert Path(python).name.startswith("python")
     assert arguments == [
-        "-P", "-m", "embedding_kit", "jobs.ingest", str(folder), ARN,
+        "-P", "-m", "embedding_kit", "jobs.load", str(folder), ARN,
         "--metadata", "lang", "--vectors-per-second", "300",
     ]  # fmt: skip
-    from jobs.ingest.__main__ import main
+    from jobs.load.__main__ import main
 
     assert main(arguments[4:]) == 0
     assert len(index.vectors) == loading.ROWS

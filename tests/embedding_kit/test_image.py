@@ -183,7 +183,7 @@ def test_what_is_copied_makes_another_image(docker_image, copied_folder, file):
     [
         ("batch", "server", "jobs/embed/worker.py"),
         ("batch", "server", "batch-requirements.txt"),
-        ("batch", "server", "jobs/ingest/run.py"),
+        ("batch", "server", "jobs/load/run.py"),
         ("server", "batch", "embedder/server/app.py"),
         ("server", "batch", "server-requirements.txt"),
     ],

@@ -20,7 +20,7 @@ from embedding_kit import (
 )
 from embedding_kit.index_loading import PROGRAM
 from jobs.errors import __all__ as errors
-from jobs.ingest.run import FRAME, IngestSettings
+from jobs.load.run import FRAME, LoadSettings
 from jobs.steps import read_settings
 from tests.embedding_kit.roles import HOME, KEY, asker, resolved
 
@@ -102,7 +102,7 @@ def test_the_state_machine_loads_its_own_index_with_the_columns_of_the_settings(
         },
         "job.$": "$",
     }
-    assert read_settings(IngestSettings, payload["defaults"], name="A load")
+    assert read_settings(LoadSettings, payload["defaults"], name="A load")
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from jobs.command import run_all
 SOURCE_ROOT = Path(__file__).parents[2] / "lambda_image"
 COMMANDS = {
     "jobs.embed": ["docs", "vectors", "--artifact", "artifact"],
-    "jobs.ingest": ["vectors", "arn"],
-    "jobs.ingest.recall": ["vectors", "arn"],
+    "jobs.load": ["vectors", "arn"],
+    "jobs.load.recall": ["vectors", "arn"],
 }
 
 

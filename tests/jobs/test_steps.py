@@ -10,7 +10,7 @@ import pytest
 from embedder.core.settings import Settings
 from jobs.embed.job import Job
 from jobs.errors import BatchError
-from jobs.ingest.run import IngestSettings
+from jobs.load.run import LoadSettings
 from jobs.steps import Steps, logged, read_settings
 
 CONTEXT = SimpleNamespace(aws_request_id="request-1")
@@ -121,5 +121,5 @@ def test_what_json_leaves_out_or_sets_to_null_has_its_default() -> None:
     assert read_settings(Job, value, name="A job") == Job(
         source="a", destination="b", metadata=("c",)
     )
-    ingest = {"source": "a", "index": "b", "metadata": None, "max_rejected_percent": 1}
-    assert read_settings(IngestSettings, ingest, name="A load").metadata is None
+    load = {"source": "a", "index": "b", "metadata": None, "max_rejected_percent": 1}
+    assert read_settings(LoadSettings, load, name="A load").metadata is None

@@ -20,7 +20,7 @@ from botocore.session import Session
 
 from embedding_client._load.sender import Texts
 from embedding_kit.environment import EnvironmentSettings
-from jobs.ingest.index_client import SPACE_TAG
+from jobs.load.index_client import SPACE_TAG
 from operations.vector_store import find_store
 from stacks.names import endpoint_stack_name
 

@@ -13,13 +13,13 @@ import pytest
 from aws_cdk import App, Stack
 
 from embedding_kit import IndexLoading, LoadSource, Model, VectorIndex
-from jobs.ingest.handler import IngestSteps
-from jobs.ingest.index_client import SPACE_TAG
+from jobs.load.handler import LoadSteps
+from jobs.load.index_client import SPACE_TAG
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import LocalS3Vectors
-from tests.jobs.ingest import conftest as loading
-from tests.jobs.ingest.conftest import ARN
-from tests.jobs.ingest.test_run import THROTTLED
+from tests.jobs.load import conftest as loading
+from tests.jobs.load.conftest import ARN
+from tests.jobs.load.test_run import THROTTLED
 from tests.tools.rehearsal.conftest import echo
 from tests.tools.rehearsal.executions import KILLED, execute, run_step
 from tools.local_endpoint.runtime import FunctionError
@@ -111,7 +111,7 @@ def loads(
         # The rate is tested with another clock.
         fast = {"vectors_per_second": 1e9} if "vectors_per_second" in event else {}
         # New clients, which use the credentials of this role.
-        result = run_step(lambda _: IngestSteps().run({**event, **fast}), invocation, aws.region)
+        result = run_step(lambda _: LoadSteps().run({**event, **fast}), invocation, aws.region)
         if part in made.lost:
             made.lost.remove(part)
             raise FunctionError(KILLED)

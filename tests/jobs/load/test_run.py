@@ -15,11 +15,11 @@ from jobs.errors import (
     UnavailableError,
     VectorSpaceError,
 )
-from jobs.ingest.index_client import SPACE_TAG, IndexClient
-from jobs.ingest.run import IngestSettings, Result, finish_ingest, missing_parts, plan_ingest
-from jobs.ingest.worker import RateLimit, ingest_parts
+from jobs.load.index_client import SPACE_TAG, IndexClient
+from jobs.load.run import LoadSettings, Result, finish_load, missing_parts, plan_load
+from jobs.load.worker import RateLimit, load_parts
 from tests.fixtures.s3_vectors.server import Failure
-from tests.jobs.ingest.conftest import ARN, ROWS, row
+from tests.jobs.load.conftest import ARN, ROWS, row
 
 THROTTLED = Failure(429, "TooManyRequestsException", message="Rate exceeded", path="/PutVectors")
 SPACE = "small-model@abc123/fp32/0123456789ab/32"
@@ -28,11 +28,11 @@ SPACE = "small-model@abc123/fp32/0123456789ab/32"
 def load(source: Path, *, index: str = ARN, **settings) -> Result:
     """Load a job with two threads, as fast as the stand-in answers."""
     client = IndexClient(index)
-    plan = plan_ingest(IngestSettings(source=str(source), index=index, **settings), client)
+    plan = plan_load(LoadSettings(source=str(source), index=index, **settings), client)
     missing = missing_parts(plan)
-    for _ in ingest_parts(plan, missing, index=client, limit=RateLimit(1e9), threads=2):
+    for _ in load_parts(plan, missing, index=client, limit=RateLimit(1e9), threads=2):
         pass
-    return finish_ingest(plan, client)
+    return finish_load(plan, client)
 
 
 def test_a_load_writes_every_row_once(embed, s3_vectors, index) -> None:
@@ -69,11 +69,11 @@ def test_an_interrupted_load_continues_and_a_complete_one_writes_all_again(
     """So a vector that was deleted comes back with the next load."""
     folder = embed()
     client = IndexClient(ARN)
-    plan = plan_ingest(IngestSettings(source=str(folder), index=ARN), client)
-    for _ in ingest_parts(plan, plan.parts[:2], index=client, limit=RateLimit(1e9), threads=1):
+    plan = plan_load(LoadSettings(source=str(folder), index=ARN), client)
+    for _ in load_parts(plan, plan.parts[:2], index=client, limit=RateLimit(1e9), threads=1):
         pass
     with pytest.raises(IncompleteJobError, match=r"are not done yet \(part-000002,"):
-        finish_ingest(plan, client)
+        finish_load(plan, client)
     assert load(folder).loaded == ROWS
     assert s3_vectors.count("PutVectors") == len(plan.parts)
     index.vectors.clear()
@@ -94,11 +94,11 @@ def test_a_worker_that_dies_between_put_and_record_writes_the_same_vectors_again
         raise SystemExit
 
     client = IndexClient(ARN)
-    plan = plan_ingest(IngestSettings(source=str(folder), index=ARN), client)
+    plan = plan_load(LoadSettings(source=str(folder), index=ARN), client)
     with monkeypatch.context() as patched:
         patched.setattr("jobs.storage.Folder.create", lambda *_: die())
         with pytest.raises(SystemExit):
-            next(ingest_parts(plan, plan.parts[:1], index=client, limit=RateLimit(1e9), threads=1))
+            next(load_parts(plan, plan.parts[:1], index=client, limit=RateLimit(1e9), threads=1))
     written = dict(index.vectors)
     assert written
     assert load(folder).loaded == ROWS == len(index.vectors)
@@ -111,11 +111,11 @@ def test_duplicate_workers_load_a_part_once_in_the_counts(embed, index) -> None:
     """The second one finds the record of the first."""
     folder = embed()
     client = IndexClient(ARN)
-    plan = plan_ingest(IngestSettings(source=str(folder), index=ARN), client)
+    plan = plan_load(LoadSettings(source=str(folder), index=ARN), client)
     twice = [*plan.parts, *plan.parts]
-    outcomes = list(ingest_parts(plan, twice, index=client, limit=RateLimit(1e9), threads=4))
+    outcomes = list(load_parts(plan, twice, index=client, limit=RateLimit(1e9), threads=4))
     assert sum(outcome.written for outcome in outcomes) == len(plan.parts)
-    assert finish_ingest(plan, client).loaded == ROWS == len(index.vectors)
+    assert finish_load(plan, client).loaded == ROWS == len(index.vectors)
 
 
 def test_a_throttled_request_is_tried_again(embed, s3_vectors, index) -> None:
@@ -149,11 +149,11 @@ def test_two_first_loads_of_different_models_do_not_mix(embed, index) -> None:
     """The one that recorded its vector space last wins; the other fails when it looks again."""
     folder = embed()
     client = IndexClient(ARN)
-    plan = plan_ingest(IngestSettings(source=str(folder), index=ARN), client)
-    list(ingest_parts(plan, plan.parts, index=client, limit=RateLimit(1e9), threads=1))
+    plan = plan_load(LoadSettings(source=str(folder), index=ARN), client)
+    list(load_parts(plan, plan.parts, index=client, limit=RateLimit(1e9), threads=1))
     index.tags[SPACE_TAG] = "other@1/int8/2/32"
     with pytest.raises(VectorSpaceError, match="One index has the vectors of one vector space"):
-        finish_ingest(plan, client)
+        finish_load(plan, client)
 
 
 def test_a_part_of_another_job_is_refused(embed, index, tmp_path) -> None:
@@ -173,10 +173,10 @@ def test_a_part_of_another_job_is_refused(embed, index, tmp_path) -> None:
         load(folder)
     # The plan that was made before names the file's earlier content.
     client = IndexClient(ARN)
-    plan = plan_ingest(IngestSettings(source=str(folder), index=ARN), client)
+    plan = plan_load(LoadSettings(source=str(folder), index=ARN), client)
     part.write_bytes(b"no Parquet, and changed")
     with pytest.raises(ChangedInputError, match="changed after the job was planned"):
-        list(ingest_parts(plan, plan.parts[1:2], index=client, limit=RateLimit(1e9), threads=1))
+        list(load_parts(plan, plan.parts[1:2], index=client, limit=RateLimit(1e9), threads=1))
 
 
 def test_an_incomplete_job_is_not_loaded(embed, index) -> None:
@@ -262,7 +262,7 @@ def test_an_index_that_is_not_there(embed, index, arn, problem) -> None:
     """The error says what was given."""
     folder = embed()
     with pytest.raises(BatchError, match=problem):
-        plan_ingest(IngestSettings(source=str(folder), index=arn), IndexClient(arn))
+        plan_load(LoadSettings(source=str(folder), index=arn), IndexClient(arn))
 
 
 def test_s3_vectors_that_is_not_there(embed, index, monkeypatch) -> None:

@@ -11,7 +11,7 @@ from embedder.core.engine import Engine
 from jobs.embed.job import Job
 from jobs.embed.run import finish_job, plan_job
 from jobs.embed.worker import embed_shard
-from jobs.ingest import index_client
+from jobs.load import index_client
 from jobs.storage import open_folder
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 from tests.fixtures.s3_vectors.indexes import Index

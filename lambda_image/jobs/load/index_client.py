@@ -47,7 +47,7 @@ class IndexDescription(NamedTuple):
     dimension: int
     #: The metadata keys that no query can filter by.
     non_filterable: tuple[str, ...]
-    #: None until the first ingest.
+    #: None until the first load.
     vector_space: str | None
 
 
@@ -100,7 +100,7 @@ class IndexClient:
     def claim(self, vector_space: str) -> IndexDescription:
         """Record the vector space of an index that has none yet.
 
-        The index is read again after it, since another ingest may record its own space meanwhile.
+        The index is read again after it, since another load may record its own space meanwhile.
 
         Returns:
             The index's description.

@@ -1,4 +1,4 @@
-"""Measures how many nearest vectors an index finds: `embedding-kit jobs.ingest.recall`."""
+"""Measures how many nearest vectors an index finds: `embedding-kit jobs.load.recall`."""
 
 import argparse
 import sys
@@ -21,8 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> Any:
-    from jobs.ingest.index_client import IndexClient  # noqa: PLC0415  (needs the extra)
-    from jobs.ingest.recall_measurement import measure_recall  # noqa: PLC0415
+    from jobs.load.index_client import IndexClient  # noqa: PLC0415  (needs the extra)
+    from jobs.load.recall_measurement import measure_recall  # noqa: PLC0415
 
     return measure_recall(
         options.source, IndexClient(options.index), queries=options.queries, top=options.top
@@ -31,7 +31,7 @@ def _run(options: argparse.Namespace) -> Any:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="embedding-kit jobs.ingest.recall",
+        prog="embedding-kit jobs.load.recall",
         description="Compare what an index finds with an exact search through the Parquet files "
         "that were loaded into it.",
         epilog="Rows of the job are the queries, so this says little about texts that are unlike "

@@ -1,4 +1,4 @@
-"""Ingests a batch job's output from this machine: `embedding-kit jobs.ingest SOURCE INDEX ...`."""
+"""Loads a batch job's output from this machine: `embedding-kit jobs.load SOURCE INDEX ...`."""
 
 import argparse
 import sys
@@ -12,7 +12,7 @@ _MAX_RATE = 2500
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run an ingest, or continue it.
+    """Run a load, or continue it.
 
     Returns:
         The exit status: 0; 1 after an error; 3 if too many rows were rejected; 130 after Ctrl-C.
@@ -24,38 +24,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> Any:
     # They need the extra.
-    from jobs.ingest.index_client import IndexClient  # noqa: PLC0415
-    from jobs.ingest.run import (  # noqa: PLC0415
-        IngestSettings,
-        finish_ingest,
+    from jobs.load.index_client import IndexClient  # noqa: PLC0415
+    from jobs.load.run import (  # noqa: PLC0415
+        LoadSettings,
+        finish_load,
         missing_parts,
-        plan_ingest,
+        plan_load,
     )
-    from jobs.ingest.worker import RateLimit, ingest_parts  # noqa: PLC0415
+    from jobs.load.worker import RateLimit, load_parts  # noqa: PLC0415
 
-    settings = IngestSettings(
+    settings = LoadSettings(
         source=options.source,
         index=options.index,
         metadata=None if options.metadata is None else tuple(options.metadata),
         max_rejected_percent=options.max_rejected_percent,
     )
     index = IndexClient(settings.index, connections=options.threads)
-    plan = plan_ingest(settings, index)
+    plan = plan_load(settings, index)
     missing = missing_parts(plan)
     limit = RateLimit(options.vectors_per_second)
     show_progress(
-        ingest_parts(plan, missing, index=index, limit=limit, threads=options.threads),
+        load_parts(plan, missing, index=index, limit=limit, threads=options.threads),
         total=len(plan.parts),
         done=len(plan.parts) - len(missing),
         unit="parts",
         counts=("loaded", "rejected"),
     )
-    return finish_ingest(plan, index)
+    return finish_load(plan, index)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="embedding-kit jobs.ingest",
+        prog="embedding-kit jobs.load",
         description="Load the output of a batch job into an index of S3 Vectors.",
         epilog="The same command continues a load that was interrupted. After a complete load, it "
         "writes all vectors again. A vector with the same id is replaced.",

@@ -1,4 +1,4 @@
-"""Ingests one part: read its rows, write its vectors, record the counts.
+"""Loads one part: read its rows, write its vectors, record the counts.
 
 The limits are those of S3 Vectors:
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-limitations.html
@@ -23,8 +23,8 @@ import pyarrow.parquet
 from jobs.command import run_all
 from jobs.embed.job import EMBEDDING_COLUMN, ID_COLUMN, VECTOR_SPACE_KEY
 from jobs.errors import BatchError, VectorSpaceError
-from jobs.ingest.index_client import IndexClient
-from jobs.ingest.run import Counts, IngestPlan, Part, read_counts
+from jobs.load.index_client import IndexClient
+from jobs.load.run import Counts, LoadPlan, Part, read_counts
 from jobs.steps import Outcome, json_lines
 from jobs.storage import Folder, StoredFile, open_folder
 
@@ -39,7 +39,7 @@ _ENVELOPE = 4096
 
 
 class Item(NamedTuple):
-    """A row: its vector as JSON, or the reason why it cannot be ingested."""
+    """A row: its vector as JSON, or the reason why it cannot be loaded."""
 
     id: str
     json: bytes
@@ -89,30 +89,30 @@ class RateLimit:
             self._sleep(pause)
 
 
-def ingest_part(
+def load_part(
     source: Folder,
     records: Folder,
-    plan: IngestPlan,
+    plan: LoadPlan,
     part: Part,
     *,
     index: IndexClient,
     limit: RateLimit,
 ) -> Outcome:
-    """Ingest a part, if no earlier run did it.
+    """Load a part, if no earlier run did it.
 
     Runs of the same part may overlap: a vector that is written twice is the same vector. The counts
     are recorded last, so that a part that has them is in the index.
 
     Args:
         source: The folder of the job.
-        records: The folder of the ingest.
-        plan: The ingest.
+        records: The folder of the load.
+        plan: The load.
         part: One of its parts.
         index: The index.
         limit: The rate of this worker.
 
     Raises:
-        VectorSpaceError: If the part has vectors of another slimit.
+        VectorSpaceError: If the part has vectors of another space.
         ChangedInputError: If the file is not the one that was planned.
         BatchError: If a file cannot be read or written, or AWS refuses the vectors.
         UnavailableError: If S3 Vectors throttles or does not answer.
@@ -135,30 +135,30 @@ def ingest_part(
     return Outcome(part.key, counts, written=written, seconds=time.monotonic() - began)
 
 
-def ingest_parts(
-    plan: IngestPlan, parts: Sequence[Part], *, index: IndexClient, limit: RateLimit, threads: int
+def load_parts(
+    plan: LoadPlan, parts: Sequence[Part], *, index: IndexClient, limit: RateLimit, threads: int
 ) -> Iterator[Outcome]:
-    """Ingest parts in threads, which wait for S3 Vectors most of the time.
+    """Load parts in threads, which wait for S3 Vectors most of the time.
 
     The outcome of each is yielded as soon as it is done. A part that fails does not stop the
     others. The first failure is raised after them.
 
     Args:
-        plan: The ingest.
-        parts: Those to ingest.
+        plan: The load.
+        parts: Those to load.
         index: The index.
         limit: The rate of all threads together.
-        threads: How many parts are ingested at a time.
+        threads: How many parts are loaded at a time.
 
     Raises:
         BatchError: If a part failed.
     """
     source, records = open_folder(plan.job), open_folder(plan.folder)
 
-    def ingest(part: Part) -> Outcome:
-        return ingest_part(source, records, plan, part, index=index, limit=limit)
+    def load(part: Part) -> Outcome:
+        return load_part(source, records, plan, part, index=index, limit=limit)
 
-    return run_all(ThreadPoolExecutor(threads), ingest, parts)
+    return run_all(ThreadPoolExecutor(threads), load, parts)
 
 
 def encode(
@@ -244,7 +244,7 @@ def read_part(
     return table, np.ascontiguousarray(flat.to_numpy(), np.float32).reshape(-1, dimension)
 
 
-def _items(job: Folder, plan: IngestPlan, part: Part) -> tuple[list[Item], int]:
+def _items(job: Folder, plan: LoadPlan, part: Part) -> tuple[list[Item], int]:
     """Return the rows of a part, each id once, and the number of rows that others replaced."""
     table, vectors = read_part(
         job, part.file, plan.columns.values(), vector_space=plan.vector_space

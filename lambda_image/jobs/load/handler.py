@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 
 from embedder.core.settings import Settings
 from jobs.errors import BatchError
-from jobs.ingest.index_client import IndexClient
-from jobs.ingest.run import FRAME, IngestSettings, Part, finish_ingest, plan_ingest, read_plan
-from jobs.ingest.worker import RateLimit, ingest_part
+from jobs.load.index_client import IndexClient
+from jobs.load.run import FRAME, LoadSettings, Part, finish_load, plan_load, read_plan
+from jobs.load.worker import RateLimit, load_part
 from jobs.steps import Steps, logged, read_settings
 from jobs.storage import open_folder
 
 
-class IngestSteps(Steps):
+class LoadSteps(Steps):
     """Runs the steps.
 
     Args:
@@ -36,28 +36,28 @@ class IngestSteps(Steps):
         self._connect = cache(connect)
 
     def plan(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Plan the ingest that `event["job"]` describes, with `event["defaults"]` for the rest.
+        """Plan the load that `event["job"]` describes, with `event["defaults"]` for the rest.
 
         Returns:
-            Where the plan is: `parts_key`; the number of `parts`; the ingest's `folder`; and
+            Where the plan is: `parts_key`; the number of `parts`; the load's `folder`; and
             `results_prefix`, for the records of the state machine.
 
         Raises:
-            BatchError: If the ingest cannot be planned, a folder is not in S3, or the index is not
+            BatchError: If the load cannot be planned, a folder is not in S3, or the index is not
                 the state machine's own.
         """
         defaults, given = event.get("defaults", {}), event.get("job", {})
-        settings = read_settings(IngestSettings, {**defaults, **given}, name="A load")
+        settings = read_settings(LoadSettings, {**defaults, **given}, name="A load")
         if not settings.source.startswith("s3://"):
             raise BatchError(f"source must be s3://BUCKET/PREFIX; found {settings.source}.")
         own = defaults.get("index")
         if own and settings.index != own:
             raise BatchError(f"This state machine loads the index {own}; found {settings.index}.")
-        plan = plan_ingest(settings, self._connect(settings.index))
+        plan = plan_load(settings, self._connect(settings.index))
         return {**FRAME.place(plan.folder), "parts": len(plan.parts)}
 
     def work(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Ingest `event["part"]`, a line of the plan in `event["folder"]`.
+        """Load `event["part"]`, a line of the plan in `event["folder"]`.
 
         `event["vectors_per_second"]` is the rate of this worker.
 
@@ -66,11 +66,11 @@ class IngestSteps(Steps):
             `seconds`.
 
         Raises:
-            BatchError: If the part cannot be ingested.
+            BatchError: If the part cannot be loaded.
             UnavailableError: If S3 Vectors throttles or does not answer.
         """
         plan = read_plan(event["folder"], parts=False)
-        return ingest_part(
+        return load_part(
             open_folder(plan.job),
             open_folder(plan.folder),
             plan,
@@ -80,7 +80,7 @@ class IngestSteps(Steps):
         ).as_json()
 
     def finish(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Check that the ingest in `event["folder"]` is complete.
+        """Check that the load in `event["folder"]` is complete.
 
         Returns:
             The result, with the `folder`.
@@ -92,8 +92,8 @@ class IngestSteps(Steps):
         plan = read_plan(event["folder"])
         return {
             "folder": plan.folder,
-            **finish_ingest(plan, self._connect(plan.index_arn))._asdict(),
+            **finish_load(plan, self._connect(plan.index_arn))._asdict(),
         }
 
 
-handler = logged(IngestSteps(), Settings.from_env(os.environ))
+handler = logged(LoadSteps(), Settings.from_env(os.environ))

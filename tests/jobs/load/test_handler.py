@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from jobs.errors import BatchError, IncompleteJobError
-from jobs.ingest.handler import IngestSteps
-from tests.jobs.ingest.conftest import ARN, ROWS
+from jobs.load.handler import LoadSteps
+from tests.jobs.load.conftest import ARN, ROWS
 from tests.jobs.local_s3 import LocalS3, local_s3
 
 SOURCE_ROOT = Path(__file__).parents[3] / "lambda_image"
@@ -33,8 +33,8 @@ def s3(embed, index, monkeypatch) -> Iterator[LocalS3]:
 
 
 @pytest.fixture
-def steps() -> IngestSteps:
-    return IngestSteps()
+def steps() -> LoadSteps:
+    return LoadSteps()
 
 
 def lines(s3: LocalS3, planned: dict) -> list[dict]:
@@ -93,8 +93,8 @@ def test_the_handler_logs_a_part_with_its_metrics(s3, index, monkeypatch, capsys
     """The namespace and the function's name come from the variables."""
     monkeypatch.setenv("EMBEDDING_METRICS_NAMESPACE", "Kit")
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "loads")
-    monkeypatch.delitem(sys.modules, "jobs.ingest.handler", raising=False)
-    from jobs.ingest.handler import handler
+    monkeypatch.delitem(sys.modules, "jobs.load.handler", raising=False)
+    from jobs.load.handler import handler
 
     context = SimpleNamespace(aws_request_id="request-1")
     planned = handler({"step": "plan", "defaults": DEFAULTS, "job": {}}, context)
@@ -116,7 +116,7 @@ def test_the_handler_logs_a_part_with_its_metrics(s3, index, monkeypatch, capsys
 def test_the_handler_loads_no_model() -> None:
     """Neither the engine nor its library is imported."""
     code = (
-        "import sys, jobs.ingest.handler\n"
+        "import sys, jobs.load.handler\n"
         "print([name for name in ('onnxruntime', 'embedder.core.engine') if name in sys.modules])"
     )
     done = subprocess.run(

@@ -15,9 +15,9 @@ from tqdm import tqdm
 
 from jobs.embed.job import ID_COLUMN
 from jobs.errors import BatchError, VectorSpaceError
-from jobs.ingest.index_client import IndexClient
-from jobs.ingest.run import FinishedJob, find_job
-from jobs.ingest.worker import read_part
+from jobs.load.index_client import IndexClient
+from jobs.load.run import FinishedJob, find_job
+from jobs.load.worker import read_part
 from jobs.storage import open_folder
 
 #: A result that is as near as the last of the exact ones is right too.

@@ -1,11 +1,11 @@
-"""`embedding-kit jobs.ingest`: its output, its exit status, and its arguments."""
+"""`embedding-kit jobs.load`: its output, its exit status, and its arguments."""
 
 import json
 
 import pytest
 
-from jobs.ingest.__main__ import main
-from tests.jobs.ingest.conftest import ARN, ROWS, row
+from jobs.load.__main__ import main
+from tests.jobs.load.conftest import ARN, ROWS, row
 
 
 @pytest.fixture

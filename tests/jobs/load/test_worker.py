@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 import pytest
 
-from jobs.ingest.worker import Item, RateLimit, batches, encode
+from jobs.load.worker import Item, RateLimit, batches, encode
 
 VECTOR = np.array([0.1, -0.25, 1e-9], np.float32)
 

@@ -1,4 +1,4 @@
-"""`embedding-kit jobs.ingest.recall`, over an index that the load made in the exact stand-in."""
+"""`embedding-kit jobs.load.recall`, over an index that the load made in the exact stand-in."""
 
 import json
 from pathlib import Path
@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from jobs.ingest.__main__ import main as load
-from jobs.ingest.recall import main
+from jobs.load.__main__ import main as load
+from jobs.load.recall import main
 from tests.fixtures.s3_vectors.indexes import Index
-from tests.jobs.ingest.conftest import ROWS
+from tests.jobs.load.conftest import ROWS
 
 
 @pytest.fixture

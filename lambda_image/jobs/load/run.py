@@ -1,14 +1,14 @@
-"""The job with the ingested output, the plan, and the check in the end that nothing is missing.
+"""The job with the loaded output, the plan, and the check in the end that nothing is missing.
 
-The records of an ingest are in a folder of the job, one folder for each ingest and each of its
+The records of a load are in a folder of the job, one folder for each load and each of its
 rounds:
 
     _load/ID/0/load.json            the settings
     _load/ID/0/parts.jsonl          the plan, one part a line
     _load/ID/0/done/….json          the counts of a part that is in the index
-    _load/ID/0/rejected/….jsonl     rows that cannot be ingested, with the reasons
+    _load/ID/0/rejected/….jsonl     rows that cannot be loaded, with the reasons
     _load/ID/0/results/…            what became of each part, from the state machine
-    _load/ID/0/manifest.json        the result, written when the ingest is complete
+    _load/ID/0/manifest.json        the result, written when the load is complete
 """
 
 import hashlib
@@ -25,7 +25,7 @@ import pyarrow.parquet
 from jobs.embed.job import EMBEDDING_COLUMN, ID_COLUMN
 from jobs.embed.job import FRAME as JOB
 from jobs.errors import BatchError, VectorSpaceError
-from jobs.ingest.index_client import IndexClient
+from jobs.load.index_client import IndexClient
 from jobs.steps import Frame
 from jobs.storage import Folder, StoredFile, open_folder
 
@@ -49,8 +49,8 @@ _ID_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IngestSettings:
-    """Which job to ingest, and into which index.
+class LoadSettings:
+    """Which job to load, and into which index.
 
     Raises:
         BatchError: If a value is not allowed.
@@ -90,19 +90,19 @@ class Part(NamedTuple):
 
     @property
     def done_key(self) -> str:
-        """The path of the part's counts in the ingest's folder."""
+        """The path of the part's counts in the load's folder."""
         return f"done/{self.key}.json"
 
     @property
     def rejected_key(self) -> str:
-        """The path of the list of the part's rejected rows in the ingest's folder."""
+        """The path of the list of the part's rejected rows in the load's folder."""
         return f"{FRAME.rejected}/{self.key}.jsonl"
 
 
-class IngestPlan(NamedTuple):
-    """A planned ingest."""
+class LoadPlan(NamedTuple):
+    """A planned load."""
 
-    #: The ingest's own folder.
+    #: The load's own folder.
     folder: str
     #: The job's.
     job: str
@@ -128,7 +128,7 @@ class Counts(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A finished ingest: `rows` is the sum of the three numbers after it."""
+    """A finished load: `rows` is the sum of the three numbers after it."""
 
     rows: int
     loaded: int
@@ -152,10 +152,10 @@ class FinishedJob(NamedTuple):
     parts: Sequence[StoredFile]
 
 
-def plan_ingest(settings: IngestSettings, index: IndexClient) -> IngestPlan:
-    """Plan an ingest and write the plan into its folder.
+def plan_load(settings: LoadSettings, index: IndexClient) -> LoadPlan:
+    """Plan a load and write the plan into its folder.
 
-    An ingest that is not complete is continued. After a complete one, the same settings give a new
+    A load that is not complete is continued. After a complete one, the same settings give a new
     round, which writes all vectors again.
 
     Raises:
@@ -174,7 +174,7 @@ def plan_ingest(settings: IngestSettings, index: IndexClient) -> IngestPlan:
             f"The index has {found.dimension} dimensions; the job's vectors have {dimension}."
         )
     found = index.claim(job.vector_space)
-    plan = IngestPlan(
+    plan = LoadPlan(
         folder=_round_folder(job.folder, index.arn, columns),
         job=job.folder,
         index_arn=index.arn,
@@ -191,11 +191,11 @@ def plan_ingest(settings: IngestSettings, index: IndexClient) -> IngestPlan:
     return plan
 
 
-def read_plan(folder: str, *, parts: bool = True) -> IngestPlan:
-    """Read the plan of an ingest from its folder.
+def read_plan(folder: str, *, parts: bool = True) -> LoadPlan:
+    """Read the plan of a load from its folder.
 
     Args:
-        folder: The ingest's own folder.
+        folder: The load's own folder.
         parts: Whether to read the parts too. Without them the plan has none.
 
     Raises:
@@ -203,16 +203,16 @@ def read_plan(folder: str, *, parts: bool = True) -> IngestPlan:
     """
     described, items = FRAME.read_plan(folder, items=parts)
     described["non_filterable"] = tuple(described["non_filterable"])
-    return IngestPlan(**{**described, "parts": tuple(Part(**item) for item in items)})
+    return LoadPlan(**{**described, "parts": tuple(Part(**item) for item in items)})
 
 
-def missing_parts(plan: IngestPlan) -> list[Part]:
-    """Return the parts that are not ingested yet."""
+def missing_parts(plan: LoadPlan) -> list[Part]:
+    """Return the parts that are not loaded yet."""
     return FRAME.missing(plan.folder, plan.parts)
 
 
 def read_counts(records: Folder, key: str) -> Counts:
-    """Read the counts of a part that is ingested.
+    """Read the counts of a part that is loaded.
 
     Raises:
         BatchError: If there are none.
@@ -220,14 +220,14 @@ def read_counts(records: Folder, key: str) -> Counts:
     return Counts(**orjson.loads(records.read(key)))
 
 
-def finish_ingest(plan: IngestPlan, index: IndexClient) -> Result:
-    """Compare what is ingested with the job, and write the result.
+def finish_load(plan: LoadPlan, index: IndexClient) -> Result:
+    """Compare what is loaded with the job, and write the result.
 
     Raises:
-        IncompleteJobError: If a part is not ingested.
+        IncompleteJobError: If a part is not loaded.
         RejectedRowsError: If more rows were rejected than the settings allow. The result is
             written.
-        VectorSpaceError: If another ingest has recorded another vector space meanwhile.
+        VectorSpaceError: If another load has recorded another vector space meanwhile.
         BatchError: If the counts do not add up.
     """
     counts = FRAME.counts(plan.folder, plan.parts, read_counts)
@@ -257,7 +257,7 @@ def finish_ingest(plan: IngestPlan, index: IndexClient) -> Result:
 def _round_folder(job: str, index: str, columns: Mapping[str, str]) -> str:
     """Return the folder of the first round that is not complete.
 
-    Equal jobs, indexes and columns are rounds of one ingest.
+    Equal jobs, indexes and columns are rounds of one load.
     """
     described = orjson.dumps([job, index, columns], option=orjson.OPT_SORT_KEYS)
     folder = f"_load/{hashlib.blake2b(described).hexdigest()[:_ID_DIGITS]}"
@@ -285,9 +285,9 @@ def find_job(source: str) -> FinishedJob:
 
 
 def _metadata_columns(job: FinishedJob, chosen: Sequence[str] | None) -> dict[str, str]:
-    """Return the columns to ingest by their metadata keys.
+    """Return the columns to load by their metadata keys.
 
-    The text is ingested as `text` if the job copied it, whatever its column's name.
+    The text is loaded as `text` if the job copied it, whatever its column's name.
 
     Args:
         job: The job.
