@@ -87,6 +87,8 @@ def _recipe(model: Model, target: str | None) -> dict[str, Any]:
 def model_identity(model: Model) -> list[str | None]:
     """Return what changes if the settings select a model with other vectors.
 
+    The routes of a Router have one vector space.
+
     Raises:
         FileNotFoundError: The model's folder does not exist.
     """

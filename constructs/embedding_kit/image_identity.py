@@ -18,6 +18,7 @@ _COMPARED = {
     "REVISION": "revision",
     "PRECISION": "precision",
     "DIMENSIONS": "dimensions",
+    "ROUTE": "route",
     "FILES": "the files of folder and index",
 }
 _BASE_IMAGE = "BASE_IMAGE"
@@ -35,6 +36,7 @@ def build_arguments(model: Model) -> dict[str, str]:
         "PRECISION": model.precision,
         "ACCEPT_LICENSE": model.accept_license,
         "DIMENSIONS": ",".join(map(str, model.dimensions)),
+        "ROUTE": model.route,
         _BASE_IMAGE: model.base_image,
         "TEXTS": model.index.name if model.index else None,
         "FILES": files_digest([path for path in (model.folder, model.index) if path]),

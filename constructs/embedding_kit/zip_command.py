@@ -48,6 +48,7 @@ def model_choices(model: Model) -> list[str]:
         "--precision": model.precision,
         "--accept-license": model.accept_license,
         "--dimensions": ",".join(map(str, model.dimensions)),
+        "--route": model.route,
     }
     return [
         model.name,

@@ -14,14 +14,14 @@ from embedder.core.errors import ArtifactError
 from model_compiler import inspection, listing
 from model_compiler.artifact.manifest import Choices
 from model_compiler.compile import Options, compile_model
-from model_compiler.errors import CompilerError, OutputError, printable
+from model_compiler.errors import CompilerError, OutputError, SourceError, printable
 from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
 from model_compiler.files.hashes import verify_files
 from model_compiler.graph.builder import Precision
 from model_compiler.inspection import inspect_model
 from model_compiler.routes import compile_routes
 from model_compiler.source.find import Source, find_source
-from model_compiler.source.router import routes_of
+from model_compiler.source.router import ROUTES, routes_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -105,6 +105,11 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
         help="dimensions that callers may request, if the model was trained to be truncated",
     )
     parser.add_argument(
+        "--route",
+        choices=list(ROUTES),
+        help="write only the artifact of this route of a Router (default: one for each route)",
+    )
+    parser.add_argument(
         "--default-prompt", metavar="NAME", help="the prompt of texts that name none"
     )
     parser.add_argument(
@@ -144,9 +149,18 @@ def _compile(options: argparse.Namespace) -> int:
         documents=options.documents,
         progress=not options.quiet,
     )
-    if routes := routes_of(source.folder):
-        both = compile_routes(source, routes, options.output, chosen)
-        manifests = {options.output / route: content for route, content in both.items()}
+    routes = routes_of(source.folder)
+    if options.route and not routes:
+        raise SourceError(
+            f"{source.name} must be a Router of sentence-transformers to have routes; found a "
+            f"model of one part with --route {options.route}; allowed: no route."
+        )
+    if routes:
+        written = compile_routes(source, routes, options.output, chosen, only=options.route)
+        manifests = {
+            options.output / ("" if options.route else route): content
+            for route, content in written.items()
+        }
     else:
         manifests = {options.output: compile_model(source, options.output, chosen)}
     for output, manifest in manifests.items():

@@ -6,6 +6,7 @@ both, so that no other artifact has it.
 """
 
 import hashlib
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -30,23 +31,32 @@ ALIGNED = 0.8
 
 
 def compile_routes(
-    source: Source, routes: Mapping[str, Path], output: Path, options: Options
+    source: Source,
+    routes: Mapping[str, Path],
+    output: Path,
+    options: Options,
+    *,
+    only: str | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Write an artifact for each route, to `output/query` and `output/document`.
+
+    Both are compiled also if one of them is written: they name their space and its alignment.
 
     Args:
         source: The model.
         routes: The folders of its routes, from `routes_of`.
         output: The folder of both artifacts.
         options: Those of `compile_model`, for both.
+        only: The route of the artifact that is written, to `output` itself; both if None.
 
     Returns:
-        The manifests by route.
+        The manifests of what is written, by route.
 
     Raises:
         CompilerError: One of its subclasses; nothing was written.
     """
-    with new_folder(output, marker=f"query/{MANIFEST_FILE}") as partial:
+    marker = MANIFEST_FILE if only else f"query/{MANIFEST_FILE}"
+    with new_folder(output, marker=marker) as partial:
         contents = {
             route: compile_model(
                 replace(source, folder=folder, entry=None), partial / route, options
@@ -74,7 +84,13 @@ def compile_routes(
             content["vector_space"] = space
             content["fidelity"] = {**content["fidelity"], "route": route, "alignment": alignment}
             (partial / route / MANIFEST_FILE).write_bytes(manifest_bytes(content))
-    return contents
+        if only is None:
+            return contents
+        for file in (partial / only).iterdir():
+            file.rename(partial / file.name)
+        for route in routes:
+            shutil.rmtree(partial / route)
+        return {only: contents[only]}
 
 
 def _alignment(query: Engine, document: Engine, *, most: int) -> dict[str, Any]:

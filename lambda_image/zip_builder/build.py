@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--precision", choices=["int8", "fp32"])
     parser.add_argument("--accept-license", metavar="NAME")
     parser.add_argument("--dimensions", metavar="N,N")
+    parser.add_argument("--route", choices=["query", "document"])
     parser.add_argument("--folder", type=Path, help="the model's own folder")
     parser.add_argument("--texts", type=Path, help="the texts of the search index")
     parser.add_argument("--hub-token-variable", metavar="NAME")

@@ -29,6 +29,7 @@ class ModelChoice:
         precision: `int8` or `fp32`.
         accept_license: The license that the user accepts.
         dimensions: The dimensions that callers may request, with commas between them.
+        route: The route of a Router, `query` or `document`.
         folder: A sentence-transformers folder in place of the hub's.
         texts: The file with the texts of the search index.
         hub_token_variable: The variable of this process with the hub's token.
@@ -39,6 +40,7 @@ class ModelChoice:
     precision: str | None = None
     accept_license: str | None = None
     dimensions: str | None = None
+    route: str | None = None
     folder: Path | None = None
     texts: Path | None = None
     hub_token_variable: str | None = None
@@ -46,7 +48,7 @@ class ModelChoice:
     def digest(self, recipe: Path) -> str:
         """Return the digest of what the artifact is made from."""
         # The compiler writes other bytes only with other libraries, which its versions decide.
-        own = [self.name, self.revision, self.precision, self.dimensions, self.folder]
+        own = [self.name, self.revision, self.precision, self.dimensions, self.route, self.folder]
         pins = recipe / "compiler-requirements.txt"
         return digest_of(*own, pins, code_digest(*(recipe / name for name in _SOURCES)))
 
@@ -69,6 +71,7 @@ def build_artifact(choice: ModelChoice, *, recipe: Path, cache: Path) -> Path:
             "--dimensions": choice.dimensions,
             "--revision": choice.revision,
             "--precision": choice.precision,
+            "--route": choice.route,
         }
         words = [word for name, value in options.items() if value for word in (name, value)]
         if not sys.stderr.isatty():
@@ -87,7 +90,7 @@ def build_artifact(choice: ModelChoice, *, recipe: Path, cache: Path) -> Path:
         if not (folder / "manifest.json").exists():
             raise ZipError(
                 "a function serves one artifact; found: a Router, which has one for each route; "
-                "allowed: the model of one of its routes"
+                "allowed: route under [model], query or document"
             )
 
     return kept(cache, f"artifacts/{choice.digest(recipe)}", compile_to)

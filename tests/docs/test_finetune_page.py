@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from embedding_kit.environment_file import load_environment
-from tests.model_compiler.goldens.tiny_models import write_model
+from tests.model_compiler.goldens.tiny_models import write_model, write_router
 from tools.local_endpoint.endpoint import endpoint
 
 from .pages import FINETUNE, blocks
@@ -42,7 +42,8 @@ def test_the_commands_and_programs_run(tmp_path: Path) -> None:
 def test_the_settings_are_accepted(tmp_path: Path, block: str) -> None:
     """A folder next to the environments and one of S3 need no name."""
     write_model(tmp_path / "my-model")
+    write_router(tmp_path / "my-pair")
     (tmp_path / "environments").mkdir()
     (tmp_path / "environments" / "dev.toml").write_text(block)
     model = load_environment("dev", folder=tmp_path / "environments").model
-    assert model.name in {"my-model", "2026-11-24"}
+    assert model.name in {"my-model", "2026-11-24", "my-pair"}

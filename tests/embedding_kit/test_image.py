@@ -12,6 +12,7 @@ from aws_cdk import aws_lambda as lambda_
 from embedding_kit import Model, image, programs
 from embedding_kit.image import image_code
 from embedding_kit.programs import image_folder
+from model_compiler.source.router import ROUTES
 
 
 @pytest.fixture
@@ -68,6 +69,18 @@ def test_a_commit_of_the_hub_reaches_the_compiler(docker_image):
     assert source["dockerBuildArgs"] == {"MODEL": "mine/model", "REVISION": "a" * 40}
     recipe = (image_folder() / "Dockerfile").read_text()
     assert 'if [ -n "$REVISION" ]; then set -- "$@" --revision "$REVISION"; fi' in recipe
+
+
+def test_a_route_reaches_the_compiler(docker_image, model_folder):
+    """An image has one part of a Router, and the parts' images differ."""
+    made = [
+        docker_image(Model.model_validate({"folder": model_folder, "route": route}))
+        for route in ROUTES
+    ]
+    assert [source["dockerBuildArgs"]["ROUTE"] for _, source in made] == [*ROUTES]
+    assert made[0][0] != made[1][0]
+    recipe = (image_folder() / "Dockerfile").read_text()
+    assert 'if [ -n "$ROUTE" ]; then set -- "$@" --route "$ROUTE"; fi' in recipe
 
 
 def test_the_hubs_token_is_a_secret_by_its_variables_name(docker_image, monkeypatch):

@@ -18,6 +18,7 @@ from embedding_kit.settings import (
 )
 from embedding_kit.settings.model_sizes import artifact_bytes
 from embedding_kit.settings.package import LARGEST_ARTIFACT, check_package
+from tests.model_compiler.goldens.tiny_models import write_router
 
 ZIP = FunctionSettings(package="zip")
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
@@ -136,6 +137,19 @@ def test_the_weights_of_a_folder_are_counted_in_its_files(folder):
     own = Model(name=MINILM, folder=folder)
     assert artifact_bytes(own) == 300_000
     assert artifact_bytes(own.model_copy(update={"precision": "fp32"})) == 1_200_000
+
+
+def test_only_the_weights_of_the_route_are_counted(tmp_path):
+    """A function holds one part of a Router; what the compiler will refuse has no known size."""
+    router = write_router(tmp_path / "pair")
+    save_file({"w": np.zeros(1000, np.float32)}, router / "document_1_Pooling" / "x.safetensors")
+    both, query, document = (
+        artifact_bytes(Model(folder=router, route=route)) for route in (None, "query", "document")
+    )
+    assert document == query + 1000
+    assert both == query + document
+    (router / "router_config.json").write_text("[]")
+    assert artifact_bytes(Model(folder=router, route="query")) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 8, b"\x02" + bytes(7) + b"[]"])

@@ -172,6 +172,13 @@ def test_a_revision_is_a_commit_of_a_hubs_repository(tmp_path):
         Model(name="acme/model", folder=tmp_path, revision="a" * 40)
 
 
+def test_a_carried_index_is_of_documents(tmp_path):
+    """The package of a Router's queries has nothing to embed the index's texts with."""
+    assert Model(name="acme/pair", route="document", index=tmp_path).index
+    with pytest.raises(ValidationError, match='no index, or route = "document"'):
+        Model(name="acme/pair", route="query", index=tmp_path)
+
+
 @pytest.mark.parametrize("kind", ["canary", "linear"])
 @pytest.mark.parametrize(
     ("interval", "accepted"),

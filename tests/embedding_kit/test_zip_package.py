@@ -153,6 +153,7 @@ def test_every_choice_reaches_the_command():
         precision="int8",
         accept_license="gemma",
         dimensions=(768, 256),
+        route="document",
         hub_token_variable="HF_TOKEN",
     )
     assert build_command(model)[2:] == [
@@ -161,5 +162,6 @@ def test_every_choice_reaches_the_command():
         *("--precision", "int8"),
         *("--accept-license", "gemma"),
         *("--dimensions", "768,256"),
+        *("--route", "document"),
         *("--hub-token-variable", "HF_TOKEN"),
     ]

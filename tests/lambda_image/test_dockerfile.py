@@ -92,7 +92,15 @@ def test_each_image_is_labeled_with_what_is_in_it(stages, batch, server):
         found = dict(word.split("=", 1) for word in label.split()[1:])
         assert found == {"embedding-kit.target": target} | {
             f"embedding-kit.{name.lower()}": f'"${name}"'
-            for name in ("MODEL", "REVISION", "PRECISION", "DIMENSIONS", "FILES", "BASE_IMAGE")
+            for name in (
+                "MODEL",
+                "REVISION",
+                "PRECISION",
+                "DIMENSIONS",
+                "ROUTE",
+                "FILES",
+                "BASE_IMAGE",
+            )
         }
         # After the layers, so that a layer is the same for all models that share it.
         assert stage[-3].startswith("ARG MODEL ")

@@ -15,7 +15,7 @@ from model_compiler.command import main
 from model_compiler.index_builder import main as build_index
 from model_compiler.source.router import routes_of
 from tests.model_compiler.conftest import Compile, Edit
-from tests.model_compiler.goldens.tiny_models import MODULES, TEXTS, write_router
+from tests.model_compiler.goldens.tiny_models import MODULES, TEXTS, write_model, write_router
 
 GOLDEN = np.load(Path(__file__).resolve().parent / "goldens" / "routes.npz")
 
@@ -56,6 +56,28 @@ def test_both_are_of_one_space(router: Path, tmp_path: Path, compile_tiny: Compi
     assert [manifest.fidelity["route"] for manifest in manifests] == ["query", "document"]
     other = compiled(write_router(tmp_path / "pair", seed=5), tmp_path / "other")
     assert space not in {artifact.manifest.vector_space for artifact in other.values()}
+
+
+def test_one_route_is_written_alone(router: Path, tmp_path: Path) -> None:
+    """`--route` writes the artifact that the pair has for it, and nothing of the other."""
+    both = compiled(router, tmp_path / "both")
+    words = ["compile", str(router), "--precision", "fp32", "--unmeasured", "--quiet", "--route"]
+    for _ in range(2):  # an artifact is replaced
+        assert main([*words, "query", "--output", str(tmp_path / "one")]) == 0
+        alone = load_artifact(tmp_path / "one").manifest
+        assert alone == both["query"].manifest
+        names = {path.name for path in (tmp_path / "one").iterdir()}
+        assert names == {*alone.files, "manifest.json"}
+
+
+def test_a_route_of_a_model_without_routes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is refused by name, and nothing is written."""
+    model = write_model(tmp_path / "model")
+    assert main(["compile", str(model), "--route", "query", "--output", str(tmp_path / "o")]) == 2
+    assert "must be a Router of sentence-transformers to have routes" in capsys.readouterr().err
+    assert not (tmp_path / "o").exists()
 
 
 def test_an_index_of_documents_is_searched_by_queries(router: Path, tmp_path: Path) -> None:

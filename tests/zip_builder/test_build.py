@@ -101,9 +101,11 @@ def test_the_choices_reach_the_compiler(build, tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "modules.json").write_text("[]")
-    choice = ModelChoice(name="org/model", precision="fp32", dimensions="256,128", folder=folder)
+    choice = ModelChoice(
+        name="org/model", precision="fp32", dimensions="256,128", route="query", folder=folder
+    )
     said = json.loads(zipfile.ZipFile(build(choice)).read("artifact/manifest.json"))["said"]
-    assert said == ["--dimensions", "256,128", "--precision", "fp32", "--quiet"]
+    assert said == ["--dimensions", "256,128", "--precision", "fp32", "--route", "query", "--quiet"]
     (folder / "modules.json").write_text("[1]")
     assert build(choice) != build()
 

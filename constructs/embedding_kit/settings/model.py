@@ -87,6 +87,11 @@ class Model(Settings):
         description="Dimensions that callers may request from a model trained for truncation. If "
         "unset, the catalog's; for your own model, the full dimension only.",
     )
+    route: Literal["query", "document"] | None = Field(
+        default=None,
+        description="The part of a Router that is served; its vectors are in one space with the "
+        "other part's. Without it, a Router is refused when it is built.",
+    )
     hub_token_variable: (
         Annotated[
             str, Field(pattern=r"^[A-Z][A-Z0-9_]*$"), allowed("a variable's name such as HF_TOKEN")
@@ -208,6 +213,17 @@ class Model(Settings):
                 "a folder has no commits of a hub's repository",
                 found=f"folder and revision = {self.revision}",
                 allowed="folder or revision",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _index_of_documents(self) -> Self:
+        if self.index and self.route == "query":
+            raise rule_error(
+                "the texts of an index are documents, and the package has the queries' part only",
+                found='index with route = "query"',
+                allowed='no index, or route = "document"; an [index] of S3 Vectors holds what the '
+                "other part embeds",
             )
         return self
 

@@ -24,20 +24,33 @@ def artifact_bytes(model: Model) -> int | None:
         model: A model of the catalog, or one with a folder of its own.
     """
     if model.folder is not None:
-        return _bytes_of_folder(model.folder, model.precision)
+        folders = _served(model.folder, model.route)
+        return _bytes_of_folders(folders, model.precision)
     megabytes = _table().get(model.name.lower())
     if megabytes is None:
         return None
     return round(megabytes * 1e6 * (_FP32 if model.precision == "fp32" else 1))
 
 
-def _bytes_of_folder(folder: Path, precision: str | None) -> int | None:
-    weights = sum(map(_weights, folder.rglob("*.safetensors")))
+def _served(folder: Path, route: str | None) -> list[Path]:
+    """Return the folders of what is served: the whole model, or the modules of a Router's route."""
+    if route is None:
+        return [folder]
+    try:
+        router = json.loads((folder / "router_config.json").read_text("utf-8"))
+        return [folder / name for name in router["structure"][route]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []  # the compiler says what is wrong with it
+
+
+def _bytes_of_folders(folders: list[Path], precision: str | None) -> int | None:
+    weights = sum(_weights(file) for each in folders for file in each.rglob("*.safetensors"))
     if weights:
         return weights * (_FP32 if precision == "fp32" else 1)
     # An export is served as it is. Several are of other precisions, and one of them is taken.
-    exports = [sum(file.stat().st_size for file in folder.rglob("*.onnx*"))]
-    return exports[0] if len(list(folder.rglob("*.onnx"))) == 1 else None
+    exports = [file for each in folders for file in each.rglob("*.onnx*")]
+    models = [file for file in exports if file.suffix == ".onnx"]
+    return sum(file.stat().st_size for file in exports) if len(models) == 1 else None
 
 
 def _weights(file: Path) -> int:
