@@ -88,6 +88,9 @@ class Reranker:
         self.max_characters = max_characters or manifest.max_tokens * CHARACTERS_PER_TOKEN
         self.truncate = "refuse" if truncate == "refuse" else self.scoring.truncation
         self.run_tokens = run_tokens
+        prefix = self.scoring.passage_prefix
+        # A space at its end becomes part of the passage's first word.
+        self._prefix_tokens = len(tokenizer.encode(prefix.rstrip())) if prefix else 0
         self._runs = SegmentRuns(
             session,
             width=len(self.scoring.labels),
@@ -266,13 +269,14 @@ class Reranker:
     def _passage(self, text: str, how: str, position: int, most: int | None) -> list[int]:
         prefix = self.scoring.passage_prefix
         own = self._encode(text, how, f"passages[{position}]", position, prefix=prefix)
-        if not text or not own:
+        # With a template's prefix, a blank passage has tokens too.
+        if not text.strip() or not own:
             raise EmptyInputError(
                 "must hold text to score; the tokenizer found no token in it.",
                 name=f"passages[{position}]",
                 position=position,
             )
-        return own[:most]
+        return own if most is None else own[: self._prefix_tokens + most]
 
     def _encode(
         self, text: str, how: str, name: str, position: int | None, *, prefix: str = ""

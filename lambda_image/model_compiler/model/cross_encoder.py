@@ -1,13 +1,15 @@
 """Reads a cross-encoder, which scores pairs of texts, without its weights.
 
-It is a folder of sentence-transformers' CrossEncoder, or a plain `...ForSequenceClassification`.
-The truth is `sentence_transformers/cross_encoder/model.py`, and the class of each family in
-transformers.
+It is a folder of sentence-transformers' CrossEncoder, a plain `...ForSequenceClassification`, or a
+language model that says yes or no after a template with the query and the passage. The truth is
+`sentence_transformers/cross_encoder/model.py`, and the class of each family in transformers.
 """
 
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import tokenizers
 
 from embedder.core.artifact import ScoringEntry
 from model_compiler.errors import UnsupportedModelError
@@ -16,18 +18,23 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from model_compiler.graph.architectures import Architecture
 from model_compiler.graph.architectures.bert import BertConfig
+from model_compiler.graph.architectures.qwen3 import Qwen3Config
 from model_compiler.graph.builder import Precision
 from model_compiler.graph.encoder import read_activation
 from model_compiler.model.base import Prompts
 from model_compiler.model.compiled import CompiledModel
 from model_compiler.model.folder import (
+    LANGUAGE_MODEL,
+    NEXT_TOKEN,
     SCORES,
+    plain_architecture,
     read_max_tokens,
     read_modules,
     read_named_prompts,
 )
-from model_compiler.model.modules import Pooling, ScoreHead
+from model_compiler.model.modules import NextTokenHead, Pooling, ScoreHead
 from model_compiler.tokenizer.file import TokenizerFile, read_tokenizer
+from model_compiler.tokenizer.pair_template import PairTemplate, read_pair_template
 from model_compiler.tokenizer.pairs import PairLayout, passes_types, read_pair_layout
 
 __all__ = ["read_cross_encoder"]
@@ -49,27 +56,40 @@ def read_cross_encoder(folder: Path, precision: Precision = Precision.INT8) -> C
         SourceError: If a file is missing or wrong.
         UnsupportedModelError: If the compiler cannot express a part of the model.
     """
-    encoder = _encoder_folder(folder)
+    encoder, logit = _modules(folder)
     if (encoder / ADAPTER_FILE).exists():
         raise UnsupportedModelError(
             f"{encoder} has an adapter ({ADAPTER_FILE}); the compiler merges one of an embedding "
             f"model. {MERGE}"
         )
     config = ConfigFile(encoder / "config.json")
-    labels = _labels(config)
+    generates = logit is not None or plain_architecture(folder).endswith(LANGUAGE_MODEL)
+    labels = ("LABEL_0",) if generates else _labels(config)
     activation = _activation(folder, config, labels=len(labels))
-    head = _head(config, labels=len(labels))
+    tied = config.boolean("tie_word_embeddings", False) if generates else False
+    classifier = None if generates else _head(config, labels=len(labels))
     architecture = architectures.parse(config, remedy="")
     tokenizer = read_tokenizer(
         encoder / "tokenizer.json", vocabulary_size=architecture.vocabulary_size
     )
-    layout, architecture = _pairs(encoder, tokenizer, architecture)
+    prompt = _default_prompt(folder)
+    if classifier is None:
+        head: ScoreHead = _next_token_head(encoder, logit, tokenizer, architecture, tied=tied)
+        template = read_pair_template(encoder, tokenizer, instruction=prompt)
+        layout = PairLayout(after=template.after)
+    else:
+        head = classifier
+        layout, architecture = _pairs(encoder, tokenizer, architecture)
+        template = PairTemplate(query_prefix=prompt)
     return CompiledModel(
         family=architecture.name,
         dimensions=len(labels),
         vocabulary_size=architecture.vocabulary_size,
         max_tokens=read_max_tokens(
-            encoder, tokenizer, max_positions=architecture.max_positions, output=SCORES
+            encoder,
+            tokenizer,
+            max_positions=architecture.max_positions,
+            output=NEXT_TOKEN if generates else SCORES,
         ),
         prompts=Prompts(texts={}, default=None),
         tokenizer=tokenizer,
@@ -85,25 +105,66 @@ def read_cross_encoder(folder: Path, precision: Precision = Precision.INT8) -> C
             between=layout.between,
             after=layout.after,
             second_type=layout.second_type,
-            query_prefix=_default_prompt(folder),
-            query_suffix="",
-            passage_prefix="",
-            truncation="longest_first",
+            query_prefix=template.query_prefix,
+            query_suffix=template.query_suffix,
+            passage_prefix=template.passage_prefix,
+            truncation="passage" if generates else "longest_first",
         ),
     )
 
 
-def _encoder_folder(folder: Path) -> Path:
+def _modules(folder: Path) -> tuple[Path, Path | None]:
+    """Return the encoder's folder, and that of a LogitScore if there is one."""
     if not (folder / "modules.json").exists():
-        return folder
+        return folder, None
     modules = read_modules(folder)
     kinds = [kind for kind, _ in modules]
-    if kinds != ["Transformer"]:
+    if kinds not in (["Transformer"], ["Transformer", "LogitScore"]):
         raise UnsupportedModelError(
             f"{folder / 'modules.json'} lists {', '.join(kinds) or 'no modules'}; of a "
-            "cross-encoder, the compiler can express a Transformer alone."
+            "cross-encoder, the compiler can express a Transformer alone, or with a LogitScore."
         )
-    return modules[0][1]
+    return modules[0][1], modules[1][1] if len(modules) > 1 else None
+
+
+def _next_token_head(
+    encoder: Path,
+    logit: Path | None,
+    tokenizer: TokenizerFile,
+    architecture: Architecture,
+    *,
+    tied: bool,
+) -> NextTokenHead:
+    """Return the head of a LogitScore, or of a plain folder: the logit of yes minus that of no."""
+    if not isinstance(architecture, Qwen3Config):
+        raise UnsupportedModelError(
+            f"{encoder / 'config.json'}: of the language models that are cross-encoders, the "
+            f"compiler can express qwen3; found {architecture.name}."
+        )
+    library = tokenizers.Tokenizer.from_buffer(tokenizer.data)
+    config = ConfigFile(encoder / "tokenizer.json" if logit is None else logit / "config.json")
+    if logit is None:
+        token, other = library.token_to_id("yes"), library.token_to_id("no")
+        if token is None or other is None:
+            config.fail("vocab", "a vocabulary with the tokens yes and no", None)
+    else:
+        token = config.integer("true_token_id", least=0)
+        other = config.integer("false_token_id", least=0) if config.has("false_token_id") else None
+        config.optional("false_token_id")
+        config.require("module_input_name", NEXT_TOKEN.name)
+        config.done()
+        if max(token, other or 0) >= architecture.vocabulary_size:
+            config.fail("true_token_id", "a token's id, as false_token_id", max(token, other or 0))
+    return NextTokenHead(
+        pooling=Pooling(("lasttoken",)),
+        out="lm_head",
+        hidden_size=architecture.hidden_size,
+        labels=1,
+        token=token,
+        other=other,
+        vocabulary_size=architecture.vocabulary_size,
+        tied=tied,
+    )
 
 
 def _labels(config: ConfigFile) -> tuple[str, ...]:

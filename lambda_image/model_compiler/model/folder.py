@@ -7,6 +7,7 @@ supported.
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,8 +30,11 @@ from model_compiler.model.modules import (
     read_pooling,
 )
 from model_compiler.tokenizer.file import TokenizerFile, read_tokenizer
+from model_compiler.tokenizer.pair_template import TEMPLATE_FILE, template_text
 
 __all__ = [
+    "LANGUAGE_MODEL",
+    "NEXT_TOKEN",
     "SCORES",
     "Output",
     "check_kind",
@@ -38,6 +42,7 @@ __all__ = [
     "is_cross_encoder",
     "is_normalized",
     "is_pooled",
+    "plain_architecture",
     "read_head",
     "read_max_tokens",
     "read_model_folder",
@@ -63,7 +68,6 @@ LOADER_KEYS = (
     "config_kwargs",
     "model_args",
     "model_kwargs",
-    "processing_kwargs",
     "processor_kwargs",
     "query_expansion",
     "tokenizer_args",
@@ -74,7 +78,6 @@ PLAIN_TEMPLATES = frozenset(
     # google/embeddinggemma-2
     {"4b852efc0b9960283e735363331e6f325b33bc74bdbaa076f595bc4e9b94d85e"}
 )
-TEMPLATE_FILE = "chat_template.jinja"
 
 
 class Output(NamedTuple):
@@ -87,13 +90,17 @@ class Output(NamedTuple):
     @property
     def modalities(self) -> dict[str, Any]:
         """The value of `modality_config`."""
-        return {"text": {"method": "forward", "method_output_name": self.method}}
+        text = {"method": "forward", "method_output_name": self.method}
+        if self.task == "text-generation":  # a pair becomes messages, and the template their text
+            return {"text": text, "message": {**text, "format": "flat"}}
+        return {"text": text}
 
 
-#: A vector per token, the pooler's, or a classifier's logits.
+#: A vector per token, the pooler's, a classifier's logits, or those of the next token.
 UNPOOLED = Output("feature-extraction", "last_hidden_state", "token_embeddings")
 POOLED = Output("feature-extraction", "pooler_output", "sentence_embedding")
 SCORES = Output("sequence-classification", "logits", "scores")
+NEXT_TOKEN = Output("text-generation", "logits", "causal_logits")
 
 
 def read_model_folder(
@@ -265,8 +272,16 @@ def read_max_tokens(
 
 def _check_transformer(config: ConfigFile, tokenizer: TokenizerFile, output: Output) -> None:
     """Reject settings of the Transformer module that would change its output."""
+    if output is NEXT_TOKEN:  # without these, sentence-transformers takes another output
+        config.string("transformer_task")
+        config.require("modality_config", output.modalities)
+        # No template that the compiler knows has the generation prompt.
+        prompts = [{"chat_template": {"add_generation_prompt": value}} for value in (False, True)]
+        config.require("processing_kwargs", {}, None, *prompts)
+    else:
+        _check_modalities(config, output.modalities)
+        config.require("processing_kwargs", {}, None)
     config.require("transformer_task", output.task, None)
-    _check_modalities(config, output.modalities)
     config.require("module_output_name", output.name, None)
     for key in LOADER_KEYS:
         config.require(key, {}, None)
@@ -410,7 +425,7 @@ def _listing(folder: Path) -> str:
 OTHERS = {
     "SparseEncoder": "a sparse encoder: its vectors have a weight for each token of a vocabulary",
 }
-CLASSIFIER = "ForSequenceClassification"
+CLASSIFIER, LANGUAGE_MODEL = "ForSequenceClassification", "ForCausalLM"
 
 
 def check_kind(folder: Path, *, name: str | None = None) -> None:
@@ -439,15 +454,24 @@ def check_kind(folder: Path, *, name: str | None = None) -> None:
 def is_cross_encoder(folder: Path) -> bool:
     """Return whether a folder's model scores pairs of texts.
 
-    One of older versions has no modules.json, and a classifier's architecture.
+    One of older versions has no modules.json, and a classifier's architecture, or that of a
+    language model with a template for a query and a document.
     """
     stated = _read(folder / "config_sentence_transformers.json", "model_type")
     if isinstance(stated, str) or (folder / "modules.json").exists():
         return stated == "CrossEncoder"
+    name = plain_architecture(folder)
+    if name.endswith(LANGUAGE_MODEL):
+        return re.search(r"""(["'])document\1""", template_text(folder) or "") is not None
+    return name.endswith(CLASSIFIER)
+
+
+def plain_architecture(folder: Path) -> str:
+    """Return the architecture of a folder without modules.json, as `config.json` says; else ""."""
     names = _read(folder / "config.json", "architectures")
-    return isinstance(names, list) and any(
-        isinstance(name, str) and name.endswith(CLASSIFIER) for name in names
-    )
+    if (folder / "modules.json").exists() or not (isinstance(names, list) and names):
+        return ""
+    return names[0] if isinstance(names[0], str) else ""
 
 
 def _read(path: Path, key: str) -> object:

@@ -22,6 +22,7 @@ from model_compiler.graph.quantization import Floats, linear
 __all__ = [
     "Dense",
     "Head",
+    "NextTokenHead",
     "Pooling",
     "ScoreHead",
     "normalize",
@@ -231,6 +232,31 @@ class ScoreHead:
             )
         op.Identity(shifted(value, self.out), output=output)
         builder.output(output, dtype=np.float32, shape=["batch", self.labels])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextTokenHead(ScoreHead):
+    """Takes the vector of the last token to a language model's logit of the next one.
+
+    The logit of a second token, if there is one, is subtracted. In the table of a language model's
+    head, each token has a row.
+    """
+
+    token: int
+    other: int | None
+    vocabulary_size: int
+    #: Whether the head's table is that of the embeddings.
+    tied: bool
+
+    def take(self, weights: Weights) -> Mapping[str, Floats]:
+        """Take the row, or the difference of the two; see `ScoreHead.take`."""
+        name = "lm_head.weight"
+        if self.tied:
+            name = "embed_tokens.weight"
+            name = weights.prefix(("", "model."), name) + name
+        table = weights.take(name, self.vocabulary_size, self.hidden_size)
+        row = table[self.token] - (0 if self.other is None else table[self.other])
+        return {f"{self.out}.weight": row[np.newaxis]}
 
 
 def normalize(builder: GraphBuilder, value: str, *, output: str | None = None) -> str:

@@ -134,6 +134,29 @@ def test_a_passage_may_be_cut_before(session: PairSession) -> None:
     assert work.tokens == [7, 5]
 
 
+TEMPLATE = SCORING._replace(
+    before=(),
+    between=(),
+    query_prefix="find for ",
+    query_suffix=" now",
+    passage_prefix="text : ",
+    truncation="passage",
+)
+
+
+def test_a_templates_text_is_tokenized_with_the_text_next_to_it(session: PairSession) -> None:
+    """Its own tokens are not cut off, and the query stays whole however a pair is truncated."""
+    made = reranker(session, MANIFEST._replace(scoring=TEMPLATE), truncate="right")
+    words = WordTokenizer().encode
+    made.rerank("a b", ["c d e", "f"], max_passage_tokens=2)
+    ids = {tuple(filter(None, row)) for row, _ in session.rows}  # without padding
+    head = words("find for a b now text :")
+    assert ids == {(*head, *words("c d"), SEP), (*head, *words("f"), SEP)}
+    assert made.rerank("a b c", ["d " * 9], truncate="longest_first").work.tokens == [12]
+    with pytest.raises(EmptyInputError, match=r'"passages\[0\]" must hold text'):
+        made.rerank("a", [" "])
+
+
 ERRORS: list[tuple[str, list[str], type[InputError], str, int | None]] = [
     ("", ["a"], EmptyInputError, '"query" must hold text', None),
     ("a", ["b", " "], EmptyInputError, r'"passages\[1\]" must hold text', 1),

@@ -15,6 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from tests.model_compiler.goldens.encoder_models import LIMIT, write_encoder
 from tests.model_compiler.goldens.modernbert_model import write_modernbert
+from tests.model_compiler.goldens.qwen3_model import SPECIALS, write_qwen3
 from tests.model_compiler.goldens.tiny_models import Tensors, write_model
 
 QUERY = "parse the date"
@@ -33,6 +34,35 @@ PAIRS = (
     *((LONG[0] + end, passage) for end in ("", "a") for passage in (PASSAGES[7], "hello")),
     *((LONG[1], passage) for passage in (LONG[1], LONG[1] + "b", PASSAGES[6])),
 )
+
+#: The template of the published Qwen3-Reranker, with a shorter text for the system, and another.
+TEMPLATE = """\
+{%- set instruction = messages | selectattr("role", "eq", "system") | map(attribute="content")\
+ | first | default("Given a web search query, retrieve relevant passages") -%}
+{%- set query_text = messages | selectattr("role", "eq", "query") | map(attribute="content")\
+ | first -%}
+{%- set document_text = messages | selectattr("role", "eq", "document")\
+ | map(attribute="content") | first -%}
+<|im_start|>system
+Judge whether the Document meets the requirements.<|im_end|>
+<|im_start|>user
+<Instruct>: {{ instruction }}
+<Query>: {{ query_text }}
+<Document>: {{ document_text }}<|im_end|>
+<|im_start|>assistant
+<think>
+
+</think>
+
+
+"""
+OTHER_TEMPLATE = """\
+  {% set text = messages | selectattr('role', 'eq', 'document') | map(attribute='content')\
+ | first %}
+<|im_start|>query {{- messages | selectattr('role', 'eq', 'query') | map(attribute='content')\
+ | first }}? document
+{{ text -}}
+<|im_end|>"""
 
 #: What each golden model has that the plain one of its family does not.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -74,6 +104,22 @@ VARIANTS: dict[str, dict[str, Any]] = {
             "classifier_activation": "silu",
         },
     },
+    "qwen3": {"family": "qwen3"},
+    "qwen3, saved by version 6": {
+        "family": "qwen3",
+        "config": {"tie_word_embeddings": False},
+        "saved": {
+            "activation_fn": "torch.nn.modules.linear.Identity",
+            "prompts": {"search": "Find the answer."},
+            "default_prompt_name": "search",
+        },
+    },
+    "qwen3, one token": {
+        "family": "qwen3",
+        "saved": {},
+        "tokens": {"true_token_id": 262, "false_token_id": None},
+        "template": OTHER_TEMPLATE,
+    },
 }
 
 #: The prefix of `...ForSequenceClassification`, that of the encoder's weights, and the class of
@@ -98,8 +144,10 @@ def write_reranker(
     config: Mapping[str, Any] | None = None,
     tokenizer: Mapping[str, Any] | None = None,
     saved: Mapping[str, Any] | None = None,
+    tokens: Mapping[str, Any] | None = None,
+    template: str = TEMPLATE,
 ) -> Path:
-    """Write a plain classifier's folder and return it.
+    """Write the folder of a plain classifier or language model, and return it.
 
     Args:
         folder: Where to; it is made.
@@ -108,7 +156,11 @@ def write_reranker(
         config: Keys of `config.json` that differ.
         tokenizer: Keys of `tokenizer_config.json` that differ.
         saved: Keys of sentence-transformers 6's own file, for a folder that it saved.
+        tokens: The file of a language model's LogitScore, if another than yes and no.
+        template: Of a language model.
     """
+    if family == "qwen3":
+        return _write_language_model(folder, config or {}, saved, tokens, template)
     name, prefix, tokenizer_class = CLASSES[family]
     if family == "bert":
         write_model(folder, config=config)
@@ -149,6 +201,64 @@ def write_reranker(
     save_file(tensors | _head(family, settings, size, labels), folder / "model.safetensors")
     if saved is not None:
         _write_saved(folder, saved)
+    return folder
+
+
+def _write_language_model(
+    folder: Path,
+    config: Mapping[str, Any],
+    saved: Mapping[str, Any] | None,
+    tokens: Mapping[str, Any] | None,
+    template: str,
+) -> Path:
+    """Write a Qwen3 with the tokens yes and no, and tokens that reach over the parts of a pair."""
+    limit = 800
+    merges = ("e s", "y es", "n o", "? \u010a", "\u0120 a")
+    size = 256 + len(SPECIALS) + len(merges)
+    write_qwen3(
+        folder, config={"vocab_size": size, "max_position_embeddings": limit, **config}, newer=True
+    )
+    (folder / "config_sentence_transformers.json").unlink()
+    for name in ("modules.json", "sentence_bert_config.json", "1_Pooling/config.json"):
+        (folder / name).unlink()
+    document = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    vocabulary = document["model"]["vocab"]
+    for number, merge in enumerate(merges):
+        vocabulary[merge.replace(" ", "")] = 256 + len(SPECIALS) + number
+    document["model"]["merges"] = list(merges)
+    _edit(folder / "tokenizer.json", **document)
+    _edit(folder / "tokenizer_config.json", model_max_length=limit)
+    tensors = load_file(folder / "model.safetensors")
+    head = {}
+    if not config.get("tie_word_embeddings", True):
+        random = np.random.default_rng(9)
+        table = tensors["embed_tokens.weight"]
+        head = {"lm_head.weight": random.standard_normal(table.shape).astype(np.float32)}
+    save_file(
+        {f"model.{name}": tensor for name, tensor in tensors.items()} | head,
+        folder / "model.safetensors",
+    )
+    if saved is None:
+        _edit(folder / "tokenizer_config.json", chat_template=template)
+        return folder
+    (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
+    text = {"method": "forward", "method_output_name": "logits"}
+    _write_saved(folder, saved)
+    _edit(
+        folder / "sentence_bert_config.json",
+        transformer_task="text-generation",
+        modality_config={"text": text, "message": {**text, "format": "flat"}},
+        module_output_name="causal_logits",
+        processing_kwargs={"chat_template": {"add_generation_prompt": True}},
+    )
+    modules = json.loads((folder / "modules.json").read_text("utf-8"))
+    kind = "sentence_transformers.cross_encoder.modules.logit_score.LogitScore"
+    modules.append({"idx": 1, "name": "1", "path": "1_LogitScore", "type": kind})
+    (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
+    (folder / "1_LogitScore").mkdir()
+    (folder / "1_LogitScore" / "config.json").write_text(
+        json.dumps(tokens or {"true_token_id": 260, "false_token_id": 261}), encoding="utf-8"
+    )
     return folder
 
 

@@ -14,6 +14,7 @@ from model_compiler.errors import CompilerError, SourceError
 from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import Precision
 from model_compiler.model.cross_encoder import read_cross_encoder
+from model_compiler.model.folder import is_cross_encoder
 from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.reranker_models import PAIRS, VARIANTS, write_reranker
 
@@ -34,7 +35,7 @@ def test_scores_are_the_models_own(tmp_path: Path, compile_tiny: Compile, varian
 
 
 @pytest.mark.parametrize("precision", Precision)
-@pytest.mark.parametrize("variant", ["bert", "xlm-roberta", "modernbert, mean"])
+@pytest.mark.parametrize("variant", ["bert", "xlm-roberta", "modernbert, mean", "qwen3"])
 def test_a_score_does_not_depend_on_other_passages(
     tmp_path: Path, compile_tiny: Compile, variant: str, precision: Precision
 ) -> None:
@@ -112,6 +113,72 @@ def test_what_the_compiler_cannot_express_is_named(
     read_cross_encoder(folder)
     edit_json(folder / file, lambda value: {**value, **change})
     with pytest.raises(CompilerError, match=message):
+        read_cross_encoder(folder)
+
+
+QUERY = "{{ messages | selectattr('role', 'eq', 'query') | map(attribute='content') | first }}"
+DOCUMENT = QUERY.replace("query", "document")
+TEMPLATES = [
+    ("{{ messages[0].content }}", r"has \{\{ messages\[0\]\.content \}\}; of a reranker's"),
+    (f"{{# pair #}}{QUERY}\n{DOCUMENT}", r"has \{# pair #\}"),
+    (f"{{% if query %}}{QUERY}\n{DOCUMENT}{{% endif %}}", "has {% if query %}"),
+    (f"{DOCUMENT}\n{QUERY}", "once each; found document, query"),
+    (f"{QUERY}\n{DOCUMENT} {DOCUMENT}", "found query, document, document"),
+    ("Yes or no?", "once each; found neither"),
+    (f"{QUERY}\n{DOCUMENT}\n\n", "one token of the template's text and a text next to it"),
+]
+
+
+@pytest.mark.parametrize(("template", "message"), TEMPLATES)
+def test_a_template_that_the_compiler_cannot_read(
+    tmp_path: Path, template: str, message: str
+) -> None:
+    """An expression, an order or a border of tokens that it does not know is refused."""
+    folder = write_reranker(tmp_path / "model", family="qwen3", saved={}, template=template)
+    with pytest.raises(CompilerError, match=message):
+        read_cross_encoder(folder)
+
+
+LANGUAGE_MODEL_CHANGES: list[tuple[str, dict[str, Any], str]] = [
+    ("1_LogitScore/config.json", {"true_token_id": 999}, "true_token_id must be a token's id"),
+    ("1_LogitScore/config.json", {"false_token_id": "no"}, "false_token_id must be an integer"),
+    ("1_LogitScore/config.json", {"module_input_name": "logits"}, "module_input_name is"),
+    ("1_LogitScore/config.json", {"scale": 2}, "does not know: scale = 2"),
+    ("sentence_bert_config.json", {"transformer_task": "feature-extraction"}, "transformer_task"),
+    ("sentence_bert_config.json", {"transformer_task": None}, "transformer_task is missing"),
+    ("sentence_bert_config.json", {"modality_config": {"text": {}}}, "modality_config is"),
+    ("sentence_bert_config.json", {"processing_kwargs": {"text": {}}}, "processing_kwargs is"),
+]
+
+
+@pytest.mark.parametrize(("file", "change", "message"), LANGUAGE_MODEL_CHANGES)
+def test_what_would_change_a_language_models_score_is_named(
+    tmp_path: Path, edit_json: Edit, file: str, change: dict[str, Any], message: str
+) -> None:
+    """A setting that would change the token, its logit or the text is refused with its file."""
+    folder = write_reranker(tmp_path / "model", family="qwen3", saved={})
+    edit_json(folder / file, lambda value: {**value, **change})
+    with pytest.raises(CompilerError, match=message):
+        read_cross_encoder(folder)
+
+
+def test_a_language_model_without_a_template_is_no_reranker(
+    tmp_path: Path, edit_json: Edit
+) -> None:
+    """A plain folder is a reranker if its template has a document, or else no known model."""
+    folder = write_reranker(tmp_path / "model", family="qwen3")
+    assert is_cross_encoder(folder)
+    edit_json(folder / "tokenizer_config.json", chat_template="{{ messages }}")
+    assert not is_cross_encoder(folder)
+
+
+def test_only_one_kind_of_language_model_is_known(tmp_path: Path, edit_json: Edit) -> None:
+    """A LogitScore after another architecture is refused with its name."""
+    folder = write_reranker(tmp_path / "model", saved={})
+    kind = "sentence_transformers.cross_encoder.modules.logit_score.LogitScore"
+    more = {"idx": 1, "name": "1", "path": "1_LogitScore", "type": kind}
+    edit_json(folder / "modules.json", lambda value: [*value, more])
+    with pytest.raises(CompilerError, match="can express qwen3; found bert"):
         read_cross_encoder(folder)
 
 
