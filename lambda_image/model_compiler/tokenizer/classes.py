@@ -300,6 +300,7 @@ BY_MODEL_TYPE = {
     "embedding_gemma2": "GemmaTokenizer",
     "embedding_gemma2_text": "GemmaTokenizer",
     "ernie": "BertTokenizer",
+    "eurobert": "TokenizersBackend",
     "gemma3_text": "GemmaTokenizer",
     "gte": "XLMRobertaTokenizer",
     "mpnet": "MPNetTokenizer",

@@ -19,8 +19,8 @@ from tests.model_compiler.goldens import (
     embedding_gemma2_model,
     encoder_models,
     gemma3_model,
+    llama_model,
     modernbert_model,
-    qwen3_model,
     tiny_models,
 )
 
@@ -108,16 +108,22 @@ FAMILIES = {
         prefix="model.",
         head=("head.dense.weight", "decoder.bias"),
     ),
-    "qwen3": GoldenFamily(
-        write=qwen3_model.write_qwen3,
-        variants=qwen3_model.VARIANTS,
-        inputs=list(qwen3_model.TEXTS.values()),
-        tolerance=1e-6,
-        cosine=0.998,
-        prefix="model.",
-        head=("lm_head.weight",),
-        prompt="document",
-    ),
+    **{
+        name: GoldenFamily(
+            write=partial(llama_model.write_llama, family=name),
+            variants=variants,
+            inputs=list(llama_model.TEXTS.values()),
+            tolerance=1e-6,
+            cosine=0.998,
+            prefix="model.",
+            head=("lm_head.weight",),
+            prompt="document",
+        )
+        for name, variants in (
+            ("eurobert", llama_model.EUROBERT_VARIANTS),
+            ("qwen3", llama_model.VARIANTS),
+        )
+    },
     **{
         name: GoldenFamily(
             write=partial(encoder_models.write_encoder, family=name),

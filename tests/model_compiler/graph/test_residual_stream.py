@@ -10,8 +10,8 @@ from embedder.core.engine import Engine
 from model_compiler.graph.builder import Precision
 from model_compiler.graph.residual_stream import rotate
 from tests.model_compiler.conftest import Compile
+from tests.model_compiler.goldens.llama_model import TEXTS, write_llama
 from tests.model_compiler.goldens.modernbert_model import write_modernbert
-from tests.model_compiler.goldens.qwen3_model import TEXTS, write_qwen3
 
 #: Channels that are far larger than the others, in every token.
 CHANNELS = {3: 60.0, 40: -25.0}
@@ -49,7 +49,7 @@ def test_large_channels_cost_the_others_little(
     tmp_path: Path, compile_tiny: Compile, family: str, gain: float
 ) -> None:
     """Channels 25 and 60 times larger than the others, amplified or not, leave 0.995."""
-    folder = (write_qwen3 if family == "qwen3" else write_modernbert)(tmp_path / "model")
+    folder = (write_llama if family == "qwen3" else write_modernbert)(tmp_path / "model")
     path = folder / "model.safetensors"
     tensors = load_file(path)
     channels = list(CHANNELS)

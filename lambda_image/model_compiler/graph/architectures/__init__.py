@@ -12,9 +12,9 @@ from model_compiler.graph.architectures import (
     embedding_gemma2,
     gemma3,
     gte,
+    llama,
     modernbert,
     nomic_bert,
-    qwen3,
 )
 from model_compiler.graph.architectures.family import Architecture, Family, require_encoder
 
@@ -24,10 +24,10 @@ FAMILIES: dict[str, Family] = {
     **bert.FAMILIES,
     **embedding_gemma2.FAMILIES,
     **gte.FAMILIES,
+    **llama.FAMILIES,
     "gemma3_text": gemma3.FAMILY,
     "modernbert": modernbert.FAMILY,
     "nomic_bert": nomic_bert.FAMILY,
-    "qwen3": qwen3.FAMILY,
 }
 
 

@@ -4,11 +4,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import GraphBuilder
 
-__all__ = ["Architecture", "Family", "require_encoder"]
+__all__ = ["Architecture", "Family", "has_own_code", "require_encoder"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,23 @@ def require_encoder(config: ConfigFile) -> None:
     for key in ("is_decoder", "add_cross_attention", "is_encoder_decoder"):
         config.require(key, False, None)
     config.require("pruned_heads", {}, None)
+
+
+def has_own_code(config: ConfigFile, *names: str) -> bool:
+    """Return whether a folder names code of its own; its class must have one of the names.
+
+    Raises:
+        UnsupportedModelError: If the class is another one.
+    """
+    code = config.optional("auto_map")
+    if code is None:
+        return False
+    model = code.get("AutoModel") if isinstance(code, dict) else None
+    if not isinstance(model, str) or model.rpartition(".")[2] not in names:
+        raise UnsupportedModelError(
+            f"{config.path}: auto_map.AutoModel must name {' or '.join(names)}; found {model!r}."
+        )
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
-from model_compiler.graph.architectures.family import Family
+from model_compiler.graph.architectures.family import Family, has_own_code
 from model_compiler.graph.architectures.layer_settings import rope_base
 from model_compiler.graph.architectures.rotary_post_norm import NAMES, RotaryConfig, head_size
 from model_compiler.graph.encoder import read_activation
@@ -49,7 +49,12 @@ def parse(config: ConfigFile) -> RotaryConfig:
     base, stretch = _read_rope(config, head)
     for key, allowed in FIXED.items():
         config.require(key, *allowed)
-    _check_code(config)
+    own = has_own_code(config, "NewModel", "GteModel")
+    if not own and config.string("model_type") == "new":
+        raise UnsupportedModelError(
+            f"{config.path}: model_type 'new' may be any model's, so auto_map.AutoModel must name "
+            "NewModel or GteModel; found no auto_map."
+        )
     return RotaryConfig(
         name="gte",
         names=(TRANSFORMERS, OWN),
@@ -66,18 +71,6 @@ def parse(config: ConfigFile) -> RotaryConfig:
         rope_base=base,
         rope_stretch=stretch,
     )
-
-
-def _check_code(config: ConfigFile) -> None:
-    """Check that code of the folder is GTE's by its name: "new" may be any model's type."""
-    code = config.optional("auto_map")
-    if code is None and config.string("model_type") == "gte":
-        return
-    model = code.get("AutoModel") if isinstance(code, dict) else None
-    if not isinstance(model, str) or model.rpartition(".")[2] not in {"NewModel", "GteModel"}:
-        raise UnsupportedModelError(
-            f"{config.path}: auto_map.AutoModel must name NewModel or GteModel; found {model!r}."
-        )
 
 
 def _read_rope(config: ConfigFile, head: int) -> tuple[float, float]:
@@ -125,7 +118,6 @@ def _factor(config: ConfigFile, where: str, parameters: dict[str, Any]) -> float
 FAMILY = Family(
     parse=parse,
     harmless={
-        "the model's own code, which the compiler's graph replaces": "auto_map",
         "layouts that compute the same": "unpad_inputs use_memory_efficient_attention",
         "read only if logn_attention_scale is true": "logn_attention_clip1",
         "the dimensions that it was trained for, of which a caller chooses one": """

@@ -9,7 +9,7 @@ STATIC = (0.1, 0.02)
 _LAYERS, _WIDTH = ("num_hidden_layers", "n_layers"), ("hidden_size", "dim")
 _HEADS, _INNER = ("num_attention_heads", "n_heads"), ("intermediate_size", "hidden_dim")
 #: Families with a third matrix in their feed-forward layers.
-_GATED = {"gemma3_text", "gte", "modernbert", "new", "nomic_bert", "qwen3"}
+_GATED = {"eurobert", "gemma3_text", "gte", "modernbert", "new", "nomic_bert", "qwen3"}
 #: Layers times width, and multiplications for a token, of the reference: all-MiniLM-L6-v2.
 _ELEMENTS, _PRODUCTS = 6 * 384, 6 * (4 * 384**2 + 2 * 384 * 1536)
 #: By the tokens of a text, the part of the reference's time that follows the elements; the rest

@@ -11,9 +11,9 @@ from model_compiler.graph import architectures
 from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.families import write_family
 from tests.model_compiler.goldens.gte_model import write_own_gte
+from tests.model_compiler.goldens.llama_model import LAYERS as QWEN_LAYERS
 from tests.model_compiler.goldens.modernbert_model import LAYERS, NEWER
 from tests.model_compiler.goldens.nomic_bert_model import write_own_nomic_bert
-from tests.model_compiler.goldens.qwen3_model import LAYERS as QWEN_LAYERS
 
 OWN_NOMIC = "nomic_bert, by its own code"
 OWN_GTE = "gte, by its own code"
@@ -28,8 +28,8 @@ NOT_EXPRESSED: Cases = {
         ({"frobnicate": 3}, "does not know: frobnicate = 3"),
         ({"auto_map": {"AutoModel": "a.B"}}, "need trust_remote_code. The compiler never runs"),
         (
-            {"auto_map": {"AutoModel": "a.B"}, "model_type": "eurobert"},
-            "and model_type 'eurobert' without it may be another model",
+            {"auto_map": {"AutoModel": "a.B"}, "model_type": "deberta"},
+            "and model_type 'deberta' without it may be another model",
         ),
         (
             {"model_type": "bart"},
@@ -73,7 +73,7 @@ NOT_EXPRESSED: Cases = {
         ({"mlp_bias": True}, "does not know: mlp_bias = true"),
     ],
     OWN_GTE: [
-        ({"auto_map": None}, "auto_map.AutoModel must name NewModel or GteModel; found None"),
+        ({"auto_map": None}, "must name NewModel or GteModel; found no auto_map"),
         ({"layer_norm_type": "rms_norm"}, 'is "rms_norm"; the compiler can express "layer_norm"'),
         ({"logn_attention_scale": True}, "logn_attention_scale is true"),
         ({"pack_qkv": False}, "pack_qkv is false; the compiler can express true"),
@@ -141,7 +141,18 @@ NOT_EXPRESSED: Cases = {
             {"rope_parameters": {"rope_theta": 1e6, "rope_type": "yarn"}},
             "rope_parameters has rope_type = 'yarn'",
         ),
-        ({"is_causal": False}, "settings that the compiler does not know: is_causal = false"),
+        ({"auto_map": {"AutoModel": "a.B"}}, "must name Qwen3BidirectionalModel; found 'a.B'"),
+        (
+            {"use_bidirectional_attention": True},
+            "use_bidirectional_attention is true; the compiler can express false or null",
+        ),
+        ({"num_experts": 8}, "does not know: num_experts = 8"),
+    ],
+    "eurobert": [
+        ({"auto_map": {"AutoModel": "a.B"}}, "auto_map.AutoModel must name EuroBertModel; found"),
+        ({"mlp_bias": True}, "mlp_bias is true; the compiler can express false"),
+        ({"attention_bias": True}, "attention_bias is true; the compiler can express false"),
+        ({"is_causal": True}, "does not know: is_causal = true"),
     ],
 }
 WRONG: Cases = {
@@ -222,6 +233,7 @@ WRONG: Cases = {
         ({"num_key_value_heads": 4}, "a multiple of num_key_value_heads; found 6 and 4"),
         ({"num_key_value_heads": None}, "num_key_value_heads is missing"),
         ({"head_dim": 15}, "head_dim must be even"),
+        ({"is_causal": 0}, "is_causal must be true or false; found 0"),
         ({"rope_theta": None}, "rope_theta is missing"),
         ({"rope_parameters": {}}, "rope_parameters.rope_theta must be a positive number; found nu"),
         ({"num_hidden_layers": 10**9}, "num_hidden_layers must be an integer of at least 1 and at"),

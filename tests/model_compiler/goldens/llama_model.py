@@ -1,14 +1,18 @@
-"""A small random Qwen3-Embedding with all of the real ones' traits, and texts of many lengths.
+"""Small random models with Llama's layers, and texts of many lengths.
 
 Six query heads share three key and value heads, and heads are wider than the hidden size divided
-by their number, as in the published 0.6B model. The last token is the appended `<|endoftext|>`.
+by their number, as in the published Qwen3-Embedding of 0.6B. The last token is the appended
+`<|endoftext|>`.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from safetensors.numpy import load_file, save_file
 
 from tests.model_compiler.goldens.byte_level_folder import (
     Tensors,
@@ -16,6 +20,7 @@ from tests.model_compiler.goldens.byte_level_folder import (
     text_of,
     tokenizer,
     write_folder,
+    write_json,
 )
 
 HIDDEN, LAYERS, HEADS, SHARED, HEAD, WIDE, POSITIONS = 48, 3, 6, 3, 16, 64, 320
@@ -40,6 +45,49 @@ NEWER = {
     "layer_types": ["full_attention"] * LAYERS,
 }
 
+#: The keys of the published models that have one form, and those of one family.
+CONFIG: dict[str, Any] = {
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "bos_token_id": 256,
+    "eos_token_id": 256,
+    "head_dim": HEAD,
+    "hidden_act": "silu",
+    "hidden_size": HIDDEN,
+    "initializer_range": 0.02,
+    "intermediate_size": WIDE,
+    "max_position_embeddings": POSITIONS,
+    "num_attention_heads": HEADS,
+    "num_hidden_layers": LAYERS,
+    "num_key_value_heads": SHARED,
+    "rms_norm_eps": 1e-06,
+    "tie_word_embeddings": True,
+    "torch_dtype": "float32",
+    "use_cache": True,
+    "vocab_size": 256 + len(SPECIALS),
+}
+OWN_KEYS: dict[str, dict[str, Any]] = {
+    "qwen3": {
+        "architectures": ["Qwen3ForCausalLM"],
+        "max_window_layers": LAYERS,
+        "model_type": "qwen3",
+        "sliding_window": None,
+        "use_sliding_window": False,
+    },
+    "eurobert": {
+        "architectures": ["EuroBertForMaskedLM"],
+        "auto_map": {
+            "AutoConfig": "configuration_eurobert.EuroBertConfig",
+            "AutoModel": "modeling_eurobert.EuroBertModel",
+        },
+        "hidden_dropout": 0.0,
+        "mlp_bias": False,
+        "model_type": "eurobert",
+        "pad_token_id": 256,
+        "pretraining_tp": 1,
+    },
+}
+
 #: What each golden model has that the plain one does not.
 VARIANTS: dict[str, dict[str, Any]] = {
     "last token": {},
@@ -48,12 +96,26 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "one shared head": {"config": {"num_key_value_heads": 1}},
     "no shared heads": {"config": {"num_key_value_heads": HEADS}},
     "tanh gelu": {"config": {"hidden_act": "gelu_pytorch_tanh", "rope_theta": 10000.0}},
+    "whole text": {"pooling": "mean_tokens", "config": {"is_causal": False}},
+    "whole text, heads of 6": {
+        "pooling": "mean_tokens",
+        "config": {"is_causal": False, "head_dim": 6, "num_key_value_heads": HEADS},
+    },
+}
+EUROBERT_VARIANTS: dict[str, dict[str, Any]] = {
+    "last token": {},
+    "cls, newer": {"pooling": "cls_token", "newer": True},
+    "defaults of heads": {
+        "pooling": "mean_tokens",
+        "config": {"num_key_value_heads": None, "head_dim": None, "rms_norm_eps": 1e-3},
+    },
 }
 
 
-def write_qwen3(
+def write_llama(
     folder: Path,
     *,
+    family: str = "qwen3",
     config: Mapping[str, Any] | None = None,
     pooling: str = "lasttoken",
     newer: bool = False,
@@ -62,11 +124,16 @@ def write_qwen3(
 
     Args:
         folder: Where to; it is made.
-        config: Keys of `config.json` that differ.
+        family: The `model_type`.
+        config: Keys of `config.json` that differ; None for one that is missing.
         pooling: The pooling mode, under its name in older folders.
         newer: Whether `config.json` has the keys of transformers 5.
     """
-    values = {**_config(), **(NEWER if newer else OLDER), **(config or {})}
+    values = {**CONFIG, **OWN_KEYS[family], **(NEWER if newer else OLDER)}
+    for key, value in (config or {}).items():
+        values[key] = value
+        if value is None:
+            del values[key]
     return write_folder(
         folder,
         config=values,
@@ -106,9 +173,32 @@ def write_qwen3(
     )
 
 
+def write_voyage(folder: Path) -> tuple[Path, npt.NDArray[np.float32]]:
+    """Write the model of the variant "whole text" as voyage-4-nano's own code does.
+
+    Returns:
+        The folder, and the linear layer [80, hidden_size] that is applied to each token's vector.
+    """
+    own = {
+        "auto_map": {"AutoModel": "modeling_qwen3_bidirectional.Qwen3BidirectionalModel"},
+        "num_labels": 80,
+        "use_bidirectional_attention": True,
+    }
+    write_llama(folder, pooling="mean_tokens", config=own)
+    pooling = folder / "1_Pooling" / "config.json"
+    values = json.loads(pooling.read_text("utf-8"))
+    write_json(pooling, values | {"word_embedding_dimension": 80})
+    path = folder / "model.safetensors"
+    tensors = {f"model.{name}": tensor for name, tensor in load_file(path).items()}
+    linear = normal(np.random.RandomState(6), 80, HIDDEN, scale=0.2)
+    save_file({**tensors, "linear.weight": linear}, path)
+    return folder, linear
+
+
 def _tensors(config: Mapping[str, Any]) -> Tensors:
     random = np.random.RandomState(5)
-    queries, keys = HEADS * HEAD, config["num_key_value_heads"] * HEAD
+    head = config.get("head_dim", HIDDEN // HEADS)
+    queries, keys = HEADS * head, config.get("num_key_value_heads", HEADS) * head
     tensors = {"embed_tokens.weight": normal(random, config["vocab_size"], HIDDEN, scale=1)}
     norms = {"norm": HIDDEN}
     for layer in range(LAYERS):
@@ -123,37 +213,9 @@ def _tensors(config: Mapping[str, Any]) -> Tensors:
             ("mlp.down_proj", HIDDEN, WIDE),
         ):
             tensors[f"{name}{part}.weight"] = normal(random, outputs, inputs, scale=inputs**-0.5)
-        norms |= {f"{name}self_attn.{part}_norm": HEAD for part in "qk"}
+        if config["model_type"] == "qwen3":
+            norms |= {f"{name}self_attn.{part}_norm": head for part in "qk"}
         norms |= {f"{name}{part}_layernorm": HIDDEN for part in ("input", "post_attention")}
     for name, width in norms.items():
         tensors[f"{name}.weight"] = normal(random, width, scale=0.3, mean=1)
     return tensors
-
-
-def _config() -> dict[str, Any]:
-    """Return `config.json` with the keys of the published models' that have one form."""
-    return {
-        "architectures": ["Qwen3ForCausalLM"],
-        "attention_bias": False,
-        "attention_dropout": 0.0,
-        "bos_token_id": 256,
-        "eos_token_id": 256,
-        "head_dim": HEAD,
-        "hidden_act": "silu",
-        "hidden_size": HIDDEN,
-        "initializer_range": 0.02,
-        "intermediate_size": WIDE,
-        "max_position_embeddings": POSITIONS,
-        "max_window_layers": LAYERS,
-        "model_type": "qwen3",
-        "num_attention_heads": HEADS,
-        "num_hidden_layers": LAYERS,
-        "num_key_value_heads": SHARED,
-        "rms_norm_eps": 1e-06,
-        "sliding_window": None,
-        "tie_word_embeddings": True,
-        "torch_dtype": "float32",
-        "use_cache": True,
-        "use_sliding_window": False,
-        "vocab_size": 256 + len(SPECIALS),
-    }

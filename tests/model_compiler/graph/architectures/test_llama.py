@@ -1,4 +1,4 @@
-"""The parts that only Qwen3 has: the last token, prompts, and how its configuration is read."""
+"""What only models with Llama's layers have: the last token, a layer at the end, and settings."""
 
 from pathlib import Path
 
@@ -8,9 +8,9 @@ import pytest
 
 from embedder.core.engine import Engine
 from model_compiler.artifact.manifest import Choices
-from model_compiler.graph.architectures import qwen3
+from model_compiler.graph.architectures import llama
 from tests.model_compiler.conftest import Compile, Edit
-from tests.model_compiler.goldens.qwen3_model import POSITIONS, TEXTS, write_qwen3
+from tests.model_compiler.goldens.llama_model import POSITIONS, TEXTS, write_llama, write_voyage
 from tests.model_compiler.graph.architectures.conftest import embed_alone, opened
 
 GOLDEN = np.load(Path(__file__).parents[2] / "goldens" / "families.npz")
@@ -19,7 +19,7 @@ GOLDEN = np.load(Path(__file__).parents[2] / "goldens" / "families.npz")
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return the folder of the plain model, which the test may change."""
-    return write_qwen3(tmp_path / "model")
+    return write_llama(tmp_path / "model")
 
 
 def test_a_prompt_is_in_front_of_the_text(folder: Path, compile_tiny: Compile) -> None:
@@ -66,4 +66,13 @@ def test_the_width_of_heads_has_transformers_default(folder: Path, edit_json: Ed
     """Without `head_dim` it is 128, whatever the hidden size and the number of heads are."""
     path = folder / "config.json"
     edit_json(path, head_dim=None)
-    assert qwen3.parse(opened(path)).head_size == 128
+    assert llama.parse_qwen3(opened(path)).head_size == 128
+
+
+def test_voyages_own_code(tmp_path: Path, compile_tiny: Compile) -> None:
+    """Its class projects each token's vector; of the mean, that is the projected mean."""
+    folder, linear = write_voyage(tmp_path / "voyage")
+    vectors = embed_alone(compile_tiny(folder), list(TEXTS.values()))
+    expected = GOLDEN["qwen3 whole text"] @ linear.T
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(vectors, expected, atol=1e-6, rtol=0)

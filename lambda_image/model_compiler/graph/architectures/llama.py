@@ -1,10 +1,14 @@
-"""Qwen3 as a text encoder (Zhang et al., 2025, https://arxiv.org/abs/2506.05176): Qwen3-Embedding.
+"""Text encoders with Llama's layers (Touvron et al., 2023, https://arxiv.org/abs/2302.13971).
 
-A token attends to itself and to the tokens before it, so the vector of a text is usually that of
-its last token. As padding is on the right, no token of the text attends to it: no mask is needed.
+- Qwen3 (Zhang et al., 2025, https://arxiv.org/abs/2506.05176): Qwen3-Embedding. A token attends to
+  itself and to the tokens before it, so the vector of a text is usually that of its last token. As
+  padding is on the right, no token of the text attends to it: no mask is needed.
+- Qwen3 whose tokens attend to the whole text: voyage-4-nano, which also has a linear layer at the
+  end.
+- EuroBERT (Boizard et al., 2025, https://arxiv.org/abs/2503.05500), which attends to all of a text.
 
-Weights have the names of transformers' Qwen3Model. The reference implementation is
-`transformers/models/qwen3/modeling_qwen3.py`.
+Weights have the names of transformers' classes. The reference implementations are
+`modeling_qwen3.py` and `modeling_eurobert.py` in `transformers/models/`.
 """
 
 from dataclasses import dataclass
@@ -15,25 +19,33 @@ from onnx import TensorProto
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
-from model_compiler.graph.architectures.family import Architecture, Family
+from model_compiler.graph.architectures.family import Architecture, Family, has_own_code
 from model_compiler.graph.architectures.layer_settings import FULL, check_halves, rope_base
+from model_compiler.graph.attention import FullAttention
 from model_compiler.graph.builder import MICROSOFT, GraphBuilder
 from model_compiler.graph.encoder import Encoder, activate, read_activation, rotary_tables
 from model_compiler.graph.quantization import Floats, Rows, dequantize, embedding, matmul
 from model_compiler.graph.residual_stream import ResidualStream
 
-__all__ = ["FAMILY", "Qwen3Config", "parse"]
+__all__ = ["FAMILIES", "LlamaConfig"]
 
 #: The default of transformers' Qwen3Config, whatever the hidden size and the number of heads are.
 DEFAULT_HEAD_SIZE = 128
 #: ONNX Runtime's GroupQueryAttention rotates heads of multiples of this width only.
 HEAD_SIZE_STEP = 16
+#: The classes of the models' own code, which the compiler never runs.
+OWN_QWEN3 = "Qwen3BidirectionalModel"
+OWN_EUROBERT = "EuroBertModel"
+#: The linear layer at the end of Qwen3's own class.
+PROJECTION = "linear.weight"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Qwen3Config(Architecture):
-    """The `config.json` of a Qwen3 model."""
+class LlamaConfig(Architecture):
+    """The `config.json` of a `model_type` in `FAMILIES`."""
 
+    #: Width of the hidden states; `hidden_size` is that of the linear layer at the end.
+    width: int
     intermediate_size: int
     layers: int
     #: Query heads; each group of them shares one of the key and value heads.
@@ -43,35 +55,89 @@ class Qwen3Config(Architecture):
     activation: str
     norm_epsilon: float
     rope_base: float
+    #: Whether a token attends only to itself and to the tokens before it.
+    causal: bool
+    #: Whether each head of queries and keys is normalized.
+    head_norms: bool
+    #: Whether there is a linear layer at the end.
+    projects: bool = False
 
     def build(self, builder: GraphBuilder, weights: Weights) -> str:
         """Add the encoder; see `Architecture.build`."""
         return _Encoder(self, builder, weights).build()
 
+    def project(self, builder: GraphBuilder, value: str) -> str:
+        """Widen the vectors in float32; see `Architecture.project`."""
+        return builder.op.MatMul(value, PROJECTION) if self.projects else value
 
-def parse(config: ConfigFile) -> Qwen3Config:
+
+def parse_qwen3(config: ConfigFile) -> LlamaConfig:
     """Parse a `config.json` of model_type `qwen3`.
 
     Raises:
         UnsupportedModelError: If this graph cannot express a setting.
         SourceError: If a value is missing or wrong.
     """
-    parsed = Qwen3Config(
-        name="qwen3",
+    projects = has_own_code(config, OWN_QWEN3)
+    # transformers reads the first key, and only the model's own code the second.
+    config.require("use_bidirectional_attention", *((True,) if projects else (False, None)))
+    causal = config.boolean("is_causal", True) and not projects
+    config.require("use_sliding_window", False, None)
+    return _parse(
+        config,
+        key_value_heads=config.integer("num_key_value_heads"),
+        head_size=config.integer("head_dim", DEFAULT_HEAD_SIZE),
+        causal=causal,
+        head_norms=True,
+        outputs=config.integer("num_labels") if projects else 0,
+    )
+
+
+def parse_eurobert(config: ConfigFile) -> LlamaConfig:
+    """Parse a `config.json` of model_type `eurobert`; raises the errors of `parse_qwen3`."""
+    has_own_code(config, OWN_EUROBERT)
+    config.require("mlp_bias", False, None)
+    heads, width = config.integer("num_attention_heads"), config.integer("hidden_size")
+    return _parse(
+        config,
+        key_value_heads=config.integer("num_key_value_heads", heads),
+        head_size=config.integer("head_dim", width // heads),
+        causal=False,
+        head_norms=False,
+    )
+
+
+def _parse(
+    config: ConfigFile,
+    *,
+    key_value_heads: int,
+    head_size: int,
+    causal: bool,
+    head_norms: bool,
+    outputs: int = 0,
+) -> LlamaConfig:
+    """Parse what the families have in common; `outputs` is the width of the last layer, if any."""
+    width = config.integer("hidden_size")
+    parsed = LlamaConfig(
+        name=config.string("model_type"),
         vocabulary_size=config.integer("vocab_size"),
-        hidden_size=config.integer("hidden_size"),
+        hidden_size=outputs or width,
+        width=width,
         intermediate_size=config.integer("intermediate_size"),
         layers=config.integer("num_hidden_layers"),
         heads=config.integer("num_attention_heads"),
-        key_value_heads=config.integer("num_key_value_heads"),
-        head_size=config.integer("head_dim", DEFAULT_HEAD_SIZE),
+        key_value_heads=key_value_heads,
+        head_size=head_size,
         activation=read_activation(config, "hidden_act"),
         norm_epsilon=config.number("rms_norm_eps"),
         max_positions=config.integer("max_position_embeddings"),
         rope_base=_rope_base(config),
+        causal=causal,
+        head_norms=head_norms,
+        projects=bool(outputs),
     )
     check_halves(config, parsed.head_size)
-    if parsed.head_size % HEAD_SIZE_STEP:
+    if causal and parsed.head_size % HEAD_SIZE_STEP:
         raise UnsupportedModelError(
             f"{config.path}: head_dim must be a multiple of {HEAD_SIZE_STEP}, which ONNX Runtime's "
             f"attention needs; found {parsed.head_size}."
@@ -81,7 +147,6 @@ def parse(config: ConfigFile) -> Qwen3Config:
             f"{config.path}: num_attention_heads must be a multiple of num_key_value_heads; "
             f"found {parsed.heads} and {parsed.key_value_heads}."
         )
-    config.require("use_sliding_window", False, None)
     config.require("layer_types", [FULL] * parsed.layers, None)
     config.require("attention_bias", False, None)
     return parsed
@@ -97,13 +162,26 @@ def _rope_base(config: ConfigFile) -> float:
     return rope_base(config, newer, where="rope_parameters")
 
 
-FAMILY = Family(
-    parse=parse,
-    harmless={"windows, which use_sliding_window switches off": "max_window_layers sliding_window"},
-)
+FAMILIES = {
+    "qwen3": Family(
+        parse=parse_qwen3,
+        harmless={
+            "windows, which use_sliding_window switches off": "max_window_layers sliding_window"
+        },
+        own_code=True,
+    ),
+    "eurobert": Family(
+        parse=parse_eurobert,
+        harmless={
+            "a classifier's pooling, dropout and how the weights were trained": """
+                classifier_pooling hidden_dropout pretraining_tp""",
+        },
+        own_code=True,
+    ),
+}
 
 
-class _Encoder(Encoder[Qwen3Config]):
+class _Encoder(Encoder[LlamaConfig]):
     """Builds the graph of one encoder.
 
     Values of tokens are float32 [batch, tokens, width], with heads side by side in `width`.
@@ -114,7 +192,12 @@ class _Encoder(Encoder[Qwen3Config]):
     def build(self) -> str:
         config, op = self._config, self._builder.op
         self._begin("input_ids")
-        self._measure_texts()
+        if config.causal:
+            self._measure_texts()
+        else:
+            self._attend = FullAttention.with_mask(
+                self._builder, heads=config.heads, head_size=config.head_size
+            )
         self._rope = rotary_tables(
             self._builder,
             base=config.rope_base,
@@ -125,12 +208,12 @@ class _Encoder(Encoder[Qwen3Config]):
         )
         self._stream = ResidualStream(
             self._builder,
-            width=config.hidden_size,
+            width=config.width,
             epsilon=config.norm_epsilon,
             subtracts_mean=False,
             rotated=self._builder.int8,
         )
-        table = self._take("embed_tokens.weight", config.vocabulary_size, config.hidden_size)
+        table = self._take("embed_tokens.weight", config.vocabulary_size, config.width)
         x = embedding(
             self._builder,
             "input_ids",
@@ -141,8 +224,12 @@ class _Encoder(Encoder[Qwen3Config]):
             name = f"layers.{layer}."
             x = op.Add(x, self._attention(x, name))
             x = self._builder.end_layer(op.Add(x, self._feed_forward(x, name)))
-        gain = self._take("norm.weight", config.hidden_size)
+        gain = self._take("norm.weight", config.width)
         hidden = self._stream.output(x, gain, name="norm.weight")
+        if config.projects:
+            # Of the model's own class, which has the encoder one level down.
+            projection = self._weights.take(PROJECTION, config.hidden_size, config.width)
+            self._builder.weight(PROJECTION, projection.T)
         self._weights.ignore(*(("lm_head.",) if self._prefix else ()))
         self._weights.done()
         return hidden
@@ -173,12 +260,22 @@ class _Encoder(Encoder[Qwen3Config]):
                 ("v", config.key_value_heads),
             )
         )
+        if config.head_norms:
+            query = self._normalized_heads(query, f"{name}q_norm.weight")
+            key = self._normalized_heads(key, f"{name}k_norm.weight")
+        attend = self._to_earlier if config.causal else self._to_all
+        rows = self._quantized(attend(query, key, value), config.heads * size)
+        product = self._writer(rows, f"{name}o_proj.weight", config.heads * size)
+        return dequantize(self._builder, product, rows)
+
+    def _to_earlier(self, query: str, key: str, value: str) -> str:
+        config, size = self._config, self._config.head_size
         # Without its outputs for a cache, the kernel would make a matrix of all scores instead of
         # computing them piece by piece.
         mixed, keys, values = self._builder.node_with_outputs(
             "GroupQueryAttention",
-            self._normalized_heads(query, f"{name}q_norm.weight"),
-            self._normalized_heads(key, f"{name}k_norm.weight"),
+            query,
+            key,
             value,
             "",
             "",
@@ -202,9 +299,31 @@ class _Encoder(Encoder[Qwen3Config]):
             self._int64(-1),
             axis=0,
         )
-        rows = self._quantized(op.Reshape(mixed, shape), config.heads * size)
-        product = self._writer(rows, f"{name}o_proj.weight", config.heads * size)
-        return dequantize(self._builder, product, rows)
+        return op.Reshape(mixed, shape)
+
+    def _to_all(self, query: str, key: str, value: str) -> str:
+        config = self._config
+        query = self._rotated(query, config.heads)
+        key = self._rotated(key, config.key_value_heads)
+        times = config.heads // config.key_value_heads
+        if times == 1:
+            return self._attend.add(query, key, value)
+        return self._attend.add(query, *(self._repeated(part, times) for part in (key, value)))
+
+    def _rotated(self, value: str, heads: int) -> str:
+        return self._builder.microsoft.RotaryEmbedding(
+            value,
+            self._int64(0),
+            *self._rope,
+            num_heads=heads,
+            rotary_embedding_dim=self._config.head_size,
+        )
+
+    def _repeated(self, value: str, times: int) -> str:
+        """Repeat each key or value head for the query heads that share it."""
+        op, int64, size = self._builder.op, self._int64, self._config.head_size
+        heads = op.Reshape(value, int64(0, 0, -1, 1, size))
+        return op.Reshape(op.Expand(heads, int64(1, 1, 1, times, 1)), int64(0, 0, -1))
 
     def _feed_forward(self, x: str, layer: str) -> str:
         config, name = self._config, f"{layer}mlp."
@@ -234,16 +353,16 @@ class _Encoder(Encoder[Qwen3Config]):
 
     def _read(self, x: str, name: str) -> tuple[Rows, Floats]:
         """Return normalized rows of the stream, and the normalization's gain."""
-        size = self._config.hidden_size
+        size = self._config.width
         gain = self._take(name, size)
         return self._quantized(self._stream.normalized(x, gain, name=name), size), gain
 
     def _reader(self, rows: Rows, gain: Floats, name: str, outputs: int) -> str:
         """Multiply rows of `_read` by a weight."""
-        weight = self._take(name, outputs, self._config.hidden_size)
+        weight = self._take(name, outputs, self._config.width)
         return matmul(self._builder, rows, self._stream.reader(weight, gain), name=name)
 
     def _writer(self, rows: Rows, name: str, inputs: int) -> str:
         """Multiply rows by a weight; its outputs are added to the stream."""
-        weight = self._take(name, self._config.hidden_size, inputs)
+        weight = self._take(name, self._config.width, inputs)
         return matmul(self._builder, rows, self._stream.writer(weight), name=name)
