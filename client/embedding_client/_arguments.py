@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +19,18 @@ from embedding_client._shared_arguments import (
 
 _EXAMPLES = f"""\
 examples:
-  embed "some text" "another"            print a JSON line for each text
-  cat notes.txt | embed                  embed each line
+  embed "some text"                  print dimensions, first numbers, space
+  cat notes.txt | embed              print each line with its vector as JSON
   embed --file notes.csv --column body --output notes.parquet
-                                         embed a file; run it again to resume
+                                     embed a file; run it again to resume
   zcat big.jsonl.gz | embed --file - --format jsonl --output big.npy
-  embed search "parse a date" --top 5    search the endpoint's index
-  embed rerank "parse a date" notes.txt  rank lines with a reranker
-  embed info https://...                 print the endpoint's description
-  embed models --language german         list the models to choose from
-  embed batch --help                     embed whole folders, on AWS or on this machine
-  embed index --help                     load an index of S3 Vectors, and look into it
-  embed doctor --environment production  check a deployed endpoint, print what to do
-  embed load --help                      test an endpoint under load
+  embed search "parse a date"        search the endpoint's index
 
-The endpoint is --url or --function, or the environment variable {URL_VARIABLE}. Credentials come
-from the same sources as for the AWS CLI. For a URL on this machine they are AWS_ACCESS_KEY_ID and
-AWS_SECRET_ACCESS_KEY, or local and local. To embed the word "info", "models", "search", "rerank",
-"batch", "index", "doctor" or "load", put -- before it.
+The endpoint is --url or --function, or the environment variable
+{URL_VARIABLE}. Credentials come from the same sources as for the AWS CLI.
+For a URL on this machine they are AWS_ACCESS_KEY_ID and
+AWS_SECRET_ACCESS_KEY, or local and local. To embed the name of a command,
+put -- before it.
 
 exit status:
   0  every row has a vector
@@ -45,8 +39,6 @@ exit status:
   3  complete, but --on-error left rows without a vector
   130  stopped by Ctrl-C or SIGTERM
 """
-# The subcommand of a command line that names none. It is not a word of the command line itself.
-_DEFAULT = "embed"
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -61,7 +53,6 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """
     parser = _Parser(prog="embed")
     commands = parser.add_subparsers(dest="command")
-    _add_embed(commands)
     _add_info(commands)
     _add_models(commands)
     _add_search(commands)
@@ -70,21 +61,59 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     add_index(commands)
     _add_doctor(commands)
     _add_load(commands)
-    named = arguments[:1] and arguments[0] in commands.choices.keys() - {_DEFAULT}
-    return parser.parse_args(arguments if named else [_DEFAULT, *arguments])
+    # Among parsers of its own, as it is not one of the commands to list.
+    default = _add_embed(_Parser().add_subparsers())
+    default.epilog = f"{_list(commands.choices)}\n{_EXAMPLES}"
+    if "_ARGCOMPLETE" in os.environ:
+        _complete(parser, default)
+    first = arguments[0] if arguments else ""
+    if first in commands.choices:
+        return parser.parse_args(arguments)
+    _refuse_mistyped(default, first, commands.choices)
+    return default.parse_args(arguments)
 
 
-def _add_embed(commands: "argparse._SubParsersAction[_Parser]") -> None:
+def _list(commands: Mapping[str, argparse.ArgumentParser]) -> str:
+    lines = (f"  {name:<8}{parser.description}" for name, parser in commands.items())
+    return "\n".join(["commands, each with its own --help:", *lines, ""])
+
+
+def _complete(parser: argparse.ArgumentParser, default: argparse.ArgumentParser) -> None:
+    """Print what completes the command line, in a shell that asks for it, and exit."""
+    import argcomplete  # noqa: PLC0415  (only for a completion)
+
+    words = os.environ.get("COMP_LINE", "").split()
+    argcomplete.autocomplete(default if words[1:2] and words[1].startswith("-") else parser)
+
+
+def _refuse_mistyped(parser: argparse.ArgumentParser, word: str, commands: Iterable[str]) -> None:
+    """Exit with the command that a first word is close to: it would be embedded, and billed."""
+    if not word.isalpha():
+        return
+    from difflib import get_close_matches  # noqa: PLC0415  (only for a word that is no command)
+
+    if near := get_close_matches(word, commands, n=1, cutoff=0.75):
+        parser.error(
+            f'"{word}" is not a command; did you mean "{near[0]}"? To embed the word, put -- '
+            "before it"
+        )
+
+
+def _add_embed(commands: Any) -> argparse.ArgumentParser:
     parser = add_command(
         commands,
-        _DEFAULT,
+        "embed",
         "Embed texts at a Function URL with signed requests.",
         run="_embed_command.embed",
         examples=_EXAMPLES,
         prog="embed",
+        usage="embed [options] [TEXT ...]\n       embed COMMAND ...",
     )
     parser.add_argument("--version", action=_Version, help="print the version and exit")
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="texts; default: standard input")
+    parser.add_argument(
+        "--json", action="store_true", help="print whole vectors, as a terminal does not by default"
+    )
     files = parser.add_argument_group("files")
     files.add_argument(
         "--file",
@@ -129,6 +158,7 @@ def _add_embed(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "the left end",
     )
     _add_connection(parser)
+    return parser
 
 
 def _add_info(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -143,7 +173,7 @@ def _add_models(commands: Any) -> None:
     parser = add_command(
         commands,
         "models",
-        "List the models that Embedding Kit knows by name, with size, memory, speed and quality.",
+        "List the models of the catalog, with size, memory, speed and quality.",
         run="_models.run_models",
     )
     parser.add_argument(
@@ -185,7 +215,7 @@ def _add_rerank(commands: "argparse._SubParsersAction[_Parser]") -> None:
     parser = add_command(
         commands,
         "rerank",
-        "Rank the texts of a file for a query, with the reranker at an endpoint.",
+        "Rank the texts of a file for a query, by the endpoint's reranker.",
         run="_embed_command.rerank",
     )
     parser.add_argument("query", metavar="QUERY", help="what is searched for")
@@ -334,8 +364,7 @@ def _add_load(commands: Any) -> None:
     parser = add_command(
         commands,
         "load",
-        "Send signed requests to an endpoint at the rate you choose, and report latencies, cold "
-        "starts, throttled requests and errors.",
+        "Test an endpoint at a rate of requests; report latencies and errors.",
         run="_load.command.run_load",
         examples=_LOAD_EXAMPLES,
     )

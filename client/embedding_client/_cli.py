@@ -17,11 +17,14 @@ from embedding_client._errors import (
     CredentialsError,
     EmbeddingClientError,
     ResponseError,
+    UnreachableError,
     print_error,
 )
 
 _INVALID = 2
 _INTERRUPTED = 130
+#: This machine in the URL of a message.
+_LOCAL = ("//127.0.0.1:", "//localhost:")
 #: The option for a field of the API.
 _OPTIONS = {
     "size": "--dimensions",
@@ -90,6 +93,8 @@ def _in_options(error: EmbeddingClientError) -> str:
             message += " Its texts are ranked by `embed rerank` and client.rerank."
         if error.status == 401:
             message += " To send a key, use --api-key-env."
+    if isinstance(error, UnreachableError) and any(host in message for host in _LOCAL):
+        message += ". Is scripts/serve running?"
     return message
 
 

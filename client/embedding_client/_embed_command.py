@@ -9,16 +9,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
 
 from embedding_client._client import EmbeddingClient
 from embedding_client._connect import connect_to, note_space
 from embedding_client._errors import ConfigurationError, FileError, print_error
 from embedding_client._file_embedding import embed_file, embed_stream
 from embedding_client._protocol import EmbedOptions, check_options
-from embedding_client._readers import Row, Source, problem_of
-from embedding_client._writers import Outputs
+from embedding_client._readers import Record, Row, Source, problem_of
+from embedding_client._writers import AsLine, Outputs, json_line
 
 _INCOMPLETE = 3
+#: The numbers of a vector that a terminal shows.
+_SHOWN = 4
 _INTERRUPTED = 130
 
 
@@ -42,7 +47,10 @@ def embed(args: argparse.Namespace) -> int:
     if args.output is not None:
         return _to_file(args, options)
     if args.texts:
-        return _to_stdout(args, options, "TEXT", _rows(args.texts))
+        short = sys.stdout.isatty() and not args.json
+        return _to_stdout(
+            args, options, "TEXT", _rows(args.texts), as_line=_summary if short else json_line
+        )
     with _source(args) as source:
         return _to_stdout(args, options, source.name, source.rows())
 
@@ -76,7 +84,11 @@ def _to_file(args: argparse.Namespace, options: EmbedOptions) -> int:
 
 
 def _to_stdout(
-    args: argparse.Namespace, options: EmbedOptions, name: str, rows: Iterator[Row]
+    args: argparse.Namespace,
+    options: EmbedOptions,
+    name: str,
+    rows: Iterator[Row],
+    as_line: AsLine = json_line,
 ) -> int:
     with connect_to(args) as client:
         rejected = embed_stream(
@@ -87,11 +99,22 @@ def _to_stdout(
             on_error=args.on_error,
             output=sys.stdout,
             report=sys.stderr,
+            as_line=as_line,
         )
         note_space(args, client)
     if rejected:
         print_error(f"{rejected} rows have no vector")
     return _INCOMPLETE if rejected else 0
+
+
+def _summary(row: Record, vector: npt.NDArray[Any] | None, space: str | None) -> bytes:
+    """Return what a reader wants to see of a vector: its length, first numbers, and space."""
+    if vector is None:
+        shown = "no vector"
+    else:
+        numbers = " ".join(f"{value:.4g}" for value in vector[:_SHOWN])
+        shown = f"{len(vector)} dimensions: {numbers} ...\n  vector space: {space}"
+    return f"{row['text']}\n  {shown}\n".encode()
 
 
 @contextmanager

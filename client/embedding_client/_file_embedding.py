@@ -24,7 +24,15 @@ from embedding_client._progress import Progress, progress_on
 from embedding_client._protocol import EmbedOptions, data_type
 from embedding_client._readers import Record, Row, Source
 from embedding_client._responses import Part
-from embedding_client._writers import ADDED, WRITERS, Outputs, Table, json_line, parquet_schema
+from embedding_client._writers import (
+    ADDED,
+    WRITERS,
+    AsLine,
+    Outputs,
+    Table,
+    json_line,
+    parquet_schema,
+)
 
 OnError = Literal["stop", "skip", "null"]
 _Pair = tuple[Record, npt.NDArray[Any] | None]
@@ -244,6 +252,7 @@ def embed_stream(
     on_error: str,
     output: IO[str],
     report: IO[str],
+    as_line: AsLine = json_line,
 ) -> int:
     """Embed rows and write each with its vector.
 
@@ -255,6 +264,7 @@ def embed_stream(
         on_error: `stop`, `skip` or `null`, as in `embed_file`.
         output: Receives a JSON line for each row.
         report: Receives a JSON line for each row without a vector.
+        as_line: Returns what is written for a row's fields, vector (or None) and vector space.
 
     Returns:
         The number of rows without a vector.
@@ -275,7 +285,7 @@ def embed_stream(
                     rejections += 1
                 if reason is None or on_error == "null":
                     vector = next(vectors) if reason is None else None
-                    output.write(json_line(row.fields, vector, client.vector_space).decode())
+                    output.write(as_line(row.fields, vector, client.vector_space).decode())
         output.flush()
     return rejections
 

@@ -27,6 +27,7 @@ def add_command(
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         description=description,
+        help=description,
         **({"epilog": examples, "formatter_class": _RAW} if examples else {}),
         **more,
     )

@@ -58,6 +58,10 @@ def numbers(vector: npt.NDArray[Any]) -> list[float] | list[int]:
     return [int(number) for number in vector]
 
 
+#: Returns what is written for a row: of its fields, its vector, and the vector space.
+AsLine = Callable[[Record, "npt.NDArray[Any] | None", str | None], bytes]
+
+
 def json_line(row: Record, vector: npt.NDArray[Any] | None, vector_space: str | None) -> bytes:
     """Return a row and its vector as a line of JSON."""
     added = {"embedding": None if vector is None else numbers(vector), "vector_space": vector_space}

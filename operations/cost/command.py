@@ -56,8 +56,10 @@ def _forecast(
     synthesize: Callable[[EnvironmentSettings], Sequence[Resource]],
 ) -> None:
     if options.environment is None:
+        known = ", ".join(sorted(file.stem for file in environments.glob("*.toml")))
         raise CostError(
-            "an environment's name is missing; allowed: dev, or another in environments/"
+            f"an environment's name is missing; allowed: {known}; "
+            "scripts/cost --help lists all options"
         )
     environment = load_environment(options.environment, folder=environments, licensed=False)
     if options.model is not None:

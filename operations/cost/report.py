@@ -11,7 +11,9 @@ from operations.cost.bill import FREE
 from operations.cost.forecast import Forecast
 from operations.cost.ways import REQUESTS_PER_SECOND, Bill, usd
 
-_WIDTH = 46
+_WIDTH = 44
+#: From so few requests a month on, another way costs less at any traffic.
+_LEAST = 1e3
 #: Prices older than this are likely to be wrong.
 _OLD_DAYS = 180
 #: More requests than this beyond the provisioned concurrency are worth a note.
@@ -25,7 +27,33 @@ def as_table(result: Forecast) -> str:
     return "\n".join(_lines(result)) + "\n"
 
 
+def _answer(result: Forecast) -> Iterator[str]:
+    """Yield what most readers want to know: the sum, the cheapest other way, the break-even."""
+    own = usd(result.options[result.chosen])
+    rest = result.usd - own
+    yield (
+        f"{result.environment.name} costs ${result.usd:,.2f} a month: ${own:,.2f} for requests, "
+        f"${rest:,.2f} for the rest."
+    )
+    others = {
+        name: usd(bill)
+        for name, bill in result.options.items()
+        if name != result.chosen and name in result.break_even
+    }
+    name = min(others, key=others.__getitem__)
+    yield f"Cheapest alternative for the requests: {name}, ${others[name]:,.2f}."
+    points = {name: point for name, point in result.break_even.items() if point is not None}
+    if points:
+        first = min(points, key=points.__getitem__)
+        where = f"from {number(points[first])} requests a month" if points[first] > _LEAST else ""
+        yield f"Break-even: {first} costs less {where or 'at any traffic'}."
+    else:
+        yield "Break-even: none; no alternative costs less at any traffic."
+
+
 def _lines(result: Forecast) -> Iterator[str]:
+    yield from _answer(result)
+    yield ""
     environment, traffic = result.environment, result.scenario.traffic
     yield (
         f"{environment.name} in {result.prices.region}: {environment.model.name}, "
@@ -37,7 +65,7 @@ def _lines(result: Forecast) -> Iterator[str]:
     )
     yield f"times: {result.speed}"
     yield ""
-    yield f"{'US dollars a month':{_WIDTH}}{'':>10}  cheaper from (requests a month)"
+    yield f"{'US dollars a month':{_WIDTH}}{'':>10}  cheaper from (requests)"
     for name, bill in result.options.items():
         own = name == result.chosen
         after = "this environment" if own else _point(result, name)
@@ -70,7 +98,7 @@ def _point(result: Forecast, name: str) -> str:
     point = result.break_even[name]
     if point is None:
         return "never"
-    return "always" if point <= 1e3 else number(point)
+    return "always" if point <= _LEAST else number(point)
 
 
 def _cold_starts(result: Forecast) -> Iterator[str]:

@@ -56,6 +56,19 @@ def test_each_text_prints_a_line(embed, client, running):
     assert rows[0]["vector_space"].endswith(f"/{running.dimensions}")
 
 
+def test_a_terminal_gets_a_summary_and_json_on_request(embed, running, monkeypatch):
+    """Dimensions, first numbers and space instead of hundreds of numbers."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    _, out, _ = embed("hello world")
+    text, numbers, space = out.splitlines()
+    assert text == "hello world"
+    assert numbers.startswith(f"  {running.dimensions} dimensions: ")
+    assert space.startswith("  vector space: ")
+    (row,) = lines(embed("--json", "hello world")[1])
+    assert numbers.split()[2] == f"{row['embedding'][0]:.4g}"
+    assert space.endswith(row["vector_space"])
+
+
 @pytest.fixture
 def piped(running, tmp_path):
     """Run the command in another process with standard input. Return the process."""
@@ -217,6 +230,27 @@ def test_a_word_that_is_not_a_subcommand_is_a_text(embed):
     """The texts may follow the options."""
     code, out, _ = embed("--dtype", "int8", "embed", "information")
     assert (code, [row["text"] for row in lines(out)]) == (0, ["embed", "information"])
+
+
+@pytest.mark.parametrize(("word", "meant"), [("serach", "search"), ("docter", "doctor")])
+def test_a_mistyped_command_is_refused(embed, capsys, word, meant):
+    """It would be embedded, and billed; after -- it is a text."""
+    with pytest.raises(SystemExit) as caught:
+        embed(word, "hello")
+    assert (caught.value.code, f'did you mean "{meant}"' in capsys.readouterr().err) == (2, True)
+    assert embed("--", word)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [("embed doc", "doctor"), ("embed --dt", "--dtype"), ("embed batch re", "resume")],
+)
+def test_a_shell_completes_commands_and_options(tmp_path, line, word):
+    """As bash asks for it, through argcomplete."""
+    asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "words")}
+    place = {"COMP_LINE": line, "COMP_POINT": str(len(line)), "IFS": "\n"}
+    subprocess.run(EMBED, env={**os.environ, **asked, **place}, check=True)
+    assert word in (tmp_path / "words").read_text()
 
 
 @pytest.mark.parametrize("command", ["info", "search"])

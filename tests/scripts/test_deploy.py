@@ -215,8 +215,8 @@ def test_all_steps_use_one_region(deploy, tmp_path):
 
 
 def test_a_name_is_required(deploy):
-    """Nothing runs without one."""
-    assert deploy() == (1, [])
+    """Nothing runs without one; the script says how it is used."""
+    assert deploy() == (2, [])
 
 
 ASKS = "python -m operations.cleanup dev --before destroy"

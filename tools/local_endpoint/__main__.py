@@ -49,7 +49,10 @@ def _serve(arguments: Sequence[str]) -> int:
     try:
         url, runtime = _start(options)
     except OSError as error:
-        reason = f"port {options.port} on 127.0.0.1 cannot be used: {error.strerror}"
+        reason = (
+            f"port {options.port} on 127.0.0.1 cannot be used: {error.strerror}; choose another "
+            "with --port"
+        )
         raise FunctionError(reason) from error
     with url:
         try:
@@ -106,7 +109,8 @@ def _start(options: argparse.Namespace) -> tuple[LocalFunctionUrl, Runtime]:
         port=options.port,
         memory=options.memory,
         timeout=options.timeout,
-        logs=None if options.quiet else sys.stderr,
+        logs=sys.stderr if options.verbose else None,
+        requests=sys.stderr,
     )
 
 
@@ -137,7 +141,9 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         help="accept the terms of the model's license, for example gemma",
     )
     parser.add_argument(
-        "--verbose", action="store_true", help="show the output of the setup and the compiler"
+        "--verbose",
+        action="store_true",
+        help="show the output of the setup, the compiler and the function",
     )
 
 
@@ -173,7 +179,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--timeout", type=int, default=60, help="seconds per request (default: %(default)s)"
     )
-    parser.add_argument("--quiet", action="store_true", help="hide the function's log")
     return parser
 
 

@@ -43,6 +43,7 @@ def endpoint(
     memory: int = 1769,
     timeout: int = 60,
     logs: IO[str] | None = None,
+    requests: IO[str] | None = None,
 ) -> tuple[LocalFunctionUrl, Runtime]:
     """Start the embedder behind a local Function URL.
 
@@ -55,6 +56,7 @@ def endpoint(
         memory: The function's memory setting in MB, which sets its number of threads.
         timeout: Seconds per request.
         logs: Receives the function's log lines.
+        requests: Receives a line for each request.
 
     Returns:
         The Function URL, which is a context manager to enter, and its runtime.
@@ -74,4 +76,5 @@ def endpoint(
     )
     runtime = start(function, logs=logs)
     verifier = Verifier(credentials=key_pair(), region=region())
-    return LocalFunctionUrl(runtime=runtime, verifier=verifier, port=port), runtime
+    url = LocalFunctionUrl(runtime=runtime, verifier=verifier, port=port, requests=requests)
+    return url, runtime

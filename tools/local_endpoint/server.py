@@ -9,9 +9,10 @@ import json
 import re
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import uvicorn
 
@@ -41,10 +42,18 @@ class LocalFunctionUrl:
         runtime: Runs the function.
         verifier: Verifies the signatures.
         port: The port on 127.0.0.1. 0 selects a free port.
+        requests: Receives a line for each request: method, path, status, milliseconds.
     """
 
-    def __init__(self, *, runtime: Runtime, verifier: Verifier, port: int = 0) -> None:
-        self._runtime, self._verifier = runtime, verifier
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        verifier: Verifier,
+        port: int = 0,
+        requests: IO[str] | None = None,
+    ) -> None:
+        self._runtime, self._verifier, self._requests = runtime, verifier, requests
         try:
             listening = socket.create_server(("127.0.0.1", port), backlog=128)
         except OSError:
@@ -83,7 +92,7 @@ class LocalFunctionUrl:
         send: Callable[[_Message], Awaitable[None]],
     ) -> None:
         """Answer a request: the ASGI application."""
-        request_id = str(uuid.uuid4())
+        request_id, began = str(uuid.uuid4()), time.perf_counter()
         body, size = bytearray(), 0
         while True:
             message = await receive()
@@ -117,6 +126,11 @@ class LocalFunctionUrl:
         start = {"type": "http.response.start", "status": response.status, "headers": encoded}
         await send(start)
         await send({"type": "http.response.body", "body": response.body})
+        if self._requests:
+            milliseconds = 1000 * (time.perf_counter() - began)
+            line = f"{scope['method']} {scope['path']} {response.status}, {milliseconds:.0f} ms"
+            hint = "; --verbose shows the function's log" if response.status >= 500 else ""
+            self._requests.write(f"{line}{hint}\n")
 
     def _respond(self, request: SignedRequest, source_ip: str, request_id: str) -> Response:
         try:

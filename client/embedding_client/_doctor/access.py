@@ -107,7 +107,7 @@ def signed_result(
         if size is None:
             return failed("200 without a vector", "the URL is not that of an endpoint of this kit")
         return ok(
-            f"200, a vector of {size} numbers in {reply.milliseconds:,.0f} ms",
+            f"200, {size} dimensions in {reply.milliseconds:,.0f} ms",
             status=200,
             dimensions=size,
             milliseconds=round(reply.milliseconds, 1),

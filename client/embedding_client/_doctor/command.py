@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
@@ -195,9 +196,10 @@ def run_check(check: Check, snapshot: Snapshot) -> CheckResult:
 
 
 def as_lines(results: Sequence[Checked], *, title: str, color: bool) -> Iterator[str]:
-    """Yield the lines of the report: one a check, and one for what to do."""
+    """Yield the lines of the report: one a check, one for what to do, one a reason to skip."""
     yield title
-    for group, members in groupby(results, key=lambda result: result.check.group):
+    made = [result for result in results if result.result.state != State.SKIPPED]
+    for group, members in groupby(made, key=lambda result: result.check.group):
         yield ""
         yield group
         for check, result in members:
@@ -207,7 +209,14 @@ def as_lines(results: Sequence[Checked], *, title: str, color: bool) -> Iterator
             yield f"  {state}  {check.name:<{_NAME}} {result.found}"
             if result.advice:
                 yield f"  {'':<{_WIDTH}}  {'':<{_NAME}} to do: {result.advice}"
+    unmade = defaultdict[str, list[str]](list)
+    for check, result in results:
+        if result.state == State.SKIPPED:
+            unmade[result.found].append(check.name)
     yield ""
+    for reason, names in unmade.items():
+        yield f"skipped {', '.join(names)}: {reason}"
+    yield from ("",) if unmade else ()
     yield summary(results)
 
 

@@ -98,7 +98,7 @@ def test_a_signed_request_is_answered_with_a_vector(snapshot):
     """Its length is named."""
     found = check_signed(snapshot(lambda _: httpx.Response(200, content=VECTOR)))
     assert found.state == State.OK
-    assert found.found.startswith("200, a vector of 2 numbers in ")
+    assert found.found.startswith("200, 2 dimensions in ")
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"a": 1}', b'{"embedding": 1}'])

@@ -2,7 +2,9 @@
 
 import concurrent.futures
 import dataclasses
+import io
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -84,15 +86,17 @@ def test_an_error_of_the_function_is_a_502_without_details(send, path):
 
 
 def test_a_timeout_of_the_function_is_a_502(echo, http, signed):
-    """The emulator ends the request, and the next one succeeds."""
+    """The emulator ends the request, its line says where to look, and the next one succeeds."""
+    printed = io.StringIO()
     runtime = EmulatedRuntime(dataclasses.replace(echo, timeout=5), binary=emulator_binary())
     verifier = Verifier(credentials=Credentials("AKIDEXAMPLE", "a secret"), region="us-east-1")
-    with LocalFunctionUrl(runtime=runtime, verifier=verifier) as local:
+    with LocalFunctionUrl(runtime=runtime, verifier=verifier, requests=printed) as local:
         slow = http.request(**signed(local.url + "/sleep?seconds=600"))
         assert (slow.status_code, slow.text) == (502, "Internal Server Error")
         # A busy machine may need more than the five seconds to start the function again.
         again = (http.request(**signed(local.url + "/")).status_code for _ in range(20))
         assert 200 in again
+    assert re.match(r"POST /sleep 502, \d+ ms; --verbose shows", printed.getvalue())
 
 
 def test_responses_are_unchanged(send):
