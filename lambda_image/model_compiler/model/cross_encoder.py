@@ -18,7 +18,7 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from model_compiler.graph.architectures import Architecture
 from model_compiler.graph.architectures.bert import BertConfig
-from model_compiler.graph.architectures.qwen3 import Qwen3Config
+from model_compiler.graph.architectures.llama import LlamaConfig
 from model_compiler.graph.builder import Precision
 from model_compiler.graph.encoder import read_activation
 from model_compiler.model.base import Prompts
@@ -136,10 +136,10 @@ def _next_token_head(
     tied: bool,
 ) -> NextTokenHead:
     """Return the head of a LogitScore, or of a plain folder: the logit of yes minus that of no."""
-    if not isinstance(architecture, Qwen3Config):
+    if not isinstance(architecture, LlamaConfig) or not architecture.causal:
         raise UnsupportedModelError(
             f"{encoder / 'config.json'}: of the language models that are cross-encoders, the "
-            f"compiler can express qwen3; found {architecture.name}."
+            f"compiler can express qwen3 with a causal mask; found {architecture.name}."
         )
     library = tokenizers.Tokenizer.from_buffer(tokenizer.data)
     config = ConfigFile(encoder / "tokenizer.json" if logit is None else logit / "config.json")

@@ -14,8 +14,8 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from tests.model_compiler.goldens.encoder_models import LIMIT, write_encoder
+from tests.model_compiler.goldens.llama_model import SPECIALS, write_llama
 from tests.model_compiler.goldens.modernbert_model import write_modernbert
-from tests.model_compiler.goldens.qwen3_model import SPECIALS, write_qwen3
 from tests.model_compiler.goldens.tiny_models import Tensors, write_model
 
 QUERY = "parse the date"
@@ -215,7 +215,7 @@ def _write_language_model(
     limit = 800
     merges = ("e s", "y es", "n o", "? \u010a", "\u0120 a")
     size = 256 + len(SPECIALS) + len(merges)
-    write_qwen3(
+    write_llama(
         folder, config={"vocab_size": size, "max_position_embeddings": limit, **config}, newer=True
     )
     (folder / "config_sentence_transformers.json").unlink()

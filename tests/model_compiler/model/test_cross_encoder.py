@@ -178,7 +178,7 @@ def test_only_one_kind_of_language_model_is_known(tmp_path: Path, edit_json: Edi
     kind = "sentence_transformers.cross_encoder.modules.logit_score.LogitScore"
     more = {"idx": 1, "name": "1", "path": "1_LogitScore", "type": kind}
     edit_json(folder / "modules.json", lambda value: [*value, more])
-    with pytest.raises(CompilerError, match="can express qwen3; found bert"):
+    with pytest.raises(CompilerError, match="can express qwen3 with a causal mask; found bert"):
         read_cross_encoder(folder)
 
 
