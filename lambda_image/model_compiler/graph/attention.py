@@ -17,8 +17,19 @@ import numpy as np
 from onnx import TensorProto
 
 from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.quantization import Floats
 
-__all__ = ["BLOCK", "LOWEST", "Blocks", "FullAttention", "HeadAttention", "split_into_blocks"]
+__all__ = [
+    "BLOCK",
+    "BUCKETS",
+    "LOWEST",
+    "Blocks",
+    "FullAttention",
+    "HeadAttention",
+    "bucket",
+    "relative_bias",
+    "split_into_blocks",
+]
 
 #: Added to the scores of masked tokens, as in transformers (the lowest float32).
 LOWEST = float(np.finfo(np.float32).min)
@@ -268,3 +279,42 @@ class HeadAttention:
 
     def _int64(self, *values: int) -> str:
         return self._builder.constant(values, np.int64)
+
+
+#: T5 and MPNet have these numbers: 16 buckets for each direction, of which the distances up to 7
+#: have one each. See `_relative_position_bucket` of transformers' T5Attention.
+BUCKETS = 32
+EACH_WAY = BUCKETS // 2
+EXACT = EACH_WAY // 2
+
+
+def relative_bias(builder: GraphBuilder, table: Floats, positions: int) -> str:
+    """Add a bias float32 [1, heads, tokens, tokens] by distance to a graph with `input_ids`.
+
+    See Raffel et al., 2019, https://arxiv.org/abs/1910.10683, section 2.1.
+
+    Args:
+        builder: The graph.
+        table: The bias of each bucket, float32 [buckets, heads].
+        positions: The token limit.
+    """
+    op = builder.op
+    distances = range(1 - positions, positions)
+    by_distance = table[[bucket(distance) for distance in distances]].T
+    zero, one = (builder.constant(value, np.int64) for value in (0, 1))
+    places = op.Range(zero, op.Gather(op.Shape("input_ids"), one), one)
+    from_each = op.Sub(places, op.Unsqueeze(places, builder.constant([1], np.int64)))
+    columns = op.Add(from_each, builder.constant(positions - 1, np.int64))
+    bias = op.Gather(builder.weight("relative_bias", by_distance), columns, axis=1)
+    return op.Unsqueeze(bias, builder.constant([0], np.int64))
+
+
+def bucket(distance: int) -> int:
+    """Return the bucket of a distance, which is the key's position minus the query's.
+
+    From 8 on, a bucket begins at each power of the square root of 2. Squares keep this exact; the
+    reference takes a logarithm in float32, with the same results.
+    """
+    far = abs(distance)
+    shared = EXACT + (far * far // EXACT**2).bit_length() - 1
+    return (EACH_WAY if distance > 0 else 0) + (far if far < EXACT else min(shared, EACH_WAY - 1))

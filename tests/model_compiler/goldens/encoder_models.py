@@ -5,7 +5,7 @@ that are held to them build the same folders.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +136,28 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "type_vocab_size": 2,
     },
 }
+CONFIGS["t5"] = {
+    "architectures": ["T5EncoderModel"],
+    "d_ff": WIDE,
+    "d_kv": 6,
+    "d_model": HIDDEN,
+    "decoder_start_token_id": 0,
+    "dropout_rate": 0.1,
+    "eos_token_id": 1,
+    "feed_forward_proj": "relu",
+    "initializer_factor": 1.0,
+    "is_encoder_decoder": True,
+    "layer_norm_epsilon": 1e-6,
+    "n_positions": LIMIT,
+    "num_decoder_layers": LAYERS,
+    "num_heads": HEADS,
+    "num_layers": LAYERS,
+    "output_past": True,
+    "pad_token_id": 0,
+    "relative_attention_max_distance": 128,
+    "relative_attention_num_buckets": 32,
+    "use_cache": True,
+}
 
 #: The models of each family with golden vectors: their traits.
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
@@ -194,6 +216,10 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
             "pooling": ("cls",),
             "rope_parameters": {"rope_theta": 10.0, "rope_type": "default"},
         },
+    },
+    "t5": {
+        "mean": {},
+        "cls, gated": {"pooling": ("cls",), "feed_forward_proj": "gated-gelu"},
     },
 }
 
@@ -264,6 +290,8 @@ def _tensors(family: str, config: dict[str, Any]) -> Tensors:
     def normal(*shape: int, scale: float = 0.1, mean: float = 0.0) -> npt.NDArray[np.float32]:
         return (mean + scale * random.standard_normal(shape)).astype(np.float32)
 
+    if family == "t5":
+        return _t5_tensors(config, normal)
     width = config.get("embedding_size", HIDDEN)
     words = normal(len(TOKENS), width, scale=1)
     tensors: Tensors = {"embeddings.word_embeddings.weight": words}
@@ -294,4 +322,27 @@ def _tensors(family: str, config: dict[str, Any]) -> Tensors:
         for part in norms:
             tensors[f"{name}{part}.weight"] = normal(HIDDEN, mean=1)
             tensors[f"{name}{part}.bias"] = normal(HIDDEN)
+    return tensors
+
+
+def _t5_tensors(config: dict[str, Any], normal: Callable[..., npt.NDArray[Any]]) -> Tensors:
+    inner, block = config["num_heads"] * config["d_kv"], "encoder.block.{}.layer."
+    bias = f"{block.format(0)}0.SelfAttention.relative_attention_bias.weight"
+    tensors: Tensors = {
+        "shared.weight": normal(len(TOKENS), HIDDEN, scale=1),
+        bias: normal(32, HEADS, scale=1),
+        "encoder.final_layer_norm.weight": normal(HIDDEN, mean=1),
+    }
+    up = ["wi"] if config["feed_forward_proj"] == "relu" else ["wi_0", "wi_1"]
+    for number in range(config["num_layers"]):
+        name = block.format(number)
+        for part, outputs, inputs in (
+            *((f"0.SelfAttention.{part}", inner, HIDDEN) for part in "qkv"),
+            ("0.SelfAttention.o", HIDDEN, inner),
+            *((f"1.DenseReluDense.{part}", WIDE, HIDDEN) for part in up),
+            ("1.DenseReluDense.wo", HIDDEN, WIDE),
+        ):
+            tensors[f"{name}{part}.weight"] = normal(outputs, inputs, scale=0.3)
+        for part in "01":
+            tensors[f"{name}{part}.layer_norm.weight"] = normal(HIDDEN, mean=1)
     return tensors

@@ -64,6 +64,10 @@ ENCODERS = {
     "ernie": ("ernie.", ("cls.predictions.bias", "ernie.pooler.dense.bias")),
     "gte": ("new.", ("classifier.weight", "lm_head.decoder.bias", "new.pooler.dense.bias")),
     "nomic_bert": ("nomic_bert.", ("cls.x",)),
+    "t5": (
+        "",
+        ("lm_head.weight", "decoder.final_layer_norm.weight", "encoder.embed_tokens.weight"),
+    ),
 }
 FAMILIES = {
     "bert": GoldenFamily(

@@ -15,6 +15,7 @@ from model_compiler.graph.architectures import (
     llama,
     modernbert,
     nomic_bert,
+    t5,
 )
 from model_compiler.graph.architectures.family import Architecture, Family, require_encoder
 
@@ -28,6 +29,7 @@ FAMILIES: dict[str, Family] = {
     "gemma3_text": gemma3.FAMILY,
     "modernbert": modernbert.FAMILY,
     "nomic_bert": nomic_bert.FAMILY,
+    "t5": t5.FAMILY,
 }
 
 
@@ -69,7 +71,7 @@ def _parse(config: ConfigFile) -> Architecture:
             f"{config.path}: model_type {model_type!r} is not a supported architecture; "
             f"the compiler supports {', '.join(sorted(FAMILIES))}."
         )
-    require_encoder(config)
+    require_encoder(config, encoder_decoder=family.encoder_decoder)
     parsed = family.parse(config)
     config.done("config.json", family.harmless)
     return parsed

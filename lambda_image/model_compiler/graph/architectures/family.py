@@ -42,10 +42,16 @@ class Architecture(ABC):
         return value
 
 
-def require_encoder(config: ConfigFile) -> None:
-    """Check the keys of all families that would make the model another one than an encoder."""
-    for key in ("is_decoder", "add_cross_attention", "is_encoder_decoder"):
+def require_encoder(config: ConfigFile, *, encoder_decoder: bool = False) -> None:
+    """Check the keys of all families that would make the model another one than an encoder.
+
+    Args:
+        config: The file.
+        encoder_decoder: Whether the family's encoder also has files with a decoder.
+    """
+    for key in ("is_decoder", "add_cross_attention"):
         config.require(key, False, None)
+    config.require("is_encoder_decoder", False, None, *((True,) if encoder_decoder else ()))
     config.require("pruned_heads", {}, None)
 
 
@@ -79,3 +85,5 @@ class Family:
     harmless: Mapping[str, str] = field(default_factory=dict)
     #: Whether the code that `auto_map` names computes the same as the compiler's graph.
     own_code: bool = False
+    #: Whether the family's files are of an encoder with a decoder, which is left out.
+    encoder_decoder: bool = False

@@ -19,13 +19,16 @@ from onnx import TensorProto
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
-from model_compiler.graph.architectures.family import Architecture, Family, has_own_code
+from model_compiler.graph.architectures.family import Family, has_own_code
 from model_compiler.graph.architectures.layer_settings import FULL, check_halves, rope_base
+from model_compiler.graph.architectures.pre_norm import (
+    PreNormConfig,
+    PreNormEncoder,
+    PreNormNames,
+)
 from model_compiler.graph.attention import FullAttention
 from model_compiler.graph.builder import MICROSOFT, GraphBuilder
-from model_compiler.graph.encoder import Encoder, activate, read_activation, rotary_tables
-from model_compiler.graph.quantization import Floats, Rows, dequantize, embedding, matmul
-from model_compiler.graph.residual_stream import ResidualStream
+from model_compiler.graph.encoder import read_activation, rotary_tables
 
 __all__ = ["FAMILIES", "LlamaConfig"]
 
@@ -36,30 +39,31 @@ HEAD_SIZE_STEP = 16
 #: The classes of the models' own code, which the compiler never runs.
 OWN_QWEN3 = "Qwen3BidirectionalModel"
 OWN_EUROBERT = "EuroBertModel"
+NAMES = PreNormNames(
+    table="embed_tokens",
+    layer="layers.{}.",
+    attention_norm="input_layernorm",
+    projections=("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    out="self_attn.o_proj",
+    output_norm="post_attention_layernorm",
+    up=("mlp.gate_proj", "mlp.up_proj"),
+    down="mlp.down_proj",
+    final_norm="norm",
+)
 #: The linear layer at the end of Qwen3's own class.
 PROJECTION = "linear.weight"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LlamaConfig(Architecture):
+class LlamaConfig(PreNormConfig):
     """The `config.json` of a `model_type` in `FAMILIES`."""
 
-    #: Width of the hidden states; `hidden_size` is that of the linear layer at the end.
-    width: int
-    intermediate_size: int
-    layers: int
-    #: Query heads; each group of them shares one of the key and value heads.
-    heads: int
-    key_value_heads: int
-    head_size: int
-    activation: str
-    norm_epsilon: float
     rope_base: float
     #: Whether a token attends only to itself and to the tokens before it.
     causal: bool
     #: Whether each head of queries and keys is normalized.
     head_norms: bool
-    #: Whether there is a linear layer at the end.
+    #: Whether there is a linear layer at the end, which makes vectors of `hidden_size`.
     projects: bool = False
 
     def build(self, builder: GraphBuilder, weights: Weights) -> str:
@@ -120,6 +124,7 @@ def _parse(
     width = config.integer("hidden_size")
     parsed = LlamaConfig(
         name=config.string("model_type"),
+        names=NAMES,
         vocabulary_size=config.integer("vocab_size"),
         hidden_size=outputs or width,
         width=width,
@@ -181,17 +186,24 @@ FAMILIES = {
 }
 
 
-class _Encoder(Encoder[LlamaConfig]):
-    """Builds the graph of one encoder.
-
-    Values of tokens are float32 [batch, tokens, width], with heads side by side in `width`.
-    """
+class _Encoder(PreNormEncoder[LlamaConfig]):
+    """Builds the graph of one encoder."""
 
     first_weight = "embed_tokens.weight"
 
     def build(self) -> str:
-        config, op = self._config, self._builder.op
-        self._begin("input_ids")
+        """Add the encoder; see `Architecture.build`."""
+        config, hidden = self._config, super().build()
+        if config.projects:
+            # Of the model's own class, which has the encoder one level down.
+            projection = self._weights.take(PROJECTION, config.hidden_size, config.width)
+            self._builder.weight(PROJECTION, projection.T)
+        self._weights.ignore(*(("lm_head.",) if self._prefix else ()))
+        self._weights.done()
+        return hidden
+
+    def _start(self) -> None:
+        config = self._config
         if config.causal:
             self._measure_texts()
         else:
@@ -206,33 +218,6 @@ class _Encoder(Encoder[LlamaConfig]):
             name="rope",
             by_row=True,
         )
-        self._stream = ResidualStream(
-            self._builder,
-            width=config.width,
-            epsilon=config.norm_epsilon,
-            subtracts_mean=False,
-            rotated=self._builder.int8,
-        )
-        table = self._take("embed_tokens.weight", config.vocabulary_size, config.width)
-        x = embedding(
-            self._builder,
-            "input_ids",
-            self._stream.table(table),
-            name="tokens",
-        )
-        for layer in range(config.layers):
-            name = f"layers.{layer}."
-            x = op.Add(x, self._attention(x, name))
-            x = self._builder.end_layer(op.Add(x, self._feed_forward(x, name)))
-        gain = self._take("norm.weight", config.width)
-        hidden = self._stream.output(x, gain, name="norm.weight")
-        if config.projects:
-            # Of the model's own class, which has the encoder one level down.
-            projection = self._weights.take(PROJECTION, config.hidden_size, config.width)
-            self._builder.weight(PROJECTION, projection.T)
-        self._weights.ignore(*(("lm_head.",) if self._prefix else ()))
-        self._weights.done()
-        return hidden
 
     def _measure_texts(self) -> None:
         """Add what GroupQueryAttention asks for: int32 [], tokens, and [batch], each last place."""
@@ -244,29 +229,12 @@ class _Encoder(Encoder[LlamaConfig]):
         # Padding counts as part of the text: it follows the tokens, which do not attend to it.
         self._last = op.Expand(last, op.Gather(op.Shape("input_ids"), self._int64(0)))
 
-    def _attention(self, x: str, layer: str) -> str:
-        config, size = self._config, self._config.head_size
-        name = f"{layer}self_attn."
-        rows, gain = self._read(x, f"{layer}input_layernorm.weight")
-        query, key, value = (
-            dequantize(
-                self._builder,
-                self._reader(rows, gain, f"{name}{part}_proj.weight", heads * size),
-                rows,
-            )
-            for part, heads in (
-                ("q", config.heads),
-                ("k", config.key_value_heads),
-                ("v", config.key_value_heads),
-            )
-        )
-        if config.head_norms:
-            query = self._normalized_heads(query, f"{name}q_norm.weight")
-            key = self._normalized_heads(key, f"{name}k_norm.weight")
-        attend = self._to_earlier if config.causal else self._to_all
-        rows = self._quantized(attend(query, key, value), config.heads * size)
-        product = self._writer(rows, f"{name}o_proj.weight", config.heads * size)
-        return dequantize(self._builder, product, rows)
+    def _attended(self, query: str, key: str, value: str, layer: str) -> str:
+        if self._config.head_norms:
+            query = self._normalized_heads(query, f"{layer}self_attn.q_norm.weight")
+            key = self._normalized_heads(key, f"{layer}self_attn.k_norm.weight")
+        attend = self._to_earlier if self._config.causal else self._to_all
+        return attend(query, key, value)
 
     def _to_earlier(self, query: str, key: str, value: str) -> str:
         config, size = self._config, self._config.head_size
@@ -325,20 +293,6 @@ class _Encoder(Encoder[LlamaConfig]):
         heads = op.Reshape(value, int64(0, 0, -1, 1, size))
         return op.Reshape(op.Expand(heads, int64(1, 1, 1, times, 1)), int64(0, 0, -1))
 
-    def _feed_forward(self, x: str, layer: str) -> str:
-        config, name = self._config, f"{layer}mlp."
-        wide = config.intermediate_size
-        rows, gain = self._read(x, f"{layer}post_attention_layernorm.weight")
-        gate = dequantize(
-            self._builder, self._reader(rows, gain, f"{name}gate_proj.weight", wide), rows
-        )
-        # Without its scale, which the following operations keep and `dequantize` applies below.
-        up = self._reader(rows, gain, f"{name}up_proj.weight", wide)
-        gated = self._builder.op.Mul(activate(self._builder, gate, config.activation), up)
-        gated_rows = self._quantized(gated, wide)
-        down = self._writer(gated_rows, f"{name}down_proj.weight", wide)
-        return dequantize(self._builder, down, gated_rows, rows)
-
     def _normalized_heads(self, value: str, name: str) -> str:
         """Divide each head of [batch, tokens, heads * size] by its root mean square."""
         op, size = self._builder.op, self._config.head_size
@@ -350,19 +304,3 @@ class _Encoder(Encoder[LlamaConfig]):
             stash_type=1,
         )
         return op.Reshape(heads, self._int64(0, 0, -1))
-
-    def _read(self, x: str, name: str) -> tuple[Rows, Floats]:
-        """Return normalized rows of the stream, and the normalization's gain."""
-        size = self._config.width
-        gain = self._take(name, size)
-        return self._quantized(self._stream.normalized(x, gain, name=name), size), gain
-
-    def _reader(self, rows: Rows, gain: Floats, name: str, outputs: int) -> str:
-        """Multiply rows of `_read` by a weight."""
-        weight = self._take(name, outputs, self._config.width)
-        return matmul(self._builder, rows, self._stream.reader(weight, gain), name=name)
-
-    def _writer(self, rows: Rows, name: str, inputs: int) -> str:
-        """Multiply rows by a weight; its outputs are added to the stream."""
-        weight = self._take(name, self._config.width, inputs)
-        return matmul(self._builder, rows, self._stream.writer(weight), name=name)

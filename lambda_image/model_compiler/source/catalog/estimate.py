@@ -5,9 +5,12 @@ from typing import Any
 
 #: The ratios of every static model that was measured: it reads a row for each token.
 STATIC = (0.1, 0.02)
-#: The keys of each size: DistilBERT has its own names.
-_LAYERS, _WIDTH = ("num_hidden_layers", "n_layers"), ("hidden_size", "dim")
-_HEADS, _INNER = ("num_attention_heads", "n_heads"), ("intermediate_size", "hidden_dim")
+#: The keys of each size: DistilBERT and T5 have their own names.
+_LAYERS, _WIDTH = ("num_hidden_layers", "n_layers", "num_layers"), ("hidden_size", "dim", "d_model")
+_HEADS, _INNER = (
+    ("num_attention_heads", "n_heads", "num_heads"),
+    ("intermediate_size", "hidden_dim", "d_ff"),
+)
 #: Families with a third matrix in their feed-forward layers.
 _GATED = {"eurobert", "gemma3_text", "gte", "modernbert", "new", "nomic_bert", "qwen3"}
 #: Layers times width, and multiplications for a token, of the reference: all-MiniLM-L6-v2.
@@ -36,7 +39,7 @@ def estimate(config: Mapping[str, Any]) -> tuple[float, float] | None:
         return None
     layers, width, heads, inner = sizes
     family = config.get("model_type")
-    head = config.get("head_dim") or width // heads
+    head = config.get("head_dim") or config.get("d_kv") or width // heads
     groups = config.get("num_key_value_heads") or heads
     products = 2 * width * head * (heads + groups) + (2 + (family in _GATED)) * width * inner
     elements, products = layers * width / _ELEMENTS, layers * products / _PRODUCTS

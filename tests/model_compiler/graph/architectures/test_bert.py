@@ -1,6 +1,5 @@
-"""Parts that only BERT and its kind have: pooling with padding, outliers, old names, buckets."""
+"""Parts that only BERT and its kind have: pooling with padding, outliers, old names."""
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ from safetensors.numpy import load_file, save_file
 
 from embedder.core.session import session_options
 from model_compiler.errors import SourceError, UnsupportedModelError
-from model_compiler.graph.architectures.bert import bucket
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import GRAPH_FILE
 from model_compiler.model.folder import read_model_folder
@@ -117,18 +115,3 @@ def test_a_classifier_is_refused(tmp_path: Path, compile_tiny: Compile) -> None:
     save_file(renamed, folder / "model.safetensors")
     with pytest.raises(UnsupportedModelError, match=r"does not use: classifier\.dense\.weight"):
         compile_tiny(folder)
-
-
-def test_small_distances_have_their_own_bucket() -> None:
-    """The buckets 0 to 7 are for keys at or before the query, 17 to 23 for keys after it."""
-    assert [bucket(-distance) for distance in range(8)] == list(range(8))
-    assert [bucket(distance) for distance in range(1, 8)] == list(range(17, 24))
-
-
-def test_large_distances_share_logarithmic_buckets() -> None:
-    """A bucket begins at 8 times each power of the square root of 2, and 128 is in the last."""
-    starts = [math.ceil(8 * 2 ** (power / 2)) for power in range(8)]
-    assert [bucket(-start) for start in starts] == list(range(8, 16))
-    assert [bucket(1 - start) for start in starts[1:]] == list(range(8, 15))
-    assert bucket(-128) == bucket(-100_000) == 15
-    assert bucket(128) == bucket(100_000) == 31

@@ -25,6 +25,7 @@ NOT_EXPRESSED: Cases = {
         ({"hidden_act": "silu"}, "hidden_act 'silu' is not a supported activation"),
         ({"position_embedding_type": "relative_key"}, 'position_embedding_type is "relative_key"'),
         ({"is_decoder": True}, "is_decoder is true; the compiler can express false"),
+        ({"is_encoder_decoder": True}, "is_encoder_decoder is true; the compiler can express fa"),
         ({"frobnicate": 3}, "does not know: frobnicate = 3"),
         ({"auto_map": {"AutoModel": "a.B"}}, "need trust_remote_code. The compiler never runs"),
         (
@@ -55,6 +56,16 @@ NOT_EXPRESSED: Cases = {
         ({"emb_size": 16}, "does not know: emb_size = 16"),
     ],
     "ernie": [({"embedding_size": 16}, "does not know: embedding_size = 16")],
+    "t5": [
+        (
+            {"feed_forward_proj": "gated-silu"},
+            "is 'gated-silu'; the compiler can express 'relu' an",
+        ),
+        ({"dense_act_fn": "gelu"}, 'dense_act_fn is "gelu"; the compiler can express "relu"'),
+        ({"is_gated_act": True}, "is_gated_act is true; the compiler can express false"),
+        ({"relative_attention_max_distance": 64}, "distance is 64; the compiler can express 128"),
+        ({"is_decoder": True}, "is_decoder is true; the compiler can express false"),
+    ],
     OWN_NOMIC: [
         ({"rotary_scaling_factor": 2.0}, "is 2.0; the compiler can express null"),
         ({"rotary_emb_fraction": 0.5}, "is 0.5; the compiler can express 1.0"),

@@ -1,0 +1,158 @@
+"""The encoder that normalizes before each attention and feed-forward block, by root mean squares.
+
+A family adds its attention, in `_start` and `_attended`; the rest is here.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TypeVar
+
+from model_compiler.graph.architectures.family import Architecture
+from model_compiler.graph.encoder import Encoder, activate
+from model_compiler.graph.quantization import Floats, Rows, dequantize, embedding, matmul
+from model_compiler.graph.residual_stream import ResidualStream
+
+__all__ = ["PreNormConfig", "PreNormEncoder", "PreNormNames"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreNormNames:
+    """The names of a family's weights, without `.weight` at the end.
+
+    Attributes:
+        table: The embedding table.
+        layer: The prefix of a layer, with `{}` for its number.
+        attention_norm: The normalization before a layer's attention, after the layer's prefix.
+        projections: The linear layers of queries, keys and values.
+        out: That of the attention's output.
+        output_norm: The normalization before the feed-forward block.
+        up: The linear layers to its wide side: a gate and another, or one.
+        down: That from its wide side.
+        final_norm: The normalization after all layers.
+    """
+
+    table: str
+    layer: str
+    attention_norm: str
+    projections: tuple[str, str, str]
+    out: str
+    output_norm: str
+    up: tuple[str, ...]
+    down: str
+    final_norm: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreNormConfig(Architecture):
+    """The configuration of an encoder of this kind."""
+
+    names: PreNormNames
+    #: Width of the hidden states.
+    width: int
+    intermediate_size: int
+    layers: int
+    #: Query heads; each group of them shares one of the key and value heads.
+    heads: int
+    key_value_heads: int
+    head_size: int
+    activation: str
+    norm_epsilon: float
+
+
+Config = TypeVar("Config", bound=PreNormConfig)
+
+
+class PreNormEncoder(Encoder[Config]):
+    """Builds the graph of one encoder.
+
+    Values of tokens are float32 [batch, tokens, width], with heads side by side in `width`.
+    """
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Add what `_attended` needs."""
+
+    @abstractmethod
+    def _attended(self, query: str, key: str, value: str, layer: str) -> str:
+        """Attend from the projections of a layer to float32 [batch, tokens, heads * head_size].
+
+        Args:
+            query: The queries.
+            key: The keys.
+            value: The values.
+            layer: The prefix of the layer's weights.
+        """
+
+    def build(self) -> str:
+        """Add the encoder; see `Architecture.build`."""
+        config, op, names = self._config, self._builder.op, self._config.names
+        self._begin("input_ids")
+        self._start()
+        self._stream = ResidualStream(
+            self._builder,
+            width=config.width,
+            epsilon=config.norm_epsilon,
+            subtracts_mean=False,
+            rotated=self._builder.int8,
+        )
+        table = self._take(f"{names.table}.weight", config.vocabulary_size, config.width)
+        x = embedding(
+            self._builder,
+            "input_ids",
+            self._stream.table(table),
+            name="tokens",
+        )
+        for number in range(config.layers):
+            layer = names.layer.format(number)
+            x = op.Add(x, self._attention(x, layer))
+            x = self._builder.end_layer(op.Add(x, self._feed_forward(x, layer)))
+        gain = self._take(f"{names.final_norm}.weight", config.width)
+        return self._stream.output(x, gain, name=f"{names.final_norm}.weight")
+
+    def _attention(self, x: str, layer: str) -> str:
+        config, names = self._config, self._config.names
+        rows, gain = self._read(x, f"{layer}{names.attention_norm}.weight")
+        counts = (config.heads, config.key_value_heads, config.key_value_heads)
+        query, key, value = (
+            self._read_by(rows, gain, f"{layer}{name}.weight", count * config.head_size)
+            for name, count in zip(names.projections, counts, strict=True)
+        )
+        width = config.heads * config.head_size
+        rows = self._quantized(self._attended(query, key, value, layer), width)
+        return dequantize(
+            self._builder, self._writer(rows, f"{layer}{names.out}.weight", width), rows
+        )
+
+    def _feed_forward(self, x: str, layer: str) -> str:
+        config, names = self._config, self._config.names
+        wide = config.intermediate_size
+        rows, gain = self._read(x, f"{layer}{names.output_norm}.weight")
+        first, *second = (f"{layer}{name}.weight" for name in names.up)
+        gate = self._read_by(rows, gain, first, wide)
+        # Without their scale, which the following operations keep and `dequantize` applies below.
+        others = [self._reader(rows, gain, name, wide) for name in second]
+        widened = activate(self._builder, gate, config.activation)
+        for other in others:
+            widened = self._builder.op.Mul(widened, other)
+        wide_rows = self._quantized(widened, wide)
+        down = self._writer(wide_rows, f"{layer}{names.down}.weight", wide)
+        return dequantize(self._builder, down, wide_rows, *([rows] if others else []))
+
+    def _read(self, x: str, name: str) -> tuple[Rows, Floats]:
+        """Return normalized rows of the stream, and the normalization's gain."""
+        width = self._config.width
+        gain = self._take(name, width)
+        return self._quantized(self._stream.normalized(x, gain, name=name), width), gain
+
+    def _read_by(self, rows: Rows, gain: Floats, name: str, outputs: int) -> str:
+        """Multiply rows of `_read` by a weight, with their scale."""
+        return dequantize(self._builder, self._reader(rows, gain, name, outputs), rows)
+
+    def _reader(self, rows: Rows, gain: Floats, name: str, outputs: int) -> str:
+        weight = self._take(name, outputs, self._config.width)
+        return matmul(self._builder, rows, self._stream.reader(weight, gain), name=name)
+
+    def _writer(self, rows: Rows, name: str, inputs: int) -> str:
+        """Multiply rows by a weight; its outputs are added to the stream."""
+        weight = self._take(name, self._config.width, inputs)
+        return matmul(self._builder, rows, self._stream.writer(weight), name=name)
