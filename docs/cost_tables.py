@@ -54,9 +54,8 @@ def _run(environment: EnvironmentSettings, choices: Choices) -> Forecast:
 
 @cache
 def example_table() -> str:
-    """Return the output of the command for an environment with the defaults of all settings."""
-    model = {"name": "google/embeddinggemma-300m", "accept_license": "gemma"}
-    environment = EnvironmentSettings.model_validate({"name": "example", "model": model})
+    """Return the output of the command for `staging`, which is on demand."""
+    environment = load_environment("staging", folder=_ROOT / "environments", licensed=False)
     return f"```\n{as_table(_run(environment, Choices(requests=3e6)))}```"
 
 
