@@ -227,11 +227,12 @@ def _default_prompt(folder: Path) -> str:
 def _pairs(
     encoder: Path, tokenizer: TokenizerFile, architecture: Architecture
 ) -> tuple[PairLayout, Architecture]:
-    """Return the layout of a pair, and the architecture with token types if pairs have two."""
+    """Return the layout of a pair, and the architecture for such pairs."""
     typed = isinstance(architecture, BertConfig) and architecture.token_types > 1
     layout = read_pair_layout(tokenizer, types=typed and passes_types(encoder))
-    if layout.second_type and isinstance(architecture, BertConfig):
-        architecture = replace(architecture, pair_types=True)
+    if isinstance(architecture, BertConfig):  # whose heads take the first token's vector
+        types = layout.second_type == 1
+        architecture = replace(architecture, pair_types=types, first_only=True)
     return layout, architecture
 
 

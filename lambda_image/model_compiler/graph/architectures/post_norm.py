@@ -73,6 +73,8 @@ class PostNormConfig(Architecture):
     token_types: int = 0
     #: Whether the linear layers have biases.
     biases: bool = True
+    #: Whether the last layer goes on with the first token alone, after all have been attended to.
+    first_only: bool = False
 
 
 Config = TypeVar("Config", bound=PostNormConfig)
@@ -129,8 +131,11 @@ class PostNormEncoder(Encoder[Config]):
             hidden = self._linear_with_outliers(hidden, weight, widening)
             bias = self._take(f"{widening}.bias", self._config.hidden_size)
             hidden = self._builder.op.Add(hidden, self._builder.weight(f"{widening}.bias", bias))
+        last = self._config.layers - 1
         for layer in range(self._config.layers):
-            hidden = self._builder.end_layer(self._layer(f"{self._names.layer}{layer}.", hidden))
+            only = layer == last and self._config.first_only
+            output = self._layer(f"{self._names.layer}{layer}.", hidden, first_only=only)
+            hidden = self._builder.end_layer(output)
         head = self._names.heads if self._prefix else ()
         self._weights.ignore(
             f"{self._prefix}embeddings.position_ids", f"{self._prefix}pooler.", *head
@@ -138,11 +143,14 @@ class PostNormEncoder(Encoder[Config]):
         self._weights.done()
         return hidden
 
-    def _layer(self, layer: str, hidden: str) -> str:
+    def _layer(self, layer: str, hidden: str, *, first_only: bool) -> str:
         names, size, wide = self._names, self._config.hidden_size, self._config.intermediate_size
         weight = self._joined(layer, names.projections, 3 * size // len(names.projections))
         projected = self._linear_with_outliers(hidden, weight, f"{layer}attention", self._amplified)
         attended = self._attended(projected, layer)
+        if first_only:
+            attended, hidden = self._first(attended), self._first(hidden)
+            self._zeros = None  # those of all tokens
         weight = self._take(f"{layer}{names.out}.weight", size, size)
         attended = self._linear_with_outliers(attended, weight, f"{layer}out")
         bias = self._bias(f"{layer}{names.out}")
@@ -153,6 +161,10 @@ class PostNormEncoder(Encoder[Config]):
         narrowed = self._linear_with_outliers(widened, weight, f"{layer}down", channels)
         bias = self._bias(f"{layer}{names.down}")
         return self._normalized_sum(narrowed, hidden, f"{layer}{names.output_norm}", bias=bias)
+
+    def _first(self, value: str) -> str:
+        """Take float32 [batch, tokens, width] to [batch, 1, width]."""
+        return self._builder.op.Slice(value, self._int64(0), self._int64(1), self._int64(1))
 
     def _widened(self, hidden: str, layer: str) -> str:
         names, wide, activation = (
