@@ -34,8 +34,14 @@ from model_compiler.model.exports import (
     read_weights,
     why_not_compiled,
 )
-from model_compiler.model.folder import check_kind, is_cross_encoder, read_model_folder
+from model_compiler.model.folder import (
+    check_kind,
+    is_cross_encoder,
+    is_sparse,
+    read_model_folder,
+)
 from model_compiler.model.onnx_import import ImportedModel
+from model_compiler.model.sparse import read_sparse_folder
 from model_compiler.model.static import is_static, read_static_folder
 from model_compiler.source.find import Source
 from model_compiler.tokenizer import tables as tokenizer_tables
@@ -156,6 +162,8 @@ def _read(folder: Path, options: Options) -> tuple[Model, dict[str, Any]]:
     check_kind(folder)
     if is_cross_encoder(folder):
         return read_cross_encoder(folder, options.precision or Precision.INT8), {}
+    if is_sparse(folder):
+        return read_sparse_folder(folder, options.precision or Precision.INT8), {}
     precision, reason = options.precision or Precision.INT8, None
     files = files_of(folder)
     if name := find_weights(folder, files):

@@ -1,8 +1,9 @@
 """The command `embedding-kit model_compiler.index_builder`: builds an image's index from texts.
 
 The index is a folder: `entries.json` (the texts), `vectors.npy` (float32 [n, dimensions], rows of
-length 1) and `manifest.json` (format, vector space, count). The embedder itself computes the
-vectors, and an embedder with another vector space rejects the index.
+length 1) and `manifest.json` (format, vector space, count). A sparse encoder's index has postings
+in the place of vectors; see `embedder.core.sparse_index`. The embedder itself computes the vectors,
+and an embedder with another vector space rejects the index.
 """
 
 import argparse
@@ -22,6 +23,8 @@ from tqdm import tqdm
 from embedder.core.artifact import load_artifact
 from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
+from embedder.core.sparse_encoder import SparseEncoder
+from embedder.core.sparse_index import make_postings
 from model_compiler.artifact.writer import new_folder
 from model_compiler.errors import CompilerError, SourceError
 
@@ -83,7 +86,11 @@ def build_index(
     """
     if not texts:
         raise SourceError("There are no texts to make an index of.")
-    engine = Engine.load(load_artifact(artifact), truncate="right")
+    loaded = load_artifact(artifact)
+    sparse = loaded.manifest.task == "sparse"
+    if sparse and dimensions is not None:
+        raise SourceError(f"A sparse encoder has no dimensions to choose; found {dimensions}.")
+    engine = (SparseEncoder if sparse else Engine).load(loaded, truncate="right")
     vectors = []
     # Texts of similar length share a batch, which saves padding.
     order = sorted(range(len(texts)), key=lambda position: len(texts[position]))
@@ -97,7 +104,12 @@ def build_index(
     placed[order] = sorted_vectors
     space = engine.vector_space(dimensions)
     with new_folder(output) as partial:
-        np.save(partial / "vectors.npy", placed)
+        if sparse:
+            postings = make_postings(placed.tolist(), vocabulary=engine.limits.full_dimensions)
+            for name, array in postings._asdict().items():
+                np.save(partial / f"postings.{name}.npy", array)
+        else:
+            np.save(partial / "vectors.npy", placed)
         (partial / "entries.json").write_bytes(orjson.dumps(list(texts)))
         manifest = {"format_version": FORMAT_VERSION, "vector_space": space, "count": len(texts)}
         (partial / "manifest.json").write_bytes(orjson.dumps(manifest))

@@ -26,7 +26,13 @@ from model_compiler.model.exports import (
     read_weights,
     why_not_compiled,
 )
-from model_compiler.model.folder import check_kind, is_cross_encoder, read_model_folder
+from model_compiler.model.folder import (
+    check_kind,
+    is_cross_encoder,
+    is_sparse,
+    read_model_folder,
+)
+from model_compiler.model.sparse import read_sparse_folder
 from model_compiler.model.static import is_static, read_static_folder
 from model_compiler.source.find import Source
 from model_compiler.tokenizer import tables
@@ -87,11 +93,11 @@ def inspect_model(source: Source, precision: Precision | None = None) -> Inspect
     if not found.compiles:
         return found
     files = files_of(source.folder) if source.files is None else source.files
-    if is_cross_encoder(source.folder):
+    model: Model | None
+    if is_cross_encoder(source.folder) or is_sparse(source.folder):
         found.path = "weights"
-        model: Model | None = found.attempt(
-            lambda: read_cross_encoder(source.folder, precision or Precision.INT8)
-        )
+        read = read_sparse_folder if is_sparse(source.folder) else read_cross_encoder
+        model = found.attempt(lambda: read(source.folder, precision or Precision.INT8))
     else:
         model = _read(source, files, precision, found)
     if model and found.compiles:
@@ -204,7 +210,7 @@ def _describe(model: Model, source: Source, found: Inspection) -> None:
     settings = model_settings(model, source.entry, Choices())
     tables.check_room(built, model.max_tokens, settings["prompts"], model.scoring)
     found.settings = {
-        **({"task": "rerank"} if model.scoring else {}),
+        **({"task": model.task} if model.task != "embed" else {}),
         "architecture": model.family,
         **settings,
         **({"labels": list(model.scoring.labels)} if model.scoring else {}),

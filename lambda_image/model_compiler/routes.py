@@ -20,7 +20,7 @@ from model_compiler.artifact.manifest import DIGITS, manifest_bytes
 from model_compiler.artifact.writer import new_folder
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import FidelityError, SourceError
-from model_compiler.fidelity.measure import shipped_documents
+from model_compiler.fidelity.measure import DenseRows, shipped_documents
 from model_compiler.source.find import Source
 
 __all__ = ["compile_routes"]
@@ -69,7 +69,13 @@ def compile_routes(
                 f"{source.name}: both routes must have the same dimensions; found "
                 f"{query['dimensions']} for queries and {document['dimensions']} for documents."
             )
-        engines = [Engine.load(load_artifact(partial / route)) for route in ("query", "document")]
+        if query["task"] != document["task"]:
+            raise SourceError(
+                f"{source.name}: both routes must be of one task; found {query['task']} for "
+                f"queries and {document['task']} for documents."
+            )
+        kind = DenseRows if query["task"] == "sparse" else Engine
+        engines = [kind.load(load_artifact(partial / route)) for route in ("query", "document")]
         alignment = _alignment(*engines, most=options.documents)
         if options.thresholds and alignment["own_nearest"] < ALIGNED:
             raise FidelityError(

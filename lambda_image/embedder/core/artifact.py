@@ -115,18 +115,34 @@ class GoldenPair(NamedTuple):
     logits: tuple[float, ...]
 
 
+class GoldenTerms(NamedTuple):
+    """A text, the name of its prompt, and the largest weights of its sparse vector."""
+
+    text: str
+    prompt: str | None
+    indices: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+#: What the artifact of each task is.
+KINDS = {"embed": "an embedding model", "rerank": "a reranker", "sparse": "a sparse encoder"}
+_GOLDEN = {"embed": Golden, "rerank": GoldenPair, "sparse": GoldenTerms}
+
+
 class Manifest(NamedTuple):
     """What `manifest.json` says."""
 
     format_version: int
     model: ModelEntry
-    #: `embed`, or `rerank`: texts to vectors, or pairs of texts to scores.
+    #: `embed`, `rerank` or `sparse`: texts to vectors, pairs of texts to scores, or texts to
+    #: sparse vectors.
     task: str
     #: Names the space of full-size vectors, or of a reranker's scores. It changes when, and only
     #: when, they could change.
     vector_space: str
     precision: str
-    #: The numbers of dimensions that a caller may ask for, largest first; none of a reranker.
+    #: The numbers of dimensions that a caller may ask for, largest first; none of a reranker. Of a
+    #: sparse encoder, the size of its vocabulary.
     dimensions: tuple[int, ...]
     #: The longest text or pair that the model takes, in tokens, special tokens included.
     max_tokens: int
@@ -134,16 +150,21 @@ class Manifest(NamedTuple):
     max_characters: int | None
     prompts: Mapping[str, str]
     default_prompt: str | None
-    #: None of an embedding model.
+    #: None but of a reranker.
     scoring: ScoringEntry | None
     tokenizer: TokenizerEntry
     graph: GraphEntry
     #: The compiler's report on how far the vectors are from the model's own; not used to serve.
     fidelity: Mapping[str, Any]
     #: Of the task's kind.
-    golden: tuple[Golden, ...] | tuple[GoldenPair, ...]
+    golden: tuple[Golden, ...] | tuple[GoldenPair, ...] | tuple[GoldenTerms, ...]
     files: Mapping[str, FileEntry]
     checksum: str
+
+    @property
+    def kind(self) -> str:
+        """What the model is, with an article."""
+        return KINDS[self.task]
 
     @property
     def full_dimensions(self) -> int:
@@ -159,7 +180,8 @@ class Manifest(NamedTuple):
 
     def vector_space_of(self, *, dimensions: int) -> str:
         """Return the name of the vector space with these dimensions, as callers see it."""
-        return f"{self.vector_space}/{dimensions}"
+        # Sparse vectors have no other dimensions than all.
+        return self.vector_space if self.task == "sparse" else f"{self.vector_space}/{dimensions}"
 
 
 class Artifact(NamedTuple):
@@ -250,7 +272,7 @@ def parse_manifest(raw: bytes, *, where: str) -> Manifest:
 
 def _manifest(document: dict[str, Any], *, checksum: str) -> Manifest:
     graph, scoring = document["graph"], document["scoring"]
-    golden_kind = Golden if scoring is None else GoldenPair
+    golden_kind: Any = _GOLDEN[document["task"]]
     return Manifest(
         **{
             **document,

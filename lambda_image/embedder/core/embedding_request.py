@@ -93,8 +93,9 @@ class Timings(NamedTuple):
 class Embeddings(NamedTuple):
     """Vectors, or a reranker's logits, in the order asked.
 
-    `vectors` is float32 [inputs, dimensions]; `tokens` counts each input's tokens as the model saw
-    them: special tokens and prompt included, after truncation.
+    `vectors` is float32 [inputs, dimensions], or objects [inputs] of a sparse encoder. `tokens`
+    counts each input's tokens as the model saw them: special tokens and prompt included, after
+    truncation.
     """
 
     vectors: npt.NDArray[np.float32]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from embedder.core.artifact import SEGMENTS, Artifact, Manifest
+from embedder.core.artifact import KINDS, SEGMENTS, Artifact, Manifest
 from embedder.core.batching import TOKEN_BUDGET, Runs, SegmentRuns
 from embedder.core.embedding_request import (
     CHARACTERS_PER_TOKEN,
@@ -45,8 +45,11 @@ class Engine:
         run_tokens: the most tokens of one run, padding included. It changes no vector.
 
     Raises:
-        ArtifactError: if the artifact is a reranker's.
+        ArtifactError: if the artifact is of another task.
     """
+
+    #: The task of the artifacts that it takes.
+    task: ClassVar[str] = "embed"
 
     def __init__(
         self,
@@ -59,16 +62,14 @@ class Engine:
         cache_entries: int = 0,
         run_tokens: int = TOKEN_BUDGET,
     ) -> None:
-        if manifest.scoring is not None:
+        if manifest.task != self.task:
             raise ArtifactError(
-                f"{manifest.model.name} is a reranker, which scores pairs of texts and has no "
-                "vectors; an embedding model's artifact is needed."
+                f"{manifest.model.name} is {manifest.kind}; {KINDS[self.task]}'s artifact is "
+                "needed."
             )
         self.manifest = manifest
         self.tokenizer = tokenizer
-        # Of an embedding model with segments, a prompt is not pooled.
-        segments = SEGMENTS in manifest.graph.inputs
-        self._runs = (SegmentRuns if segments else Runs)(
+        self._runs = self._kind_of_runs(
             session,
             width=manifest.full_dimensions,
             limit=manifest.max_tokens,
@@ -89,7 +90,14 @@ class Engine:
             default_prompt=manifest.default_prompt,
             truncate=truncate,
         )
-        self.encoder = Encoder(tokenizer, self.limits, pools_prompt=not segments)
+        self.encoder = Encoder(
+            tokenizer, self.limits, pools_prompt=SEGMENTS not in manifest.graph.inputs
+        )
+
+    @property
+    def _kind_of_runs(self) -> type[Runs]:
+        # Of an embedding model with segments, a prompt is not pooled.
+        return SegmentRuns if SEGMENTS in self.manifest.graph.inputs else Runs
 
     @classmethod
     def load(
@@ -102,7 +110,7 @@ class Engine:
         cache_entries: int = 0,
         wrap: Callable[[InferenceSession], InferenceSession] | None = None,
         run_tokens: int = TOKEN_BUDGET,
-    ) -> Engine:
+    ) -> Self:
         """Load an artifact's tokenizer and session.
 
         Args:
@@ -188,8 +196,10 @@ class Engine:
         if len(places) < len(order):
             whole = whole[order]
         dimensions = request.dimensions or self.limits.full_dimensions
+        if dimensions < self.limits.full_dimensions:
+            whole = truncate_vectors(whole, dimensions, normalize=request.normalize)
         return Embeddings(
-            vectors=truncate_vectors(whole, dimensions, normalize=request.normalize),
+            vectors=whole,
             tokens=[len(ids) for ids in sequences],
             vector_space=self.vector_space(dimensions, normalize=request.normalize),
             timings=Timings(

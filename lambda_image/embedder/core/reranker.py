@@ -79,7 +79,7 @@ class Reranker:
     ) -> None:
         if manifest.scoring is None:
             raise ArtifactError(
-                f"{manifest.model.name} is an embedding model; a reranker's artifact is needed."
+                f"{manifest.model.name} is {manifest.kind}; a reranker's artifact is needed."
             )
         self.manifest = manifest
         self.scoring: ScoringEntry = manifest.scoring

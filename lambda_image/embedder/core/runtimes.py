@@ -73,9 +73,10 @@ def load_session(artifact: Artifact, *, threads: int = 1) -> InferenceSession:
     """
     # Imported here: ONNX Runtime is most of a start, and a static model does not need it.
     if artifact.manifest.graph.runtime == "numpy":
-        from embedder.core.static_session import StaticSession  # noqa: PLC0415
+        from embedder.core.static_session import StaticSession, WeightsSession  # noqa: PLC0415
 
-        return StaticSession(artifact)
+        sparse = artifact.manifest.task == "sparse"
+        return WeightsSession(artifact) if sparse else StaticSession(artifact)
     from embedder.core.session import Session  # noqa: PLC0415
 
     return Session(artifact, threads=threads)

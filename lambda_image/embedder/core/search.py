@@ -143,6 +143,22 @@ def load_index(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> Sear
         IndexFolderError: if the folder is not an index, is of a newer format, is incomplete, or
             holds vectors of a space that the model does not serve.
     """
+    texts, space = read_entries(folder, spaces=spaces)
+    vectors = mapped(os.path.join(folder, "vectors.npy"), np.float32, dimensions=2)
+    shape = (len(texts), int(space.rpartition("/")[2]))
+    if vectors.shape != shape:
+        raise IndexFolderError(
+            f"{folder} has vectors of shape {vectors.shape}; its manifest says {shape}."
+        )
+    return SearchIndex(texts=texts, vectors=vectors, vector_space=space)
+
+
+def read_entries(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> tuple[list[str], str]:
+    """Return the texts of a carried index and its vector space; see `load_index`.
+
+    Raises:
+        IndexFolderError: if the folder is not an index of one of the spaces.
+    """
     where = os.path.join(folder, "manifest.json")
     manifest = _json(where)
     if not isinstance(manifest, dict):
@@ -162,27 +178,28 @@ def load_index(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> Sear
     texts = _json(entries)
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise IndexFolderError(f"{entries} must be a list of strings.")
-    vectors = _vectors(os.path.join(folder, "vectors.npy"))
-    shape = (count, int(space.rpartition("/")[2]))
-    if vectors.shape != shape or len(texts) != count:
-        raise IndexFolderError(
-            f"{folder} has {len(texts)} entries and vectors of shape {vectors.shape}; its manifest "
-            f"says {shape}."
-        )
-    return SearchIndex(texts=texts, vectors=vectors, vector_space=space)
+    if len(texts) != count:
+        raise IndexFolderError(f"{folder} has {len(texts)} entries; its manifest says {count}.")
+    return texts, space
 
 
-def _vectors(path: str) -> npt.NDArray[np.float32]:
+def mapped(path: str, dtype: npt.DTypeLike, *, dimensions: int) -> npt.NDArray[Any]:
+    """Map a file of an index: its pages come as the first search wants them.
+
+    Raises:
+        IndexFolderError: if it is no such array.
+    """
     try:
-        # Mapped, not read: the pages come as the first search wants them.
-        vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # numpy reads the header as a Python expression.
         raise IndexFolderError(f"{path} cannot be read as an array: {error}.") from error
-    if vectors.dtype != np.float32 or vectors.ndim != 2:
+    if array.dtype != dtype or array.ndim != dimensions:
         raise IndexFolderError(
-            f"{path} must be float32 [n, dimensions]; found {vectors.dtype} {vectors.shape}."
+            f"{path} must be {np.dtype(dtype)} of {dimensions} dimensions; found {array.dtype} "
+            f"{array.shape}."
         )
-    return vectors  # type: ignore[no-any-return]
+    # As a plain array: indexing a `memmap` makes another one each time.
+    return np.asarray(array)
 
 
 def _json(path: str) -> object:

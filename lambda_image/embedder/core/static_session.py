@@ -1,7 +1,8 @@
 """A static model: a table with a vector per token, of which a text's vector is the mean.
 
-It is read and added up by numpy, without ONNX Runtime: its import and session would be most
-of the start. The table is mapped: the system reads a page of it when a text first needs it.
+A sparse encoder without a model has a table with a weight per token. Numpy reads and adds up both,
+without ONNX Runtime: its import and session would be most of the start. The table is mapped: the
+system reads a page of it when a text first needs it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ if TYPE_CHECKING:  # see startup
 
 #: The scales of an int8 table, float32 [vocabulary]: a token's vector is its row times its scale.
 SCALES_FILE = "scales.npy"
+
+#: The weights of a sparse encoder's tokens, float32 [vocabulary].
+WEIGHTS_FILE = "weights.npy"
 
 #: Tokens of a text that are added at once, so that their rows stay in the cache and a long text
 #: needs no more memory than a short one. Adding 2,048 rows of 1,024 float32 takes 0.41 ms in such
@@ -86,6 +90,37 @@ class StaticSession:
         # A product for each text alone, so that its sums do not depend on the others.
         total: npt.NDArray[np.float32] = np.matmul(weights[:, None], rows)[:, 0]
         return total
+
+
+class WeightsSession:
+    """The weights of a sparse encoder without a model.
+
+    Args:
+        artifact: the artifact to load.
+
+    Raises:
+        ArtifactError: if the table cannot be read, or the manifest describes another one.
+    """
+
+    def __init__(self, artifact: Artifact) -> None:
+        path, width = artifact.graph_path, artifact.manifest.full_dimensions
+        table = _mapped(path)
+        if table.shape != (width,) or table.dtype != np.float32:
+            raise ArtifactError(
+                f"{path} is a table of {table.dtype} {list(table.shape)}; the manifest says "
+                f"float32 {[width]}."
+            )
+        self._table: npt.NDArray[np.float32] = table
+
+    def run(
+        self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float32]:
+        """Return the weights of each text's tokens, float32 [batch, vocabulary]."""
+        rows = np.zeros((len(input_ids), len(self._table)), np.float32)
+        for row, ids, mask in zip(rows, input_ids, attention_mask, strict=True):
+            there = ids[: mask.sum()]
+            row[there] = self._table[there]
+        return rows
 
 
 def _mapped(path: str) -> npt.NDArray[Any]:

@@ -85,6 +85,27 @@ class Integer(JsonType):
         raise self.error(value, name)
 
 
+class Number(JsonType):
+    """A number in a range; true and false are rejected."""
+
+    def __init__(self, minimum: float, maximum: float) -> None:
+        self.minimum = minimum
+        self.maximum = maximum
+
+    @property
+    def allowed(self) -> str:
+        return f"a number from {self.minimum} to {self.maximum}"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return {"type": "number", "minimum": self.minimum, "maximum": self.maximum}
+
+    def check(self, value: object, name: str) -> float:
+        if type(value) in (int, float) and self.minimum <= value <= self.maximum:  # type: ignore[operator]
+            return value  # type: ignore[return-value]
+        raise self.error(value, name)
+
+
 class Choice(JsonType):
     """One of a few values, all strings or all whole numbers.
 

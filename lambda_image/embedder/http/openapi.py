@@ -27,11 +27,24 @@ _DESCRIPTION = (
     "response have at most 6 MB; GET /info lists the largest batches."
 )
 
+_SPARSE_DESCRIPTION = (
+    "Sparse vectors of texts from one model: a weight for each token of its vocabulary, of which "
+    "most are 0. Every answer names its vector space in the header x-vector-space: vectors of two "
+    "spaces must not be mixed. A request and a response have at most 6 MB."
+)
+
 _RERANKER_DESCRIPTION = (
     "Scores of pairs of texts from one model, a reranker. Every answer names its score space in "
     "the header x-score-space: scores of two spaces must not be compared. A request and a response "
     "have at most 6 MB."
 )
+
+
+_DESCRIPTIONS = {
+    "embed": _DESCRIPTION,
+    "rerank": _RERANKER_DESCRIPTION,
+    "sparse": _SPARSE_DESCRIPTION,
+}
 
 
 def _object(**properties: Schema) -> Schema:
@@ -57,6 +70,15 @@ _EITHER = {"embedding": _VECTOR, "embeddings": _list(_VECTOR)}
 _EMBED = _object(size=_INTEGER, tokens=_INTEGER, vector_space=_STRING)
 _EMBED["properties"] = {**_EITHER, **_EMBED["properties"]}
 _EMBED["oneOf"] = [{"required": [name]} for name in _EITHER]
+
+_SPARSE_VECTOR = _object(indices=_list({"type": "integer", "minimum": 0}), values=_list(_NUMBER))
+_SPARSE = _object(tokens=_INTEGER, vector_space=_STRING)
+_SPARSE["properties"] = {
+    "embedding": _SPARSE_VECTOR,
+    "embeddings": _list(_SPARSE_VECTOR),
+    **_SPARSE["properties"],
+}
+_SPARSE["oneOf"] = _EMBED["oneOf"]
 
 _MATCH = _object(
     text=_STRING_OR_NULL, index=_INTEGER_OR_NULL, id=_STRING, score=_NUMBER, metadata=_OBJECT
@@ -105,6 +127,7 @@ _INFO_NUMBERS = (
     "max_request_bytes",
     "max_response_bytes",
 )
+_SPARSE_NUMBERS = tuple(name for name in _INFO_NUMBERS if name != "max_client_batch_size")
 _INFO = {
     "type": "object",
     "properties": {
@@ -141,6 +164,31 @@ _ANSWERS: Mapping[str, Schema] = {
         timings=_object(tokenization=_STRING, queue=_STRING, inference=_STRING),
         vector_space=_STRING,
     ),
+    "sparse_embed": _SPARSE,
+    "tei_embed_sparse": _list(
+        _list(_object(index={"type": "integer", "minimum": 0}, value=_NUMBER)), minItems=1
+    ),
+    "sparse_info": {
+        "type": "object",
+        "properties": {
+            **dict.fromkeys((*_INFO_STRINGS, "vector_space", "truncate"), _STRING),
+            **dict.fromkeys((*_SPARSE_NUMBERS, "vocabulary_size"), _POSITIVE),
+            "model_type": _OBJECT,
+            "auto_truncate": _BOOLEAN,
+            "prompts": _list(_STRING),
+            "default_prompt": _STRING_OR_NULL,
+            "index_entries": _INTEGER_OR_NULL,
+            "golden": _list(
+                _object(
+                    text=_STRING,
+                    prompt=_STRING_OR_NULL,
+                    indices=_list(_INTEGER),
+                    values=_list(_NUMBER),
+                )
+            ),
+        },
+        "required": [*_INFO_STRINGS, *_SPARSE_NUMBERS, "model_type", "vector_space"],
+    },
     "rerank_health": _object(status=_STRING, model=_STRING, score_space=_STRING),
     "rerank_info": {
         "type": "object",
@@ -192,9 +240,7 @@ _HEADERS = {
 
 def document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest) -> Schema:
     """Describe the operations, by path and method, of the model with this manifest."""
-    kind, description = "vector", _DESCRIPTION
-    if manifest.scoring is not None:
-        kind, description = "score", _RERANKER_DESCRIPTION
+    kind = "score" if manifest.task == "rerank" else "vector"
     served = [operation for methods in routes.values() for operation in methods.values()]
     apis = {choice.api for operation in served for choice in operation.choices}
     return {
@@ -203,7 +249,7 @@ def document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest) 
             "title": "Embedding Kit",
             "version": __version__,
             "summary": f"{manifest.model.name}, {kind} space {manifest.vector_space}",
-            "description": description,
+            "description": _DESCRIPTIONS[manifest.task],
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         # A Function URL has no base path: the document is served next to the operations.

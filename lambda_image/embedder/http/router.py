@@ -34,9 +34,10 @@ from embedder.http.telemetry import RequestRecord, Telemetry, fault
 if TYPE_CHECKING:
     from embedder.core.engine import Engine
     from embedder.core.reranker import Reranker
+    from embedder.core.sparse_encoder import SparseEncoder
     from embedder.http.apis.rerank import RerankModel
 
-    Loads = TypeVar("Loads", Engine, Reranker)
+    Loads = TypeVar("Loads", Engine, Reranker, SparseEncoder)
 
 
 class _Root(native.Embed):
@@ -117,8 +118,12 @@ def operations(model: Model | RerankModel) -> dict[str, dict[str, Operation]]:
 
 def _routes(model: Model | RerankModel) -> Mapping[str, Mapping[str, type[Operation]]]:
     if isinstance(model, Model):
-        return ROUTES
-    # Imported when it is needed: no embedding model pays for it.
+        if model.engine.manifest.task == "embed":
+            return ROUTES
+        # Imported when it is needed: no embedding model pays for it.
+        from embedder.http.apis import sparse  # noqa: PLC0415
+
+        return {**sparse.ROUTES, "/openapi.json": {"GET": _Document}}
     from embedder.http.apis import rerank  # noqa: PLC0415
 
     return {**rerank.routes(model.engine), "/openapi.json": {"GET": _Document}}
@@ -193,11 +198,10 @@ class Router:
             )
         methods = self._routes.get(path)
         if methods is None:
-            reranks = self.model.engine.manifest.scoring is not None
-            kind = "a reranker" if reranks else "an embedding model"
             served = [f"{method} {at}" for at, all_ in self._routes.items() for method in all_]
             raise UnknownPathError(
-                f"Nothing is served at this path of {kind}. Served: {', '.join(served)}."
+                f"Nothing is served at this path of {self.model.engine.manifest.kind}. Served: "
+                f"{', '.join(served)}."
             )
         method = "GET" if request.method == "HEAD" else request.method
         operation = methods.get(method)
@@ -240,11 +244,16 @@ def build_router(
     artifact = load_artifact(_artifact_folder(settings))
     # Each is imported when it is needed: neither kind of model pays for the other.
     model: Model | RerankModel
-    if artifact.manifest.scoring is None:
+    if artifact.manifest.task == "embed":
         from embedder.core.engine import Engine  # noqa: PLC0415
 
         engine = _loaded(Engine, artifact, settings, wrap, run_tokens)
         model = Model(engine, _index(settings, engine), max_concurrent_requests)
+    elif artifact.manifest.task == "sparse":
+        from embedder.core.sparse_encoder import SparseEncoder  # noqa: PLC0415
+
+        encoder = _loaded(SparseEncoder, artifact, settings, wrap, run_tokens)
+        model = Model(encoder, _sparse_index(settings, encoder), max_concurrent_requests)
     else:
         from embedder.core.reranker import Reranker  # noqa: PLC0415
         from embedder.http.apis.rerank import RerankModel  # noqa: PLC0415
@@ -314,6 +323,19 @@ def _index(settings: Settings, engine: Engine) -> Searchable | None:
             settings.vector_index, endpoint=settings.s3_vectors_endpoint, spaces=spaces
         )
     return None if settings.index is None else load_index(settings.index, spaces=spaces)
+
+
+def _sparse_index(settings: Settings, encoder: SparseEncoder) -> Searchable | None:
+    if settings.vector_index is not None:
+        raise SettingsError(
+            f"{encoder.manifest.model.name} is a sparse encoder, and S3 Vectors has dense vectors; "
+            "its search index must be one that the image carries."
+        )
+    if settings.index is None:
+        return None
+    from embedder.core.sparse_index import load_sparse_index  # noqa: PLC0415
+
+    return load_sparse_index(settings.index, encoder.manifest)
 
 
 def new_request_id() -> str:

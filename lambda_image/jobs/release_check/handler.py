@@ -25,14 +25,15 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ReadTimeoutError, WaiterError
 from botocore.session import get_session
 
-from embedder.core.artifact import Golden, GoldenPair, Manifest, load_manifest
+from embedder.core.artifact import Golden, GoldenPair, GoldenTerms, Manifest, load_manifest
 from embedder.core.settings import Settings
 
 #: The largest difference between a component and its golden value. The golden vectors are computed
 #: on the machine that builds the image: int8 kernels of another processor differ by thousandths,
 #: and another model by as much as the components themselves.
 TOLERANCE = 0.01
-#: The same of a reranker's logits, as a part of them; in absolute numbers up to a logit of 1.
+#: The same of a reranker's logits and of sparse weights, as a part of them; in absolute numbers up
+#: to 1.
 SCORE_TOLERANCE = 0.1
 #: The maximum length of a refusal's message. The custom resource's framework adds about 600.
 MAX_REASON = 1500
@@ -93,6 +94,9 @@ def check_version(new: Call, manifest: Manifest, *, starts: int) -> str:
     if manifest.scoring is not None:
         _check_scores(new, manifest)
         return expected
+    if manifest.task == "sparse":
+        _check_weights(new, manifest)
+        return expected
     for golden in manifest.golden:
         assert isinstance(golden, Golden)  # noqa: S101 - for mypy: the task decides the kind
         vector = _embed(new, golden.text, golden.prompt)
@@ -123,6 +127,24 @@ def _check_scores(new: Call, manifest: Manifest) -> None:
                 raise ReleaseRefusedError(
                     f"the logit of {label} differs from its golden value by "
                     f"{abs(wanted - found[label]):.4f}; allowed: {allowed:.4f}"
+                )
+
+
+def _check_weights(new: Call, manifest: Manifest) -> None:
+    """Compare the largest weights of sparse vectors with the golden ones."""
+    for golden in manifest.golden:
+        assert isinstance(golden, GoldenTerms)  # noqa: S101 - for mypy: the task decides the kind
+        vector = _embed(new, golden.text, golden.prompt)
+        found = dict(zip(vector["indices"], vector["values"], strict=True))
+        for index, wanted in zip(golden.indices, golden.values, strict=True):
+            difference, allowed = (
+                abs(wanted - found.get(index, 0)),
+                SCORE_TOLERANCE * max(1, wanted),
+            )
+            if not difference <= allowed:
+                raise ReleaseRefusedError(
+                    f"the weight of token {index} differs from its golden value by "
+                    f"{difference:.4f}; allowed: {allowed:.4f}"
                 )
 
 
@@ -361,11 +383,11 @@ def _space_in(answer: Answer) -> str:
     return str(answer.body["score_space"] if space is None else space)
 
 
-def _embed(new: Call, text: str, prompt: str | None) -> list[float]:
+def _embed(new: Call, text: str, prompt: str | None) -> Any:
     body = {"text": text} | ({"prompt_name": prompt} if prompt else {})
     answer = new("POST", "/", body)
     _require_ok(answer, "POST /")
-    return list(answer.body["embedding"])
+    return answer.body["embedding"]
 
 
 def _require_ok(answer: Answer, request: str) -> None:

@@ -57,7 +57,7 @@ def manifest_content(
             "architecture": model.family,
             "license": source.license,
         },
-        "task": "embed" if model.scoring is None else "rerank",
+        "task": model.task,
         "vector_space": _vector_space(model, settings, graph),
         "precision": graph.precision,
         **settings,
@@ -127,6 +127,11 @@ def model_settings(model: Model, entry: CatalogEntry | None, choices: Choices) -
     """
     if model.scoring:
         return _reranker_settings(model, choices)
+    if model.task == "sparse" and choices.dimensions:
+        raise SourceError(
+            "A sparse encoder has a weight for each token of its vocabulary and no other "
+            f"dimensions to choose; found dimensions {list(choices.dimensions)}."
+        )
     prompts = dict(model.prompts.texts)
     default = choices.default_prompt or model.prompts.default
     if entry:

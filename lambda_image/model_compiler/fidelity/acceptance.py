@@ -22,6 +22,7 @@ from model_compiler.errors import FidelityError, PrecisionError, SourceError
 from model_compiler.fidelity.measure import (
     DIGITS,
     DOCUMENTS,
+    DenseRows,
     Fidelity,
     Thresholds,
     batch_invariance,
@@ -46,6 +47,14 @@ from model_compiler.source.catalog import Golden
 from model_compiler.supervision import budget
 
 __all__ = ["Acceptance", "accept"]
+
+
+#: What runs an artifact of each task.
+KINDS: dict[str, type[Engine | Reranker]] = {
+    "embed": Engine,
+    "rerank": Reranker,
+    "sparse": DenseRows,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +108,7 @@ def accept(
         start_seconds = time.process_time() - began
         _check_shape(session, model)
         tokenizer = load(manifest.tokenizer.kind, artifact.tokenizer_path)
-        kind = Engine if model.scoring is None else Reranker
+        kind = KINDS[model.task]
         engine = kind(manifest, tokenizer, session, truncate="right")
         against = None
         if model.reference and thresholds:

@@ -23,6 +23,7 @@ from model_compiler.source.catalog import Golden
 __all__ = [
     "DIGITS",
     "DOCUMENTS",
+    "DenseRows",
     "Fidelity",
     "Thresholds",
     "batch_invariance",
@@ -217,6 +218,12 @@ def batch_invariance(artifact: Engine, *, progress: bool = False) -> float:
         return float(_cosines(_alone(artifact, asked, bar), _together(artifact, asked, bar)).min())
 
 
+class DenseRows(Engine):
+    """A sparse encoder's rows as they come from its session, which are compared as any vectors."""
+
+    task = "sparse"
+
+
 def golden_entries(artifact: Engine) -> list[dict[str, Any]]:
     """Return the artifact's vectors of a few texts, to check a deployed artifact."""
     prompts = [None, *(name for name in ("query",) if name in artifact.manifest.prompts)]
@@ -224,7 +231,7 @@ def golden_entries(artifact: Engine) -> list[dict[str, Any]]:
         {
             "text": text,
             "prompt": prompt,
-            "embedding_head": _head(artifact.embed([text], prompt=prompt).vectors[0]),
+            **_start_of(artifact.embed([text], prompt=prompt).vectors[0], artifact.task),
         }
         for prompt in prompts
         for text in ("hello world", "How do I parse a date out of a string?")
@@ -300,5 +307,14 @@ def _golden_difference(engine: Engine, golden: Golden) -> float:
     return float(np.abs(vector[: len(golden.head)] - np.array(golden.head)).max())
 
 
-def _head(vector: npt.NDArray[np.float32]) -> list[float]:
-    return [round(float(component), DIGITS) for component in vector[:HEAD]]
+def _start_of(vector: npt.NDArray[np.float32], task: str) -> dict[str, Any]:
+    """Return the first components of a vector, or the largest weights of a sparse one."""
+    if task != "sparse":
+        return {"embedding_head": _rounded(vector[:HEAD])}
+    largest = np.argsort(-vector, kind="stable")[:HEAD]
+    largest = largest[vector[largest] > 0]
+    return {"indices": largest.tolist(), "values": _rounded(vector[largest])}
+
+
+def _rounded(values: npt.NDArray[np.float32]) -> list[float]:
+    return [round(float(value), DIGITS) for value in values]

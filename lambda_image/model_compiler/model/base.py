@@ -68,7 +68,7 @@ class Model(ABC):
 
     #: The architecture, such as `bert`; `onnx` for an export.
     family: str
-    #: Of the embedding; of a reranker, its labels.
+    #: Of the embedding; of a reranker, its labels; of a sparse encoder, its vocabulary.
     dimensions: int
     #: Number of rows of the embedding table.
     vocabulary_size: int
@@ -80,7 +80,9 @@ class Model(ABC):
     normalized: bool
     #: The limit in characters; None for one that follows from the limit of tokens.
     max_characters: int | None = None
-    #: How a reranker takes a pair; None of an embedding model.
+    #: `embed`, `rerank` or `sparse`; see `embedder.core.artifact.Manifest`.
+    task: str = "embed"
+    #: How a reranker takes a pair; None of another model.
     scoring: ScoringEntry | None = None
 
     @property

@@ -22,7 +22,7 @@ from model_compiler.model.base import (
     Graph,
     OwnModel,
 )
-from model_compiler.model.modules import Head, ScoreHead
+from model_compiler.model.modules import Head, TakenHead
 
 __all__ = ["ROWS_FILE", "WEIGHTS_FILE", "CompiledModel"]
 
@@ -39,7 +39,7 @@ class CompiledModel(OwnModel):
     #: The export with the encoder's weights as initializers; None if there are weights.
     export: Path | None = None
     architecture: Architecture
-    head: Head | ScoreHead
+    head: Head | TakenHead
     #: Layers, counted from 0, that stay in float32 because their int8 is not accurate enough.
     float32_layers: frozenset[int] = frozenset()
 

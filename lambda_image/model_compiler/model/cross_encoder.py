@@ -82,6 +82,7 @@ def read_cross_encoder(folder: Path, precision: Precision = Precision.INT8) -> C
         layout, architecture = _pairs(encoder, tokenizer, architecture)
         template = PairTemplate(query_prefix=prompt)
     return CompiledModel(
+        task="rerank",
         family=architecture.name,
         dimensions=len(labels),
         vocabulary_size=architecture.vocabulary_size,

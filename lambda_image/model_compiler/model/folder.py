@@ -42,6 +42,7 @@ __all__ = [
     "is_cross_encoder",
     "is_normalized",
     "is_pooled",
+    "is_sparse",
     "plain_architecture",
     "read_head",
     "read_max_tokens",
@@ -312,11 +313,14 @@ def _check_modalities(config: ConfigFile, expected: dict[str, Any]) -> None:
         )
 
 
-def read_prompts(folder: Path, *, normalized: bool) -> Prompts:
+def read_prompts(
+    folder: Path, *, model_type: str = "SentenceTransformer", normalized: bool
+) -> Prompts:
     """Read the prompts, and reject a model that needs the lengths of its vectors.
 
     Args:
         folder: The model's folder.
+        model_type: The kind of model that the file must state, if it states one.
         normalized: Whether the model's own vectors have length 1. The embedder's always do, which
             keeps cosines and changes dot products and distances.
     """
@@ -325,7 +329,7 @@ def read_prompts(folder: Path, *, normalized: bool) -> Prompts:
         return Prompts(texts={}, default=None)
     config = ConfigFile(path)
     texts, default = read_named_prompts(config)
-    config.require("model_type", "SentenceTransformer", None)
+    config.require("model_type", model_type, None)
     if (shortened := config.optional("truncate_dim")) is not None:
         raise UnsupportedModelError(
             f"{config.path}: truncate_dim must be missing or null, because the embedder's default "
@@ -420,23 +424,18 @@ def _listing(folder: Path) -> str:
     return (", ".join(names[:8]) or "an empty folder") + (", ..." if len(names) > 8 else "")
 
 
-#: The kinds of models of sentence-transformers that the compiler does not take, by `model_type` of
-#: its configuration, and what they are.
-OTHERS = {
-    "SparseEncoder": "a sparse encoder: its vectors have a weight for each token of a vocabulary",
-}
 CLASSIFIER, LANGUAGE_MODEL = "ForSequenceClassification", "ForCausalLM"
 
 
 def check_kind(folder: Path, *, name: str | None = None) -> None:
-    """Check that a folder is not of an unknown kind, and has no adapter but its encoder's.
+    """Check that a folder has no adapter but its encoder's.
 
     Args:
         folder: The folder.
         name: The model in the error; by default the folder.
 
     Raises:
-        UnsupportedModelError: If it is; the message names the kind.
+        UnsupportedModelError: If it has.
     """
     for adapter in folder.rglob(ADAPTER_FILE):
         listed = read_modules(folder)[:1] if (folder / "modules.json").exists() else []
@@ -445,10 +444,11 @@ def check_kind(folder: Path, *, name: str | None = None) -> None:
                 f"{name or folder} has an adapter ({adapter.relative_to(folder)}) besides its "
                 f"encoder; the compiler merges one of the encoder. {MERGE}"
             )
-    stated = _read(folder / "config_sentence_transformers.json", "model_type")
-    kind = OTHERS.get(stated) if isinstance(stated, str) else None
-    if kind:
-        raise UnsupportedModelError(f"{name or folder} is {kind}.")
+
+
+def is_sparse(folder: Path) -> bool:
+    """Return whether a folder is a sparse encoder's."""
+    return _read(folder / "config_sentence_transformers.json", "model_type") == "SparseEncoder"
 
 
 def is_cross_encoder(folder: Path) -> bool:

@@ -7,6 +7,7 @@ the graph cannot express are rejected.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from onnx import TensorProto
@@ -25,6 +26,7 @@ __all__ = [
     "NextTokenHead",
     "Pooling",
     "ScoreHead",
+    "TakenHead",
     "normalize",
     "read_dense",
     "read_dropout",
@@ -165,6 +167,22 @@ class Head:
             value = module.add(builder, value, weights, name=f"dense.{number}")
         normalize(builder, value, output=output)
         builder.output(output, dtype=np.float32, shape=["batch", self.dimensions])
+
+
+class TakenHead(Protocol):
+    """What follows the encoder, with weights in the encoder's own file."""
+
+    @property
+    def pooling(self) -> Pooling | None:
+        """How tokens are pooled; None if the head does it by itself."""
+
+    def take(self, weights: Weights) -> Mapping[str, Floats]:
+        """Take the head's weights, before the encoder checks that all are used."""
+
+    def add(
+        self, builder: GraphBuilder, hidden: str, taken: Mapping[str, Floats], *, output: str
+    ) -> None:
+        """Take the last hidden state to the graph's output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from huggingface_hub.hf_api import ModelInfo
 from model_compiler.errors import SourceError
 from model_compiler.graph.builder import Precision
 from model_compiler.model.exports import choose, has_weights, why_not_compiled
-from model_compiler.model.folder import check_kind, is_cross_encoder
+from model_compiler.model.folder import check_kind, is_cross_encoder, is_sparse
 from model_compiler.source.catalog import Repository
 
 __all__ = ["Download", "download", "download_first", "is_repository_name"]
@@ -146,7 +146,7 @@ def _patterns(
     folder: Path,
 ) -> list[str]:
     """Return the patterns of the weights, or else of the selected export and its reference."""
-    if is_cross_encoder(folder):  # which is compiled from weights alone
+    if is_cross_encoder(folder) or is_sparse(folder):  # which are compiled from weights alone
         return list(PATTERNS)
     # Without an export, the family does not matter.
     known = not any(name.endswith(".onnx") for name in files) or why_not_compiled(folder) is None

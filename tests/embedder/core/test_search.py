@@ -70,7 +70,7 @@ def test_an_empty_index_finds_nothing(tmp_path: Path) -> None:
     [
         ({"format_version": 2}, "has format_version 2; this embedder reads 1"),
         ({"vector_space": "m@1/fp32/x/2"}, "is of the vector space m@1/fp32/x/2; the model serves"),
-        ({"count": 4}, r"has 3 entries and vectors of shape \(3, 2\); its manifest says \(4, 2\)"),
+        ({"count": 4}, "has 3 entries; its manifest says 4"),
         ({"texts": ["a"]}, "has 1 entries"),
         ({"texts": [1, 2, 3]}, "must be a list of strings"),
         ({"vectors": np.zeros((3, 2))}, "must be float32 .*found float64"),

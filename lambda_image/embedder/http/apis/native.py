@@ -22,7 +22,7 @@ from embedder.http.apis.options import (
     truncate_field,
 )
 from embedder.http.http_types import Response
-from embedder.http.json_types import Field, Integer, JsonType, Object, Unsupported
+from embedder.http.json_types import Choice, Field, Integer, JsonType, Object, Unsupported
 from embedder.http.vector_encoding import encode
 
 #: Entries that a search returns by default.
@@ -111,6 +111,8 @@ class Similar(Operation):
 
     api = Native
     name = "similar"
+    #: The kind of vectors that are searched.
+    mode = "dense"
     more_statuses = (404,)
     summary = "Search the index."
 
@@ -130,6 +132,12 @@ class Similar(Operation):
                 Field("num_results", count, f"{_COUNT} By default {DEFAULT_RESULTS}."),
                 Field("top", count, "Another name for num_results."),
                 Field("filter", _filter_type(index), "Which metadata an entry must have."),
+                Field(
+                    "mode",
+                    Choice((self.mode,)),
+                    "The kind of vectors to search: that of the model.",
+                    default=self.mode,
+                ),
                 *prompt_fields(limits),
                 truncate_field(limits),
             ),

@@ -1,0 +1,117 @@
+"""Texts to sparse vectors: a weight for each token of a vocabulary, of which most are 0.
+
+The session gives a row for each input, float32 [vocabulary]; what is not 0 is kept. A model has
+ONNX Runtime's session. A table of token weights, with which queries need no model, has numpy alone:
+its tokenizer and 120 kB are all that a start loads.
+
+Imported on demand: no embedding model pays for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from embedder.core.artifact import Manifest
+from embedder.core.batching import TOKEN_BUDGET, Done, Runs
+from embedder.core.engine import Engine
+from embedder.core.errors import InferenceError
+from embedder.core.fast_tokenizers import Tokenizer
+from embedder.core.runtimes import InferenceSession
+
+if TYPE_CHECKING:  # see startup
+    import numpy.typing as npt
+
+#: Most bytes of the rows of a block of inputs, and of the logits of a run: 4 a token of the
+#: vocabulary each.
+_ROWS_BYTES, _LOGITS_BYTES = 16 << 20, 64 << 20
+
+
+class SparseVector(NamedTuple):
+    """The weights of a text that are not 0, in the order of their tokens."""
+
+    #: Ids of tokens, uint32 [weights].
+    indices: npt.NDArray[np.uint32]
+    #: Float32 [weights], all positive.
+    values: npt.NDArray[np.float32]
+
+    def pruned(self, *, top_k: int | None, threshold: float | None) -> SparseVector:
+        """Return the largest `top_k` weights (of equal ones the first), from `threshold` on."""
+        indices, values = self
+        if threshold is not None:
+            kept = np.flatnonzero(values >= np.float32(threshold))
+            indices, values = indices[kept], values[kept]
+        if top_k is not None and len(values) > top_k:
+            kept = np.sort(np.argsort(-values, kind="stable")[:top_k])
+            indices, values = indices[kept], values[kept]
+        return SparseVector(indices, values)
+
+
+class SparseEncoder(Engine):
+    """A sparse encoder; see `Engine`.
+
+    The `vectors` of its embeddings are objects [inputs], each a `SparseVector`. It has no cache: a
+    row of it would take as much as 80 vectors of 384 dimensions.
+    """
+
+    task: ClassVar[str] = "sparse"
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        tokenizer: Tokenizer,
+        session: InferenceSession,
+        *,
+        truncate: str = "refuse",
+        max_characters: int | None = None,
+        cache_entries: int = 0,  # noqa: ARG002 - see the class
+        run_tokens: int = TOKEN_BUDGET,
+    ) -> None:
+        super().__init__(
+            manifest,
+            tokenizer,
+            session,
+            truncate=truncate,
+            max_characters=max_characters,
+            run_tokens=min(run_tokens, _LOGITS_BYTES // (4 * manifest.full_dimensions)),
+        )
+
+    @property
+    def _kind_of_runs(self) -> type[Runs]:
+        return SparseRuns
+
+
+class SparseRuns(Runs):
+    """Runs of which only the weights that are not 0 are kept, a bounded block of inputs at a time.
+
+    Inputs of similar length share a block, and so its runs.
+    """
+
+    def compute(
+        self, distinct: list[bytes], deadline: float | None, allowed: float
+    ) -> tuple[npt.NDArray[Any], Done]:
+        """See `Runs.compute`; the rows are objects [inputs], each a `SparseVector`."""
+        order = sorted(range(len(distinct)), key=lambda place: len(distinct[place]))
+        size = max(1, _ROWS_BYTES // (4 * self._width))
+        found = np.empty(len(distinct), object)
+        parts = []
+        for start in range(0, len(order), size):
+            places = order[start : start + size]
+            try:
+                rows, done = super().compute([distinct[p] for p in places], deadline, allowed)
+            except InferenceError as error:
+                if error.place is not None:
+                    error.place = places[error.place]
+                raise
+            parts.append(done)
+            for place, row in zip(places, rows, strict=True):
+                indices = np.flatnonzero(row)
+                found[place] = SparseVector(indices.astype(np.uint32), row[indices])
+        return found, Done(
+            cache_hits=0,
+            runs=[count for part in parts for count in part.runs],
+            computed_tokens=sum(part.computed_tokens for part in parts),
+            padding_tokens=sum(part.padding_tokens for part in parts),
+            queue_seconds=sum(part.queue_seconds for part in parts),
+        )

@@ -1,0 +1,182 @@
+"""The routes of a sparse encoder, and 404 for those of the other kinds."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from openapi_spec_validator import validate
+
+from embedder.core.artifact import Artifact, load_artifact
+from embedder.core.errors import IndexFolderError, SettingsError
+from embedder.core.settings import Settings
+from embedder.core.sparse_encoder import SparseEncoder
+from embedder.http.router import Router, build_router
+from model_compiler.compile import Options
+from model_compiler.graph.builder import Precision
+from model_compiler.index_builder import build_index
+from model_compiler.routes import compile_routes
+from model_compiler.source.find import find_source
+from model_compiler.source.router import routes_of
+from tests.embedder.calls import get, post, read
+from tests.model_compiler.goldens.sparse_models import write_sparse_router
+
+TEXTS = ["hello world", "the time and the date", "x y z", "parse a date", "hello hello"]
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Artifact, Artifact]:
+    """Return the artifacts of queries and of documents of a small Router."""
+    root = tmp_path_factory.mktemp("sparse")
+    (root / "m").mkdir()
+    folder = write_sparse_router(root / "m")
+    options = Options(precision=Precision.FP32, thresholds=None, progress=False)
+    compile_routes(find_source(str(folder)), routes_of(folder), root / "a", options)
+    return load_artifact(root / "a/query"), load_artifact(root / "a/document")
+
+
+@pytest.fixture(scope="module")
+def index(artifacts: tuple[Artifact, Artifact], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an index of the documents."""
+    folder = tmp_path_factory.mktemp("index") / "index"
+    build_index(TEXTS, Path(artifacts[1].folder), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def router(artifacts: tuple[Artifact, Artifact], index: Path) -> Router:
+    """Return the router of queries, with the index."""
+    return build_router(Settings(artifact=str(artifacts[0].folder), index=str(index)))
+
+
+def test_a_vector_has_indices_and_values(router: Router) -> None:
+    """Of one text or several; top_k and threshold keep the largest weights."""
+    response = post(router, "/", {"text": "hello world, parse the date"})
+    answer = read(response)
+    vector = answer["embedding"]
+    assert vector["indices"] == sorted(vector["indices"])
+    assert len(vector["indices"]) == len(vector["values"]) == answer["tokens"]
+    assert response.headers["x-vector-space"] == answer["vector_space"]
+    assert answer["vector_space"] == router.model.engine.manifest.vector_space
+    best = max(vector["values"])
+    both = read(post(router, "/", {"texts": ["hello world, parse the date", "x"], "top_k": 1}))
+    assert both["embeddings"][0]["values"] == [best]
+    cut = read(post(router, "/", {"text": "hello world, parse the date", "threshold": best}))
+    assert cut["embedding"]["values"] == [best]
+
+
+def test_tei_gives_the_same_weights(router: Router) -> None:
+    """Each is an index with its value, in a list even for one text."""
+    vector = read(post(router, "/", {"text": "hello world"}))["embedding"]
+    pairs = zip(vector["indices"], vector["values"], strict=True)
+    wanted = [{"index": index, "value": value} for index, value in pairs]
+    response = post(router, "/embed_sparse", {"inputs": "hello world"})
+    assert read(response) == [wanted]
+    assert response.headers["x-compute-tokens"] == "2"
+    assert read(post(router, "/embed_sparse", {"inputs": ["x", "hello world"]}))[1] == wanted
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "message"),
+    [
+        ("/", {"text": "x", "top_k": 0}, 400, '"top_k" must be a whole number from 1 to 77'),
+        ("/", {"text": "x", "threshold": True}, 400, '"threshold" must be a number from 0 to'),
+        ("/", {"text": "x", "size": 8}, 400, "size"),
+        ("/", {"text": "x", "texts": ["x"]}, 400, "found both"),
+        ("/", {"text": "x " * 40}, 413, "the model allows 30"),
+        ("/embed_sparse", {"inputs": ["x", "x " * 40]}, 422, r"inputs\[1\]"),
+        ("/similar", {"text": "x", "mode": "dense"}, 400, '"mode" must be "sparse"'),
+        ("/embed", {"inputs": "x"}, 404, "this path of a sparse encoder"),
+        ("/v1/embeddings", {"input": "x"}, 404, "this path of a sparse encoder"),
+        ("/rerank", {}, 404, "this path of a sparse encoder"),
+    ],
+)
+def test_errors_name_what_is_wrong(
+    router: Router, path: str, body: dict[str, object], status: int, message: str
+) -> None:
+    """A field or a path that a sparse encoder does not have is refused by name."""
+    response = post(router, path, body)
+    assert response.status == status
+    assert re.search(message, response.body.decode().replace('\\"', '"'))
+
+
+def test_the_index_is_searched_by_the_product(
+    router: Router, artifacts: tuple[Artifact, Artifact]
+) -> None:
+    """A query of the table finds the model's documents with their largest products first."""
+    answer = read(post(router, "/similar", {"text": "parse hello", "mode": "sparse", "top": 3}))
+    query = SparseEncoder.load(artifacts[0]).embed(["parse hello"]).vectors[0]
+    weights = dict(zip(query.indices.tolist(), query.values.tolist(), strict=True))
+    documents = SparseEncoder.load(artifacts[1]).embed(TEXTS).vectors
+    products = [
+        sum(
+            weights.get(index, 0) * value
+            for index, value in zip(vector.indices.tolist(), vector.values.tolist(), strict=True)
+        )
+        for vector in documents
+    ]
+    order = np.argsort(-np.array(products))[:3]
+    assert [entry["index"] for entry in answer["results"]] == order.tolist()
+    found = [entry["score"] for entry in answer["results"]]
+    assert found == pytest.approx([products[place] for place in order], rel=0.01)
+    assert [entry["text"] for entry in answer["results"]] == [TEXTS[place] for place in order]
+
+
+def test_health_and_info_describe_the_encoder(router: Router) -> None:
+    """Both name the model and its space; /info has the size of the vocabulary."""
+    info = read(get(router, "/info"))
+    assert info["vocabulary_size"] == 77
+    assert info["index_entries"] == len(TEXTS)
+    assert read(get(router, "/health"))["vector_space"] == info["vector_space"]
+    assert read(post(router, "/tokenize", {"inputs": "hello"}))[0][0]["text"] == "hello"
+
+
+def test_the_document_is_valid(router: Router) -> None:
+    """OpenAPI describes these routes and no others."""
+    document = read(get(router, "/openapi.json"))
+    validate(document)
+    assert set(document["paths"]) == {
+        "/",
+        "/similar",
+        "/health",
+        "/embed_sparse",
+        "/tokenize",
+        "/info",
+        "/openapi.json",
+    }
+
+
+def test_an_index_of_another_kind_is_refused(
+    artifacts: tuple[Artifact, Artifact], index: Path, tmp_path: Path
+) -> None:
+    """S3 Vectors has dense vectors, and postings must be those of the model's vocabulary."""
+    artifact = str(artifacts[0].folder)
+    with pytest.raises(SettingsError, match="is a sparse encoder, and S3 Vectors has dense"):
+        build_router(Settings(artifact=artifact, vector_index="arn:aws:s3vectors:x"))
+    broken = tmp_path / "index"
+    broken.mkdir()
+    for path in index.iterdir():
+        (broken / path.name).write_bytes(path.read_bytes())
+    np.save(broken / "postings.scales.npy", np.ones(5, np.float32))
+    with pytest.raises(IndexFolderError, match="has 77 tokens"):
+        build_router(Settings(artifact=artifact, index=str(broken)))
+    np.save(broken / "postings.scales.npy", np.ones(77))
+    with pytest.raises(IndexFolderError, match="must be float32 of 1 dimensions; found float64"):
+        build_router(Settings(artifact=artifact, index=str(broken)))
+
+
+def test_a_table_needs_no_onnx_runtime(artifacts: tuple[Artifact, Artifact]) -> None:
+    """A query side without a model starts and answers with its tokenizer and table alone."""
+    code = (
+        "import sys; from embedder.core.settings import Settings; "
+        "from embedder.http.router import build_router; "
+        f"router = build_router(Settings(artifact={str(artifacts[0].folder)!r})); "
+        "router.model.engine.embed(['hello']); "
+        "print({'onnxruntime', 'tokenizers', 'embedder.core.reranker'} & set(sys.modules))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], check=True, timeout=60, capture_output=True, text=True
+    )
+    assert found.stdout == "set()\n"

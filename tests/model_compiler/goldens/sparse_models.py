@@ -1,0 +1,180 @@
+"""Small random sparse encoders, and the texts that go through them.
+
+Each is a masked language model as sentence-transformers saves it, or a Router with a table of token
+weights for queries.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+from tests.model_compiler.goldens.reranker_models import PASSAGES, write_reranker
+from tests.model_compiler.goldens.tiny_models import Tensors
+
+TEXTS = (*PASSAGES, "the time of the date and the world " * 12)
+
+#: What each golden model has that the plain one of its family does not.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "bert": {},
+    "bert, version 5": {"old_files": True, "config": {"hidden_act": "gelu_new"}},
+    "bert, sum": {"pooling": {"pooling_strategy": "sum"}},
+    "bert, two logarithms": {"pooling": {"activation_function": "log1p_relu"}},
+    "bert, prompts": {"prompts": {"query": "hello: ", "document": "the "}},
+    "distilbert": {"family": "distilbert"},
+    "xlm-roberta": {"family": "xlm-roberta"},
+}
+ROUTER = "router"
+
+SPARSE = "sentence_transformers.sparse_encoder.modules."
+NEW = {
+    "Transformer": "sentence_transformers.base.modules.transformer.Transformer",
+    "SpladePooling": f"{SPARSE}splade_pooling.SpladePooling",
+    "SparseStaticEmbedding": f"{SPARSE}sparse_static_embedding.SparseStaticEmbedding",
+}
+OLD = "sentence_transformers.sparse_encoder.models."
+LOGITS = {
+    "transformer_task": "fill-mask",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
+    "module_output_name": "token_embeddings",
+}
+#: The class of the masked language model, its table, and the names of its head.
+FAMILIES = {
+    "bert": ("Bert", "bert.embeddings", "cls.predictions.transform.{}", "cls.predictions.{}"),
+    "distilbert": ("DistilBert", "distilbert.embeddings", "vocab_{}", "vocab_projector.{}"),
+    "xlm-roberta": ("XLMRoberta", "roberta.embeddings", "lm_head.{}", "lm_head.{}"),
+}
+
+
+def write_sparse(
+    folder: Path,
+    *,
+    family: str = "bert",
+    config: Mapping[str, Any] | None = None,
+    pooling: Mapping[str, Any] | None = None,
+    prompts: Mapping[str, str] | None = None,
+    old_files: bool = False,
+) -> Path:
+    """Write a sparse encoder's folder and return it.
+
+    Args:
+        folder: Where to; it is made.
+        family: The `model_type`.
+        config: Keys of `config.json` that differ.
+        pooling: Keys of the pooling's file that differ.
+        prompts: The prompts by name.
+        old_files: Whether the files are of sentence-transformers 5, not 6.
+    """
+    write_reranker(folder, family=family, config=config)
+    settings = json.loads((folder / "config.json").read_text("utf-8"))
+    del settings["id2label"]
+    settings["architectures"] = [f"{FAMILIES[family][0]}ForMaskedLM"]
+    _write(folder / "config.json", settings)
+    tensors = load_file(folder / "model.safetensors")
+    encoder = {name: value for name, value in tensors.items() if "classifier" not in name}
+    save_file(encoder | _head(family, encoder), folder / "model.safetensors")
+    first = f"{OLD}MLMTransformer" if old_files else NEW["Transformer"]
+    second = f"{OLD}SpladePooling" if old_files else NEW["SpladePooling"]
+    _write_modules(folder, (first, ""), (second, "1_SpladePooling"))
+    _write_sentences(folder, prompts)
+    limit = {"max_seq_length": 24, "do_lower_case": False}
+    _write(folder / "sentence_bert_config.json", limit if old_files else LOGITS)
+    size = {"word_embedding_dimension": None} if old_files else {"embedding_dimension": None}
+    values = {"pooling_strategy": "max", "activation_function": "relu", **size, **(pooling or {})}
+    _write(folder / "1_SpladePooling" / "config.json", values)
+    return folder
+
+
+def write_sparse_router(folder: Path, *, limit: int = 30) -> Path:
+    """Write a Router whose queries have a table and whose documents a BERT; return its folder."""
+    whole = write_sparse(
+        folder.with_name(f"{folder.name}-document"), pooling={"activation_function": "log1p_relu"}
+    )
+    document, pooling, query = (
+        folder / name
+        for name in ("document_0_Transformer", "document_1_SpladePooling", "query_0_SparseStatic")
+    )
+    shutil.copytree(whole, document)
+    shutil.move(document / "1_SpladePooling", pooling)
+    for name in ("modules.json", "config_sentence_transformers.json"):
+        (document / name).unlink()
+    query.mkdir()
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(document / name, query / name)
+    edited = json.loads((query / "tokenizer_config.json").read_text("utf-8"))
+    _write(query / "tokenizer_config.json", {**edited, "model_max_length": limit})
+    vocabulary = json.loads((document / "config.json").read_text("utf-8"))["vocab_size"]
+    weights = np.random.default_rng(9).uniform(0, 8, vocabulary).astype(np.float32)
+    weights[:5] = 0
+    save_file({"weight": weights}, query / "model.safetensors")
+    _write(query / "config.json", {"frozen": False})
+    router = "sentence_transformers.base.modules.router.Router"
+    _write_modules(folder, (router, ""))
+    _write_sentences(folder, None)
+    types = {
+        document.name: NEW["Transformer"],
+        pooling.name: NEW["SpladePooling"],
+        query.name: NEW["SparseStaticEmbedding"],
+    }
+    structure = {"query": [query.name], "document": [document.name, pooling.name]}
+    parameters = {"default_route": "document", "allow_empty_key": True, "route_mappings": {}}
+    _write(
+        folder / "router_config.json",
+        {"types": types, "structure": structure, "parameters": parameters},
+    )
+    return folder
+
+
+def _head(family: str, encoder: Tensors) -> Tensors:
+    random = np.random.default_rng(8)
+    _, embeddings, inner, outer = FAMILIES[family]
+    table = encoder[f"{embeddings}.word_embeddings.weight"]
+    rows, size = table.shape
+    dense, norm = {
+        "bert": ("dense", "LayerNorm"),
+        "distilbert": ("transform", "layer_norm"),
+        "xlm-roberta": ("dense", "layer_norm"),
+    }[family]
+    shapes: dict[str, tuple[int, ...]] = {
+        inner.format(f"{dense}.weight"): (size, size),
+        inner.format(f"{dense}.bias"): (size,),
+        inner.format(f"{norm}.weight"): (size,),
+        inner.format(f"{norm}.bias"): (size,),
+        outer.format("bias"): (rows,),
+    }
+    return {
+        name: (0.25 * random.standard_normal(shape)).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+
+
+def _write_modules(folder: Path, *modules: tuple[str, str]) -> None:
+    _write(
+        folder / "modules.json",
+        [
+            {"idx": number, "name": str(number), "path": path, "type": kind}
+            for number, (kind, path) in enumerate(modules)
+        ],
+    )
+
+
+def _write_sentences(folder: Path, prompts: Mapping[str, str] | None) -> None:
+    _write(
+        folder / "config_sentence_transformers.json",
+        {
+            "__version__": {"sentence_transformers": "6.2.0"},
+            "default_prompt_name": None,
+            "model_type": "SparseEncoder",
+            "prompts": dict(prompts or {"query": "", "document": ""}),
+            "similarity_fn_name": "dot",
+        },
+    )
+
+
+def _write(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,241 @@
+"""Sparse encoders: their vectors are sentence-transformers' own, and unknown ones are refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from embedder.core.artifact import GoldenTerms, load_artifact
+from embedder.core.engine import Engine
+from embedder.core.errors import ArtifactError
+from embedder.core.reranker import Reranker
+from embedder.core.sparse_encoder import SparseEncoder, SparseVector
+from model_compiler.artifact.manifest import Choices
+from model_compiler.compile import Options, compile_model
+from model_compiler.errors import CompilerError, SourceError
+from model_compiler.graph.builder import Precision
+from model_compiler.model.sparse import read_sparse_folder
+from model_compiler.routes import compile_routes
+from model_compiler.source.find import find_source
+from model_compiler.source.router import routes_of
+from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.goldens.sparse_models import (
+    ROUTER,
+    TEXTS,
+    VARIANTS,
+    write_sparse,
+    write_sparse_router,
+)
+
+GOLDEN = np.load(Path(__file__).parents[1] / "goldens/sparse.npz")
+
+
+def encoded(encoder: SparseEncoder, prompt: str | None = None) -> npt.NDArray[np.float32]:
+    """Return the vectors of all texts, float32 [texts, vocabulary]."""
+    return dense(encoder, encoder.embed(TEXTS, prompt=prompt, truncate="right").vectors)
+
+
+def dense(encoder: SparseEncoder, vectors: Any) -> npt.NDArray[np.float32]:
+    rows = np.zeros((len(vectors), encoder.limits.full_dimensions), np.float32)
+    for row, vector in zip(rows, vectors, strict=True):
+        row[vector.indices] = vector.values
+    return rows
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_vectors_are_the_models_own(tmp_path: Path, compile_tiny: Compile, variant: str) -> None:
+    """In float32, each weight is within 1e-5, of texts over the limit too."""
+    artifact = compile_tiny(write_sparse(tmp_path / "model", **VARIANTS[variant]))
+    encoder = SparseEncoder.load(artifact)
+    for side in ("query", "document"):
+        wanted = GOLDEN[f"{variant}/{side}"]
+        assert encoded(encoder, side) == pytest.approx(wanted, abs=1e-5, rel=1e-5)
+        assert 0 < (wanted > 0).mean() < 1
+    assert max(encoder.embed(TEXTS, truncate="right").tokens) == artifact.manifest.max_tokens
+
+
+@pytest.mark.parametrize("precision", Precision)
+@pytest.mark.parametrize("variant", ["bert", "bert, sum", "xlm-roberta"])
+def test_a_vector_does_not_depend_on_other_texts(
+    tmp_path: Path, compile_tiny: Compile, variant: str, precision: Precision
+) -> None:
+    """A text has the same weights alone, with others and in another order, to the last bit."""
+    artifact = compile_tiny(write_sparse(tmp_path / "model", **VARIANTS[variant]), precision)
+    encoder = SparseEncoder.load(artifact, truncate="right")
+    texts = [*TEXTS, *(f"{word} world" for word in "abcdefghijklmnopq")]
+    together = dense(encoder, encoder.embed(texts).vectors)
+    alone = [dense(encoder, encoder.embed([text]).vectors)[0] for text in texts]
+    assert np.array_equal(together, alone)
+    assert np.array_equal(dense(encoder, encoder.embed(texts[::-1]).vectors)[::-1], together)
+
+
+def test_a_router_gives_queries_a_table(tmp_path: Path) -> None:
+    """Its routes are two artifacts of one space; that of queries has the table's weights."""
+    (tmp_path / "model").mkdir()
+    folder = write_sparse_router(tmp_path / "model")
+    options = Options(precision=Precision.INT8, thresholds=None, progress=False)
+    source = find_source(str(folder))
+    contents = compile_routes(source, routes_of(folder), tmp_path / "out", options)
+    query, document = (load_artifact(tmp_path / "out" / side) for side in ("query", "document"))
+    assert query.manifest.space == document.manifest.space
+    assert contents["query"]["fidelity"]["alignment"]["texts"] == 250
+    assert query.manifest.graph.runtime == "numpy"
+    assert query.manifest.precision == "fp32"
+    encoder = SparseEncoder.load(query)
+    assert np.array_equal(encoded(encoder), GOLDEN[f"{ROUTER}/query"])
+    found, wanted = encoded(SparseEncoder.load(document)), GOLDEN[f"{ROUTER}/document"]
+    lengths = np.linalg.norm(found, axis=1) * np.linalg.norm(wanted, axis=1)
+    assert ((found * wanted).sum(axis=1) / lengths).min() > 0.98
+
+
+def test_the_manifest_of_a_sparse_encoder(tmp_path: Path) -> None:
+    """It has the task, the vocabulary's size, a space without dimensions and golden weights."""
+    options = Options(precision=Precision.FP32, progress=False)
+    source = find_source(str(write_sparse(tmp_path / "model")))
+    compile_model(source, tmp_path / "out", options)
+    artifact = load_artifact(tmp_path / "out")
+    manifest = artifact.manifest
+    assert (manifest.task, manifest.dimensions) == ("sparse", (77,))
+    assert manifest.space == manifest.vector_space
+    assert manifest.fidelity["cosine_min"] == 1
+    golden = manifest.golden[0]
+    assert isinstance(golden, GoldenTerms)
+    vector = SparseEncoder.load(artifact).embed([golden.text]).vectors[0]
+    found = dict(zip(vector.indices.tolist(), vector.values.tolist(), strict=True))
+    best = sorted(found, key=lambda index: -found[index])[: len(golden.indices)]
+    assert [found[index] for index in best] == pytest.approx(golden.values, abs=1e-5)
+
+
+def test_weights_are_pruned() -> None:
+    """The largest ones are kept in the order of their tokens, of equal ones the first."""
+    vector = SparseVector(np.array([2, 5, 7, 9], np.uint32), np.array([1, 3, 1, 2], np.float32))
+    for top_k, threshold, wanted in ((3, None, [2, 5, 9]), (None, 2, [5, 9]), (1, 2, [5])):
+        pruned = vector.pruned(top_k=top_k, threshold=threshold)
+        assert pruned.indices.tolist() == wanted
+        assert len(pruned.values) == len(wanted)
+
+
+def test_each_kind_refuses_the_others_artifact(
+    tmp_path: Path, tiny_folder: Path, compile_tiny: Compile
+) -> None:
+    """Neither an engine of dense vectors nor a reranker takes a sparse encoder."""
+    sparse = compile_tiny(write_sparse(tmp_path / "model"))
+    with pytest.raises(ArtifactError, match="is a sparse encoder; an embedding model's artifact"):
+        Engine.load(sparse)
+    with pytest.raises(ArtifactError, match="is a sparse encoder; a reranker's artifact"):
+        Reranker.load(sparse)
+    with pytest.raises(ArtifactError, match="is an embedding model; a sparse encoder's artifact"):
+        SparseEncoder.load(compile_tiny(tiny_folder))
+    choices = Choices(dimensions=(8,))
+    with pytest.raises(SourceError, match="no other dimensions to choose"):
+        compile_tiny(tmp_path / "model", choices=choices)
+
+
+def test_a_table_that_is_not_the_manifests_is_refused(tmp_path: Path) -> None:
+    """The embedder checks what it multiplies with."""
+    (tmp_path / "model").mkdir()
+    folder = write_sparse_router(tmp_path / "model")
+    options = Options(thresholds=None, progress=False)
+    compile_routes(find_source(str(folder)), routes_of(folder), tmp_path / "both", options)
+    (tmp_path / "both" / "query").rename(tmp_path / "out")
+    table = tmp_path / "out" / "weights.npy"
+    size = table.stat().st_size
+    np.save(table, np.zeros(77, np.int32))
+    assert table.stat().st_size == size
+    with pytest.raises(ArtifactError, match=r"is a table of int32 \[77\]"):
+        SparseEncoder.load(load_artifact(tmp_path / "out"))
+    table.write_bytes(b"x" * size)
+    with pytest.raises(ArtifactError, match="cannot be read as an array"):
+        SparseEncoder.load(load_artifact(tmp_path / "out"))
+
+
+POOLING, ST = "1_SpladePooling/config.json", "config_sentence_transformers.json"
+CHANGES: list[tuple[str, dict[str, Any], str]] = [
+    ("config.json", {"model_type": "mpnet"}, "a sparse encoder of model_type 'mpnet'"),
+    ("config.json", {"tie_word_embeddings": False}, "tie_word_embeddings is false; the compiler"),
+    ("config.json", {"hidden_act": "silu"}, "hidden_act 'silu' is not a supported"),
+    (POOLING, {"pooling_strategy": "mean"}, "pooling_strategy must be max or sum; found"),
+    (POOLING, {"activation_function": "tanh"}, "activation_function must be relu or log1p_relu"),
+    (POOLING, {"embedding_dimension": 12}, "embedding_dimension is 12; the compiler can"),
+    (POOLING, {"k": 12}, "does not know: k = 12"),
+    (ST, {"max_active_dims": 12}, "does not know: max_active_dims = 12"),
+    (
+        "sentence_bert_config.json",
+        {"transformer_task": "feature-extraction"},
+        "transformer_task is",
+    ),
+]
+
+
+@pytest.mark.parametrize(("file", "change", "message"), CHANGES)
+def test_what_the_compiler_cannot_express_is_named(
+    tmp_path: Path, edit_json: Edit, file: str, change: dict[str, Any], message: str
+) -> None:
+    """A setting that would change weights is refused with its file."""
+    folder = write_sparse(tmp_path / "model")
+    read_sparse_folder(folder)
+    edit_json(folder / file, lambda value: {**value, **change})
+    with pytest.raises(CompilerError, match=message):
+        read_sparse_folder(folder)
+
+
+def test_other_modules_are_named(tmp_path: Path, edit_json: Edit) -> None:
+    """A sparse autoencoder is of another kind, and so is an adapter."""
+    folder = write_sparse(tmp_path / "model")
+    (folder / "adapter_config.json").write_text("{}")
+    with pytest.raises(CompilerError, match="has an adapter"):
+        read_sparse_folder(folder)
+    kind = "sentence_transformers.sparse_encoder.modules.sparse_auto_encoder.SparseAutoEncoder"
+    extra = {"idx": 2, "name": "2", "path": "2_Auto", "type": kind}
+    edit_json(folder / "modules.json", lambda value: [*value, extra])
+    with pytest.raises(CompilerError, match="lists Transformer, SpladePooling, SparseAutoEncoder"):
+        read_sparse_folder(folder)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.full(77, -1, np.float32), "weight must have no negative value"),
+        (np.zeros((77, 2), np.float32), r"weight has the shape \[77, 2\]"),
+        (np.full(77, np.nan, np.float32), "NaN or infinite"),
+    ],
+)
+def test_a_table_must_have_a_weight_for_each_token(
+    tmp_path: Path, weight: npt.NDArray[np.float32], message: str
+) -> None:
+    """A table of another kind is refused."""
+    (tmp_path / "model").mkdir()
+    folder = write_sparse_router(tmp_path / "model")
+    save_file({"weight": weight}, folder / "query_0_SparseStatic" / "model.safetensors")
+    with pytest.raises(CompilerError, match=message):
+        read_sparse_folder(routes_of(folder)["query"]).check()
+
+
+def test_a_second_matrix_must_be_the_shared_one(tmp_path: Path, compile_tiny: Compile) -> None:
+    """The table is also the matrix to the logits; the file may hold an equal copy."""
+    folder = write_sparse(tmp_path / "model")
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    table = tensors["bert.embeddings.word_embeddings.weight"]
+    save_file(tensors | {"cls.predictions.decoder.weight": table}, path)
+    vectors = encoded(SparseEncoder.load(compile_tiny(folder)))
+    assert vectors == pytest.approx(GOLDEN["bert/document"], abs=1e-5, rel=1e-5)
+    save_file(tensors | {"cls.predictions.decoder.weight": table + 1}, path)
+    with pytest.raises(CompilerError, match=r"must be equal to bert\.embeddings"):
+        compile_tiny(folder)
+
+
+def test_a_table_needs_a_limit(tmp_path: Path, edit_json: Edit) -> None:
+    """Without one, a text could take any time."""
+    (tmp_path / "model").mkdir()
+    folder = write_sparse_router(tmp_path / "model")
+    path = folder / "query_0_SparseStatic" / "tokenizer_config.json"
+    settings = json.loads(path.read_text("utf-8"))
+    del settings["model_max_length"]
+    path.write_text(json.dumps(settings))
+    with pytest.raises(SourceError, match="states no limit of tokens"):
+        read_sparse_folder(routes_of(folder)["query"])
