@@ -14,6 +14,7 @@ from model_compiler.command import main
 from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
 from tests.model_compiler.goldens.reranker_models import write_reranker
+from tests.model_compiler.goldens.sparse_models import write_sparse
 from tests.model_compiler.goldens.static_models import WIDTH, write_sentence_transformers
 from tests.model_compiler.goldens.tiny_models import Tensors, write_model
 from tests.model_compiler.local_hub import COMMIT, Hub
@@ -198,13 +199,16 @@ def test_what_a_compile_finds_beside_an_export(
     assert "uses opset 11; the appended operators need 13" in problem
 
 
-def test_another_kind_of_model(tiny_folder: Path, edit_json: Edit, capsys: Capture) -> None:
-    """A sparse encoder is the only problem, whatever else is missing."""
-    edit_json(tiny_folder / "config_sentence_transformers.json", model_type="SparseEncoder")
-    (tiny_folder / "model.safetensors").unlink()
-    found = inspected(capsys, str(tiny_folder), status=1)
-    (problem,) = found["problems"]
-    assert "tiny is a sparse encoder" in problem
+def test_a_sparse_encoder(tmp_path: Path, capsys: Capture) -> None:
+    """The inspection has the task, and checks the weights of the head."""
+    folder = write_sparse(tmp_path / "tiny")
+    settings = inspected(capsys, str(folder), status=0)["settings"]
+    assert (settings["task"], settings["dimensions"]) == ("sparse", [77])
+    tensors = load_file(folder / "model.safetensors")
+    del tensors["cls.predictions.bias"]
+    save_file(tensors, folder / "model.safetensors")
+    (problem,) = inspected(capsys, str(folder), status=1)["problems"]
+    assert "has no tensor 'cls.predictions.bias'" in problem
 
 
 def test_a_reranker(tmp_path: Path, capsys: Capture) -> None:

@@ -113,7 +113,7 @@ def download(
         files = frozenset(sibling.rfilename for sibling in info.siblings or ())
         folder = fetch(CONFIGURATION)
         if not descriptions:
-            # Before gigabytes of a model that is no embedding model are downloaded.
+            # Before gigabytes are downloaded of a model that cannot be compiled.
             check_kind(folder, name=where)
             folder = fetch(_patterns(files, precision, folder))
     except errors.GatedRepoError as error:

@@ -8,6 +8,7 @@ import pytest
 
 from model_compiler.model.base import GRAPH_FILE
 from model_compiler.model.folder import read_model_folder
+from model_compiler.model.modules import Head
 from tests.model_compiler.goldens.families import FAMILIES, write_family
 
 #: Products between the embeddings and the first layer, which count as the first layer's.
@@ -25,6 +26,7 @@ def test_layers_in_float32(tmp_path: Path, family: str) -> None:
         replace(model, float32_layers=frozenset(layers)).write(tmp_path / "graph")
         nodes = onnx.load(tmp_path / "graph" / GRAPH_FILE, load_external_data=False).graph.node
         counts.append(sum(node.op_type == "MatMulIntegerToFloat" for node in nodes))
+    assert isinstance(model.head, Head)
     before, outside = BEFORE_LAYERS.get(family, 0), len(model.head.dense)
     each = counts[0] - counts[1] - before
     assert counts[0] - outside == before + each * len(every) > before

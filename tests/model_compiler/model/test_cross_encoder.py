@@ -76,7 +76,9 @@ def test_each_kind_refuses_the_others_artifact(
     tmp_path: Path, tiny_folder: Path, compile_tiny: Compile
 ) -> None:
     """An engine of vectors takes no reranker, and a reranker no embedding model."""
-    with pytest.raises(ArtifactError, match="is a reranker, which scores pairs"):
+    with pytest.raises(
+        ArtifactError, match="is a reranker; an embedding model's artifact is needed"
+    ):
         Engine.load(compile_tiny(write_reranker(tmp_path / "model")))
     with pytest.raises(ArtifactError, match="is an embedding model; a reranker's artifact"):
         Reranker.load(compile_tiny(tiny_folder))

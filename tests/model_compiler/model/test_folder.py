@@ -375,7 +375,7 @@ def test_tokens_that_the_model_has_no_row_for(tiny_folder: Path, edit_json: Edit
     ("kind", "message"),
     [
         ("CrossEncoder", "of a cross-encoder, the compiler can express a Transformer alone"),
-        ("SparseEncoder", "is a sparse encoder"),
+        ("SparseEncoder", "of a sparse encoder, the compiler can express a Transformer or MLM"),
     ],
 )
 def test_kinds_that_sentence_transformers_names(

@@ -106,10 +106,11 @@ def test_a_static_model_beside_its_export(served: Hub, tmp_path: Path) -> None:
     ]
 
 
-def test_another_kind_of_model(served: Hub, tiny: Path, edit_json: Edit) -> None:
-    """A sparse encoder is rejected before its weights are downloaded."""
-    edit_json(tiny / "config_sentence_transformers.json", model_type="SparseEncoder")
-    with pytest.raises(UnsupportedModelError, match="acme/tiny is a sparse encoder"):
+def test_a_second_adapter(served: Hub, tiny: Path) -> None:
+    """An adapter besides the encoder is rejected before weights are downloaded."""
+    (tiny / "extra").mkdir()
+    (tiny / "extra" / "adapter_config.json").write_text("{}")
+    with pytest.raises(UnsupportedModelError, match="acme/tiny has an adapter"):
         find_source("acme/tiny")
     assert "model.safetensors" not in served.paths()
 
