@@ -57,6 +57,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     _add_models(commands)
     _add_search(commands)
     _add_rerank(commands)
+    _add_compare(commands)
     add_batch(commands)
     add_index(commands)
     _add_doctor(commands)
@@ -240,6 +241,23 @@ def _add_rerank(commands: "argparse._SubParsersAction[_Parser]") -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON line for each text")
     parser.set_defaults(output=None)
     _add_connection(parser)
+
+
+def _add_compare(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "compare",
+        "Compare two endpoints: vectors, rankings and latencies of the same texts.",
+        run="_compare_command.run_compare",
+        epilog="Both are asked by OpenAI's API. A key of --api-key-env is sent to URL_A only.",
+    )
+    parser.add_argument("url_a", metavar="URL_A", help="such as an endpoint to move from")
+    parser.add_argument("url_b", metavar="URL_B", help="such as one of this kit")
+    parser.add_argument("file", type=Path, metavar="FILE", help="texts to embed at both")
+    parser.add_argument("--column", default="text", help="the field with the text (default: text)")
+    parser.add_argument("--format", choices=FORMATS, help="default: from the file's name")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_credentials(parser)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,0 +1,156 @@
+"""`embed compare`: the vectors, rankings and latencies of two endpoints for the same texts.
+
+Both are asked by OpenAI's API, which Text Embeddings Inference, infinity, OpenAI and this kit have.
+"""
+
+import argparse
+import json
+import sys
+import time
+from typing import Any, Self
+
+import httpx
+import numpy as np
+import numpy.typing as npt
+from tqdm import tqdm
+
+from embedding_client._addresses import check_url
+from embedding_client._connect import auth_for
+from embedding_client._errors import FileError, ResponseError, UnreachableError
+from embedding_client._flows import TIMEOUT
+from embedding_client._readers import Source
+
+_NEIGHBORS = 10
+#: The rows with the lowest cosines that the report names.
+_NAMED = 5
+_SHOWN = 200
+
+
+def run_compare(args: argparse.Namespace) -> int:
+    """Run the command: ask both endpoints for each text in turn, and print the report."""
+    source = Source(args.file, kind=args.format, column=args.column)
+    rows = list(source.rows())
+    if missing := [row for row in rows if row.text is None]:
+        raise FileError(f"{source.name}, {missing[0].place}: {missing[0].problem}")
+    if len(rows) < 2:
+        raise FileError(f"{source.name} has {len(rows)} texts; allowed: 2 or more.")
+    # A key belongs to one host; the other must not see it.
+    keyless = argparse.Namespace(**{**vars(args), "api_key_env": None})
+    with _Endpoint(args.url_a, args) as one, _Endpoint(args.url_b, keyless) as other:
+        for row in tqdm(rows, unit=" texts", disable=not sys.stderr.isatty()):
+            for endpoint in (one, other):
+                endpoint.embed(str(row.text))
+    report = compare(one.vectors, other.vectors, [row.number for row in rows])
+    for name, endpoint in (("a", one), ("b", other)):
+        low, high = np.percentile(endpoint.milliseconds, (50, 99))
+        report[f"{name}_p50_ms"], report[f"{name}_p99_ms"] = round(low, 2), round(high, 2)
+    if args.json:
+        print(json.dumps({"a": one.url, "b": other.url, **report}))
+        return 0
+    print(f"A {one.url}\nB {other.url}\n")
+    print(f"texts          {report['texts']}")
+    print(f"dimensions     A {report['dimensions'][0]}, B {report['dimensions'][1]}")
+    if report["cosine_lowest"] is None:
+        print("cosine         none between vectors of different lengths")
+    else:
+        print(f"cosine         lowest {report['cosine_lowest']}, mean {report['cosine_mean']}")
+        print(f"lowest rows    {', '.join(map(str, report['lowest_rows']))}")
+    print(f"top {report['neighbors']:<11}{report['overlap_percent']}% in common")
+    for name in ("a", "b"):
+        print(
+            f"latency {name.upper()}      p50 {report[f'{name}_p50_ms']} ms, "
+            f"p99 {report[f'{name}_p99_ms']} ms, one text a request"
+        )
+    return 0
+
+
+def compare(
+    one: npt.NDArray[np.float32], other: npt.NDArray[np.float32], rows: list[int]
+) -> dict[str, Any]:
+    """Return the report on two arrays of vectors of the same texts.
+
+    Args:
+        one: The vectors of one endpoint, [texts, dimensions].
+        other: Those of the other; the number of dimensions may differ.
+        rows: The numbers of the texts' rows.
+
+    Returns:
+        The cosines of the pairs (None if the dimensions differ), and the share of the nearest
+        other texts, ten or as many as there are, that both endpoints find.
+    """
+    first, second = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (one, other))
+    count = min(_NEIGHBORS, len(rows) - 1)
+    shared = sum(
+        len({*_nearest(first, at, count)} & {*_nearest(second, at, count)})
+        for at in range(len(rows))
+    )
+    report: dict[str, Any] = {
+        "texts": len(rows),
+        "dimensions": [one.shape[1], other.shape[1]],
+        "cosine_lowest": None,
+        "cosine_mean": None,
+        "lowest_rows": [],
+        "neighbors": count,
+        "overlap_percent": round(100 * shared / (count * len(rows)), 2),
+    }
+    if one.shape == other.shape:
+        cosines = np.einsum("ij,ij->i", first, second)
+        report["cosine_lowest"] = round(float(cosines.min()), 6)
+        report["cosine_mean"] = round(float(cosines.mean()), 6)
+        report["lowest_rows"] = [rows[at] for at in np.argsort(cosines)[:_NAMED]]
+    return report
+
+
+def _nearest(vectors: npt.NDArray[np.float32], at: int, count: int) -> npt.NDArray[np.intp]:
+    scores = vectors @ vectors[at]
+    scores[at] = -np.inf
+    return np.argsort(-scores, kind="stable")[:count]
+
+
+class _Endpoint:
+    """One endpoint: its vectors, and the milliseconds of each request."""
+
+    def __init__(self, url: str, args: argparse.Namespace) -> None:
+        self.url = check_url(url, allow_plain_http=args.allow_plain_http)
+        self._http = httpx.Client(auth=auth_for(self.url, args), timeout=TIMEOUT)
+        self._vectors: list[list[float]] = []
+        self.milliseconds: list[float] = []
+
+    def __enter__(self) -> Self:
+        # infinity has its routes without /v1, and wants the name of a model that it serves.
+        found = {path: self._send("GET", f"{path}/models") for path in ("/v1", "")}
+        self._path = next((path for path, answer in found.items() if answer.is_success), "/v1")
+        models = found[self._path].json() if found[self._path].is_success else {}
+        self._model = models["data"][0]["id"] if models.get("data") else "model"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    @property
+    def vectors(self) -> npt.NDArray[np.float32]:
+        """The vectors so far, [texts, dimensions]."""
+        return np.array(self._vectors, np.float32)
+
+    def embed(self, text: str) -> None:
+        """Ask for a text's vector.
+
+        Raises:
+            ResponseError: The endpoint answered with an error.
+        """
+        body = {"input": [text], "model": self._model}
+        began = time.perf_counter()
+        answer = self._send("POST", f"{self._path}/embeddings", json=body)
+        self.milliseconds.append(1000 * (time.perf_counter() - began))
+        if not answer.is_success:
+            raise ResponseError(
+                f"{self.url} answered {answer.status_code}: {answer.text[:_SHOWN]}",
+                status=answer.status_code,
+            )
+        self._vectors.append(answer.json()["data"][0]["embedding"])
+
+    def _send(self, method: str, path: str, **more: Any) -> httpx.Response:
+        try:
+            return self._http.request(method, self.url + path, **more)
+        except httpx.TransportError as error:
+            raise UnreachableError(f"{self.url} did not respond: {error}") from error

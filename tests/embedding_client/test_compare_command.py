@@ -1,0 +1,96 @@
+"""`embed compare`."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+
+from embedding_client._cli import run as run_command
+from embedding_client._compare_command import compare
+
+TEXTS = ["a kettle", "a kettle of tea", "a violin", "strings of a violin", "the weather"]
+
+
+@pytest.fixture
+def texts(tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_text("\n".join(TEXTS))
+    return file
+
+
+@pytest.fixture
+def other(client):
+    """Serve the same vectors with a little noise, with infinity's routes and check of the model."""
+    noise = np.random.default_rng(1)
+    seen = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            known = self.path == "/models"
+            self.answer(200 if known else 404, {"data": [{"id": "served"}]})
+
+        def do_POST(self):
+            seen.append(dict(self.headers))
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if self.path != "/embeddings" or body["model"] != "served":
+                return self.answer(400, {"detail": "no such model"})
+            vector = client.embed(body["input"])[0]
+            moved = vector + noise.normal(0, 0.002, vector.shape)
+            return self.answer(200, {"data": [{"embedding": moved.tolist()}]})
+
+        def answer(self, status, body):
+            content = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_):
+            """Write no log."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", seen
+        server.shutdown()
+
+
+def test_an_endpoint_equals_itself(running, texts, capsys):
+    """Cosine 1, and the same neighbors."""
+    assert run_command(["compare", running.url, running.url, str(texts), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["cosine_lowest"] == pytest.approx(1, abs=1e-6)
+    assert (report["texts"], report["neighbors"], report["overlap_percent"]) == (5, 4, 100.0)
+    assert report["a_p50_ms"] > 0
+
+
+def test_another_server_is_compared_in_its_own_form(running, other, texts, capsys, monkeypatch):
+    """Its routes and model are found; the key of URL_A is not sent to it."""
+    monkeypatch.setenv("SECRET", "a-key")
+    url, seen = other
+    code = run_command(["compare", running.url, url, str(texts), "--api-key-env", "SECRET"])
+    assert code == 1  # this endpoint takes a signature, not a key
+    capsys.readouterr()
+    assert run_command(["compare", running.url, url, str(texts)]) == 0
+    shown = capsys.readouterr().out
+    assert "cosine         lowest 0.99" in shown
+    assert "latency B      p50 " in shown
+    assert not any("a-key" in " ".join(headers.values()) for headers in seen)
+
+
+def test_vectors_of_different_lengths_are_compared_by_their_rankings():
+    """A cosine would mean nothing."""
+    one = np.random.default_rng(2).normal(size=(30, 8)).astype(np.float32)
+    report = compare(one, np.hstack([one, np.zeros((30, 4), np.float32)]), list(range(1, 31)))
+    assert (report["cosine_lowest"], report["overlap_percent"]) == (None, 100.0)
+    shuffled = compare(one, np.roll(one, 7, axis=0), list(range(1, 31)))
+    assert shuffled["overlap_percent"] < 60
+    assert shuffled["cosine_lowest"] < 0.9
+
+
+def test_an_endpoint_that_answers_with_an_error_is_named(running, other, texts, capsys):
+    """With its status and message."""
+    url = f"{other[0]}/nothing"
+    assert run_command(["compare", running.url, url, str(texts)]) == 1
+    assert f"error: {url} answered 400: " in capsys.readouterr().err
