@@ -83,7 +83,9 @@ class GraphBuilder:
         self._weights = (weights, weights_file)
         self._rows = (rows or weights, rows_file or weights_file)
         self._counts: dict[str, int] = {}
-        self._weight_names: set[str] = set()
+        self._uses: dict[str, int] = {}
+        #: By the name and the type of a weight: the hash of its values, and how it is stored.
+        self._stored: dict[tuple[str, str], tuple[bytes, TensorProto]] = {}
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._digests: dict[str, bytes] = {}
         self._float32_layers = frozenset(float32_layers)
@@ -119,21 +121,36 @@ class GraphBuilder:
         self._graph.output.append(_value_info(name, dtype, shape))
 
     def weight(self, name: str, array: npt.NDArray[Any], *, by_row: bool = False) -> str:
-        """Add a weight under a unique name and return the name.
+        """Add a weight and return its name in the graph.
+
+        The weight of several layers is one in the file. In the graph it has a name for each,
+        because ONNX Runtime fails to change the type of one that several nodes read.
 
         Args:
-            name: Its name.
+            name: Its name, which no weight with other values of its type has.
             array: Its values.
             by_row: Whether a run reads only a few of its rows. Such tables are in a separate file,
                 so that the other file can be read ahead when a session starts.
         """
-        if name in self._weight_names:
-            raise ValueError(f"the graph already has a weight named {name}")
-        self._weight_names.add(name)
-        file, file_name = self._rows if by_row else self._weights
-        tensor = self._tensor(name, np.asarray(array, order="C"), file, file_name)
+        array = np.asarray(array, order="C")
+        key, digest = (name, array.dtype.str), hashlib.sha256(array.data).digest()
+        self._uses[name] = self._uses.get(name, 0) + 1
+        unique = name if self._uses[name] == 1 else f"{name}.{self._uses[name]}"
+        if key in self._stored:
+            known, stored = self._stored[key]
+            if known != digest or tuple(stored.dims) != array.shape:
+                raise ValueError(f"the graph already has a weight named {name}")
+            tensor = TensorProto()
+            tensor.CopyFrom(stored)
+            tensor.name = unique
+        else:
+            file, file_name = self._rows if by_row else self._weights
+            tensor = self._tensor(unique, array, file, file_name)
+            self._stored[key] = digest, tensor
+        if tensor.data_location == TensorProto.EXTERNAL:
+            self._digests[unique] = digest
         self._graph.initializer.append(tensor)
-        return name
+        return unique
 
     def constant(self, value: npt.ArrayLike, dtype: npt.DTypeLike) -> str:
         """Add a small constant, once for each value and type, and return its name."""
@@ -221,7 +238,6 @@ class GraphBuilder:
             "length": str(array.nbytes),
         }
         file.write(array.data)
-        self._digests[name] = hashlib.sha256(array.data).digest()
         tensor.data_location = TensorProto.EXTERNAL
         for key, value in location.items():
             tensor.external_data.add(key=key, value=value)

@@ -136,6 +136,26 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "type_vocab_size": 2,
     },
 }
+CONFIGS["albert"] = {
+    **BERT_KEYS,
+    "architectures": ["AlbertModel"],
+    "bos_token_id": 2,
+    "classifier_dropout_prob": 0.1,
+    "down_scale_factor": 1,
+    "embedding_size": 16,
+    "eos_token_id": 3,
+    "gap_size": 0,
+    "hidden_act": "gelu_new",
+    "inner_group_num": 1,
+    "layer_norm_eps": 1e-12,
+    "max_position_embeddings": LIMIT,
+    "net_structure_type": 0,
+    "num_hidden_groups": 1,
+    "num_memory_blocks": 0,
+    "pad_token_id": 0,
+    "position_embedding_type": "absolute",
+    "type_vocab_size": 2,
+}
 CONFIGS["t5"] = {
     "architectures": ["T5EncoderModel"],
     "d_ff": WIDE,
@@ -217,6 +237,16 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
             "rope_parameters": {"rope_theta": 10.0, "rope_type": "default"},
         },
     },
+    "albert": {
+        "mean": {},
+        "cls, three groups of one width": {
+            "pooling": ("cls",),
+            "embedding_size": HIDDEN,
+            "hidden_act": "gelu",
+            "num_hidden_groups": 3,
+            "num_hidden_layers": 7,
+        },
+    },
     "t5": {
         "mean": {},
         "cls, gated": {"pooling": ("cls",), "feed_forward_proj": "gated-gelu"},
@@ -244,6 +274,16 @@ LAYER_NAMES = {
 }
 for _family in ("xlm-roberta", "camembert", "electra", "ernie"):
     LAYER_NAMES[_family] = LAYER_NAMES["roberta"]
+LAYER_NAMES["albert"] = (
+    "encoder.albert_layer_groups.{}.albert_layers.0.",
+    [f"attention.{part}" for part in ("query", "key", "value", "dense")] + ["ffn", "ffn_output"],
+    ["attention.LayerNorm", "full_layer_layer_norm"],
+)
+#: The layer that widens the embeddings, and whether it is there for one width too.
+WIDENING = {
+    "albert": ("encoder.embedding_hidden_mapping_in", True),
+    "electra": ("embeddings_project", False),
+}
 LAYER_NAMES["gte"] = LAYER_NAMES["nomic_bert"] = (
     "layers.{}.",
     [f"self_attn.{part}_proj" for part in "qkvo"]
@@ -306,14 +346,17 @@ def _tensors(family: str, config: dict[str, Any]) -> Tensors:
     if config.get("use_task_id"):
         tasks = normal(config["task_type_vocab_size"], width)
         tensors["embeddings.task_type_embeddings.weight"] = tasks
-    if width != HIDDEN:
-        tensors["embeddings_project.weight"] = normal(HIDDEN, width, scale=0.3)
-        tensors["embeddings_project.bias"] = normal(HIDDEN)
+    widening, always = WIDENING.get(family, ("", False))
+    if always or width != HIDDEN:
+        tensors[f"{widening}.weight"] = normal(HIDDEN, width, scale=0.3)
+        tensors[f"{widening}.bias"] = normal(HIDDEN)
     if family == "mpnet":
         tensors["encoder.relative_attention_bias.weight"] = normal(32, HEADS, scale=1)
     layer, linear, norms = LAYER_NAMES[family]
-    sizes = [(HIDDEN, HIDDEN)] * 4 + [(WIDE, HIDDEN), (HIDDEN, WIDE), (WIDE, HIDDEN)]
-    for number in range(config.get("num_hidden_layers") or config["n_layers"]):
+    wide = config.get("intermediate_size", WIDE)
+    sizes = [(HIDDEN, HIDDEN)] * 4 + [(wide, HIDDEN), (HIDDEN, wide), (wide, HIDDEN)]
+    layers = config.get("num_hidden_layers") or config["n_layers"]
+    for number in range(config.get("num_hidden_groups", layers)):
         name = layer.format(number)
         for part, (outputs, inputs) in zip(linear, sizes, strict=False):
             tensors[f"{name}{part}.weight"] = normal(outputs, inputs, scale=0.3)

@@ -52,6 +52,10 @@ class GoldenFamily:
 
 
 ENCODERS = {
+    "albert": (
+        "albert.",
+        ("predictions.bias", "sop_classifier.classifier.bias", "albert.pooler.bias"),
+    ),
     "mpnet": ("mpnet.", ("lm_head.dense.weight", "mpnet.pooler.dense.bias")),
     "distilbert": ("distilbert.", ("vocab_transform.weight",)),
     "roberta": ("roberta.", ("lm_head.bias", "roberta.pooler.dense.bias")),

@@ -8,6 +8,7 @@
 - DistilBERT (Sanh et al., 2019, https://arxiv.org/abs/1910.01108).
 - ELECTRA (Clark et al., 2020, https://arxiv.org/abs/2003.10555), with embeddings of another width.
 - ERNIE (Sun et al., 2019, https://arxiv.org/abs/1907.12412), with embeddings of a task.
+- ALBERT (Lan et al., 2019, https://arxiv.org/abs/1909.11942), with layers that share their weights.
 
 Weights have the names of transformers' classes.
 """
@@ -37,7 +38,7 @@ __all__ = ["FAMILIES"]
 _BERT = Names(
     models=("bert.",),
     heads=("cls.",),
-    layer="encoder.layer.",
+    layer="encoder.layer.{}.",
     projections=("attention.self.query", "attention.self.key", "attention.self.value"),
     out="attention.output.dense",
     attention_norm="attention.output.LayerNorm",
@@ -53,13 +54,25 @@ NAMES = {
     "bert": _BERT,
     "ernie": replace(_BERT, models=("ernie.",)),
     "electra": replace(_BERT, models=("electra.",), heads=_ELECTRA_HEADS),
+    "albert": Names(
+        models=("albert.",),
+        heads=("predictions.", "sop_classifier."),
+        layer="encoder.albert_layer_groups.{}.albert_layers.0.",
+        projections=("attention.query", "attention.key", "attention.value"),
+        out="attention.dense",
+        attention_norm="attention.LayerNorm",
+        up=("ffn",),
+        down="ffn_output",
+        output_norm="full_layer_layer_norm",
+        widening="encoder.embedding_hidden_mapping_in",
+    ),
     "roberta": _ROBERTA,
     "camembert": _ROBERTA,
     "xlm-roberta": _ROBERTA,
     "mpnet": Names(
         models=("mpnet.",),
         heads=("lm_head.",),
-        layer="encoder.layer.",
+        layer="encoder.layer.{}.",
         projections=("attention.attn.q", "attention.attn.k", "attention.attn.v"),
         out="attention.attn.o",
         attention_norm="attention.LayerNorm",
@@ -70,7 +83,7 @@ NAMES = {
     "distilbert": Names(
         models=("distilbert.",),
         heads=("vocab_transform.", "vocab_layer_norm.", "vocab_projector."),
-        layer="transformer.layer.",
+        layer="transformer.layer.{}.",
         projections=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
         out="attention.out_lin",
         attention_norm="sa_layer_norm",
@@ -131,9 +144,10 @@ def parse(config: ConfigFile) -> BertConfig:
     keys = DISTILBERT_KEYS if family == "distilbert" else {key: key for key in DISTILBERT_KEYS}
     padding = _padding_id(config, family)
     hidden_size = config.integer(keys["hidden_size"])
-    embedding_size = config.integer("embedding_size") if family == "electra" else hidden_size
+    own_width = family in {"albert", "electra"}
+    embedding_size = config.integer("embedding_size") if own_width else hidden_size
     names = NAMES[family]
-    if embedding_size != hidden_size:
+    if family == "electra" and embedding_size != hidden_size:
         names = replace(names, widening="embeddings_project")
     tasks = family == "ernie" and config.boolean("use_task_id", False)
     rows = config.integer("max_position_embeddings")
@@ -155,6 +169,7 @@ def parse(config: ConfigFile) -> BertConfig:
         padding_id=padding,
         relative=family == "mpnet",
         tasks=config.integer("task_type_vocab_size") if tasks else 0,
+        groups=config.integer("num_hidden_groups") if family == "albert" else 0,
     )
     supported = EXACT_GELU | TANH_GELU | {"relu"}
     if parsed.activation not in supported:
@@ -176,6 +191,8 @@ def parse(config: ConfigFile) -> BertConfig:
     if family == "bert":
         # cointegrated/rubert-tiny2 has it; transformers' BertModel does not read it.
         config.require("emb_size", parsed.hidden_size, None)
+    if family == "albert":
+        config.require("inner_group_num", 1)
     if family == "mpnet":
         # Only the size of the table is read from it: the buckets are those of 32.
         config.require("relative_attention_num_buckets", BUCKETS)
@@ -192,6 +209,11 @@ def _padding_id(config: ConfigFile, family: str) -> int | None:
 
 
 HARMLESS = {
+    "albert": {
+        "dropout of a classifier": "classifier_dropout_prob",
+        "settings of the first program, which transformers' AlbertModel does not read": """
+            down_scale_factor gap_size layers_to_keep net_structure_type num_memory_blocks""",
+    },
     "bert": {
         "BERT's own pooler, and language modeling": """
             directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers

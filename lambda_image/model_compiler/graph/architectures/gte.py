@@ -19,7 +19,7 @@ from model_compiler.graph.encoder import read_activation
 TRANSFORMERS = replace(NAMES, models=("new.", "gte."), heads=("lm_head.", "classifier."))
 OWN = replace(
     TRANSFORMERS,
-    layer="encoder.layer.",
+    layer="encoder.layer.{}.",
     projections=("attention.qkv_proj",),
     out="attention.o_proj",
     attention_norm="attn_ln",

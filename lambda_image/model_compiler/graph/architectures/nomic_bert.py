@@ -73,7 +73,7 @@ TRANSFORMERS = replace(NAMES, models=("bert.", "nomic_bert."), heads=("cls.",))
 #: The activation is applied to fc12; see `conversion_mapping.py` of transformers.
 OWN = replace(
     TRANSFORMERS,
-    layer="encoder.layers.",
+    layer="encoder.layers.{}.",
     projections=("attn.Wqkv",),
     out="attn.out_proj",
     attention_norm="norm1",

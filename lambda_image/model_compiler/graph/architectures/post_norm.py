@@ -31,7 +31,7 @@ class Names:
     Attributes:
         models: The prefixes of the encoder in a checkpoint with a head, such as `bert.`.
         heads: Prefixes of heads for language modeling, which are ignored in such a checkpoint.
-        layer: The prefix of all layers, such as `encoder.layer.`.
+        layer: The prefix of a layer, such as `encoder.layer.{}.`, with `{}` for its number.
         projections: The linear layers and normalizations of a layer, after its number: queries,
             keys and values, or one name if they are one matrix.
         up: Those of the feed-forward layer to its wide side: one, or two with a gate, which may be
@@ -75,6 +75,8 @@ class PostNormConfig(Architecture):
     biases: bool = True
     #: Whether the last layer goes on with the first token alone, after all have been attended to.
     first_only: bool = False
+    #: Number of groups of layers with the same weights; 0 if each layer has its own.
+    groups: int = 0
 
 
 Config = TypeVar("Config", bound=PostNormConfig)
@@ -89,7 +91,8 @@ class PostNormEncoder(Encoder[Config]):
         super().__init__(config, builder, weights)
         first, *others = config.names
         norms = (
-            (names, f"{self._prefix}{names.layer}0.{names.output_norm}.weight") for names in others
+            (names, f"{self._prefix}{names.layer.format(0)}{names.output_norm}.weight")
+            for names in others
         )
         self._names = next((names for names, norm in norms if norm in weights), first)
         self._gains = {name: self._take_gain(name) for name in self._norms()}
@@ -134,7 +137,7 @@ class PostNormEncoder(Encoder[Config]):
         last = self._config.layers - 1
         for layer in range(self._config.layers):
             only = layer == last and self._config.first_only
-            output = self._layer(f"{self._names.layer}{layer}.", hidden, first_only=only)
+            output = self._layer(self._layer_prefix(layer), hidden, first_only=only)
             hidden = self._builder.end_layer(output)
         head = self._names.heads if self._prefix else ()
         self._weights.ignore(
@@ -142,6 +145,13 @@ class PostNormEncoder(Encoder[Config]):
         )
         self._weights.done()
         return hidden
+
+    def _layer_prefix(self, layer: int) -> str:
+        """Return the prefix of a layer's weights, which a group of layers may share."""
+        groups = self._config.groups
+        return self._names.layer.format(
+            int(layer / (self._config.layers / groups)) if groups else layer
+        )
 
     def _layer(self, layer: str, hidden: str, *, first_only: bool) -> str:
         names, size, wide = self._names, self._config.hidden_size, self._config.intermediate_size
@@ -227,7 +237,7 @@ class PostNormEncoder(Encoder[Config]):
         # A generator: if `layers` is far too large, the first layer without weights ends the loop.
         for layer in range(self._config.layers):
             for part in (self._names.attention_norm, self._names.output_norm):
-                yield f"{self._names.layer}{layer}.{part}"
+                yield f"{self._layer_prefix(layer)}{part}"
 
     def _take_gain(self, name: str) -> Floats:
         gain = "gamma" if self._is_old(name) else "weight"

@@ -17,7 +17,7 @@ from model_compiler.graph.quantization import embedding
 NAMES = Names(
     models=(),
     heads=(),
-    layer="layers.",
+    layer="layers.{}.",
     projections=("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
     out="self_attn.o_proj",
     attention_norm="post_attention_layernorm",

@@ -1,5 +1,6 @@
 """Parts that only BERT and its kind have: pooling with padding, outliers, old names."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,11 @@ import pytest
 import tokenizers
 from safetensors.numpy import load_file, save_file
 
-from embedder.core.session import session_options
+from embedder.core.session import Session, session_options
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import GRAPH_FILE
+from model_compiler.model.compiled import WEIGHTS_FILE
 from model_compiler.model.folder import read_model_folder
 from tests.model_compiler.conftest import Compile, Edit, padded
 from tests.model_compiler.goldens.encoder_models import write_encoder
@@ -115,3 +117,26 @@ def test_a_classifier_is_refused(tmp_path: Path, compile_tiny: Compile) -> None:
     save_file(renamed, folder / "model.safetensors")
     with pytest.raises(UnsupportedModelError, match=r"does not use: classifier\.dense\.weight"):
         compile_tiny(folder)
+
+
+def test_layers_that_share_weights_store_them_once(tmp_path: Path, compile_tiny: Compile) -> None:
+    """ALBERT's file does not grow with its layers, also if one of them is kept in float32."""
+    few, many = (
+        write_encoder(
+            tmp_path / f"{layers}", "albert", num_hidden_layers=layers, intermediate_size=1024
+        )
+        for layers in (2, 12)
+    )
+    artifacts = [compile_tiny(folder) for folder in (few, many)]
+    sizes = [
+        Path(artifact.graph_path).with_name(WEIGHTS_FILE).stat().st_size for artifact in artifacts
+    ]
+    assert sizes[0] == sizes[1] > 1024 * 32 * 4
+    model = replace(read_model_folder(many), float32_layers=frozenset({5}))
+    model.write(tmp_path)
+    inputs = dict(zip(("input_ids", "attention_mask"), padded([[5, 9, 7]]), strict=True))
+    session = onnxruntime.InferenceSession(
+        tmp_path / GRAPH_FILE, session_options("none", threads=1)
+    )
+    exact = Session(artifacts[1]).run(*inputs.values())
+    assert (session.run(None, inputs)[0] * exact).sum() > 0.95

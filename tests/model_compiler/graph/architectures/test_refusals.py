@@ -34,7 +34,7 @@ NOT_EXPRESSED: Cases = {
         ),
         (
             {"model_type": "bart"},
-            "model_type 'bart' is not a supported architecture; the compiler supports bert",
+            "model_type 'bart' is not a supported architecture; the compiler supports albert",
         ),
     ],
     "mpnet": [
@@ -51,6 +51,10 @@ NOT_EXPRESSED: Cases = {
         ({"is_decoder": True}, "is_decoder is true; the compiler can express false"),
     ],
     "xlm-roberta": [({"adapter_layers": 2}, "does not know: adapter_layers = 2")],
+    "albert": [
+        ({"inner_group_num": 2}, "inner_group_num is 2; the compiler can express 1"),
+        ({"hidden_act": "silu"}, "hidden_act 'silu' is not a supported activation"),
+    ],
     "electra": [
         ({"hidden_act": "silu"}, "hidden_act 'silu' is not a supported activation"),
         ({"emb_size": 16}, "does not know: emb_size = 16"),
@@ -185,6 +189,7 @@ WRONG: Cases = {
         ({"pad_token_id": -1}, "pad_token_id must be an integer of at least 0 and at most"),
         ({"pad_token_id": "1"}, 'at least 0 and at most 2097152; found "1"'),
     ],
+    "albert": [({"num_hidden_groups": None}, "num_hidden_groups is missing")],
     "electra": [({"embedding_size": None}, "embedding_size is missing")],
     "ernie": [
         ({"use_task_id": 1}, "use_task_id must be true or false; found 1"),
@@ -259,6 +264,7 @@ UNFIT: Cases = {
         ({"num_hidden_layers": 1000}, "no tensor 'encoder.layer.2.attention"),
         ({"vocab_size": 78}, r"word_embeddings.weight has shape \[77, 32\]; .* \[78, 32\]"),
     ],
+    "albert": [({"num_hidden_groups": 2}, "no tensor 'encoder.albert_layer_groups.1.albert_lay")],
     "electra": [
         ({"embedding_size": 17}, r"LayerNorm.weight has shape \[16\]; .* \[17\]"),
     ],
