@@ -27,17 +27,17 @@ _CHUNK = 1 << 20
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Download the environment's model, if it is in S3; return the exit status."""
+    """Download the environment's models that are in S3; return the exit status."""
     parser = command_parser("python -m operations.model_download", __doc__)
     failure = "the model of {} cannot be read from S3"
     return run_command(parser, _download, arguments, failure=failure, takes_cdk_options=True)
 
 
 def _download(environment: EnvironmentSettings, _: argparse.Namespace) -> int:
-    folder = environment.model.folder
-    if folder is not None and (place := s3_place(folder)):
-        client = session_for(environment).create_client("s3", region_name=environment.region)
-        download(client, *place, folder)
+    for folder in [source.folder for source in environment.model.sources if source.folder]:
+        if place := s3_place(folder):
+            client = session_for(environment).create_client("s3", region_name=environment.region)
+            download(client, *place, folder)
     return 0
 
 

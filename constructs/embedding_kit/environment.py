@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from embedding_kit.settings import (
     AlarmTable,
@@ -18,6 +18,7 @@ from embedding_kit.settings import (
     Experiment,
     FunctionSettings,
     Model,
+    ModelSource,
     NetworkSettings,
     Observability,
     Release,
@@ -30,6 +31,7 @@ from embedding_kit.settings import (
     check_front,
     check_memory,
     check_ownership,
+    check_server,
     check_without_images,
     index_dimension,
     load_source,
@@ -79,6 +81,12 @@ class EnvironmentSettings(Settings):
         default=False,
         description="Whether the stacks have termination protection: `scripts/destroy` refuses "
         "until this is `false` and deployed.",
+    )
+    # Before the model, which gets it.
+    reranker: ModelSource | None = Field(
+        default=None,
+        description="A reranker that the same function serves, next to an embedding model; none "
+        "by default.",
     )
     model: Model = Field(description="The model that is served.")
     function: FunctionSettings = Field(
@@ -154,6 +162,11 @@ class EnvironmentSettings(Settings):
         parts = {name: network[name] for name in NetworkSettings.model_fields if name in network}
         return value | {"server": parts | server}
 
+    @field_validator("model")
+    @classmethod
+    def _with_companions(cls, model: Model, info: ValidationInfo) -> Model:
+        return model.model_copy(update={"reranker": info.data.get("reranker")})
+
     @field_validator("tags")
     @classmethod
     def _tags_acceptable(cls, tags: dict[str, str]) -> dict[str, str]:
@@ -215,6 +228,8 @@ class EnvironmentSettings(Settings):
         if self.batch is not None:
             check_batch(self.batch, self.function, self.cold_start)
             check_memory(self.model, self.batch, table="batch")
+        if self.server is not None:
+            check_server(self.model)
         if self.index is not None:
             index_dimension(self.index, self.model)
         check_ownership(

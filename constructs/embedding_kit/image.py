@@ -8,7 +8,7 @@ from constructs import Construct
 
 from embedding_kit.image_identity import build_arguments, files_digest
 from embedding_kit.programs import image_folder
-from embedding_kit.settings import Model
+from embedding_kit.settings import Model, ModelSource, check_server
 
 #: Files of one target only. Without them in its context, another image does not change with them.
 _OWN_FILES = {
@@ -58,8 +58,10 @@ def image_asset(
         target: The Dockerfile's stage.
 
     Raises:
+        ValueError: There are several models, and a server runs one.
         FileNotFoundError: The model's folder or the file of texts does not exist.
     """
+    check_server(model)
     return assets.DockerImageAsset(
         scope, id, directory=str(image_folder()), **_recipe(model, target)
     )
@@ -79,7 +81,7 @@ def _recipe(model: Model, target: str | None) -> dict[str, Any]:
         "build_contexts": _contexts(model),
         # The CDK hashes the image's folder and the arguments, but not the named contexts. Their
         # paths on this machine must not change the image.
-        "extra_hash": files_digest([path for path in (model.folder, model.index) if path]),
+        "extra_hash": files_digest(model.files),
         "invalidation": assets.DockerImageAssetInvalidationOptions(build_contexts=False),
     }
 
@@ -98,8 +100,10 @@ def model_identity(model: Model) -> list[str | None]:
 
 def _contexts(model: Model) -> dict[str, str] | None:
     contexts = {}
-    if model.folder:
-        contexts["folder"] = str(model.folder)
+    named: dict[str, ModelSource] = {"folder": model, **model.companions}
+    for context, source in named.items():
+        if source.folder:
+            contexts[context] = str(source.folder)
     if model.index:
         contexts["texts"] = str(model.index.parent)
     return contexts or None

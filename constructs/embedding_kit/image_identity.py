@@ -7,7 +7,7 @@ settings need none.
 import hashlib
 from pathlib import Path
 
-from embedding_kit.settings import Model
+from embedding_kit.settings import Model, ModelSource
 from embedding_kit.settings.model_folder import s3_place
 
 #: The prefix of the labels that the Dockerfile sets.
@@ -20,6 +20,7 @@ _COMPARED = {
     "DIMENSIONS": "dimensions",
     "ROUTE": "route",
     "FILES": "the files of folder and index",
+    "RERANKER": "and [reranker]",
 }
 _BASE_IMAGE = "BASE_IMAGE"
 
@@ -39,9 +40,22 @@ def build_arguments(model: Model) -> dict[str, str]:
         "ROUTE": model.route,
         _BASE_IMAGE: model.base_image,
         "TEXTS": model.index.name if model.index else None,
-        "FILES": files_digest([path for path in (model.folder, model.index) if path]),
+        "FILES": files_digest(model.files),
     }
+    for table, source in model.companions.items():
+        arguments[table.upper()] = " ".join([source.name, *source_choices(source)])
+        arguments["MODELS"] = "models-together"
     return {name: value for name, value in arguments.items() if value}
+
+
+def source_choices(source: ModelSource) -> list[str]:
+    """Return the compiler's arguments that every model may have."""
+    options = {
+        "--revision": source.revision,
+        "--precision": source.precision,
+        "--accept-license": source.accept_license,
+    }
+    return [word for name, value in options.items() if value for word in (name, value)]
 
 
 def model_labels(model: Model) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import sys
 
+from embedding_kit.image_identity import source_choices
 from embedding_kit.programs import image_folder
 from embedding_kit.settings import Model
 
@@ -31,8 +32,10 @@ def artifact_command(model: Model) -> list[str]:
 def model_arguments(model: Model) -> list[str]:
     """Return the builder's arguments for a model."""
     command = model_choices(model)
-    if model.folder:
-        command += ["--folder", str(model.folder.resolve())]
+    for table, source in {"": model, **model.companions}.items():
+        if source.folder:
+            option = f"--{table}-folder" if table else "--folder"
+            command += [option, str(source.folder.resolve())]
     if model.index:
         command += ["--texts", str(model.index.resolve())]
     # Only the variable's name: its value is read when the zip is built.
@@ -43,14 +46,12 @@ def model_arguments(model: Model) -> list[str]:
 
 def model_choices(model: Model) -> list[str]:
     """Return the arguments that change the zip and name no path of this machine."""
-    options = {
-        "--revision": model.revision,
-        "--precision": model.precision,
-        "--accept-license": model.accept_license,
-        "--dimensions": ",".join(map(str, model.dimensions)),
-        "--route": model.route,
-    }
-    return [
-        model.name,
-        *(word for name, value in options.items() if value for word in (name, value)),
-    ]
+    words = [model.name, *source_choices(model)]
+    if model.dimensions:
+        words += ["--dimensions", ",".join(map(str, model.dimensions))]
+    if model.route:
+        words += ["--route", model.route]
+    for table, source in model.companions.items():
+        words += [f"--{table}", source.name]
+        words += [word.replace("--", f"--{table}-", 1) for word in source_choices(source)]
+    return words

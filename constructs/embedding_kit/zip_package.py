@@ -93,7 +93,7 @@ class ArtifactInS3(Construct):
         compiler = _staged(self, "Compiler", _COMPILER)
         made_from = [
             compiler.asset_hash,
-            files_digest([model.folder] if model.folder else []),
+            files_digest([source.folder for source in model.sources if source.folder]),
             *model_choices(model),
         ]
         published = _publish(
@@ -150,7 +150,7 @@ def zip_code(scope: Construct, model: Model, *, with_artifact: bool = True) -> l
     options = [] if with_artifact else ["--without-artifact"]
     made_from = [
         recipe.asset_hash,
-        files_digest([path for path in (model.folder, model.index) if path]),
+        files_digest(model.files),
         *model_choices(model),
         *options,
     ]

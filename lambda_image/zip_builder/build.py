@@ -13,14 +13,19 @@ from zip_builder import ZipError
 from zip_builder.cache import clean, code_digest, default_cache, digest_of, kept
 from zip_builder.model import (
     ModelChoice,
-    build_artifact,
+    build_artifacts,
     build_index,
     build_object,
+    manifests_in,
     needs_tokenizers,
 )
 from zip_builder.tree import build_code, build_dependencies, write_zip
 
 _RECIPE = Path(__file__).resolve().parents[1]
+#: The other kinds of models by their tables in the settings: the tasks that they are compiled for.
+_COMPANIONS = {"reranker": "rerank"}
+#: The choices that each model has.
+_OF_EACH = ("revision", "precision", "accept_license", "folder")
 #: The status of a program after Ctrl-C.
 _INTERRUPTED = 130
 
@@ -38,6 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dimensions", metavar="N,N")
     parser.add_argument("--route", choices=["query", "document"])
     parser.add_argument("--folder", type=Path, help="the model's own folder")
+    for table, task in _COMPANIONS.items():
+        group = parser.add_argument_group(f"the model that can {task} in the same function")
+        group.add_argument(f"--{table}", metavar="MODEL")
+        group.add_argument(f"--{table}-revision")
+        group.add_argument(f"--{table}-precision", choices=["int8", "fp32"])
+        group.add_argument(f"--{table}-accept-license", metavar="NAME")
+        group.add_argument(f"--{table}-folder", type=Path)
     parser.add_argument("--texts", type=Path, help="the texts of the search index")
     parser.add_argument("--hub-token-variable", metavar="NAME")
     parser.add_argument(
@@ -52,10 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--cache", type=Path, default=default_cache(), help="default: %(default)s")
     asked = parser.parse_args(arguments)
-    texts = asked.texts and asked.texts.resolve()
-    choice = ModelChoice(
-        **{name: getattr(asked, name) for name in ModelChoice.__slots__} | {"texts": texts}
-    )
+    choice = _choice(asked)
     try:
         cache = asked.cache.resolve()
         if asked.artifact_object:
@@ -77,6 +86,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _INTERRUPTED
     print(built)
     return 0
+
+
+def _choice(asked: argparse.Namespace) -> ModelChoice:
+    """Return what the command line asks for."""
+    own = {
+        name: getattr(asked, name)
+        for name in ("name", *_OF_EACH, "dimensions", "route", "hub_token_variable")
+    }
+    companions = {
+        task: ModelChoice(
+            name=getattr(asked, table),
+            hub_token_variable=asked.hub_token_variable,
+            **{name: getattr(asked, f"{table}_{name}") for name in _OF_EACH},
+        )
+        for table, task in _COMPANIONS.items()
+        if getattr(asked, table)
+    }
+    texts = asked.texts and asked.texts.resolve()
+    return ModelChoice(**own, texts=texts, companions=companions)
 
 
 def build_zip(
@@ -102,7 +130,7 @@ def build_zip(
     cache.mkdir(parents=True, exist_ok=True)
     clean(cache)
     with _step(f"compiling {choice.name}"):
-        artifact = build_artifact(choice, recipe=recipe, cache=cache)
+        artifact = build_artifacts(choice, recipe=recipe, cache=cache)
         index = build_index(choice, artifact, recipe=recipe, cache=cache)
     with _step(f"getting the packages for {machine}"):
         dependencies = build_dependencies(
@@ -117,7 +145,10 @@ def build_zip(
                 # The function compares what it downloads with the manifest.
                 shipped = Path(name, "artifact")
                 shipped.mkdir()
-                shutil.copy(artifact / "manifest.json", shipped)
+                for file in [*manifests_in(artifact), *artifact.glob("artifacts.json")]:
+                    place = shipped / file.relative_to(artifact)
+                    place.parent.mkdir(exist_ok=True)
+                    shutil.copy(file, place)
             parts = {"dependencies": dependencies, "artifact": shipped, "code": code}
             write_zip(parts | ({"index": index} if index else {}), archive)
 
@@ -143,7 +174,7 @@ def build_artifact_object(choice: ModelChoice, *, recipe: Path, cache: Path) -> 
     cache.mkdir(parents=True, exist_ok=True)
     clean(cache)
     with _step(f"compiling {choice.name} for S3"):
-        artifact = build_artifact(choice, recipe=recipe, cache=cache)
+        artifact = build_artifacts(choice, recipe=recipe, cache=cache)
         return build_object(artifact, cache=cache)
 
 

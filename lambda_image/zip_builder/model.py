@@ -6,7 +6,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ class ModelChoice:
         folder: A sentence-transformers folder in place of the hub's.
         texts: The file with the texts of the search index.
         hub_token_variable: The variable of this process with the hub's token.
+        companions: The models of other kinds that the same function serves, by task.
     """
 
     name: str
@@ -44,6 +46,7 @@ class ModelChoice:
     folder: Path | None = None
     texts: Path | None = None
     hub_token_variable: str | None = None
+    companions: Mapping[str, "ModelChoice"] = field(default_factory=dict)
 
     def digest(self, recipe: Path) -> str:
         """Return the digest of what the artifact is made from."""
@@ -51,6 +54,34 @@ class ModelChoice:
         own = [self.name, self.revision, self.precision, self.dimensions, self.route, self.folder]
         pins = recipe / "compiler-requirements.txt"
         return digest_of(*own, pins, code_digest(*(recipe / name for name in _SOURCES)))
+
+
+def build_artifacts(choice: ModelChoice, *, recipe: Path, cache: Path) -> Path:
+    """Return the folder of what a function serves: one artifact, or one for each task.
+
+    Args:
+        choice: The model, and those that are served besides it.
+        recipe: The folder with the compiler's sources.
+        cache: The folder of built parts.
+
+    Raises:
+        ZipError: As `build_artifact`, or two models are of one kind.
+    """
+    if not choice.companions:
+        return build_artifact(choice, recipe=recipe, cache=cache)
+    choices = {"embed": choice, **choice.companions}
+    built = {
+        task: build_artifact(each, recipe=recipe, cache=cache) for task, each in choices.items()
+    }
+
+    def put_together(folder: Path) -> None:
+        for task, artifact in built.items():
+            shutil.copytree(artifact, folder / task, copy_function=os.link)
+        command = ["model_compiler.artifact.together", str(folder)]
+        _run(command, recipe=recipe, folder=folder.parent, variables={})
+
+    names = [f"{task} {artifact.name}" for task, artifact in built.items()]
+    return kept(cache, f"artifacts/{digest_of(*names)}", put_together)
 
 
 def build_artifact(choice: ModelChoice, *, recipe: Path, cache: Path) -> Path:
@@ -108,34 +139,42 @@ def build_index(choice: ModelChoice, artifact: Path, *, recipe: Path, cache: Pat
 
     def embed_to(folder: Path) -> None:
         module = "model_compiler.index_builder"
-        command = [module, str(texts), "--artifact", str(artifact), "--output", str(folder)]
+        embedding = artifact / "embed" if choice.companions else artifact
+        command = [module, str(texts), "--artifact", str(embedding), "--output", str(folder)]
         _run(command, recipe=recipe, folder=folder.parent, variables={})
 
     return kept(cache, f"indexes/{digest_of(choice.digest(recipe), texts)}", embed_to)
 
 
 def build_object(artifact: Path, *, cache: Path) -> Path:
-    """Return the artifact as one file for S3, as `embedder.core.artifact_download` reads it.
+    """Return the artifacts as one file for S3, as `embedder.core.artifact_download` reads it.
 
-    It has the artifact's files one after the other, sorted by name, without the manifest.
+    It has each artifact's files one after the other, sorted by name, without the manifest.
     """
 
     def pack(file: Path) -> None:
         with file.open("wb") as out:
-            for name in sorted(_manifest(artifact)["files"]):
-                with (artifact / name).open("rb") as part:
-                    shutil.copyfileobj(part, out)
+            for manifest in manifests_in(artifact):
+                for name in sorted(_read(manifest)["files"]):
+                    with manifest.with_name(name).open("rb") as part:
+                        shutil.copyfileobj(part, out)
 
     return kept(cache, f"objects/{artifact.name}", pack)
 
 
 def needs_tokenizers(artifact: Path) -> bool:
-    """Return whether a start needs the library `tokenizers`, because the model has no tables."""
-    return bool(_manifest(artifact)["tokenizer"]["kind"] == "tokenizers")
+    """Return whether a start needs the library `tokenizers`, because a model has no tables."""
+    kinds = [_read(manifest)["tokenizer"]["kind"] for manifest in manifests_in(artifact)]
+    return "tokenizers" in kinds
 
 
-def _manifest(artifact: Path) -> Any:
-    return json.loads((artifact / "manifest.json").read_text(encoding="utf-8"))
+def manifests_in(artifact: Path) -> list[Path]:
+    """Return the manifests in a folder of one artifact, or of one for each task."""
+    return sorted(artifact.rglob("manifest.json"))
+
+
+def _read(manifest: Path) -> Any:
+    return json.loads(manifest.read_text(encoding="utf-8"))
 
 
 def _run(command: list[str], *, recipe: Path, folder: Path, variables: dict[str, str]) -> None:

@@ -126,7 +126,7 @@ def test_a_models_folder_that_is_not_there_is_named(refusal, tmp_path, path):
     )
     assert message.endswith(
         "allowed: the path of a sentence-transformers folder, which holds modules.json or "
-        "adapter_config.json, absolute or from the file's own folder"
+        "adapter_config.json or config.json, absolute or from the file's own folder"
     )
 
 
@@ -274,3 +274,24 @@ def test_a_license_that_is_accepted_by_name_is_accepted(load):
     """A license can be accepted by the name of its terms."""
     text = '[model]\nname = "google/embeddinggemma-300m"\naccept_license = "gemma"\n'
     assert load(text).model.accept_license == "gemma"
+
+
+def test_a_reranker_next_to_the_model(load, refusal):
+    """The model has it, wherever the tables stand; its table has what every model has."""
+    ranker = '[reranker]\nname = "acme/ranker"\n'
+    for text in (MINILM + ranker, ranker + MINILM):
+        loaded = load(text)
+        assert loaded.reranker is not None
+        assert loaded.model.companions == {"reranker": loaded.reranker}
+    assert load(MINILM).model.companions == {}
+    server = (
+        '[server]\nclients = ["10.0.0.0/16"]\nno_keys = true\nvpc = "vpc-0123456789abcdef0"\n'
+        'subnets = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]\n'
+    )
+    for text, said in {
+        ranker + "index = 'faq.json'\n" + MINILM: "reranker.index: unknown key",
+        MINILM + 'reranker = {name = "a/b"}\n': "model.reranker: a second model has a table of",
+        MINILM + "[reranker]\nprecision = 'int8'\n": "reranker: a model has a name of the catalog",
+        MINILM + ranker + server: "a server with [reranker]",
+    }.items():
+        assert said in refusal(text)

@@ -9,8 +9,9 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_lambda as lambda_
 
-from embedding_kit import Model, image, programs
-from embedding_kit.image import image_code
+from embedding_kit import Model, ModelSource, image, programs
+from embedding_kit.image import image_asset, image_code
+from embedding_kit.image_identity import files_digest
 from embedding_kit.programs import image_folder
 from model_compiler.source.router import ROUTES
 
@@ -81,6 +82,33 @@ def test_a_route_reaches_the_compiler(docker_image, model_folder):
     assert made[0][0] != made[1][0]
     recipe = (image_folder() / "Dockerfile").read_text()
     assert 'if [ -n "$ROUTE" ]; then set -- "$@" --route "$ROUTE"; fi' in recipe
+
+
+def test_a_second_model_is_compiled_in_a_stage_of_its_own(docker_image, model_folder):
+    """Its name and options are one argument; without it no argument selects the stage."""
+    ranker = ModelSource(name="acme/ranker", folder=model_folder, precision="fp32")
+    model = Model(name="acme/model")
+    alone, source = docker_image(model)
+    pair, of_pair = docker_image(model.model_copy(update={"reranker": ranker}))
+    assert not source["dockerBuildArgs"].keys() & {"MODELS", "RERANKER"}
+    assert of_pair["dockerBuildArgs"] == source["dockerBuildArgs"] | {
+        "MODELS": "models-together",
+        "RERANKER": "acme/ranker --precision fp32",
+        "FILES": files_digest([model_folder]),
+    }
+    assert of_pair["dockerBuildContexts"] == {"reranker": str(model_folder)}
+    assert alone != pair
+    recipe = (image_folder() / "Dockerfile").read_text()
+    assert "\nARG MODELS=model\n" in recipe
+    assert "\nFROM model AS models-together\n" in recipe
+    assert "\nFROM $MODELS AS models\n" in recipe
+
+
+def test_a_server_runs_one_model():
+    """Its queue is of one model, so a second one is refused by the name of its table."""
+    model = Model(name="acme/model", reranker=ModelSource(name="acme/ranker"))
+    with pytest.raises(ValueError, match=r"found: a server with \[reranker\]; allowed: no"):
+        image_asset(Stack(App(), "S"), "Image", model, target="server")
 
 
 def test_the_hubs_token_is_a_secret_by_its_variables_name(docker_image, monkeypatch):

@@ -11,6 +11,7 @@ from embedding_kit.environment_file import EnvironmentFileError, load_environmen
 from embedding_kit.settings import (
     FunctionSettings,
     Model,
+    ModelSource,
     Provisioned,
     SnapStart,
     artifact_in_s3,
@@ -150,6 +151,15 @@ def test_only_the_weights_of_the_route_are_counted(tmp_path):
     assert both == query + document
     (router / "router_config.json").write_text("[]")
     assert artifact_bytes(Model(folder=router, route="query")) is None
+
+
+def test_a_second_model_adds_to_the_size(folder):
+    """The sum decides on the zip; with a model of unknown size it is unknown."""
+    own = Model(name=MINILM, folder=folder)
+    pair = own.model_copy(update={"reranker": ModelSource(name="acme/ranker", folder=folder)})
+    assert artifact_bytes(pair) == 2 * artifact_bytes(own)
+    pair = own.model_copy(update={"reranker": ModelSource(name="acme/ranker")})
+    assert artifact_bytes(pair) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 8, b"\x02" + bytes(7) + b"[]"])

@@ -14,6 +14,7 @@ from embedding_kit import (
     EmbeddingEndpoint,
     FunctionSettings,
     Model,
+    ModelSource,
     Provisioned,
     SnapStart,
     programs,
@@ -164,4 +165,15 @@ def test_every_choice_reaches_the_command():
         *("--dimensions", "768,256"),
         *("--route", "document"),
         *("--hub-token-variable", "HF_TOKEN"),
+    ]
+
+
+def test_a_second_model_reaches_the_command(tmp_path):
+    """Its choices have the name of its table before them."""
+    ranker = ModelSource(name="acme/ranker", folder=tmp_path, precision="fp32")
+    assert build_command(Model(name="acme/model", reranker=ranker))[2:] == [
+        "acme/model",
+        *("--reranker", "acme/ranker"),
+        *("--reranker-precision", "fp32"),
+        *("--reranker-folder", str(tmp_path)),
     ]

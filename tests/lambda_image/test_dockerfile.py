@@ -98,6 +98,7 @@ def test_each_image_is_labeled_with_what_is_in_it(stages, batch, server):
                 "PRECISION",
                 "DIMENSIONS",
                 "ROUTE",
+                "RERANKER",
                 "FILES",
                 "BASE_IMAGE",
             )
@@ -138,15 +139,16 @@ def test_every_run_is_native(stages):
     names = {stage[0].split()[-1]: stage[0] for stage in stages}
     for stage in stages:
         if any(instruction.startswith("RUN") for instruction in stage):
-            base = stage[0].split()[1]
-            start = names.get(base, stage[0])
+            start = stage[0]
+            while (base := start.split()[1]) in names:
+                start = names[base]
             assert "--platform=$BUILDPLATFORM" in start, stage[0]
 
 
 def test_layers_stand_in_the_order_of_their_change(stages):
     """Dependencies, model and code are in this order, so that new code only changes one layer."""
     copies = [line.split()[1] for line in stages[-1] if line.startswith("COPY")]
-    assert copies == ["--from=dependencies", "--from=model", "--from=code"]
+    assert copies == ["--from=dependencies", "--from=models", "--from=code"]
 
 
 def test_the_image_runs_the_handler_that_the_local_runtime_runs(stages):

@@ -43,6 +43,10 @@ def test_equal_models_have_one_image(check):
         (model("mine/other"), f"[model] name: found: {MINILM}; allowed: mine/other"),
         (model(precision="fp32"), "[model] precision: found: not set; allowed: fp32"),
         (model(route="query"), "[model] route: found: not set; allowed: query"),
+        (
+            model() + '[reranker]\nname = "acme/ranker"\nprecision = "int8"\n',
+            "[model] and [reranker]: found: not set; allowed: acme/ranker --precision int8",
+        ),
         (model(base_image=PIN), f"[model] base_image: found: not set; allowed: {PIN}"),
         (model() + BATCH, "packages: found: endpoint; allowed: endpoint, batch"),
         (model() + ZIP, "packages: found: endpoint; allowed: zip"),

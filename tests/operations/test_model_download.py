@@ -123,7 +123,7 @@ def test_an_object_that_is_replaced_meanwhile(folder):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, "must hold modules.json or adapter_config.json; found: no object"),
+        ({}, "must hold modules.json or adapter_config.json or config.json; found: no object"),
         ({"notes.txt": b""}, "found: notes.txt"),
         ({"modules.json": b"", "../x": b""}, "path of a file in a folder; found: '../x'"),
         ({"modules.json": b"", "a//b": b""}, "path of a file in a folder; found: 'a//b'"),

@@ -3,6 +3,7 @@
 import json
 import sys
 import zipfile
+from dataclasses import replace
 
 import pytest
 
@@ -108,6 +109,32 @@ def test_the_choices_reach_the_compiler(build, tmp_path):
     assert said == ["--dimensions", "256,128", "--precision", "fp32", "--route", "query", "--quiet"]
     (folder / "modules.json").write_text("[1]")
     assert build(choice) != build()
+
+
+def test_two_models_are_in_a_folder_each(build, recipe, tmp_path, runs):
+    """Each is compiled once, and the file that names them is made after both."""
+    together = recipe / "model_compiler" / "artifact" / "together.py"
+    together.parent.mkdir()
+    together.write_text(
+        "import sys, pathlib\n(pathlib.Path(sys.argv[1]) / 'artifacts.json').write_text('{}')\n"
+    )
+    pair = replace(CHOICE, companions={"rerank": ModelChoice(name="org/ranker", precision="fp32")})
+    names = {name for name in zipfile.ZipFile(build(pair)).namelist() if "artifact" in name}
+    files = {"manifest.json", "model.onnx.data"}
+    folders = ("artifact/embed", "artifact/rerank")
+    assert names == {
+        *(f"{folder}/{file}" for folder in folders for file in files),
+        "artifact/artifacts.json",
+    }
+    build(CHOICE)
+    without = zipfile.ZipFile(build(pair, with_artifact=False)).namelist()
+    assert {name for name in without if "artifact" in name} == {
+        *(f"{folder}/manifest.json" for folder in folders),
+        "artifact/artifacts.json",
+    }
+    found = build_artifact_object(pair, recipe=recipe, cache=tmp_path / "cache")
+    assert found.read_bytes() == bytes(2000)
+    assert len(runs.read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -308,6 +309,17 @@ class Snapshot:
     def served_space(self) -> str:
         """Return the vector space or the score space of that answer, or skip."""
         return _space_of(self.answered()) or ""
+
+    def served_spaces(self) -> str:
+        """Return that space, and after it those of the models that the endpoint serves besides."""
+        space, health = self.served_space(), self.send("GET", "/health")
+        if isinstance(health, NoAnswer) or health.status != 200:
+            return space
+        with suppress(ValueError, AttributeError):
+            for task, model in json.loads(health.body).items():
+                if isinstance(model, dict):
+                    space += f" + {task}:{model.get('vector_space') or model.get('score_space')}"
+        return space
 
     def send(
         self, method: str, path: str, body: bytes | None = None, *, signed: bool = True

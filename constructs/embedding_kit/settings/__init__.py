@@ -24,6 +24,7 @@ from embedding_kit.settings.compatibility import (
     check_batch,
     check_endpoint,
     check_memory,
+    check_server,
 )
 from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.index import (
@@ -32,7 +33,7 @@ from embedding_kit.settings.index import (
     index_dimension,
     load_source,
 )
-from embedding_kit.settings.model import Model
+from embedding_kit.settings.model import Model, ModelSource
 from embedding_kit.settings.network import NetworkSettings
 from embedding_kit.settings.observability import (
     AlarmSettings,

@@ -60,7 +60,9 @@ def check_endpoint(
 def check_memory(
     model: Model, function: FunctionSettings | BatchSettings, *, table: str = "function"
 ) -> None:
-    """Refuse less memory than the model needs to load, if the need is known.
+    """Refuse less memory than the models need to load, as far as the need is known.
+
+    A start of several models checks what all of them take.
 
     Args:
         model: The model.
@@ -70,12 +72,31 @@ def check_memory(
     Raises:
         PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
     """
-    needed = model.needed_memory_mb
-    if needed is not None and function.memory_mb < needed:
+    needs = [(source, source.needed_memory_mb or 0) for source in model.sources]
+    needed = sum(need for _, need in needs)
+    if function.memory_mb < needed:
+        named = " and ".join(
+            f"{source.name} as {source.precision or 'int8'}" for source, need in needs if need
+        )
         raise rule_error(
-            f"{model.name} as {model.precision or 'int8'} does not fit into the function's memory",
+            f"{named} does not fit into the function's memory",
             found=f"{table}.memory_mb = {function.memory_mb}",
             allowed=f"{needed} or more",
+        )
+
+
+def check_server(model: Model) -> None:
+    """Refuse a server of several models: its queue is one model's.
+
+    Raises:
+        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
+    """
+    if model.companions:
+        tables = " and ".join(f"[{table}]" for table in model.companions)
+        raise rule_error(
+            "a server runs one model",
+            found=f"a server with {tables}",
+            allowed=f"no {tables}, or another environment with that model under [model]",
         )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
 from embedding_kit.settings.model_folder import (
@@ -48,8 +49,8 @@ def _dimensions() -> dict[str, tuple[int, ...]]:
     return {name.rpartition("/")[2]: dimensions for name, dimensions in table.items()} | table
 
 
-class Model(Settings):
-    """The model that is compiled into the image."""
+class ModelSource(Settings):
+    """A model to compile, by its name or from a folder."""
 
     name: Annotated[
         str,
@@ -81,54 +82,12 @@ class Model(Settings):
         default=None,
         description="A license with terms that you accept; some models require it.",
     )
-    dimensions: Annotated[tuple[Annotated[int, Field(ge=1, le=16384)], ...], EachOnce] = Field(
-        default=(),
-        strict=False,
-        description="Dimensions that callers may request from a model trained for truncation. If "
-        "unset, the catalog's; for your own model, the full dimension only.",
-    )
-    route: Literal["query", "document"] | None = Field(
-        default=None,
-        description="The part of a Router that is served; its vectors are in one space with the "
-        "other part's. Without it, a Router is refused when it is built.",
-    )
-    hub_token_variable: (
-        Annotated[
-            str, Field(pattern=r"^[A-Z][A-Z0-9_]*$"), allowed("a variable's name such as HF_TOKEN")
-        ]
-        | None
-    ) = Field(
-        default=None,
-        description="The variable of the deploying shell with the model hub's token, for a gated "
-        "model. The image build gets it as a secret; no layer contains it.",
-    )
     folder: Path | None = Field(
         default=None,
         strict=False,
         description="A sentence-transformers folder or `s3://bucket/prefix` to compile, such as a "
         "fine-tuned model, instead of fetching the model; a path is relative to the environment's "
         "file, and `scripts/deploy` and `scripts/build` read S3.",
-    )
-    base_image: (
-        Annotated[
-            str,
-            Field(pattern=r"^[a-z0-9][a-z0-9.:/_-]*@sha256:[0-9a-f]{64}$"),
-            allowed(
-                "an image by its digest, as `scripts/base-image` pins it: "
-                "public.ecr.aws/lambda/python:...-arm64@sha256:..."
-            ),
-        ]
-        | None
-    ) = Field(
-        default=None,
-        description="AWS's base image of Python for ARM64 by its digest, or a mirror of it. "
-        "If unset, the newest image at build time.",
-    )
-    index: Path | None = Field(
-        default=None,
-        strict=False,
-        description="A file with the texts that `POST /similar` searches; relative to the "
-        "environment's file.",
     )
 
     @property
@@ -149,14 +108,6 @@ class Model(Settings):
         )
         return next(found, None)
 
-    @property
-    def known_dimensions(self) -> tuple[int, ...]:
-        """The dimensions in the catalog, the full one first; empty for a model that is not in it.
-
-        A folder is not the catalog's model, whatever its name.
-        """
-        return () if self.folder else known_dimensions(self.name)
-
     @model_validator(mode="before")
     @classmethod
     def _named_by_its_folder(cls, value: Any) -> Any:
@@ -171,7 +122,8 @@ class Model(Settings):
         found = {"folder": folder, "name": name}
         return value | {key: each for key, each in found.items() if each is not None}
 
-    @field_validator("folder", "index")
+    # `Model` has an index.
+    @field_validator("folder", "index", check_fields=False)
     @classmethod
     def _found_from_the_file(cls, value: Path | None, info: ValidationInfo) -> Path | None:
         """Make a path of an environment's file absolute, and refuse one that does not exist."""
@@ -217,17 +169,6 @@ class Model(Settings):
         return self
 
     @model_validator(mode="after")
-    def _index_of_documents(self) -> Self:
-        if self.index and self.route == "query":
-            raise rule_error(
-                "the texts of an index are documents, and the package has the queries' part only",
-                found='index with route = "query"',
-                allowed='no index, or route = "document"; an [index] of S3 Vectors holds what the '
-                "other part embeds",
-            )
-        return self
-
-    @model_validator(mode="after")
     def _license_accepted(self, info: ValidationInfo) -> Self:
         if info.context and not info.context["licensed"]:
             return self
@@ -239,3 +180,103 @@ class Model(Settings):
                 allowed=f'accept_license = "{terms}", once you have read them; or another model',
             )
         return self
+
+
+class Model(ModelSource):
+    """The model that is compiled into the image."""
+
+    dimensions: Annotated[tuple[Annotated[int, Field(ge=1, le=16384)], ...], EachOnce] = Field(
+        default=(),
+        strict=False,
+        description="Dimensions that callers may request from a model trained for truncation. If "
+        "unset, the catalog's; for your own model, the full dimension only.",
+    )
+    route: Literal["query", "document"] | None = Field(
+        default=None,
+        description="The part of a Router that is served; its vectors are in one space with the "
+        "other part's. Without it, a Router is refused when it is built.",
+    )
+    hub_token_variable: (
+        Annotated[
+            str, Field(pattern=r"^[A-Z][A-Z0-9_]*$"), allowed("a variable's name such as HF_TOKEN")
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="The variable of the deploying shell with the model hub's token, for a gated "
+        "model. The image build gets it as a secret; no layer contains it.",
+    )
+    base_image: (
+        Annotated[
+            str,
+            Field(pattern=r"^[a-z0-9][a-z0-9.:/_-]*@sha256:[0-9a-f]{64}$"),
+            allowed(
+                "an image by its digest, as `scripts/base-image` pins it: "
+                "public.ecr.aws/lambda/python:...-arm64@sha256:..."
+            ),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="AWS's base image of Python for ARM64 by its digest, or a mirror of it. "
+        "If unset, the newest image at build time.",
+    )
+    index: Path | None = Field(
+        default=None,
+        strict=False,
+        description="A file with the texts that `POST /similar` searches; relative to the "
+        "environment's file.",
+    )
+    reranker: SkipJsonSchema[ModelSource | None] = Field(
+        default=None,
+        description="A reranker that the same function serves; in an environment's file it is the "
+        "table `[reranker]`.",
+    )
+
+    @property
+    def companions(self) -> dict[str, ModelSource]:
+        """The models of other kinds that the same function serves, by the names of their tables."""
+        return {"reranker": self.reranker} if self.reranker else {}
+
+    @property
+    def sources(self) -> tuple[ModelSource, ...]:
+        """All models of the function, this one first."""
+        return (self, *self.companions.values())
+
+    @property
+    def files(self) -> list[Path]:
+        """What is compiled into the package besides what its arguments name."""
+        paths = [*(source.folder for source in self.sources), self.index]
+        return [path for path in paths if path]
+
+    @property
+    def known_dimensions(self) -> tuple[int, ...]:
+        """The dimensions in the catalog, the full one first; empty for a model that is not in it.
+
+        A folder is not the catalog's model, whatever its name.
+        """
+        return () if self.folder else known_dimensions(self.name)
+
+    @model_validator(mode="after")
+    def _index_of_documents(self) -> Self:
+        if self.index and self.route == "query":
+            raise rule_error(
+                "the texts of an index are documents, and the package has the queries' part only",
+                found='index with route = "query"',
+                allowed='no index, or route = "document"; an [index] of S3 Vectors holds what the '
+                "other part embeds",
+            )
+        return self
+
+    @field_validator("reranker")
+    @classmethod
+    def _table_of_its_own(
+        cls, value: ModelSource | None, info: ValidationInfo
+    ) -> ModelSource | None:
+        if value is not None and info.context:
+            raise rule_error(
+                "a second model has a table of its own",
+                found="reranker in [model]",
+                allowed="[reranker]",
+            )
+        return value

@@ -12,9 +12,9 @@ from urllib.parse import quote, unquote
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.locations import location_of
 
-#: A folder of a model has one of these: sentence-transformers' own, or an adapter alone. The
-#: image's build asks for the same.
-FOLDER_HOLDS = ("modules.json", "adapter_config.json")
+#: A folder of a model has one of these: sentence-transformers' own, an adapter alone, or a plain
+#: cross-encoder. The image's build asks for the same.
+FOLDER_HOLDS = ("modules.json", "adapter_config.json", "config.json")
 #: File systems allow names of 255 bytes.
 _LONGEST = 200
 

@@ -10,7 +10,7 @@ from functools import cache
 from math import prod
 from pathlib import Path
 
-from embedding_kit.settings.model import Model
+from embedding_kit.settings.model import Model, ModelSource
 
 _FILE = Path(__file__).with_name("model_sizes.json")
 #: A weight takes a byte in int8; its scales and the tokenizer's tables are a few percent.
@@ -18,18 +18,23 @@ _FP32 = 4
 
 
 def artifact_bytes(model: Model) -> int | None:
-    """Return the bytes that a model's artifact takes, to a few percent; None if unknown.
+    """Return the bytes that a function's artifacts take, to a few percent; None if unknown.
 
     Args:
-        model: A model of the catalog, or one with a folder of its own.
+        model: A model of the catalog, or one with a folder of its own, and what is served besides.
     """
-    if model.folder is not None:
-        folders = _served(model.folder, model.route)
-        return _bytes_of_folders(folders, model.precision)
-    megabytes = _table().get(model.name.lower())
+    sizes = [_bytes_of(source) for source in model.sources]
+    return None if None in sizes else sum(size or 0 for size in sizes)
+
+
+def _bytes_of(source: ModelSource) -> int | None:
+    if source.folder is not None:
+        route = source.route if isinstance(source, Model) else None
+        return _bytes_of_folders(_served(source.folder, route), source.precision)
+    megabytes = _table().get(source.name.lower())
     if megabytes is None:
         return None
-    return round(megabytes * 1e6 * (_FP32 if model.precision == "fp32" else 1))
+    return round(megabytes * 1e6 * (_FP32 if source.precision == "fp32" else 1))
 
 
 def _served(folder: Path, route: str | None) -> list[Path]:

@@ -100,7 +100,10 @@ def _too_slow(model: Model, size: int | None) -> Exception:
 
 
 def _shown(model: Model) -> str:
-    return model.name + (f" as {model.precision}" if model.precision else "")
+    return " and ".join(
+        source.name + (f" as {source.precision}" if source.precision else "")
+        for source in model.sources
+    )
 
 
 def _smaller(model: Model) -> str:

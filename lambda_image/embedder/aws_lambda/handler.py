@@ -47,7 +47,8 @@ def _start(settings: Settings) -> Router:
     router = build_router(settings)
     if settings.initialization != "on-demand":
         # With provisioned concurrency or SnapStart no request waits for this: warm the model.
-        router.model.engine.warm()
+        for model in router.models:
+            model.engine.warm()
     if settings.initialization == "snap-start":
         from embedder.aws_lambda.snapshot import prepare  # noqa: PLC0415 - only where there is a snapshot
 

@@ -19,9 +19,10 @@ def prepare(router: Router) -> None:
 
 
 def before_snapshot(router: Router) -> None:
-    """Warm the model and drop per-instance state before the snapshot."""
-    router.model.engine.warm()
-    router.model.engine.cache.clear()
+    """Warm the models and drop per-instance state before the snapshot."""
+    for model in router.models:
+        model.engine.warm()
+        model.engine.cache.clear()
     if router.model.search_index is not None:
         router.model.search_index.forget()
     gc.collect()

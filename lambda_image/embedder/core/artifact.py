@@ -23,6 +23,11 @@ except ImportError:  # a Python that is built otherwise
 
 FORMAT_VERSION = 4
 MANIFEST_FILE = "manifest.json"
+#: Names the artifacts that one function serves: `{"artifacts": {task: checksum}}`. Each is in the
+#: folder of its task, and the checksum is its manifest's. One artifact alone has no such file.
+SET_FILE = "artifacts.json"
+#: The kinds of models that one function may serve together.
+TOGETHER = ("embed", "rerank")
 
 
 class ModelEntry(NamedTuple):
@@ -208,7 +213,49 @@ def load_artifact(folder: str | os.PathLike[str]) -> Artifact:
         ArtifactError: The folder is not an artifact, has another format, was changed after the
             compiler wrote it, or is incomplete.
     """
-    manifest = load_manifest(folder)
+    return _complete(folder, load_manifest(folder))
+
+
+def load_artifacts(folder: str | os.PathLike[str]) -> list[Artifact]:
+    """Read and check what is served together: the artifact in `folder`, or those of its set.
+
+    Raises:
+        ArtifactError: As `load_artifact`, of any of them, or the set names another artifact than is
+            in a folder.
+    """
+    return [_complete(place, manifest) for place, manifest in load_manifests(folder).items()]
+
+
+def load_manifests(folder: str | os.PathLike[str]) -> dict[str | os.PathLike[str], Manifest]:
+    """Read and check the manifests of what is served together, by folder, an embedding model first.
+
+    Raises:
+        ArtifactError: As `load_artifacts`, except for the files.
+    """
+    path = os.path.join(folder, SET_FILE)
+    try:
+        with open(path, "rb") as file:
+            checksums = orjson.loads(file.read())["artifacts"]
+    except FileNotFoundError:
+        return {folder: load_manifest(folder)}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ArtifactError(f"{path} is not a list of artifacts: {error}.") from error
+    manifests: dict[str | os.PathLike[str], Manifest] = {}
+    for task in sorted(checksums):
+        if task not in TOGETHER:
+            allowed = " and ".join(TOGETHER)
+            raise ArtifactError(f"{path} must name the tasks {allowed}; found {task}.")
+        place = os.path.join(folder, task)
+        manifest = manifests[place] = load_manifest(place)
+        if (manifest.task, manifest.checksum) != (task, checksums[task]):
+            raise ArtifactError(
+                f"{place} must have the artifact that {path} names: a model that can {task}, with "
+                f"the checksum {checksums[task]}; found {manifest.task}, {manifest.checksum}."
+            )
+    return manifests
+
+
+def _complete(folder: str | os.PathLike[str], manifest: Manifest) -> Artifact:
     for name, entry in manifest.files.items():
         _check_size(os.path.join(folder, name), entry.bytes)
     return Artifact(folder=folder, manifest=manifest)

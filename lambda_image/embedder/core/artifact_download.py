@@ -1,9 +1,10 @@
 """Downloads the artifact from S3 when the function starts, because it does not fit the package.
 
-The object has the artifact's files one after the other, sorted by name, without the manifest. The
-manifest comes with the function's package, so the function need not trust what it downloads: a
-folder is renamed to its final name only when the SHA-256 of each file is the manifest's. Lambda
-repeats an initialization that failed, also in an environment that still has files of the first.
+The object has the artifact's files one after the other, sorted by name, without the manifest; of a
+set of artifacts, those of each in turn. The manifests come with the function's package, so the
+function need not trust what it downloads: a folder is renamed to its final name only when the
+SHA-256 of each file is the manifest's. Lambda repeats an initialization that failed, also in an
+environment that still has files of the first.
 https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html
 
 It uses the botocore of Lambda's runtime: a snapshot or provisioned concurrency waits for this
@@ -22,8 +23,8 @@ import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
-from embedder.core.artifact import MANIFEST_FILE, FileEntry, parse_manifest
-from embedder.core.errors import ArtifactDownloadError, ArtifactError, SettingsError
+from embedder.core.artifact import MANIFEST_FILE, SET_FILE, FileEntry, load_manifests
+from embedder.core.errors import ArtifactDownloadError, SettingsError
 
 #: Seconds for all attempts. With SnapStart and provisioned concurrency, an initialization may take
 #: 130 seconds at least; the rest is for loading the model.
@@ -82,18 +83,21 @@ def download(
         raise SettingsError(
             f"EMBEDDING_ARTIFACT_LOCATION must be s3://BUCKET/KEY; found {location!r}."
         )
-    manifest, files = _read_manifest(os.path.join(package, MANIFEST_FILE))
+    packed, files = _read_package(package)
     folder = os.path.join(temporary, _FOLDER)
-    if _is_finished(folder, manifest, files):
+    if _is_finished(folder, packed, files):
         return folder
     unfinished = f"{folder}.unfinished"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(unfinished, ignore_errors=True)
     try:
         os.mkdir(unfinished, 0o700)
+        for name, content in packed.items():
+            path = os.path.join(unfinished, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(content)
         _Object(bucket, key, region=region, endpoint=endpoint).fetch(files, unfinished)
-        with open(os.path.join(unfinished, MANIFEST_FILE), "wb") as file:
-            file.write(manifest)
         os.rename(unfinished, folder)
     except (_FinalError, _FailedError, BotoCoreError) as error:
         raise ArtifactDownloadError(
@@ -109,15 +113,24 @@ def download(
     return folder
 
 
-def _read_manifest(path: str) -> tuple[bytes, dict[str, FileEntry]]:
-    try:
-        with open(path, "rb") as file:
-            raw = file.read()
-    except OSError as error:
-        raise ArtifactError(
-            f"{path} cannot be read ({error.strerror}). Build the package again."
-        ) from error
-    return raw, dict(sorted(parse_manifest(raw, where=path).files.items()))
+def _read_package(
+    package: str | os.PathLike[str],
+) -> tuple[dict[str, bytes], dict[str, FileEntry]]:
+    """Return what is in the package, and what must be downloaded, both by path in the folder."""
+    manifests = load_manifests(package)
+    packed: dict[str, bytes] = {}
+    files: dict[str, FileEntry] = {}
+    for place, manifest in manifests.items():
+        below = os.path.relpath(place, package)
+        packed[os.path.normpath(os.path.join(below, MANIFEST_FILE))] = b""
+        for name, entry in sorted(manifest.files.items()):
+            files[os.path.normpath(os.path.join(below, name))] = entry
+    if package not in manifests:
+        packed[SET_FILE] = b""
+    for name in packed:
+        with open(os.path.join(package, name), "rb") as file:
+            packed[name] = file.read()
+    return packed, files
 
 
 class _Object:
@@ -189,11 +202,13 @@ class _Object:
             raise _FailedError(f"the connection failed ({type(error).__name__})") from error
 
 
-def _is_finished(folder: str, manifest: bytes, files: dict[str, FileEntry]) -> bool:
+def _is_finished(folder: str, packed: dict[str, bytes], files: dict[str, FileEntry]) -> bool:
     try:
-        with open(os.path.join(folder, MANIFEST_FILE), "rb") as file:
-            same = file.read() == manifest
-        return same and all(
+        for name, content in packed.items():
+            with open(os.path.join(folder, name), "rb") as file:
+                if file.read() != content:
+                    return False
+        return all(
             _sha256(os.path.join(folder, name)) == entry.sha256 for name, entry in files.items()
         )
     except OSError:

@@ -61,6 +61,8 @@ class Settings:
     vector_index: str | None = None
     #: The URL of S3 Vectors; None: that of the region. AWS's SDKs read the same variable.
     s3_vectors_endpoint: str | None = None
+    #: The memory of the Lambda function; None elsewhere.
+    memory_mb: int | None = None
     #: Threads of one ONNX run.
     threads: int = 1
     #: What happens to a text over the model's limit when the request does not say.
@@ -95,6 +97,8 @@ class Settings:
             )
         root = environ.get("LAMBDA_TASK_ROOT") or os.path.abspath(f"{__file__}/../../..")
         carried = os.path.join(root, "index")
+        of_lambda = environ.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "")
+        memory = int(of_lambda) if of_lambda.isdecimal() else None
         return cls(
             artifact=environ.get("EMBEDDING_ARTIFACT") or os.path.join(root, "artifact"),
             artifact_location=environ.get("EMBEDDING_ARTIFACT_LOCATION") or None,
@@ -104,7 +108,14 @@ class Settings:
             index=environ.get("EMBEDDING_INDEX") or (carried if os.path.isdir(carried) else None),
             vector_index=environ.get("EMBEDDING_VECTOR_INDEX") or None,
             s3_vectors_endpoint=environ.get("AWS_ENDPOINT_URL_S3VECTORS") or None,
-            threads=_integer(environ, "EMBEDDING_THREADS", _threads(environ), minimum=1),
+            memory_mb=memory,
+            threads=_integer(
+                # More threads than vCPUs is four times slower, not faster.
+                environ,
+                "EMBEDDING_THREADS",
+                max(1, (memory or 0) // MEGABYTES_PER_VCPU),
+                minimum=1,
+            ),
             truncate=_choice(environ, "EMBEDDING_TRUNCATE", TRUNCATIONS),
             max_characters=_integer(environ, "EMBEDDING_MAX_CHARACTERS", 0, minimum=1) or None,
             cache_entries=_integer(
@@ -116,12 +127,6 @@ class Settings:
             function_version=environ.get("AWS_LAMBDA_FUNCTION_VERSION") or "$LATEST",
             initialization=environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") or "on-demand",
         )
-
-
-def _threads(environ: Mapping[str, str]) -> int:
-    memory = environ.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "")
-    # More threads than vCPUs is four times slower, not faster.
-    return max(1, int(memory) // MEGABYTES_PER_VCPU) if memory.isdecimal() else 1
 
 
 def _integer(environ: Mapping[str, str], name: str, default: int, *, minimum: int) -> int:

@@ -238,9 +238,13 @@ _HEADERS = {
 }
 
 
-def document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest) -> Schema:
-    """Describe the operations, by path and method, of the model with this manifest."""
-    kind = "score" if manifest.task == "rerank" else "vector"
+def document(routes: Mapping[str, Mapping[str, Operation]], *manifests: Manifest) -> Schema:
+    """Describe the operations, by path and method, of the models with these manifests."""
+    summaries = [
+        f"{manifest.model.name}, {'score' if manifest.task == 'rerank' else 'vector'} space "
+        f"{manifest.vector_space}"
+        for manifest in manifests
+    ]
     served = [operation for methods in routes.values() for operation in methods.values()]
     apis = {choice.api for operation in served for choice in operation.choices}
     return {
@@ -248,8 +252,8 @@ def document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest) 
         "info": {
             "title": "Embedding Kit",
             "version": __version__,
-            "summary": f"{manifest.model.name}, {kind} space {manifest.vector_space}",
-            "description": _DESCRIPTIONS[manifest.task],
+            "summary": "; ".join(summaries),
+            "description": " ".join(_DESCRIPTIONS[manifest.task] for manifest in manifests),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         # A Function URL has no base path: the document is served next to the operations.

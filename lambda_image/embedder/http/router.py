@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import orjson
 
-from embedder.core.artifact import Artifact, load_artifact
+from embedder.core.artifact import Artifact, load_artifacts
 from embedder.core.batching import TOKEN_BUDGET
 from embedder.core.errors import (
     AnswerableError,
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from embedder.http.apis.rerank import RerankModel
 
     Loads = TypeVar("Loads", Engine, Reranker, SparseEncoder)
+
+
+#: What Python, numpy, ONNX Runtime and a request take besides weights. Source: docs/performance.md.
+_PROGRAM_MB = 63
 
 
 class _Root(native.Embed):
@@ -85,8 +89,9 @@ class _Document(Operation):
             # Imported when it is needed: no cold start pays for it.
             from embedder.http.openapi import document  # noqa: PLC0415
 
-            served = operations(self.model)
-            self._body = orjson.dumps(document(served, self.model.engine.manifest))
+            models = (self.model, *(each.model for each in self.companions.values()))
+            served = operations(*models)
+            self._body = orjson.dumps(document(served, *(each.engine.manifest for each in models)))
         return Response(status=200, body=self._body, headers=JSON)
 
 
@@ -108,12 +113,21 @@ ROUTES: dict[str, dict[str, type[Operation]]] = {
 }
 
 
-def operations(model: Model | RerankModel) -> dict[str, dict[str, Operation]]:
-    """Return what is served of this model."""
-    return {
-        path: {method: kind(model) for method, kind in methods.items()}  # type: ignore[arg-type]
-        for path, methods in _routes(model).items()
-    }
+def operations(*models: Model | RerankModel) -> dict[str, dict[str, Operation]]:
+    """Return what is served of these models: of a path that several have, the first one's.
+
+    It names the others too: `/health` and `/info` are of all models.
+    """
+    served: dict[str, dict[str, Operation]] = {}
+    for model in models:
+        for path, methods in _routes(model).items():
+            found = {method: kind(model) for method, kind in methods.items()}  # type: ignore[arg-type]
+            for method, operation in found.items():
+                first = served.setdefault(path, {}).setdefault(method, operation)
+                if first is not operation:
+                    name = model.engine.manifest.task
+                    first.companions = {**first.companions, name: operation}
+    return served
 
 
 def _routes(model: Model | RerankModel) -> Mapping[str, Mapping[str, type[Operation]]]:
@@ -134,13 +148,20 @@ class Router:
 
     Args:
         model: The model that is served.
+        companions: Models of other kinds that are served besides it.
         telemetry: Records each request; None records nothing.
     """
 
-    def __init__(self, model: Model | RerankModel, *, telemetry: Telemetry | None = None) -> None:
+    def __init__(
+        self,
+        model: Model | RerankModel,
+        *companions: RerankModel,
+        telemetry: Telemetry | None = None,
+    ) -> None:
         self.model = model
+        self.models = (model, *companions)
         self.telemetry = telemetry
-        self._routes = operations(model)
+        self._routes = operations(*self.models)
 
     def handle(self, request: Request) -> Response:
         """Respond to a request and record it; every error becomes a response."""
@@ -198,10 +219,10 @@ class Router:
             )
         methods = self._routes.get(path)
         if methods is None:
+            kinds = " and ".join(model.engine.manifest.kind for model in self.models)
             served = [f"{method} {at}" for at, all_ in self._routes.items() for method in all_]
             raise UnknownPathError(
-                f"Nothing is served at this path of {self.model.engine.manifest.kind}. Served: "
-                f"{', '.join(served)}."
+                f"Nothing is served at this path of {kinds}. Served: {', '.join(served)}."
             )
         method = "GET" if request.method == "HEAD" else request.method
         operation = methods.get(method)
@@ -241,27 +262,58 @@ def build_router(
     Raises:
         StartError: if one of them cannot be served.
     """
-    artifact = load_artifact(_artifact_folder(settings))
+    artifacts = load_artifacts(_artifact_folder(settings))
+    if artifacts[1:]:
+        _check_memory(artifacts, settings)
+    models = [
+        _model(
+            artifact, settings, wrap, run_tokens, max_concurrent_requests, alone=not artifacts[1:]
+        )
+        for artifact in artifacts
+    ]
+    return Router(*models, telemetry=telemetry or Telemetry(settings))  # type: ignore[arg-type]
+
+
+def _model(
+    artifact: Artifact,
+    settings: Settings,
+    wrap: Callable[[InferenceSession], InferenceSession] | None,
+    run_tokens: int,
+    max_concurrent_requests: int,
+    *,
+    alone: bool,
+) -> Model | RerankModel:
     # Each is imported when it is needed: neither kind of model pays for the other.
-    model: Model | RerankModel
     if artifact.manifest.task == "embed":
         from embedder.core.engine import Engine  # noqa: PLC0415
 
         engine = _loaded(Engine, artifact, settings, wrap, run_tokens)
-        model = Model(engine, _index(settings, engine), max_concurrent_requests)
-    elif artifact.manifest.task == "sparse":
+        return Model(engine, _index(settings, engine), max_concurrent_requests)
+    if artifact.manifest.task == "sparse":
         from embedder.core.sparse_encoder import SparseEncoder  # noqa: PLC0415
 
         encoder = _loaded(SparseEncoder, artifact, settings, wrap, run_tokens)
-        model = Model(encoder, _sparse_index(settings, encoder), max_concurrent_requests)
-    else:
-        from embedder.core.reranker import Reranker  # noqa: PLC0415
-        from embedder.http.apis.rerank import RerankModel  # noqa: PLC0415
+        return Model(encoder, _sparse_index(settings, encoder), max_concurrent_requests)
+    from embedder.core.reranker import Reranker  # noqa: PLC0415
+    from embedder.http.apis.rerank import RerankModel  # noqa: PLC0415
 
-        _check_reranker(artifact.manifest.model.name, settings)
-        reranker = _loaded(Reranker, artifact, settings, wrap, run_tokens)
-        model = RerankModel(reranker, max_concurrent_requests=max_concurrent_requests)
-    return Router(model, telemetry=telemetry or Telemetry(settings))
+    _check_reranker(artifact.manifest.model.name, settings, alone=alone)
+    reranker = _loaded(Reranker, artifact, settings, wrap, run_tokens)
+    return RerankModel(reranker, max_concurrent_requests=max_concurrent_requests)
+
+
+def _check_memory(artifacts: Sequence[Artifact], settings: Settings) -> None:
+    """Refuse models that together do not fit: Lambda would end the process without a message."""
+    # The rows of a table are read from the file, and take no memory that is not given back.
+    files = (entry for artifact in artifacts for entry in artifact.manifest.files.items())
+    weights = sum(entry.bytes for name, entry in files if not name.endswith(".rows"))
+    needed = _PROGRAM_MB + (weights >> 20)
+    if settings.memory_mb is not None and settings.memory_mb < needed:
+        names = " and ".join(artifact.manifest.model.name for artifact in artifacts)
+        raise SettingsError(
+            f"{names} do not fit into the function's memory together; found "
+            f"{settings.memory_mb} MB; allowed: function.memory_mb = {needed} or more."
+        )
 
 
 def _loaded(
@@ -282,9 +334,9 @@ def _loaded(
     )
 
 
-def _check_reranker(name: str, settings: Settings) -> None:
+def _check_reranker(name: str, settings: Settings, *, alone: bool) -> None:
     """Refuse settings that only an embedding model can have."""
-    if settings.index is not None or settings.vector_index is not None:
+    if alone and (settings.index is not None or settings.vector_index is not None):
         raise SettingsError(
             f"{name} is a reranker, which has no vectors to search with; it must have no search "
             "index."

@@ -97,6 +97,12 @@ def serve(
         max_concurrent_requests=settings.max_concurrent_requests,
         telemetry=log,
     )
+    if router.models[1:]:
+        names = ", ".join(model.engine.manifest.model.name for model in router.models)
+        raise SettingsError(
+            f"A server runs one model; found {names}; allowed: the folder of one of them as "
+            "EMBEDDING_ARTIFACT."
+        )
     (queue,) = queues
     hooks = load_hooks(settings, queue)
     if hooks.metrics is not None:

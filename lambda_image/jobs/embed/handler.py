@@ -5,7 +5,7 @@ The model is loaded when the module is imported, once for each execution environ
 
 import os
 
-from embedder.core.artifact import load_artifact
+from embedder.core.artifact import load_artifacts
 from embedder.core.engine import Engine
 from embedder.core.settings import Settings
 from jobs.embed.run import EmbedSteps
@@ -13,7 +13,7 @@ from jobs.steps import logged
 
 _settings = Settings.from_env(os.environ)
 _engine = Engine.load(
-    load_artifact(_settings.artifact),
+    load_artifacts(_settings.artifact)[0],
     threads=_settings.threads,
     max_characters=_settings.max_characters,
 )

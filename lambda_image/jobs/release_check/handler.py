@@ -25,7 +25,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ReadTimeoutError, WaiterError
 from botocore.session import get_session
 
-from embedder.core.artifact import Golden, GoldenPair, GoldenTerms, Manifest, load_manifest
+from embedder.core.artifact import Golden, GoldenPair, GoldenTerms, Manifest, load_manifests
 from embedder.core.settings import Settings
 
 #: The largest difference between a component and its golden value. The golden vectors are computed
@@ -45,6 +45,8 @@ _THROTTLED = 429
 #: Two minutes, of the same five.
 _ACTIVATION = {"Delay": 5, "MaxAttempts": 24}
 _UNKNOWN = "unknown"
+#: Between the spaces of models that one function serves.
+SEPARATOR = " + "
 
 _log = logging.getLogger(__name__)
 
@@ -69,12 +71,12 @@ class Answer:
 Call = Callable[[str, str, Mapping[str, Any] | None], Answer]
 
 
-def check_version(new: Call, manifest: Manifest, *, starts: int) -> str:
-    """Warm a new version, compare its vectors with the golden ones, and return its vector space.
+def check_version(new: Call, *manifests: Manifest, starts: int) -> str:
+    """Warm a new version, compare its vectors and scores with the golden ones, return its spaces.
 
     Args:
         new: A function that calls the new version.
-        manifest: The manifest of the artifact that the new version should serve.
+        manifests: The manifests of the artifacts that the new version should serve.
         starts: The number of environments to start at the same time, so that the first requests
             do not wait for one.
 
@@ -85,18 +87,19 @@ def check_version(new: Call, manifest: Manifest, *, starts: int) -> str:
         answers = list(pool.map(lambda _: new("GET", "/health", None), range(starts)))
     for answer in answers:
         _require_ok(answer, "GET /health")
-    spaces = {_space_in(answer) for answer in answers}
-    expected = manifest.space
+    spaces = {_spaces_in(answer.body) for answer in answers}
+    expected = spaces_of(*manifests)
     if spaces != {expected}:
         raise ReleaseRefusedError(
             f"the new version serves {', '.join(sorted(spaces))}; its image holds {expected}"
         )
-    if manifest.scoring is not None:
-        _check_scores(new, manifest)
-        return expected
-    if manifest.task == "sparse":
-        _check_weights(new, manifest)
-        return expected
+    for manifest in manifests:
+        _CHECKS[manifest.task](new, manifest)
+    return expected
+
+
+def _check_vectors(new: Call, manifest: Manifest) -> None:
+    """Compare an embedding model's vectors with the golden ones."""
     for golden in manifest.golden:
         assert isinstance(golden, Golden)  # noqa: S101 - for mypy: the task decides the kind
         vector = _embed(new, golden.text, golden.prompt)
@@ -109,7 +112,6 @@ def check_version(new: Call, manifest: Manifest, *, starts: int) -> str:
     length = math.hypot(*_embed(new, "hello world", None))
     if not abs(length - 1) <= TOLERANCE:
         raise ReleaseRefusedError(f"a vector has length {length:.4f}; allowed: 1")
-    return expected
 
 
 def _check_scores(new: Call, manifest: Manifest) -> None:
@@ -148,24 +150,47 @@ def _check_weights(new: Call, manifest: Manifest) -> None:
                 )
 
 
+_CHECKS = {"embed": _check_vectors, "rerank": _check_scores, "sparse": _check_weights}
+
+
+def spaces_of(*manifests: Manifest) -> str:
+    """Name the spaces of what is served together: the first one's, then each other's by task."""
+    first, *others = manifests
+    return _joined(first.space, {manifest.task: manifest.space for manifest in others})
+
+
+def _joined(space: str, others: Mapping[str, str]) -> str:
+    return SEPARATOR.join([space, *(f"{task}:{name}" for task, name in sorted(others.items()))])
+
+
+def _differ(one: str, other: str) -> bool:
+    """Return whether two versions have a kind of model in common with another space."""
+    (first, *others), (second, *rest) = one.split(SEPARATOR), other.split(SEPARATOR)
+    known = dict(each.split(":", 1) for each in others)
+    found = dict(each.split(":", 1) for each in rest)
+    return first != second or any(known[task] != found[task] for task in known.keys() & found)
+
+
 def check_spaces(*, new: str, serving: str | None, other: str | None) -> None:
-    """Compare the new version's vector space with those of stored vectors and other versions.
+    """Compare the new version's spaces with those of stored vectors and other versions.
+
+    A model of another kind may be added to a function or leave it: no stored vector is of it.
 
     Args:
-        new: The new version's space.
+        new: The new version's spaces, as `spaces_of` names them.
         serving: The space of the stored vectors; None if a change is allowed or none are stored.
         other: The space of a version that receives part of the URL's requests, if any.
 
     Raises:
         ReleaseRefusedError: A vector would be compared with one of another space.
     """
-    if other is not None and other != new:
+    if other is not None and _differ(other, new):
         raise ReleaseRefusedError(
             f"experiment.percent would answer with vectors of {new} and of {other} at one URL, and "
             "a caller cannot distinguish them; allowed: two versions of one vector space, or no "
             "experiment.percent"
         )
-    if serving is not None and serving != new:
+    if serving is not None and _differ(serving, new):
         raise ReleaseRefusedError(
             f"the vectors would change from {serving} to {new}, and vectors of two spaces must "
             "never be compared; allowed: a version of the same space, or "
@@ -258,9 +283,9 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
     alias = _alias(client, function, wanted["Alias"])
     served = alias["FunctionVersion"] if alias else None
     weights = (alias or {}).get("RoutingConfig", {}).get("AdditionalVersionWeights")
-    manifest = load_manifest(Settings.from_env(os.environ).artifact)
+    manifests = load_manifests(Settings.from_env(os.environ).artifact).values()
     if version == served and not other:
-        return manifest.space
+        return spaces_of(*manifests)
     if weights and not other:
         # CodeDeploy sets the alias's weights itself and expects an alias without any.
         raise ReleaseRefusedError(
@@ -273,7 +298,7 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
     if beside:
         check_roles(*(_role(client, function, number) for number in (version, beside)))
     new = _caller(client, function, version)
-    space = check_version(new, manifest, starts=int(wanted["WarmStarts"]))
+    space = check_version(new, *manifests, starts=int(wanted["WarmStarts"]))
     serving = None
     if served and version != served and wanted["AllowVectorSpaceChange"] != "true":
         live = None if wanted["BreakGlass"] == "true" else _active(client, function, served)
@@ -374,13 +399,18 @@ def _event(method: str, path: str, body: Mapping[str, Any] | None) -> bytes:
 def _space_of(call: Call) -> str | None:
     """Return the vector space that a version reports, or None if it does not answer."""
     answer = call("GET", "/health", None)
-    return _space_in(answer) if answer.status == 200 else None
+    return _spaces_in(answer.body) if answer.status == 200 else None
 
 
-def _space_in(answer: Answer) -> str:
-    """Return the space in a response to `GET /health`, of vectors or of scores."""
-    space = answer.body.get("vector_space")
-    return str(answer.body["score_space"] if space is None else space)
+def _spaces_in(health: Mapping[str, Any]) -> str:
+    """Return the spaces in a response to `GET /health`, as `spaces_of` names them."""
+    others = {task: _space_in(each) for task, each in health.items() if isinstance(each, dict)}
+    return _joined(_space_in(health), others)
+
+
+def _space_in(model: Mapping[str, Any]) -> str:
+    space = model.get("vector_space")
+    return str(model["score_space"] if space is None else space)
 
 
 def _embed(new: Call, text: str, prompt: str | None) -> Any:

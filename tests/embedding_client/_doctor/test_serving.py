@@ -73,6 +73,23 @@ def test_the_space_is_remembered_until_another_one_is_accepted(snapshot, aws):
     assert again.found == f"{OTHER}; equal to that of the last use from this machine"
 
 
+def test_the_spaces_of_two_models_are_named(snapshot):
+    """The reranker's comes after the vectors', and a version without it is not another one."""
+
+    def both(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/health":
+            return httpx.Response(200, json={"rerank": {"score_space": "ranker@1"}})
+        return served()(request)
+
+    pair = f"{SPACE} + rerank:ranker@1"
+    found = check_space(snapshot(both, url="http://127.0.0.1:9000"))
+    assert found.found.startswith(pair)
+    for recorded in (SPACE, pair, "ranker@1"):
+        assert space_result(Spaces(pair, recorded=recorded)).state == State.OK
+    other = space_result(Spaces(pair, recorded=f"{SPACE} + rerank:ranker@2"))
+    assert other.state == State.FAILED
+
+
 def test_a_damaged_memory_is_no_obstacle(snapshot):
     """It is written again."""
     file = snapshot().probes.memory

@@ -208,12 +208,12 @@ class Health(Operation):
     summary = "Report that the model is loaded, and its name."
 
     def respond(self, _call: Call, /) -> Response:
+        return self.described({"x-vector-space": self.model.engine.vector_space()})
+
+    def description(self) -> dict[str, Any]:
         engine = self.model.engine
-        return json_response(
-            {
-                "status": "ok",
-                "model": engine.manifest.model.name,
-                "vector_space": engine.vector_space(),
-            },
-            headers={"x-vector-space": engine.vector_space()},
-        )
+        return {
+            "status": "ok",
+            "model": engine.manifest.model.name,
+            "vector_space": engine.vector_space(),
+        }

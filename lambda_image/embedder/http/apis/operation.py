@@ -128,6 +128,8 @@ class Operation:
     truncate_hint = 'Send "truncate": true (or "right", "left") to have it cut.'
     #: Where token ids of another model may come from, for errors.
     ids_hint = ""
+    #: The same operation of the models of other kinds that are served besides this one, by task.
+    companions: Mapping[str, Operation] = MappingProxyType({})
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -192,6 +194,15 @@ class Operation:
     def respond(self, call: Call, /) -> Response:
         """Answer a call."""
         raise NotImplementedError
+
+    def description(self) -> dict[str, Any]:
+        """Return what an operation says that describes the model."""
+        raise NotImplementedError
+
+    def described(self, headers: dict[str, str]) -> Response:
+        """Describe the model, and under their tasks those that are served besides it."""
+        others = {task: each.description() for task, each in self.companions.items()}
+        return json_response({**self.description(), **others}, headers=headers)
 
     def embed(
         self,

@@ -362,41 +362,41 @@ class Info(ScoringOperation):
     summary = "Return the model, its labels and all limits."
 
     def respond(self, _call: Call, /) -> Response:
+        return self.described({"x-score-space": self.model.engine.score_space()})
+
+    def description(self) -> dict[str, Any]:
         reranker = self.model.engine
         manifest = reranker.manifest
         labels = {str(index): label for index, label in enumerate(reranker.scoring.labels)}
-        return json_response(
-            {
-                "model_id": manifest.model.name,
-                "model_sha": manifest.model.revision,
-                "model_dtype": manifest.precision,
-                "served_model_name": manifest.model.name,
-                "model_type": {
-                    "reranker" if len(labels) == 1 else "classifier": {
-                        "id2label": labels,
-                        "label2id": {label: int(index) for index, label in labels.items()},
-                    }
-                },
-                "max_concurrent_requests": self.model.max_concurrent_requests,
-                "max_input_length": reranker.max_tokens,
-                "max_batch_tokens": max(reranker.run_tokens, reranker.max_tokens),
-                "max_batch_requests": None,
-                "max_client_batch_size": MAX_PASSAGES,
-                "auto_truncate": reranker.truncate != "refuse",
-                "tokenization_workers": self.model.max_concurrent_requests,
-                "version": __version__,
-                "sha": None,
-                "docker_label": None,
-                "score_space": reranker.score_space(),
-                "activation": reranker.scoring.activation,
-                "truncate": reranker.truncate,
-                "max_characters": reranker.max_characters,
-                "max_request_bytes": MAX_REQUEST_BYTES,
-                "max_response_bytes": MAX_RESPONSE_BYTES,
-                "golden": [entry._asdict() for entry in manifest.golden],
+        return {
+            "model_id": manifest.model.name,
+            "model_sha": manifest.model.revision,
+            "model_dtype": manifest.precision,
+            "served_model_name": manifest.model.name,
+            "model_type": {
+                "reranker" if len(labels) == 1 else "classifier": {
+                    "id2label": labels,
+                    "label2id": {label: int(index) for index, label in labels.items()},
+                }
             },
-            headers={"x-score-space": reranker.score_space()},
-        )
+            "max_concurrent_requests": self.model.max_concurrent_requests,
+            "max_input_length": reranker.max_tokens,
+            "max_batch_tokens": max(reranker.run_tokens, reranker.max_tokens),
+            "max_batch_requests": None,
+            "max_client_batch_size": MAX_PASSAGES,
+            "auto_truncate": reranker.truncate != "refuse",
+            "tokenization_workers": self.model.max_concurrent_requests,
+            "version": __version__,
+            "sha": None,
+            "docker_label": None,
+            "score_space": reranker.score_space(),
+            "activation": reranker.scoring.activation,
+            "truncate": reranker.truncate,
+            "max_characters": reranker.max_characters,
+            "max_request_bytes": MAX_REQUEST_BYTES,
+            "max_response_bytes": MAX_RESPONSE_BYTES,
+            "golden": [entry._asdict() for entry in manifest.golden],
+        }
 
 
 class Health(ScoringOperation):
@@ -407,15 +407,15 @@ class Health(ScoringOperation):
     summary = "Report that the model is loaded, and its name."
 
     def respond(self, _call: Call, /) -> Response:
+        return self.described({"x-score-space": self.model.engine.score_space()})
+
+    def description(self) -> dict[str, Any]:
         reranker = self.model.engine
-        return json_response(
-            {
-                "status": "ok",
-                "model": reranker.manifest.model.name,
-                "score_space": reranker.score_space(),
-            },
-            headers={"x-score-space": reranker.score_space()},
-        )
+        return {
+            "status": "ok",
+            "model": reranker.manifest.model.name,
+            "score_space": reranker.score_space(),
+        }
 
 
 #: Path → method → operation, of a model with one label.

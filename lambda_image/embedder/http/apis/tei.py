@@ -317,6 +317,9 @@ class Info(Operation):
     summary = "Return the model, its settings and all limits."
 
     def respond(self, _call: Call, /) -> Response:
+        return self.described({"x-vector-space": self.model.engine.vector_space()})
+
+    def description(self) -> dict[str, Any]:
         engine, index = self.model.engine, self.model.search_index
         manifest, limits = engine.manifest, engine.limits
         batches = {
@@ -328,40 +331,37 @@ class Info(Operation):
             }
             for dimensions in limits.dimensions
         }
-        return json_response(
-            {
-                "model_id": manifest.model.name,
-                "model_sha": manifest.model.revision,
-                "model_dtype": manifest.precision,
-                "served_model_name": manifest.model.name,
-                # Pooling is part of the compiled graph.
-                "model_type": {"embedding": {"pooling": "graph"}},
-                "max_concurrent_requests": self.model.max_concurrent_requests,
-                "max_input_length": limits.max_tokens,
-                "max_batch_tokens": max(engine.run_tokens, limits.max_tokens),
-                "max_batch_requests": None,
-                "max_client_batch_size": largest_batch(limits.full_dimensions, "float", "float"),
-                "auto_truncate": limits.truncate != "refuse",
-                # Each request is tokenized in another thread.
-                "tokenization_workers": self.model.max_concurrent_requests,
-                "version": __version__,
-                "sha": None,
-                "docker_label": None,
-                "vector_space": engine.vector_space(),
-                "dimensions": list(limits.dimensions),
-                "prompts": list(limits.prompts),
-                "default_prompt": limits.default_prompt,
-                "truncate": limits.truncate,
-                "max_characters": limits.max_characters,
-                "max_request_bytes": MAX_REQUEST_BYTES,
-                "max_response_bytes": MAX_RESPONSE_BYTES,
-                "max_batch_sizes": batches,
-                "index_entries": None if index is None else index.entries,
-                # What the compiler computed, for a comparison from outside.
-                "golden": [entry._asdict() for entry in manifest.golden],
-            },
-            headers={"x-vector-space": engine.vector_space()},
-        )
+        return {
+            "model_id": manifest.model.name,
+            "model_sha": manifest.model.revision,
+            "model_dtype": manifest.precision,
+            "served_model_name": manifest.model.name,
+            # Pooling is part of the compiled graph.
+            "model_type": {"embedding": {"pooling": "graph"}},
+            "max_concurrent_requests": self.model.max_concurrent_requests,
+            "max_input_length": limits.max_tokens,
+            "max_batch_tokens": max(engine.run_tokens, limits.max_tokens),
+            "max_batch_requests": None,
+            "max_client_batch_size": largest_batch(limits.full_dimensions, "float", "float"),
+            "auto_truncate": limits.truncate != "refuse",
+            # Each request is tokenized in another thread.
+            "tokenization_workers": self.model.max_concurrent_requests,
+            "version": __version__,
+            "sha": None,
+            "docker_label": None,
+            "vector_space": engine.vector_space(),
+            "dimensions": list(limits.dimensions),
+            "prompts": list(limits.prompts),
+            "default_prompt": limits.default_prompt,
+            "truncate": limits.truncate,
+            "max_characters": limits.max_characters,
+            "max_request_bytes": MAX_REQUEST_BYTES,
+            "max_response_bytes": MAX_RESPONSE_BYTES,
+            "max_batch_sizes": batches,
+            "index_entries": None if index is None else index.entries,
+            # What the compiler computed, for a comparison from outside.
+            "golden": [entry._asdict() for entry in manifest.golden],
+        }
 
 
 def timing_headers(embeddings: Embeddings, call: Call) -> dict[str, str]:

@@ -1,0 +1,47 @@
+"""Names the artifacts that a function serves: `python -m model_compiler.artifact.together FOLDER`.
+
+Each is in the folder of its task. The file that names them has the checksums of their manifests, so
+that no other artifact takes the place of one.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from embedder.core.artifact import SET_FILE, load_artifact
+from embedder.core.errors import ArtifactError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the file into the folder; return 2 after an error, which is printed."""
+    (folder,) = map(Path, sys.argv[1:] if arguments is None else arguments)
+    try:
+        name_artifacts(folder)
+    except ArtifactError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    return 0
+
+
+def name_artifacts(folder: Path) -> None:
+    """Write `artifacts.json` for the artifacts in a folder.
+
+    Raises:
+        ArtifactError: A folder has no artifact, or one of another task.
+    """
+    checksums = {}
+    for place in sorted(path for path in folder.iterdir() if path.is_dir()):
+        manifest = load_artifact(place).manifest
+        if manifest.task != place.name:
+            wanted = {"embed": "an embedding model, [model]", "rerank": "a reranker, [reranker]"}
+            raise ArtifactError(
+                f"{manifest.model.name} must be {wanted[place.name]}; found a model whose task is "
+                f"{manifest.task}."
+            )
+        checksums[place.name] = manifest.checksum
+    (folder / SET_FILE).write_text(json.dumps({"artifacts": checksums}, indent=1), "utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+"""An embedding model and a reranker in one function: loaded, served, checked and downloaded."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openapi_spec_validator import validate
+
+from embedder.core.artifact import SET_FILE, Golden, GoldenPair, load_artifacts
+from embedder.core.artifact_download import download
+from embedder.core.errors import ArtifactError, SettingsError
+from embedder.core.settings import Settings
+from embedder.http.http_types import Request
+from embedder.http.router import Router, build_router
+from jobs.release_check.handler import (
+    Answer,
+    ReleaseRefusedError,
+    check_spaces,
+    check_version,
+    spaces_of,
+)
+from model_compiler.artifact.together import main
+from model_compiler.command import main as compile_model
+from tests.embedder.calls import get, post, read
+from tests.fixtures.s3_object_server import REGION, serving_object
+from tests.model_compiler.goldens.reranker_models import write_reranker
+from tests.model_compiler.goldens.tiny_models import write_model
+from zip_builder.model import build_object, manifests_in
+
+
+def compiled(model: Path, output: Path) -> None:
+    words = ["--precision", "fp32", "--documents", "20", "--quiet"]
+    assert compile_model(["compile", str(model), "--output", str(output), *words]) == 0
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of two artifacts."""
+    folder = tmp_path_factory.mktemp("pair")
+    compiled(write_model(folder / "tuned"), folder / "both" / "embed")
+    compiled(write_reranker(folder / "ranker"), folder / "both" / "rerank")
+    assert main([str(folder / "both")]) == 0
+    return folder / "both"
+
+
+@pytest.fixture(scope="module")
+def router(pair: Path) -> Router:
+    """Return the router of both."""
+    return build_router(Settings(artifact=str(pair)))
+
+
+def test_one_router_serves_the_routes_of_both(pair: Path, router: Router) -> None:
+    """Each model answers with the bytes that it answers with alone."""
+    embed = {"text": "hello world"}
+    rerank = {"query": "parse the date", "texts": ["hello world", "a date"]}
+    alone = {
+        task: build_router(Settings(artifact=str(pair / task))) for task in ("embed", "rerank")
+    }
+    assert post(router, "/", embed).body == post(alone["embed"], "/", embed).body
+    assert post(router, "/rerank", rerank).body == post(alone["rerank"], "/rerank", rerank).body
+    answer = get(router, "/nowhere")
+    assert "of an embedding model and a reranker" in read(answer, 404)["error"]
+
+
+def test_health_and_info_name_both(pair: Path, router: Router) -> None:
+    """They are those of the embedding model, with the reranker's under its task."""
+    for path in ("/health", "/info"):
+        alone = {
+            task: get(build_router(Settings(artifact=str(pair / task))), path)
+            for task in ("embed", "rerank")
+        }
+        answer = get(router, path)
+        assert read(answer) == {**read(alone["embed"]), "rerank": read(alone["rerank"])}
+        headers = ("x-vector-space", "content-type")
+        assert [answer.headers[name] for name in headers] == [
+            alone["embed"].headers[name] for name in headers
+        ]
+
+
+def test_the_document_describes_both(router: Router) -> None:
+    """The OpenAPI document has all paths, and both models in its summary."""
+    document = read(get(router, "/openapi.json"))
+    validate(document)
+    assert {"/v1/embeddings", "/v2/rerank", "/health"} <= document["paths"].keys()
+    assert "; ranker, score space" in document["info"]["summary"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "is not a list of artifacts"),
+        ('{"artifacts": {"dance": "x"}}', "must name the tasks embed and rerank; found dance"),
+        ('{"artifacts": {"embed": "x"}}', "with the checksum x; found embed, "),
+    ],
+)
+def test_another_artifact_than_the_named_one(
+    pair: Path, tmp_path: Path, text: str, message: str
+) -> None:
+    """A set that was changed, or put together from two builds, does not start."""
+    (tmp_path / SET_FILE).write_text(text)
+    (tmp_path / "embed").symlink_to(pair / "embed")
+    with pytest.raises(ArtifactError, match=message):
+        load_artifacts(tmp_path)
+
+
+def test_two_models_of_one_kind(
+    pair: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`[reranker]` must be a reranker, and `[model]` next to it an embedding model."""
+    (tmp_path / "rerank").symlink_to(pair / "embed")
+    assert main([str(tmp_path)]) == 2
+    assert "tuned must be a reranker, [reranker]; found a model whose task is embed" in (
+        capsys.readouterr().err
+    )
+
+
+def test_models_that_do_not_fit_into_the_memory_together(pair: Path) -> None:
+    """The start says how much both need; outside of Lambda there is no limit to compare with."""
+    with pytest.raises(SettingsError, match=r"tuned and ranker do not fit .* found 62 MB; allowed"):
+        build_router(Settings(artifact=str(pair), memory_mb=62))
+    assert build_router(Settings(artifact=str(pair), memory_mb=128)).models[1:]
+
+
+def test_settings_that_one_of_them_cannot_have(pair: Path) -> None:
+    """Truncation from the left is refused: no reranker has it."""
+    with pytest.raises(SettingsError, match="ranker is a reranker: it cuts the ends"):
+        build_router(Settings(artifact=str(pair), truncate="left"))
+
+
+def test_one_release_check_is_of_both(pair: Path, router: Router) -> None:
+    """Golden vectors and golden pairs are compared, and both spaces."""
+
+    def call(method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
+        encoded = json.dumps(body).encode() if body is not None else b""
+        response = router.handle(Request(method, path, body=encoded))
+        return Answer(status=response.status, body=json.loads(response.body))
+
+    embedding, reranker = (artifact.manifest for artifact in load_artifacts(pair))
+    vector = call("POST", "/", {"text": "a date"}).body["embedding"]
+    embedding = embedding._replace(golden=(Golden("a date", None, tuple(vector[:5])),))
+    spaces = check_version(call, embedding, reranker, starts=1)
+    assert spaces == f"{embedding.space} + rerank:{reranker.space}"
+    pairs = tuple(
+        each._replace(logits=(each.logits[0] + 1,))
+        for each in reranker.golden
+        if isinstance(each, GoldenPair)
+    )
+    with pytest.raises(ReleaseRefusedError, match="the logit of LABEL_0 differs"):
+        check_version(call, embedding, reranker._replace(golden=pairs), starts=1)
+    wrong = embedding._replace(golden=(Golden("a date", None, (2.0,)),))
+    with pytest.raises(ReleaseRefusedError, match="a component differs"):
+        check_version(call, wrong, reranker, starts=1)
+    for other in (reranker._replace(vector_space="other"), embedding._replace(vector_space="o")):
+        held = (embedding, other) if other.scoring else (other, reranker)
+        with pytest.raises(ReleaseRefusedError, match="its image holds"):
+            check_version(call, *held, starts=1)
+        with pytest.raises(ReleaseRefusedError, match="the vectors would change"):
+            check_spaces(new=spaces_of(*held), serving=spaces, other=None)
+    for neighbor in (spaces, embedding.space):  # a reranker is added, and leaves
+        check_spaces(new=spaces, serving=neighbor, other=neighbor)
+        check_spaces(new=neighbor, serving=spaces, other=spaces)
+
+
+def test_both_are_downloaded_from_one_object(
+    pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package with the manifests gets the files of both, and a second start finds them."""
+    package = tmp_path / "package"
+    for file in [*manifests_in(pair), pair / SET_FILE]:
+        place = package / file.relative_to(pair)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(file.read_bytes())
+    with serving_object(build_object(pair, cache=tmp_path).read_bytes()) as server:
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", server.keys[0])
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", server.keys[1])
+        monkeypatch.setenv("AWS_SESSION_TOKEN", str(server.token))
+        for _ in range(2):
+            folder = download(
+                server.location,
+                package=package,
+                temporary=tmp_path,
+                region=REGION,
+                endpoint=server.url,
+            )
+            found = load_artifacts(folder)
+        requests = len(server.requests)
+    assert [each.manifest for each in found] == [each.manifest for each in load_artifacts(pair)]
+    sizes = [entry.bytes for each in found for entry in each.manifest.files.values()]
+    assert requests == sum(size > 0 for size in sizes)
