@@ -17,6 +17,7 @@ _OWN_FILES = {
         "jobs/command.py",
         "jobs/embed",
         "jobs/errors.py",
+        "jobs/ingest",
         "jobs/load",
         "jobs/steps.py",
         "jobs/storage.py",

@@ -7,7 +7,7 @@ that was planned (`If-Match`). This makes it safe to run a shard twice.
 import io
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,7 +25,7 @@ from jobs.errors import BatchError, ChangedInputError
 
 if TYPE_CHECKING:  # types that exist only in the library's stubs
     from _typeshed import WriteableBuffer as Buffer
-    from obstore import GetOptions
+    from obstore import GetOptions, PutMode
 
 #: How often the creation of a file is tried while other requests change it, and the first pause.
 _CREATIONS = 5
@@ -40,6 +40,15 @@ class StoredFile(NamedTuple):
     size: int
     #: Changes with the content.
     etag: str
+
+
+class StoredObject(NamedTuple):
+    """An object of S3 with its content."""
+
+    data: bytes
+    etag: str
+    #: Content type, user metadata and the like, by their names.
+    attributes: Mapping[str, str]
 
 
 class Folder:
@@ -113,6 +122,55 @@ class Folder:
                 # S3 answers 403, not 404, to a role that may list only a prefix of the bucket.
                 return None
         return StoredFile(item["path"], item["size"], item["e_tag"] or "")
+
+    def version(self, key: str) -> tuple[str, int] | None:
+        """Return what changes with each write of an object, and its size; None without the object.
+
+        Raises:
+            BatchError: If S3 does not say. A missing permission is not a missing object.
+        """
+        with _explained(f"{self.name}/{key} cannot be read"):
+            try:
+                item = obstore.head(self._store, key)
+            except FileNotFoundError:
+                return None
+        return f"{item['e_tag']} {item['last_modified']:%Y-%m-%dT%H:%M:%SZ}", item["size"]
+
+    def read_object(self, key: str) -> StoredObject | None:
+        """Read an object with its attributes; None if it does not exist.
+
+        Raises:
+            BatchError: If it cannot be read. A missing permission is not a missing object.
+        """
+        with _explained(f"{self.name}/{key} cannot be read"):
+            try:
+                found = obstore.get(self._store, key)
+            except FileNotFoundError:
+                return None
+            attributes = {str(name): value for name, value in found.attributes.items()}
+            return StoredObject(bytes(found.bytes()), found.meta["e_tag"] or "", attributes)
+
+    def replace(self, key: str, data: bytes, etag: str) -> str | None:
+        """Write an object unless another request has written it; return the new ETag.
+
+        Args:
+            key: The object.
+            data: Its content.
+            etag: That of the object to replace; empty if there is none.
+
+        Returns:
+            None if the object is another one.
+
+        Raises:
+            BatchError: If it cannot be written.
+        """
+        with _explained(f"{self.name}/{key} cannot be written"):
+            try:
+                mode: PutMode = {"e_tag": etag} if etag else "create"
+                written = obstore.put(self._store, key, data, mode=mode, use_multipart=False)
+            except (AlreadyExistsError, PreconditionError, FileNotFoundError):
+                return None
+        return written["e_tag"]
 
     def create(self, key: str, data: bytes) -> bool:
         """Write a file, whole or not at all, unless it exists; return whether it was written.

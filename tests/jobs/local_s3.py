@@ -22,6 +22,9 @@ class LocalS3:
     conflicts: int = 0
     #: The status for an object that does not exist. S3 sends 403 to a role that may not list it.
     missing: int = 404
+    #: The time of an object's last write and its attributes, by `bucket/key`, where a test says so.
+    modified: dict[str, str] = field(default_factory=dict)
+    attributes: dict[str, dict[str, str]] = field(default_factory=dict)
     #: Method, path and headers in lower case.
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
 
@@ -66,6 +69,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(409)
             return
         if self.headers["if-none-match"] == "*" and path in self.store.objects:
+            self._answer(412)
+            return
+        if self.headers["if-match"] and path not in self.store.objects:
+            self._answer(404)
+            return
+        if self.headers["if-match"] not in (None, _etag(self.store.objects.get(path, b""))):
             self._answer(412)
             return
         self.store.objects[path] = data
@@ -130,7 +139,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, status: int, body: bytes = b"", *, etag: str = "", range_: str = "") -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
-        self.send_header("Last-Modified", DATE)
+        path = unquote(urlsplit(self.path).path).removeprefix("/")
+        self.send_header("Last-Modified", self.store.modified.get(path, DATE))
+        for name, value in self.store.attributes.get(path, {}).items():
+            self.send_header(name, value)
         if etag:
             self.send_header("ETag", etag)
         if range_:

@@ -37,6 +37,8 @@ _PASSING = {
 }
 #: Keys of one `GetVectors`.
 _MAX_GET = 100
+#: Keys of one `DeleteVectors`.
+_MAX_DELETE = 500
 #: The body of the next `PutVectors`; see `IndexClient.put`.
 _BODY: ContextVar[bytes] = ContextVar("body")
 
@@ -181,6 +183,19 @@ class IndexClient:
                 )
             found.update(vector["key"] for vector in page["vectors"])
         return found
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete vectors; a key without one is no error.
+
+        Raises:
+            BatchError: If AWS refuses.
+            UnavailableError: If S3 Vectors throttles or does not answer.
+        """
+        for start in range(0, len(keys), _MAX_DELETE):
+            with _explained():
+                self._client.delete_vectors(
+                    indexArn=self.arn, keys=list(keys[start : start + _MAX_DELETE])
+                )
 
 
 def _set_body(params: dict[str, Any], **_: Any) -> None:

@@ -1,18 +1,11 @@
-"""Loads one part: read its rows, write its vectors, record the counts.
-
-The limits are those of S3 Vectors:
-https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-limitations.html
-"""
+"""Loads one part: read its rows, write its vectors, record the counts."""
 
 import io
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
-from datetime import time as day_time
-from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,25 +18,9 @@ from jobs.embed.job import EMBEDDING_COLUMN, ID_COLUMN, VECTOR_SPACE_KEY
 from jobs.errors import BatchError, VectorSpaceError
 from jobs.load.index_client import IndexClient
 from jobs.load.run import Counts, LoadPlan, Part, read_counts
+from jobs.load.vectors import Item, batches, encode
 from jobs.steps import Outcome, json_lines
 from jobs.storage import Folder, StoredFile, open_folder
-
-_MAX_ID = 1024
-_MAX_METADATA = 40 * 1024
-_MAX_FILTERABLE = 2 * 1024
-#: Of a request.
-_MAX_VECTORS = 500
-_MAX_BYTES = 20 * 1024 * 1024
-#: For what surrounds the vectors in the body.
-_ENVELOPE = 4096
-
-
-class Item(NamedTuple):
-    """A row: its vector as JSON, or the reason why it cannot be loaded."""
-
-    id: str
-    json: bytes
-    problem: str | None = None
 
 
 class RateLimit:
@@ -161,63 +138,6 @@ def load_parts(
     return run_all(ThreadPoolExecutor(threads), load, parts)
 
 
-def encode(
-    key: str,
-    vector: npt.NDArray[np.float32],
-    metadata: Mapping[str, Any],
-    *,
-    non_filterable: Sequence[str],
-) -> Item:
-    """Return a row as S3 Vectors takes it.
-
-    AWS does not say how it counts bytes of metadata; here they are those of the JSON.
-
-    Args:
-        key: The row's id.
-        vector: [dimension], contiguous.
-        metadata: The values by their keys: text, numbers, booleans, dates, and lists of these. One
-            that is None, NaN or empty is left out.
-        non_filterable: The keys that no query can filter by.
-    """
-    if not 1 <= len(key) <= _MAX_ID:
-        return Item(key, b"", f"the id has {len(key)} characters; 1 to {_MAX_ID} are allowed")
-    # The cosine of a vector without a direction is undefined.
-    length = float(np.dot(vector, vector))
-    if not isfinite(length) or length == 0:
-        return Item(key, b"", "the embedding has no direction: it is zero or not finite")
-    values = {name: _value(value) for name, value in metadata.items()}
-    values = {name: value for name, value in values.items() if value is not None}
-    size = len(orjson.dumps(values))
-    if size > _MAX_METADATA:
-        return Item(key, b"", f"{size:,} bytes of metadata; up to {_MAX_METADATA:,} are allowed")
-    filterable = {name: value for name, value in values.items() if name not in non_filterable}
-    size = len(orjson.dumps(filterable))
-    if size > _MAX_FILTERABLE:
-        return Item(
-            key,
-            b"",
-            f"{size:,} bytes of filterable metadata; up to {_MAX_FILTERABLE:,} are allowed",
-        )
-    item: dict[str, Any] = {"key": key, "data": {"float32": vector}}
-    if values:
-        item["metadata"] = values
-    return Item(key, orjson.dumps(item, option=orjson.OPT_SERIALIZE_NUMPY))
-
-
-def batches(items: Sequence[Item]) -> Iterator[list[bytes]]:
-    """Divide vectors into requests of up to 500 vectors and 20 MiB."""
-    batch: list[bytes] = []
-    size = _ENVELOPE
-    for item in items:
-        if batch and (len(batch) == _MAX_VECTORS or size + len(item.json) + 1 > _MAX_BYTES):
-            yield batch
-            batch, size = [], _ENVELOPE
-        batch.append(item.json)
-        size += len(item.json) + 1
-    if batch:
-        yield batch
-
-
 def read_part(
     job: Folder, part: StoredFile, columns: Iterable[str], *, vector_space: str
 ) -> tuple[Any, npt.NDArray[np.float32]]:
@@ -288,13 +208,3 @@ def _check_schema(schema: Any, name: str, *, vector_space: str, dimension: int) 
         raise VectorSpaceError(
             f"{name} has vectors of {kind.list_size} dimensions; the index has {dimension}."
         )
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, list):
-        return [found for found in map(_value, value) if found is not None] or None
-    if isinstance(value, float) and not isfinite(value):
-        return None
-    if isinstance(value, date | day_time):  # a datetime is a date
-        return value.isoformat()
-    return value

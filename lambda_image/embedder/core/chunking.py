@@ -1,0 +1,355 @@
+"""Documents to chunks: pieces at headings, paragraphs and sentences, measured in tokens.
+
+Imported on demand: no cold start pays for it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from html.parser import HTMLParser
+from itertools import groupby
+from types import MappingProxyType
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from embedder.core.embedding_request import Limits
+from embedder.core.encoder import Encoder
+from embedder.core.errors import InvalidFieldError
+from embedder.core.fast_tokenizers import Tokenizer
+
+#: The formats of `read_blocks`.
+FORMATS = ("text", "markdown", "html")
+DEFAULT_TOKENS = 256
+DEFAULT_OVERLAP = 32
+_LEAST_TOKENS = 8
+#: Of a chunk in UTF-8. As JSON, it fits the 40 KB of metadata that S3 Vectors takes for a vector.
+_MAX_BYTES = 16 * 1024
+_SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*|\n+")
+_PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
+_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+#: Control characters, which JSON would write with six characters each.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_HIDDEN = {"script", "style", "template", "noscript", "svg"}
+#: Elements within a paragraph.
+_INLINE = re.compile(
+    "a|abbr|b|bdi|bdo|cite|code|data|del|dfn|em|font|i|ins|kbd|label|mark|q|s|samp|small|span|"
+    "strong|sub|sup|time|u|var|wbr"
+)
+
+
+class Block(NamedTuple):
+    """A paragraph, or what is as one: a list, a table, a row."""
+
+    text: str
+    #: The headings above it, the outermost first.
+    headings: tuple[str, ...] = ()
+    #: No chunk has blocks of two sections.
+    section: int = 0
+    #: What only this section's chunks have.
+    metadata: Mapping[str, Any] = MappingProxyType({})
+
+
+class Chunk(NamedTuple):
+    """A piece of a document."""
+
+    text: str
+    headings: tuple[str, ...]
+    #: Without special tokens and prompt.
+    tokens: int
+    metadata: Mapping[str, Any] = MappingProxyType({})
+
+
+class _Unit(NamedTuple):
+    text: str
+    #: Its size in tokens, or in bytes where those are the tighter limit.
+    weight: int
+    #: What stands between it and the unit before it.
+    joint: str
+
+
+class Chunker:
+    """Divides blocks into chunks of a model.
+
+    Args:
+        tokenizer: The model's.
+        encoder: The model's, for its prompts.
+        limits: The model's.
+        tokens: The most tokens of a chunk, overlap included.
+        overlap: The most tokens at a chunk's start that the chunk before it ends with.
+
+    Raises:
+        InvalidFieldError: If the model does not take chunks of that size.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        encoder: Encoder,
+        limits: Limits,
+        *,
+        tokens: int = DEFAULT_TOKENS,
+        overlap: int = DEFAULT_OVERLAP,
+    ) -> None:
+        #: The prompt of chunks; None for the model's default one.
+        self.prompt = "document" if "document" in limits.prompts else None
+        prompt = encoder.prompt_text(self.prompt)
+        around = len(tokenizer.prefix) + len(tokenizer.suffix)
+        around += len(tokenizer.encode(prompt)) if prompt else 0
+        room = limits.max_tokens - around
+        if not min(_LEAST_TOKENS, room) <= tokens <= room:
+            raise InvalidFieldError(
+                f"chunk_tokens must be from {min(_LEAST_TOKENS, room)} to {room}: the model takes "
+                f"{limits.max_tokens} tokens, and special tokens and the prompt are {around}; "
+                f"found {tokens}.",
+                field="chunk_tokens",
+            )
+        if not 0 <= overlap <= tokens // 2:
+            raise InvalidFieldError(
+                f"overlap_tokens must be from 0 to half of chunk_tokens, {tokens // 2}; found "
+                f"{overlap}.",
+                field="overlap_tokens",
+            )
+        #: What other chunks depend on.
+        self.settings = (tokens, overlap)
+        self._encode = tokenizer.encode
+        self._tokens, self._overlap = tokens, overlap
+        self._bytes = min(_MAX_BYTES, limits.max_characters)
+
+    def chunks(self, blocks: Iterable[Block]) -> Iterator[Chunk]:
+        """Yield the chunks of a document, in its order.
+
+        A cut is where the text says, not after a fixed number of tokens: a change moves the cuts
+        near it, and the chunks after them stay as they were.
+        """
+        for _, section in groupby(blocks, key=lambda block: block.section):
+            units: list[_Unit] = []
+            for block in section:  # all of a section have its headings
+                units += self._units(block.text)
+            for text in self._packed(units):
+                tokens = len(self._encode(text))
+                if tokens:
+                    yield Chunk(text, block.headings, tokens, block.metadata)
+
+    def _packed(self, units: list[_Unit]) -> Iterator[str]:
+        start, overlap = 0, ""
+        while start < len(units):
+            room = self._tokens - (self._weight(overlap) if overlap else 0)
+            stop = _cut(units, start, room)
+            while True:
+                text = _joined(overlap, units[start:stop])
+                if self._weight(text) <= self._tokens or (stop - start == 1 and not overlap):
+                    break
+                # The whole has more tokens than its parts together.
+                overlap, stop = "", stop if overlap else stop - 1
+            yield text
+            overlap = self._tail(units[start:stop])
+            start = stop
+
+    def _tail(self, units: list[_Unit]) -> str:
+        """Return the last sentences of a chunk that fit the overlap, but never a whole chunk."""
+        kept = ""
+        for unit in reversed(units[1:] if self._overlap else []):
+            for sentence in reversed(_SENTENCE.split(unit.text)):
+                longer = f"{sentence} {kept}".strip()
+                if self._weight(longer) > self._overlap:
+                    return kept
+                kept = longer
+        return kept
+
+    def _units(self, text: str) -> Iterator[_Unit]:
+        """Yield a paragraph, or its sentences, or parts of those, each of which fits a chunk."""
+        text = _CONTROL.sub("", text).strip()
+        weight = self._weight(text)
+        if weight <= self._tokens:
+            if text:
+                yield _Unit(text, weight, "\n\n")
+            return
+        joint = "\n\n"
+        for sentence in filter(None, _SENTENCE.split(text)):
+            for piece in self._pieces(sentence):
+                yield _Unit(piece, self._weight(piece), joint)
+                joint = " "
+
+    def _pieces(self, text: str) -> Iterator[str]:
+        text = text.strip()
+        if self._weight(text) <= self._tokens or len(text) < 2:
+            if text:
+                yield text
+            return
+        middle = len(text) // 2
+        space = text.rfind(" ", middle // 2, middle) + 1 or middle
+        yield from self._pieces(text[:space])
+        yield from self._pieces(text[space:])
+
+    def _weight(self, text: str) -> int:
+        size = len(text.encode())
+        in_bytes = -(-size * self._tokens // self._bytes)
+        # What is too long anyway is not tokenized.
+        return in_bytes if size > self._bytes else max(in_bytes, len(self._encode(text)))
+
+
+def _cut(units: list[_Unit], start: int, room: int) -> int:
+    """Return where a chunk that begins with `start` ends: at a place that its text determines.
+
+    Of all places that fill it at least by a third, the one after the unit with the lowest checksum.
+    """
+    total, places = 0, []
+    for place in range(start, len(units)):
+        total += units[place].weight
+        if total > room:
+            break
+        if total * 3 >= room:
+            places.append(place)
+    else:
+        return len(units)
+    if not places:
+        return max(place, start + 1)
+    return min(places, key=lambda place: crc32(units[place].text.encode())) + 1
+
+
+def _joined(overlap: str, units: list[_Unit]) -> str:
+    text = "".join(unit.joint + unit.text for unit in units).strip()
+    return f"{overlap}\n\n{text}" if overlap else text
+
+
+def read_blocks(text: str, format: str) -> tuple[str, list[Block]]:  # noqa: A002
+    """Return a document's title, which may be empty, and its blocks.
+
+    Args:
+        text: The document.
+        format: One of `FORMATS`.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    outline = _Outline()
+    if format == "markdown":
+        _read_markdown(text, outline)
+    elif format == "html":
+        reader = _HtmlReader(outline)
+        reader.feed(text)
+        reader.close()
+        reader.end_paragraph()
+    else:
+        for paragraph in _PARAGRAPH.split(text):
+            outline.add(paragraph)
+    outline.end_section()
+    return outline.title, outline.blocks
+
+
+class _Outline:
+    """Blocks under headings, as they are read."""
+
+    def __init__(self) -> None:
+        self.title = ""
+        self.blocks: list[Block] = []
+        self._headings: list[tuple[int, str]] = []
+        self._section = 0
+        self._empty = False
+
+    def add(self, text: str) -> None:
+        """Add a paragraph to the section."""
+        if text.strip():
+            names = tuple(name for _, name in self._headings)
+            self.blocks.append(Block(text.strip("\n"), names, self._section))
+            self._empty = False
+
+    def end_section(self) -> None:
+        """Keep a heading with nothing below it: it is text of the document."""
+        if self._empty:
+            self.add(self._headings[-1][1])
+
+    def begin(self, level: int, name: str) -> None:
+        """Begin a section."""
+        name = " ".join(name.split())
+        if not name:
+            return
+        if self._headings and self._headings[-1][0] >= level:
+            self.end_section()
+        while self._headings and self._headings[-1][0] >= level:
+            self._headings.pop()
+        if level == 1 and not self.title:
+            self.title = name
+        self._headings.append((level, name))
+        self._section += 1
+        self._empty = True
+
+
+def _read_markdown(text: str, outline: _Outline) -> None:
+    lines: list[str] = []
+    fence = ""
+
+    def end() -> None:
+        outline.add("\n".join(lines))
+        lines.clear()
+
+    for line in text.split("\n"):
+        marker = _FENCE.match(line)
+        if fence:
+            lines.append(line)
+            if marker and marker[1].startswith(fence) and not line.strip(" `~"):
+                fence = ""
+                end()
+        elif marker:
+            end()
+            fence = marker[1]
+            lines.append(line)
+        elif heading := _HEADING.match(line):
+            end()
+            outline.begin(len(heading[1]), heading[2] or "")
+        elif (rule := _UNDERLINE.match(line)) and len(lines) == 1:
+            name = lines.pop()
+            outline.begin(1 if rule[1][0] == "=" else 2, name)
+        elif line.strip():
+            lines.append(line)
+        else:
+            end()
+    end()
+
+
+class _HtmlReader(HTMLParser):
+    """Reads the text that a browser would show."""
+
+    def __init__(self, outline: _Outline) -> None:
+        super().__init__()
+        self._outline = outline
+        self._parts: list[str] = []
+        self._hidden = 0
+        self._title = ""
+        self._preformatted = 0
+
+    def handle_starttag(self, tag: str, _attrs: list[tuple[str, str | None]]) -> None:
+        """Begin a paragraph, a heading or what is not shown."""
+        if tag in _HIDDEN:
+            self._hidden += 1
+        elif tag == "br":
+            self._parts.append("\n")
+        elif tag in {"td", "th"}:
+            self._parts.append(" ")
+        elif not _INLINE.fullmatch(tag):
+            self.end_paragraph()
+        self._preformatted += tag == "pre"
+
+    def handle_endtag(self, tag: str) -> None:
+        """End it."""
+        if tag in _HIDDEN:
+            self._hidden = max(0, self._hidden - 1)
+        elif tag == "title":
+            self._outline.title = self._outline.title or " ".join("".join(self._parts).split())
+            self._parts.clear()
+        elif re.fullmatch("h[1-6]", tag):
+            name = "".join(self._parts)
+            self._parts.clear()
+            self._outline.begin(int(tag[1]), name)
+        elif not _INLINE.fullmatch(tag) and tag not in {"td", "th"}:
+            self.end_paragraph()
+        self._preformatted = max(0, self._preformatted - (tag == "pre"))
+
+    def handle_data(self, data: str) -> None:
+        """Keep what is shown."""
+        if not self._hidden:
+            self._parts.append(data if self._preformatted else re.sub(r"\s+", " ", data))
+
+    def end_paragraph(self) -> None:
+        """Add what was read as a paragraph."""
+        self._outline.add("".join(self._parts).strip(" "))
+        self._parts.clear()

@@ -1,0 +1,312 @@
+"""Makes the chunks of a document in the index those of the object as it is now.
+
+Each document has a list in S3, named by the hash of its key: which chunks are in the index, and
+which may be there. It is written before the index is, and under the condition that no other run has
+written it, so that a run that ends anywhere leaves no chunk that the list does not name. While a
+run writes to the index, the list says until when; others wait. So messages may arrive twice, late
+and in any order: each run takes the object as it is, and the last one sees its last state.
+"""
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from typing import Any, NamedTuple
+
+import orjson
+
+from embedder.core.chunking import Chunk, Chunker
+from embedder.core.embedding_request import EmbedRequest, Inputs
+from embedder.core.engine import Engine
+from jobs.errors import BatchError, UnavailableError
+from jobs.ingest.documents import MAX_BYTES, RefusedDocumentError, read_document
+from jobs.load.index_client import IndexClient
+from jobs.load.vectors import encode, metadata_problem
+from jobs.storage import Folder
+
+#: Changes when an equal object would give other chunks.
+_FORMAT = 1
+_MAX_CHUNKS = 10_000
+#: Chunks that are embedded and written together; what an interrupted run has written, the next one
+#: does not embed again.
+_SLICE = 32
+#: How long others wait for a run that writes to the index. A request to S3 Vectors with all its
+#: attempts takes up to 380 seconds.
+_LEASE_SECONDS = 600
+_REQUEST_SECONDS = 400
+#: How long a run waits for another one, before its message is tried again later.
+_PATIENCE_SECONDS = 20
+_ATTEMPTS = 5
+_MAX_HEADINGS = 512
+
+
+class BusyDocumentError(UnavailableError):
+    """Another run writes the chunks of the document."""
+
+
+class Counts(NamedTuple):
+    """What became of documents."""
+
+    documents: int = 0
+    #: Documents with a chunk that was written or deleted.
+    changed: int = 0
+    embedded: int = 0
+    deleted: int = 0
+    refused: int = 0
+    #: Documents that another run is writing.
+    busy: int = 0
+
+    def plus(self, other: "Counts") -> "Counts":
+        """Return the sums."""
+        return Counts(*map(sum, zip(self, other, strict=True)))
+
+
+class Refusal(NamedTuple):
+    """A document that cannot be read."""
+
+    key: str
+    version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentList:
+    """What is known of a document's chunks in the index."""
+
+    key: str
+    #: The object that the chunks are of, with the settings; empty while they may be of several.
+    version: str = ""
+    #: Keys of vectors that are in the index.
+    present: list[str] = field(default_factory=list)
+    #: Keys that may be in the index too, if a run ended before it was done.
+    possible: list[str] = field(default_factory=list)
+    #: Until when a run may write to the index, in seconds since 1970.
+    until: float = 0.0
+    #: Why the document cannot be read.
+    refused: str | None = None
+
+
+class DocumentIndex:
+    """The documents of a folder in an index.
+
+    Args:
+        engine: Embeds the chunks.
+        chunker: Divides the documents.
+        source: The folder of the documents.
+        lists: The folder of the lists.
+        index: The index.
+        metadata: The metadata keys of the index, which documents may have values of.
+        refuse: Reports a document that cannot be read; it may be reported twice.
+        now: The time in seconds since 1970.
+        sleep: Waits for seconds.
+
+    Raises:
+        VectorSpaceError: If the index has the vectors of another model.
+        BatchError: If S3 Vectors refuses.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        chunker: Chunker,
+        *,
+        source: Folder,
+        lists: Folder,
+        index: IndexClient,
+        metadata: tuple[str, ...],
+        refuse: Callable[[Refusal], object],
+        now: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        described = index.describe()
+        self._dimension = described.dimension
+        space = engine.vector_space(self._dimension)
+        self._non_filterable = index.claim(space).non_filterable
+        self._engine, self._chunker = engine, chunker
+        self._source, self._lists, self._index = source, lists, index
+        self._metadata, self._refuse = metadata, refuse
+        self.now, self._sleep = now, sleep
+        self._settings = _digest(_FORMAT, space, chunker.settings, sorted(metadata))[:12]
+
+    def update(self, key: str, *, deadline: float) -> Counts:
+        """Make the index's chunks of a document those of its object; without one, delete them.
+
+        Args:
+            key: The object, below the folder of documents.
+            deadline: The time, in seconds since 1970, at which this run begins no more work.
+
+        Raises:
+            BusyDocumentError: If another run writes the document.
+            UnavailableError: If there is no time left, or S3 Vectors does not answer. The next run
+                goes on where this one ended.
+            BatchError: If S3 or S3 Vectors refuses.
+        """
+        for _ in range(_ATTEMPTS):
+            done = self._attempt(key, deadline)
+            if done is not None:
+                return done
+        raise BusyDocumentError("Other runs change the list of this document.")
+
+    def key_of(self, name: str) -> str | None:
+        """Return the document of a list; None if nothing of it is in the index."""
+        found = self._lists.read_object(name)
+        return orjson.loads(found.data)["key"] if found and found.data else None
+
+    def _attempt(self, key: str, deadline: float) -> Counts | None:
+        """Run once; None if another run has written the list meanwhile."""
+        list_key = list_name(key)
+        listed, etag = self._settled(key, list_key)
+        found = self._source.version(key)
+        version = f"{found[0]} {self._settings}" if found else ""
+        if listed.version == version and not listed.possible:
+            return Counts(1, refused=int(listed.refused is not None))
+        chunks: dict[str, _Placed] = {}
+        reason = None
+        try:
+            if found is not None:
+                chunks = self._chunks(key, found)
+        except RefusedDocumentError as error:
+            reason = str(error)
+        if self._source.version(key) != found:
+            return None
+        writer = _ListWriter(self._lists, list_key, etag)
+        known = dict.fromkeys([*listed.present, *listed.possible])
+        present = [name for name in listed.present if name in chunks]
+        missing = [name for name in chunks if name not in set(present)]
+        stale = [name for name in known if name not in chunks]
+        current = DocumentList(key=key, present=present, possible=[*known, *missing])
+        for names in _slices(missing):
+            if self.now() > deadline:
+                writer.write(replace(current, until=0.0))
+                raise UnavailableError("There is no time left; the next run goes on.")
+            vectors = self._embed([chunks[name] for name in names])
+            current = replace(current, until=self.now() + _LEASE_SECONDS)
+            if not writer.write(current):
+                return None
+            self._index.put(vectors)
+            current = replace(current, present=[*current.present, *names])
+        if stale:
+            if current.until < self.now() + _REQUEST_SECONDS:
+                current = replace(current, until=self.now() + _LEASE_SECONDS)
+                if not writer.write(current):
+                    return None
+            self._index.delete(stale)
+        if reason is not None and found is not None:
+            self._refuse(Refusal(key, found[0], reason))
+        final = DocumentList(key=key, version=version, present=list(chunks), refused=reason)
+        if not writer.write(final if found else None):
+            return None
+        changed = int(bool(missing or stale))
+        return Counts(1, changed, len(missing), len(stale), int(reason is not None))
+
+    def _settled(self, key: str, list_key: str) -> tuple[DocumentList, str]:
+        """Return the list of a document and its ETag, once no other run writes the index."""
+        end = self.now() + _PATIENCE_SECONDS
+        while True:
+            found = self._lists.read_object(list_key)
+            if found is None or not found.data:
+                return DocumentList(key=key), found.etag if found else ""
+            listed = DocumentList(**orjson.loads(found.data))
+            if listed.until <= self.now():
+                return listed, found.etag
+            if self.now() >= end:
+                raise BusyDocumentError("Another run writes the chunks of this document.")
+            self._sleep(0.5)
+
+    def _chunks(self, key: str, found: tuple[str, int]) -> "dict[str, _Placed]":
+        """Return the chunks of an object by the keys of their vectors."""
+        if found[1] > MAX_BYTES:
+            raise RefusedDocumentError(
+                f"it has {found[1]:,} bytes; up to {MAX_BYTES:,} are allowed"
+            )
+        read = self._source.read_object(key)
+        if read is None:
+            return {}
+        document = read_document(key, read.data, read.attributes, wanted=self._metadata)
+        chunks: dict[str, _Placed] = {}
+        repeats: Counter[str] = Counter()
+        for chunk in islice(self._chunker.chunks(document.blocks), _MAX_CHUNKS + 1):
+            metadata = {
+                **document.metadata,
+                **chunk.metadata,
+                "document": key,
+                "title": document.title,
+                "text": chunk.text,
+            }
+            if chunk.headings:
+                metadata["headings"] = " > ".join(chunk.headings)[:_MAX_HEADINGS]
+            problem = metadata_problem(metadata, non_filterable=self._non_filterable)
+            if problem:
+                raise RefusedDocumentError(f"chunk {len(chunks) + 1} has {problem}")
+            # Equal chunks of a document are told apart by a number, not by their places: an
+            # inserted paragraph changes no other chunk.
+            content = _digest(key, metadata)
+            repeats[content] += 1
+            name = _digest(content, repeats[content])
+            chunks[name] = _Placed(name, chunk, metadata)
+        if len(chunks) > _MAX_CHUNKS:
+            raise RefusedDocumentError(f"it has more than {_MAX_CHUNKS:,} chunks")
+        if not chunks:
+            raise RefusedDocumentError("it has no text with tokens of the model")
+        return chunks
+
+    def _embed(self, placed: "list[_Placed]") -> list[bytes]:
+        """Return vectors as S3 Vectors takes them."""
+        embeddings = self._engine.embed_request(
+            EmbedRequest(
+                Inputs(texts=[each.chunk.text for each in placed]),
+                prompt=self._chunker.prompt,
+                dimensions=self._dimension,
+            )
+        )
+        items = [
+            encode(each.name, vector, each.metadata, non_filterable=self._non_filterable)
+            for each, vector in zip(placed, embeddings.vectors, strict=True)
+        ]
+        problem = next((item.problem for item in items if item.problem), None)
+        if problem:
+            raise BatchError(f"A chunk cannot be written: {problem}.")
+        return [item.json for item in items]
+
+
+class _Placed(NamedTuple):
+    """A chunk as it is in the index."""
+
+    name: str
+    chunk: Chunk
+    metadata: Mapping[str, Any]
+
+
+class _ListWriter:
+    """Writes the list of a document, as long as no other run does."""
+
+    def __init__(self, lists: Folder, key: str, etag: str) -> None:
+        self._lists, self._key, self._etag = lists, key, etag
+
+    def write(self, listed: DocumentList | None) -> bool:
+        """Replace the list, and return whether it was the one that this run knows.
+
+        A document of which nothing is in the index has an empty list: S3's conditions protect an
+        object that exists.
+        """
+        data = orjson.dumps(asdict(listed)) if listed else b""
+        written = self._lists.replace(self._key, data, self._etag)
+        self._etag = written or ""
+        return written is not None
+
+
+def list_name(key: str) -> str:
+    """Return the path of a document's list in the folder of lists."""
+    return f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+
+
+def _digest(*parts: Any) -> str:
+    text = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(text).hexdigest()[:32]
+
+
+def _slices(names: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(names), _SLICE):
+        yield names[start : start + _SLICE]

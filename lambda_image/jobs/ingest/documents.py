@@ -1,0 +1,262 @@
+"""An object to a title, metadata and blocks of text; what cannot be read whole is refused by name.
+
+Rows of JSONL and CSV are sections: their text is the field `text`, or all fields as lines.
+"""
+
+import csv
+import io
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from embedder.core.chunking import Block, read_blocks
+from jobs.errors import BatchError
+
+#: Of an object, and of the text of a PDF.
+MAX_BYTES = 32 * 1024 * 1024
+_MAX_BLOCKS = 200_000
+_MAX_NAME = 256
+_PDF_SECONDS = 120
+_TEXT = "text"
+_CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)", re.IGNORECASE)
+_ENTRY = re.compile(r"([A-Za-z0-9_.-]+)[ \t]*:[ \t]*(.*)")
+_NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{1,15})?")
+
+
+class RefusedDocumentError(BatchError):
+    """A document cannot be read. The same object is refused again."""
+
+
+class Document(NamedTuple):
+    """What is in an object."""
+
+    title: str
+    metadata: dict[str, Any]
+    blocks: list[Block]
+
+
+def read_document(
+    key: str, data: bytes, attributes: Mapping[str, str], *, wanted: Collection[str]
+) -> Document:
+    """Read an object.
+
+    Args:
+        key: Its key; the suffix gives the format.
+        data: Its content.
+        attributes: Its content type and its user metadata.
+        wanted: The metadata keys of the index. Front matter counts before user metadata, and a row
+            before both. Other names are left out.
+
+    Raises:
+        RefusedDocumentError: If it cannot be read, or has no text.
+    """
+    read = _READERS.get(Path(key).suffix.lower())
+    if read is None:
+        raise RefusedDocumentError(
+            f"the key must end with {', '.join(_READERS)}; found {Path(key).suffix or 'no suffix'}"
+        )
+    # S3 keeps the names in lower case.
+    own = {name: _scalar(attributes[name.lower()]) for name in wanted if name.lower() in attributes}
+    title, front, blocks = read(data, attributes.get("Content-Type", ""), wanted)
+    if not blocks:
+        raise RefusedDocumentError("it has no text")
+    if len(blocks) > _MAX_BLOCKS:
+        raise RefusedDocumentError(
+            f"it has {len(blocks):,} paragraphs or rows; up to {_MAX_BLOCKS:,} are allowed"
+        )
+    title = str(front.get("title") or title or Path(key).name)
+    kept = {name: value for name, value in front.items() if name in wanted}
+    return Document(title[:_MAX_NAME], own | kept, blocks)
+
+
+_Read = tuple[str, dict[str, Any], list[Block]]
+
+
+def _prose(format: str) -> Callable[[bytes, str, Collection[str]], _Read]:  # noqa: A002
+    def read(data: bytes, content_type: str, wanted: Collection[str]) -> _Read:
+        text = _decoded(data, content_type)
+        front: dict[str, Any] = {}
+        if format == "markdown":
+            front, text = _front_matter(text, wanted)
+        title, blocks = read_blocks(text, format)
+        return title, front, blocks
+
+    return read
+
+
+def _decoded(data: bytes, content_type: str) -> str:
+    """Decode text: UTF-8, UTF-16 with a byte order mark, or what the content type names."""
+    charset = _CHARSET.search(content_type)
+    name = charset[1] if charset else "utf-8-sig"
+    if data[:2] in {b"\xff\xfe", b"\xfe\xff"}:
+        name = "utf-16"
+    try:
+        text = data.decode("utf-8-sig" if name.lower() in {"utf-8", "utf8"} else name)
+    except UnicodeDecodeError as error:
+        raise RefusedDocumentError(
+            f"byte {error.start} is not {error.encoding}; other encodings need a charset in the "
+            "content type"
+        ) from None
+    except (LookupError, UnicodeError):
+        raise RefusedDocumentError(f"its charset must be a text encoding; found {name}") from None
+    if "\0" in text:
+        raise RefusedDocumentError("it has NUL characters, which text has not")
+    return text
+
+
+def _front_matter(text: str, wanted: Collection[str]) -> tuple[dict[str, Any], str]:
+    """Return the entries between two lines `---` at the start of Markdown, and the rest.
+
+    An entry has one line, or a list one line for each item, as most of YAML's front matter. A
+    wanted entry of another form is refused; others are left out.
+    """
+    lines = text.split("\n")
+    if lines[0].rstrip() != "---":
+        return {}, text
+    ends = (place for place, line in enumerate(lines) if place and line.rstrip() == "---")
+    end = next(ends, 0)
+    if not end:
+        return {}, text
+    found: dict[str, Any] = {}
+    name = ""
+    for number, line in enumerate(lines[1:end], 2):
+        entry = _ENTRY.fullmatch(line.rstrip())
+        item = re.fullmatch(r"\s*-\s+(.*)", line.rstrip())
+        if entry:
+            name = entry[1]
+            if name in found:
+                raise RefusedDocumentError(f"line {number}: the front matter has {name} twice")
+            found[name] = _value(entry[2])
+        elif item and name and isinstance(found[name], list):
+            found[name].append(_scalar(item[1]))
+        elif line.strip() and not line.lstrip().startswith("#") and name in {*wanted, "title"}:
+            raise RefusedDocumentError(
+                f"line {number}: {name} in the front matter must be a value or a list of values"
+            )
+    return {name: value for name, value in found.items() if value != []}, "\n".join(
+        lines[end + 1 :]
+    )
+
+
+def _value(text: str) -> Any:
+    """Return a value of front matter; nothing begins a list on the following lines."""
+    if not text:
+        return []
+    if text.startswith("[") and text.endswith("]"):
+        return [_scalar(item) for item in next(csv.reader([text[1:-1]], skipinitialspace=True), [])]
+    return _scalar(text)
+
+
+def _scalar(text: str) -> Any:
+    text = text.strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+        return text[1:-1]
+    if text in {"true", "false"}:
+        return text == "true"
+    if _NUMBER.fullmatch(text):
+        return float(text) if "." in text else int(text)
+    return text
+
+
+def _json_lines(data: bytes, content_type: str, wanted: Collection[str]) -> _Read:
+    def rows() -> Iterator[tuple[int, Any]]:
+        for number, line in enumerate(_decoded(data, content_type).split("\n"), 1):
+            if line.strip():
+                try:
+                    yield number, orjson.loads(line)
+                except orjson.JSONDecodeError:
+                    raise RefusedDocumentError(f"line {number} is not JSON") from None
+
+    return "", {}, _rows(rows(), wanted)
+
+
+def _csv(data: bytes, content_type: str, wanted: Collection[str]) -> _Read:
+    reader = csv.DictReader(io.StringIO(_decoded(data, content_type), newline=""), strict=True)
+
+    def rows() -> Iterator[tuple[int, Any]]:
+        try:
+            names = reader.fieldnames or []
+            if len(set(names)) < len(names):
+                raise RefusedDocumentError("the first row has a column twice")
+            for row in reader:
+                if None in row or None in row.values():
+                    raise RefusedDocumentError(
+                        f"line {reader.line_num} has another number of fields than the first row"
+                    )
+                values = {name: _scalar(text) for name, text in row.items() if name in wanted}
+                yield reader.line_num, row | values
+        except csv.Error as error:
+            raise RefusedDocumentError(f"line {reader.line_num} is not CSV: {error}") from None
+
+    return "", {}, _rows(rows(), wanted)
+
+
+def _rows(rows: Iterable[tuple[int, Any]], wanted: Collection[str]) -> list[Block]:
+    blocks = []
+    for number, row in islice(rows, _MAX_BLOCKS + 1):
+        if not isinstance(row, dict):
+            raise RefusedDocumentError(f"line {number} is not an object")
+        metadata = {name: row[name] for name in wanted if row.get(name) not in (None, "", [])}
+        for name, value in metadata.items():
+            items = value if isinstance(value, list) else [value]
+            if not all(isinstance(item, str | int | float) for item in items):
+                raise RefusedDocumentError(
+                    f"line {number}: {name} must be text, a number, a boolean or a list of these"
+                )
+        text = row.get(_TEXT)
+        if text is None:
+            text = "\n".join(f"{name}: {_shown(value)}" for name, value in row.items() if value)
+        if not isinstance(text, str):
+            raise RefusedDocumentError(f"line {number}: text must be a string")
+        if text.strip():
+            blocks.append(Block(text, (), number, metadata))
+    return blocks
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _pdf(data: bytes, _content_type: str, _wanted: Collection[str]) -> _Read:
+    """Read the text layer of a PDF, in a process with limits: a page can ask for any memory."""
+    command = [sys.executable, "-P", "-m", "jobs.ingest.pdf"]
+    try:
+        done = subprocess.run(  # noqa: S603 - this package's own module
+            command,
+            input=data,
+            capture_output=True,
+            timeout=_PDF_SECONDS,
+            env={"PYTHONPATH": ":".join(sys.path)},
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise RefusedDocumentError(f"its text takes more than {_PDF_SECONDS} seconds") from None
+    if done.returncode == 1:
+        raise RefusedDocumentError(done.stderr.decode(errors="replace").strip()[-200:])
+    if done.returncode:
+        raise RefusedDocumentError("its text takes more memory or time than allowed")
+    title, pages = orjson.loads(done.stdout)
+    blocks = []
+    for number, page in enumerate(pages, 1):
+        _, found = read_blocks(page, "text")
+        blocks += [block._replace(headings=(f"page {number}",), section=number) for block in found]
+    return title, {}, blocks
+
+
+_READERS = {
+    ".txt": _prose("text"),
+    ".md": _prose("markdown"),
+    ".markdown": _prose("markdown"),
+    ".html": _prose("html"),
+    ".htm": _prose("html"),
+    ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
+    ".csv": _csv,
+    ".pdf": _pdf,
+}

@@ -1,0 +1,161 @@
+"""One document in the index: what a change costs, waiting for other runs, refusals, no time."""
+
+import contextlib
+import random
+import statistics
+
+import pytest
+
+from jobs.ingest import document_index
+from tests.jobs.ingest.conftest import KilledError, paragraphs
+
+
+def test_a_change_of_one_paragraph_embeds_the_chunks_near_it(world, engine):
+    """Of 200 chunks and more, half of the changes embed one or two, nine of ten at most three."""
+    rng = random.Random(3)
+    parts = [
+        f"## Part {n}\n\n" + "\n\n".join(paragraphs(rng, 4)) if n else paragraphs(rng, 1)[0]
+        for n in range(90)
+    ]
+    world.put("a.md", "\n\n".join(parts))
+    world.handle(world.event("a.md"))
+    assert len(world.index.vectors) >= 200
+    counts = []
+    for _ in range(40):
+        place = rng.randrange(1, len(parts))
+        head, *body = parts[place].split("\n\n")
+        body[rng.randrange(len(body))] = paragraphs(rng, 1)[0]
+        parts[place] = "\n\n".join([head, *body])
+        world.put("a.md", "\n\n".join(parts))
+        counts.append(world.documents.update("a.md", deadline=2e9).embedded)
+    assert world.found() == world.expected()
+    assert min(counts) >= 1
+    assert statistics.median(counts) <= 2
+    assert sum(count <= 3 for count in counts) >= 36
+
+
+def test_an_inserted_paragraph_embeds_no_later_section_again(world):
+    """A chunk's key does not depend on its place."""
+    sections = [f"# S{n}\n\nsection {n} has words" for n in range(20)]
+    world.put("a.md", "\n\n".join(sections))
+    assert world.documents.update("a.md", deadline=2e9).embedded == 20
+    world.put("a.md", "\n\n".join(["# New\n\nnew words", *sections]))
+    # The document's title is now another one, unless it has a title of its own.
+    assert world.documents.update("a.md", deadline=2e9).embedded == 21
+    world.put("b.md", "---\ntitle: B\n---\n" + "\n\n".join(sections))
+    world.documents.update("b.md", deadline=2e9)
+    world.put("b.md", "---\ntitle: B\n---\n" + "\n\n".join(["# New\n\nnew words", *sections]))
+    assert world.documents.update("b.md", deadline=2e9).embedded == 1
+
+
+def test_equal_chunks_of_a_document_are_all_in_the_index(world):
+    """A document may say the same twice."""
+    world.put("a.jsonl", '{"text": "same"}\n' * 3)
+    world.handle(world.event("a.jsonl"))
+    assert list(world.found().values()) == ["same"] * 3
+    world.put("a.jsonl", '{"text": "same"}\n' * 2)
+    assert world.documents.update("a.jsonl", deadline=2e9)[1:4] == (1, 0, 1)
+
+
+def test_metadata_of_the_document_and_its_rows_is_in_the_index(world):
+    """User metadata, front matter and columns, each before the one before it."""
+    world.put("a.md", "---\ntags: [x, 'y z']\nyear: 2024\n---\n# T\n\n## H\n\nwords", year="2020")
+    world.put("b.csv", "text,year,lang\nrow one,2021,de\nrow two,,\n", lang="en")
+    world.handle(world.event("a.md"), world.event("b.csv"))
+    found = {stored.metadata["text"]: stored.metadata for stored in world.index.vectors.values()}
+    assert found["words"] == {
+        "text": "words",
+        "title": "T",
+        "headings": "T > H",
+        "document": "a.md",
+        "tags": ["x", "y z"],
+        "year": 2024,
+    }
+    assert (found["row one"]["year"], found["row one"]["lang"]) == (2021, "de")
+    assert "year" not in found["row two"]
+    assert found["row two"]["lang"] == "en"
+
+
+def test_a_document_that_cannot_be_read_leaves_the_index_and_is_reported(world):
+    """Never a part of it is searched: not the chunks of its earlier content either."""
+    world.put("a.md", "readable words")
+    world.handle(world.event("a.md"))
+    world.put("a.md", b"good words, then \xff")
+    assert world.handle(world.event("a.md")) == []
+    assert not world.index.vectors
+    (letter,) = world.letters
+    assert letter["key"] == "a.md"
+    assert "byte 17 is not utf-8" in letter["reason"]
+    world.handle(world.event("a.md"))
+    assert len(world.letters) == 1
+    world.put("a.md", "readable again")
+    world.handle(world.event("a.md"))
+    assert list(world.found().values()) == ["readable again"]
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3])
+def test_a_run_waits_for_another_one_that_may_write(world, writes):
+    """Until the other's time is over, the message fails and SQS gives it again."""
+    world.put("a.md", "first words")
+    world.writes_left = writes
+    with contextlib.suppress(KilledError):
+        world.handle(world.event("a.md"))
+    world.writes_left = None
+    # The third write is the last one, which ends the other's time.
+    assert world.handle(world.event("a.md")) == ([] if writes == 3 else ["0"])
+    world.clock[0] += 600
+    assert world.handle(world.event("a.md")) == []
+    assert list(world.found().values()) == ["first words"]
+
+
+def test_a_run_that_another_one_overtakes_begins_anew(world, monkeypatch):
+    """It has read a list that is another one when it writes."""
+    world.put("a.md", "first words")
+    real = world.documents._source.read_object
+
+    def overtaken(key: str):
+        monkeypatch.setattr(world.documents._source, "read_object", real)
+        found = real(key)
+        world.put("a.md", "second words")
+        world.documents.update("a.md", deadline=2e9)
+        return found
+
+    monkeypatch.setattr(world.documents._source, "read_object", overtaken)
+    assert world.handle(world.event("a.md")) == []
+    assert list(world.found().values()) == ["second words"]
+
+
+def test_a_large_document_is_done_in_several_runs(world, monkeypatch):
+    """A run without time leaves what it has written, and the next one goes on."""
+    monkeypatch.setattr(document_index, "_SLICE", 2)
+    world.put("a.jsonl", "\n".join(f'{{"text": "row {n}"}}' for n in range(6)))
+    real = world.documents._index.put
+
+    def slow(vectors):
+        real(vectors)
+        world.clock[0] += 100
+
+    monkeypatch.setattr(world.documents._index, "put", slow)
+    with pytest.raises(document_index.UnavailableError, match="no time left"):
+        world.documents.update("a.jsonl", deadline=world.clock[0] + 150)
+    assert len(world.index.vectors) == 4
+    assert world.documents.update("a.jsonl", deadline=2e9).embedded == 2
+    assert world.found() == world.expected()
+
+
+def test_a_missing_permission_is_not_a_deleted_document(world):
+    """S3 answers 403 to both, unless the role may list the bucket."""
+    world.put("a.md", "words")
+    world.handle(world.event("a.md"))
+    world.delete("a.md")
+    world.s3.missing = 403
+    assert world.handle(world.event("a.md")) == ["0"]
+    assert list(world.found().values()) == ["words"]
+
+
+def test_a_message_that_is_no_event_fails_alone(world):
+    """The others of its batch are done."""
+    world.put("a.md", "words")
+    outside = world.event("x", bucket_key="other/a.md")
+    assert world.handle("{}", world.event("a.md"), world.event("_hidden/a.md"), outside) == ["0"]
+    assert len(world.index.vectors) == 1
