@@ -12,7 +12,7 @@ from model_compiler.model.modules import Head
 from tests.model_compiler.goldens.families import FAMILIES, write_family
 
 #: Products between the embeddings and the first layer, which count as the first layer's.
-BEFORE_LAYERS = {"electra": 1, "embedding_gemma2": 6, "embedding_gemma2_text": 6}
+BEFORE_LAYERS = {"albert": 1, "electra": 1, "embedding_gemma2": 6, "embedding_gemma2_text": 6}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
