@@ -58,6 +58,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     _add_search(commands)
     _add_rerank(commands)
     _add_compare(commands)
+    _add_mcp(commands)
     add_batch(commands)
     add_index(commands)
     _add_doctor(commands)
@@ -258,6 +259,18 @@ def _add_compare(commands: Any) -> None:
     parser.add_argument("--format", choices=FORMATS, help="default: from the file's name")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_credentials(parser)
+
+
+def _add_mcp(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "mcp",
+        "Connect an agent on this machine to an endpoint: the MCP bridge that signs.",
+        run="_mcp_bridge.run_bridge",
+        epilog="The agent starts this command, and speaks the Model Context Protocol with it over "
+        "standard input and output. The endpoint needs `mcp = true` under [function].",
+    )
+    _add_connection(parser)
 
 
 class _Parser(argparse.ArgumentParser):

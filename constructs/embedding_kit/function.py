@@ -225,6 +225,8 @@ def request_variables(settings: FunctionSettings) -> dict[str, str]:
     found: dict[str, str] = {"EMBEDDING_TRUNCATE": settings.truncate}
     if settings.cache_entries is not None:
         found["EMBEDDING_CACHE_ENTRIES"] = str(settings.cache_entries)
+    if settings.mcp:
+        found["EMBEDDING_MCP"] = "on"
     return found
 
 

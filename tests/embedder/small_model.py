@@ -108,13 +108,14 @@ def router_of(
     entries: Sequence[str] | None = ("a", "b"),
     *,
     telemetry: Telemetry | None = None,
+    mcp: bool = False,
 ) -> Router:
     """Return a router with a search index of these entries; None for no index."""
     index = None
     if entries is not None:
         embeddings = engine.embed(entries)
         index = SearchIndex(entries, embeddings.vectors, embeddings.vector_space)
-    return Router(Model(engine, index), telemetry=telemetry)
+    return Router(Model(engine, index), telemetry=telemetry, mcp=mcp)
 
 
 PROMPTS = {

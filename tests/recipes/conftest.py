@@ -141,7 +141,7 @@ def served(minilm_artifact: Artifact) -> Iterator[Served]:
         for name in (*KEYS, "AWS_DEFAULT_REGION", "AWS_PROFILE"):
             patch.delenv(name, raising=False)
         patch.setattr("tools.local_endpoint.endpoint.Verifier", _TokenVerifier)
-        running, _ = endpoint(Path(minilm_artifact.folder))
+        running, _ = endpoint(Path(minilm_artifact.folder), mcp=True)
     key, secret, token, _ = KEYS.values()
     auth = SigV4Auth(credentials=Credentials(key, secret, token))
     with running, EmbeddingClient(running.url, auth=auth) as client:

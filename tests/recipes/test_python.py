@@ -24,6 +24,7 @@ VECTORS = {
     "semantic-kernel": "vectors",
     "pydantic-ai": "result.embeddings",
     "huggingface_hub": "vectors",
+    "MCP": "vectors",
     "requests-aws4auth": "response.json()['embeddings']",
 }
 #: The recipes that search, and find this.

@@ -109,6 +109,7 @@ def _start(options: argparse.Namespace) -> tuple[LocalFunctionUrl, Runtime]:
         port=options.port,
         memory=options.memory,
         timeout=options.timeout,
+        mcp=options.mcp,
         logs=sys.stderr if options.verbose else None,
         requests=sys.stderr,
     )
@@ -178,6 +179,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--timeout", type=int, default=60, help="seconds per request (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--mcp", action="store_true", help="answer agents at POST /mcp; see `embed mcp`"
     )
     return parser
 

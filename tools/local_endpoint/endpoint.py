@@ -42,6 +42,7 @@ def endpoint(
     port: int = 0,
     memory: int = 1769,
     timeout: int = 60,
+    mcp: bool = False,
     logs: IO[str] | None = None,
     requests: IO[str] | None = None,
 ) -> tuple[LocalFunctionUrl, Runtime]:
@@ -55,6 +56,7 @@ def endpoint(
         port: The port to listen on. 0 selects a free port.
         memory: The function's memory setting in MB, which sets its number of threads.
         timeout: Seconds per request.
+        mcp: Whether agents are answered at `POST /mcp`.
         logs: Receives the function's log lines.
         requests: Receives a line for each request.
 
@@ -62,6 +64,8 @@ def endpoint(
         The Function URL, which is a context manager to enter, and its runtime.
     """
     variables = {"EMBEDDING_ARTIFACT": str(artifact)}
+    if mcp:
+        variables["EMBEDDING_MCP"] = "on"
     if index is not None:
         variables["EMBEDDING_INDEX"] = str(index)
     if vector_index is not None:

@@ -67,6 +67,11 @@ class FunctionSettings(Settings):
         default=None,
         description="Number of cached vectors, 0 for none; the embedder's default if unset.",
     )
+    mcp: bool = Field(
+        default=False,
+        description="Whether agents may call the endpoint by the Model Context Protocol, at "
+        "`POST /mcp`.",
+    )
 
     @property
     def concurrency_limit(self) -> int:

@@ -27,6 +27,7 @@ _NAMES = (
     "EMBEDDING_INDEX",
     "EMBEDDING_INGEST",
     "EMBEDDING_MAX_CHARACTERS",
+    "EMBEDDING_MCP",
     "EMBEDDING_METRICS_NAMESPACE",
     "EMBEDDING_THREADS",
     "EMBEDDING_TRUNCATE",
@@ -72,6 +73,8 @@ class Settings:
     max_characters: int | None = None
     #: How many vectors are kept for texts that come again; 0 keeps none.
     cache_entries: int = DEFAULT_CACHE_ENTRIES
+    #: Whether agents are answered at `POST /mcp`.
+    mcp: bool = False
     #: The CloudWatch namespace of the metrics.
     metrics_namespace: str = "EmbeddingKit"
     #: The name of the environment that this is deployed to.
@@ -122,6 +125,7 @@ class Settings:
             cache_entries=_integer(
                 environ, "EMBEDDING_CACHE_ENTRIES", DEFAULT_CACHE_ENTRIES, minimum=0
             ),
+            mcp=_choice(environ, "EMBEDDING_MCP", ("off", "on")) == "on",
             metrics_namespace=environ.get("EMBEDDING_METRICS_NAMESPACE") or "EmbeddingKit",
             environment=environ.get("EMBEDDING_ENVIRONMENT") or "local",
             function_name=environ.get("AWS_LAMBDA_FUNCTION_NAME") or "local",

@@ -150,6 +150,7 @@ class Router:
         model: The model that is served.
         companions: Models of other kinds that are served besides it.
         telemetry: Records each request; None records nothing.
+        mcp: Whether agents are answered at `POST /mcp`.
     """
 
     def __init__(
@@ -157,11 +158,17 @@ class Router:
         model: Model | RerankModel,
         *companions: RerankModel,
         telemetry: Telemetry | None = None,
+        mcp: bool = False,
     ) -> None:
         self.model = model
         self.models = (model, *companions)
         self.telemetry = telemetry
         self._routes = operations(*self.models)
+        if mcp:
+            # Imported when it is needed: no other endpoint pays for it.
+            from embedder.http.apis.mcp import Door  # noqa: PLC0415
+
+            self._routes["/mcp"] = {"POST": Door(self._routes)}
 
     def handle(self, request: Request) -> Response:
         """Respond to a request and record it; every error becomes a response."""
@@ -271,7 +278,11 @@ def build_router(
         )
         for artifact in artifacts
     ]
-    return Router(*models, telemetry=telemetry or Telemetry(settings))  # type: ignore[arg-type]
+    return Router(
+        *models,  # type: ignore[arg-type]
+        telemetry=telemetry or Telemetry(settings),
+        mcp=settings.mcp,
+    )
 
 
 def _model(

@@ -1,0 +1,178 @@
+"""The door for agents: the Model Context Protocol over stateless streamable HTTP, at `POST /mcp`.
+
+https://modelcontextprotocol.io/specification/2025-06-18/basic/transports
+
+A tool is the operation of another path: its input is that operation's body, and its result the body
+of that operation's response. There is no session, and no message of the server's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import orjson
+
+from embedder import __version__
+from embedder.core.errors import AnswerableError, ClientError, MalformedBodyError
+from embedder.http.apis.operation import JSON, Api, Call, Operation
+from embedder.http.http_types import Request, Response
+from embedder.http.json_body import describe_value, parse_object, quote_name
+from embedder.http.telemetry import RequestRecord
+
+#: The versions of the protocol, the newest first. A client that asks for another gets the newest.
+VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
+#: https://www.jsonrpc.org/specification#error_object
+_NOT_JSON, _INVALID, _NO_METHOD, _BAD_PARAMS, _FAULT = -32700, -32600, -32601, -32602, -32603
+
+
+class Tool(NamedTuple):
+    """A tool: its name, the operation that it calls, and what it is for."""
+
+    name: str
+    method: str
+    path: str
+    description: str
+
+
+TOOLS = (
+    Tool("search", "POST", "/similar", "Find the entries of the index that are most similar."),
+    Tool("embed", "POST", "/", "Turn a text, or several, into vectors."),
+    Tool("rerank", "POST", "/rerank", "Rank texts by their relevance for a query."),
+    Tool("describe_index", "GET", "/info", "Describe the model, its vector space and its limits."),
+)
+
+
+class _RpcError(ClientError):
+    """A message that is refused, with a code of JSON-RPC."""
+
+    code = "invalid_message"
+
+    def __init__(self, rpc_code: int, message: str) -> None:
+        super().__init__(message)
+        self.rpc_code = rpc_code
+
+
+class Mcp(Api):
+    """Errors as JSON-RPC's `{"jsonrpc": "2.0", "id": …, "error": {"code", "message"}}`."""
+
+    name = "mcp"
+    error_statuses: ClassVar[tuple[int, ...]] = (400, 413, 500, 503)
+
+    @staticmethod
+    def error_body(error: AnswerableError, status: int, _request_id: str) -> dict[str, Any]:
+        code = _FAULT if status >= 500 else _INVALID
+        if isinstance(error, MalformedBodyError):
+            code = _NOT_JSON
+        code = getattr(error, "rpc_code", code)
+        return {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": error.message}}
+
+
+class Door(Operation):
+    """Answers each message of an agent.
+
+    Args:
+        routes: All that is served, by path and method.
+    """
+
+    api = Mcp
+    name = "mcp"
+    summary = "Call a tool by the Model Context Protocol."
+
+    def __init__(self, routes: Mapping[str, Mapping[str, Operation]]) -> None:
+        self._tools = {
+            tool.name: (tool, routes[tool.path][tool.method])
+            for tool in TOOLS
+            if tool.method in routes.get(tool.path, {})
+        }
+        search = self._tools.get("search")
+        if search and search[1].model.search_index is None:
+            del self._tools["search"]
+
+    def serve(self, request: Request, record: RequestRecord) -> Response:
+        version = request.headers.get("mcp-protocol-version")
+        if version is not None and version not in VERSIONS:
+            raise _RpcError(
+                _INVALID,
+                f"The protocol's version must be one of {', '.join(VERSIONS)}; found "
+                f"{quote_name(version)}.",
+            )
+        message = parse_object(request.body)
+        method, number = message.get("method"), message.get("id")
+        if message.get("jsonrpc") != "2.0" or not isinstance(method, str):
+            raise _RpcError(
+                _INVALID, 'A message must have "jsonrpc": "2.0" and a "method", a string.'
+            )
+        if "id" not in message:
+            # A notification, which has no answer.
+            return Response(status=202, body=b"", headers=JSON)
+        if isinstance(number, bool) or not isinstance(number, str | int):
+            raise _RpcError(
+                _INVALID, f'"id" must be a string or a number; found {describe_value(number)}.'
+            )
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": number}
+        try:
+            answer["result"] = self._result(method, message.get("params"), request, record)
+        except _RpcError as error:
+            record.error = error.code
+            answer["error"] = {"code": error.rpc_code, "message": error.message}
+        response = Response(status=200, body=orjson.dumps(answer), headers=JSON)
+        return self._fitted(response, Call({}, request, record))
+
+    def _result(
+        self, method: str, params: Any, request: Request, record: RequestRecord
+    ) -> dict[str, Any]:
+        params = {} if params is None else params
+        if not isinstance(params, dict):
+            raise _RpcError(
+                _BAD_PARAMS, f'"params" must be an object; found {describe_value(params)}.'
+            )
+        match method:
+            case "initialize":
+                asked = params.get("protocolVersion")
+                return {
+                    "protocolVersion": asked if asked in VERSIONS else VERSIONS[0],
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "embedding-kit", "version": __version__},
+                }
+            case "ping":
+                return {}
+            case "tools/list":
+                return {"tools": [self._described(*tool) for tool in self._tools.values()]}
+            case "tools/call":
+                return self._called(params, request, record)
+        raise _RpcError(
+            _NO_METHOD,
+            "The method must be initialize, ping, tools/list or tools/call; found "
+            f"{quote_name(method)}.",
+        )
+
+    @staticmethod
+    def _described(tool: Tool, operation: Operation) -> dict[str, Any]:
+        schema = {"type": "object"} if operation.body is None else operation.body.schema
+        return {
+            "name": tool.name,
+            "description": tool.description,
+            "inputSchema": schema,
+            "annotations": {"readOnlyHint": True},
+        }
+
+    def _called(
+        self, params: dict[str, Any], request: Request, record: RequestRecord
+    ) -> dict[str, Any]:
+        name, arguments = params.get("name"), params.get("arguments") or {}
+        if not isinstance(name, str) or name not in self._tools:
+            found = quote_name(name) if isinstance(name, str) else describe_value(name)
+            raise _RpcError(
+                _BAD_PARAMS, f"The tool must be one of {', '.join(self._tools)}; found {found}."
+            )
+        tool, operation = self._tools[name]
+        asked = Request(tool.method, tool.path, body=orjson.dumps(arguments))
+        record.operation = operation.name
+        try:
+            response = operation.serve(asked._replace(deadline=request.deadline), record)
+        except ClientError as error:
+            # An agent reads it, and may call again with what is allowed.
+            record.error, record.field = error.code, error.field
+            return {"content": [{"type": "text", "text": error.message}], "isError": True}
+        return {"content": [{"type": "text", "text": response.body.decode()}], "isError": False}
