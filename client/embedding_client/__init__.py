@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         VectorSpaceError,
     )
     from embedding_client._flows import RetryPolicy
-    from embedding_client._protocol import BatchLimits, EmbedOptions, Match, Ranked
+    from embedding_client._protocol import BatchLimits, EmbedOptions, Match, Ranked, SparseVector
     from embedding_client._responses import Part
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "RetryPolicy",
     "ServiceError",
     "SigV4Auth",
+    "SparseVector",
     "ThrottledError",
     "UnreachableError",
     "VectorSpaceError",
@@ -64,6 +65,7 @@ _MODULES = {
     "Ranked": "_protocol",
     "RetryPolicy": "_flows",
     "SigV4Auth": "_auth",
+    "SparseVector": "_protocol",
 }
 
 

@@ -29,7 +29,14 @@ from embedding_client._flows import (
     concatenate,
     ranked,
 )
-from embedding_client._protocol import EmbedOptions, Match, Ranked, check_options, checked
+from embedding_client._protocol import (
+    EmbedOptions,
+    Match,
+    Ranked,
+    SparseVector,
+    check_options,
+    checked,
+)
 from embedding_client._responses import Part
 from embedding_client._targets import Request
 
@@ -118,6 +125,27 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
         async with _task_group() as tasks:
             parts = [part async for part in self._in_order(tasks, flows)]
         return ranked(texts, parts, top_k)
+
+    async def embed_sparse(
+        self,
+        texts: Iterable[str],
+        *,
+        prompt: str | None = None,
+        top_k: int | None = None,
+        threshold: float | None = None,
+        truncate: bool | None = None,
+    ) -> list[SparseVector]:
+        """Encode texts with a sparse encoder. See `EmbeddingClient.embed_sparse`."""
+        options = {
+            "prompt_name": prompt,
+            "top_k": top_k,
+            "threshold": threshold,
+            "truncate": truncate,
+        }
+        flows = self._flows.sparse(list(checked(texts)), options)
+        async with _task_group() as tasks:
+            found = [batch async for batch in self._in_order(tasks, flows)]
+        return [vector for batch in found for part in batch for vector in part]
 
     async def similar(self, text: str, *, num_results: int = 10) -> list[Match]:
         """Search the endpoint's index without a filter. See `search`."""

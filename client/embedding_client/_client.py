@@ -23,7 +23,14 @@ from embedding_client._flows import (
     ranked,
 )
 from embedding_client._forks import renew_after_fork
-from embedding_client._protocol import EmbedOptions, Match, Ranked, check_options, checked
+from embedding_client._protocol import (
+    EmbedOptions,
+    Match,
+    Ranked,
+    SparseVector,
+    check_options,
+    checked,
+)
 from embedding_client._responses import Part
 from embedding_client._targets import Request
 
@@ -147,6 +154,38 @@ class EmbeddingClient(BaseClient[httpx.Client]):
         texts = check_rerank(query, passages, top_k)
         flows = self._flows.score(query, texts, truncate=truncate)
         return ranked(texts, list(self._in_order(flows)), top_k)
+
+    def embed_sparse(
+        self,
+        texts: Iterable[str],
+        *,
+        prompt: str | None = None,
+        top_k: int | None = None,
+        threshold: float | None = None,
+        truncate: bool | None = None,
+    ) -> list[SparseVector]:
+        """Encode texts with a sparse encoder. Return a vector for each, in order.
+
+        Args:
+            texts: What is encoded: any iterable, of any length.
+            prompt: The name of one of the model's prompts.
+            top_k: Keep this many weights of a vector, the largest ones; None keeps all.
+            threshold: Keep the weights of a vector that are at least this; None keeps all.
+            truncate: Whether to cut the end of a text over the model's limit. None takes the
+                endpoint's default.
+
+        Raises:
+            RequestError: With status 400, if the endpoint serves another kind of model. With
+                `position`, if a text is refused.
+        """
+        options = {
+            "prompt_name": prompt,
+            "top_k": top_k,
+            "threshold": threshold,
+            "truncate": truncate,
+        }
+        found = self._in_order(self._flows.sparse(list(checked(texts)), options))
+        return [vector for batch in found for part in batch for vector in part]
 
     def similar(self, text: str, *, num_results: int = 10) -> list[Match]:
         """Search the endpoint's index without a filter. See `search`."""

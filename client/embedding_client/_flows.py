@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import httpx
@@ -29,6 +30,7 @@ from embedding_client._protocol import (
     EmbedOptions,
     Match,
     Ranked,
+    SparseVector,
     batches,
     checked,
     embed_body,
@@ -36,6 +38,7 @@ from embedding_client._protocol import (
     numpy_type,
     rerank_body,
     similar_body,
+    sparse_body,
 )
 from embedding_client._responses import (
     Part,
@@ -43,6 +46,7 @@ from embedding_client._responses import (
     read_matches,
     read_object,
     read_scores,
+    read_sparse,
     read_vectors,
     should_split,
 )
@@ -161,22 +165,10 @@ class EmbeddingFlows:
 
     def embed(self, batch: Batch, options: EmbedOptions) -> Flow[npt.NDArray[Any]]:
         """Embed a batch. Return an array of shape (texts, dimensions)."""
-        count = len(batch.texts)
-        body = embed_body(batch.texts, options)
-        response = yield from self._exchange("POST", "/", body, count=count)
-        if should_split(response, count=count):
-            first, second = halves(batch)
-            above = yield from self.embed(first, options)
-            below = yield from self.embed(second, options)
-            return np.concatenate([above, below])
-        try:
-            vectors, space = read_vectors(response, count=count, options=options)
-        except ResponseError as error:
-            if error.position is None:
-                raise
-            raise error.at(batch.start + error.position) from None
-        self.guard.check(space)
-        return vectors
+        parts = yield from self._in_parts(
+            "/", batch, partial(embed_body, options=options), partial(read_vectors, options=options)
+        )
+        return np.concatenate(parts)
 
     def part(self, batch: Batch, options: EmbedOptions) -> Flow[Part]:
         """Embed a batch. Texts that the endpoint refuses become errors in the result."""
@@ -213,24 +205,46 @@ class EmbeddingFlows:
             for batch in batches(passages, self._limits)
         )
 
+    def sparse(
+        self, texts: Iterable[str], options: Mapping[str, Any]
+    ) -> Iterator[Flow[list[list[SparseVector]]]]:
+        """Yield the flow of each batch of texts, in order, to lists of their sparse vectors."""
+        body = partial(sparse_body, options=options)
+        return (
+            self._in_parts("/", batch, body, read_sparse)
+            for batch in batches(checked(texts), self._limits)
+        )
+
     def _score(self, query: str, batch: Batch, *, truncate: bool) -> Flow[npt.NDArray[np.float64]]:
         """Score a batch of passages for a query. Return float64 (passages,)."""
+        parts = yield from self._in_parts(
+            "/v2/rerank", batch, partial(rerank_body, query, truncate=truncate), read_scores
+        )
+        return np.concatenate(parts)
+
+    def _in_parts(
+        self,
+        path: str,
+        batch: Batch,
+        body: Callable[[Sequence[str]], bytes],
+        read: Callable[..., tuple[_T, str]],
+    ) -> Flow[list[_T]]:
+        """Send a batch, or its halves if it is too large. Return what was read of each response."""
         count = len(batch.texts)
-        body = rerank_body(query, batch.texts, truncate=truncate)
-        response = yield from self._exchange("POST", "/v2/rerank", body, count=count)
+        response = yield from self._exchange("POST", path, body(batch.texts), count=count)
         if should_split(response, count=count):
-            first, second = halves(batch)
-            above = yield from self._score(query, first, truncate=truncate)
-            below = yield from self._score(query, second, truncate=truncate)
-            return np.concatenate([above, below])
+            parts = []
+            for half in halves(batch):
+                parts += yield from self._in_parts(path, half, body, read)
+            return parts
         try:
-            scores, space = read_scores(response, count=count)
+            found, space = read(response, count=count)
         except ResponseError as error:
             if error.position is None:
                 raise
             raise error.at(batch.start + error.position) from None
         self.guard.check(space)
-        return scores
+        return [found]
 
     def get(self, path: str) -> Flow[dict[str, Any]]:
         """Return the JSON object at a path."""

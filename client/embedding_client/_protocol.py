@@ -8,7 +8,7 @@ well before the function's timeout.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -187,6 +187,18 @@ class Ranked:
     passage: str
 
 
+class SparseVector(NamedTuple):
+    """The weights of a text that are not 0, in the order of their tokens.
+
+    Attributes:
+        indices: The ids of the tokens, uint32 of shape (weights,).
+        values: The weights, float32 of the same shape.
+    """
+
+    indices: npt.NDArray[np.uint32]
+    values: npt.NDArray[np.float32]
+
+
 def checked(texts: Iterable[str]) -> Iterator[str]:
     """Yield texts, each checked when it is read. They may be a stream, so they are read once.
 
@@ -235,6 +247,12 @@ def similar_body(text: str, num_results: int, where: Mapping[str, Any] | None) -
     """Return the body of `POST /similar`; `where` is its filter."""
     filters = {} if where is None else {"filter": where}
     return _encode({"text": text, "num_results": num_results, **filters})
+
+
+def sparse_body(texts: Sequence[str], options: Mapping[str, Any]) -> bytes:
+    """Return the body of `POST /` of a sparse encoder for several texts."""
+    given = {name: value for name, value in options.items() if value is not None}
+    return _encode({"texts": list(texts), **given})
 
 
 def rerank_body(query: str, passages: Sequence[str], *, truncate: bool) -> bytes:

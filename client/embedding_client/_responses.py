@@ -22,7 +22,7 @@ from embedding_client._errors import (
     VectorSpaceError,
 )
 from embedding_client._forks import renew_after_fork
-from embedding_client._protocol import EmbedOptions, Match, numpy_type
+from embedding_client._protocol import EmbedOptions, Match, SparseVector, numpy_type
 
 
 class VectorSpaceGuard:
@@ -161,6 +161,28 @@ def read_scores(response: httpx.Response, *, count: int) -> tuple[npt.NDArray[np
     if not np.isfinite(scores).all():
         raise _invalid(response, f"it does not hold {count} scores")
     return scores, space
+
+
+def read_sparse(response: httpx.Response, *, count: int) -> tuple[list[SparseVector], str]:
+    """Return the sparse vectors of a response and the name of their vector space.
+
+    Raises:
+        ResponseError: If the status is not 200, or the body does not hold a vector for each text.
+    """
+    if response.status_code != 200:
+        raise error_of(response, count=count)
+    value = read_object(response)
+    try:
+        vectors = [
+            SparseVector(np.array(row["indices"], np.uint32), np.array(row["values"], np.float32))
+            for row in value["embeddings"]
+        ]
+        space = str(value["vector_space"])
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise _invalid(response, "it does not hold sparse vectors") from error
+    if len(vectors) != count or any(len(one) != len(other) for one, other in vectors):
+        raise _invalid(response, f"it does not hold {count} sparse vectors")
+    return vectors, space
 
 
 def read_matches(response: httpx.Response) -> tuple[list[Match], str]:

@@ -36,6 +36,8 @@ VECTOR_SPACE_KEY = "vector_space"
 #: The columns of a part besides the metadata.
 ID_COLUMN = "id"
 EMBEDDING_COLUMN = "embedding"
+#: Those of a sparse encoder, in the place of the embedding.
+SPARSE_COLUMNS = ("indices", "values")
 #: Enough hexadecimal digits that two jobs in one folder never share a name.
 _ID_DIGITS = 12
 #: Changes when equal inputs would give other output files.

@@ -10,11 +10,10 @@ from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from multiprocessing import get_context, parent_process
 
 from embedder.core.artifact import load_artifact
-from embedder.core.engine import Engine
 from jobs.command import run_all, show_progress
 from jobs.embed.job import Job, Shard
 from jobs.embed.run import Plan, Result, finish_job, missing_shards, plan_job
-from jobs.embed.worker import embed_shard
+from jobs.embed.worker import embed_shard, load_engine
 from jobs.errors import BatchError
 from jobs.steps import Outcome
 from jobs.storage import Folder, open_folder
@@ -94,7 +93,7 @@ class _Worker:
 
     def __init__(self, job: Job, folder: str, artifact: str) -> None:
         self.job = job
-        self.engine = Engine.load(load_artifact(artifact))
+        self.engine = load_engine(load_artifact(artifact))
         self.source: Folder = open_folder(job.source)
         self.output: Folder = open_folder(folder, create=True)
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from embedder.core.artifact import Manifest
 from embedder.core.engine import Engine
-from jobs.embed.job import FRAME, PROGRESS_FOLDER, Job, Shard, job_id
+from jobs.embed.job import FRAME, PROGRESS_FOLDER, SPARSE_COLUMNS, Job, Shard, job_id
 from jobs.embed.readers import (
     csv_boundaries,
     csv_header,
@@ -280,6 +280,14 @@ def _check_model(job: Job, manifest: Manifest) -> None:
             f"the model must be an embedding model; {manifest.model.name} is a reranker, which has "
             "no vectors."
         )
+    if manifest.task == "sparse":
+        reserved = sorted({*SPARSE_COLUMNS} & {*job.metadata})
+        if job.dimensions is not None or job.dtype != "float" or reserved:
+            raise BatchError(
+                f"{manifest.model.name} is a sparse encoder: its job must have no dimensions, the "
+                f"dtype float and no metadata named {' or '.join(SPARSE_COLUMNS)}; found "
+                f"{job.dimensions}, {job.dtype} and {', '.join(reserved) or 'none'}."
+            )
     if job.dimensions is not None and job.dimensions not in manifest.dimensions:
         allowed = ", ".join(map(str, manifest.dimensions))
         raise BatchError(f"dimensions must be one of {allowed}; found {job.dimensions}.")

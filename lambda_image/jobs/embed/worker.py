@@ -2,7 +2,7 @@
 
 import io
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +11,21 @@ import orjson
 import pyarrow as arrow
 import pyarrow.parquet
 
+from embedder.core.artifact import Artifact
 from embedder.core.embedding_request import EmbedRequest, Inputs
 from embedder.core.engine import Engine
 from embedder.core.errors import InputError
+from embedder.core.sparse_encoder import SparseEncoder
 from embedder.http.vector_encoding import quantize
-from jobs.embed.job import EMBEDDING_COLUMN, FRAME, ID_COLUMN, VECTOR_SPACE_KEY, Job, Shard
+from jobs.embed.job import (
+    EMBEDDING_COLUMN,
+    FRAME,
+    ID_COLUMN,
+    SPARSE_COLUMNS,
+    VECTOR_SPACE_KEY,
+    Job,
+    Shard,
+)
 from jobs.embed.readers import Record, metadata_types, read_records
 from jobs.errors import BatchError
 from jobs.steps import Outcome, json_lines
@@ -32,6 +42,12 @@ class Counts(NamedTuple):
     rejected: int
     tokens: int
     vector_space: str
+
+
+def load_engine(artifact: Artifact, **options: Any) -> Engine:
+    """Load a model of vectors, dense or sparse; see `Engine.load`."""
+    kind = SparseEncoder if artifact.manifest.task == "sparse" else Engine
+    return kind.load(artifact, **options)
 
 
 def embed_shard(
@@ -81,7 +97,7 @@ def embed_shard(
     )
     data = _part(
         good,
-        quantize(vectors, job.dtype),
+        _sparse_columns(vectors) if engine.task == "sparse" else _dense_column(vectors, job.dtype),
         types=metadata_types(source, shard.file, job),
         counts=counts,
     )
@@ -108,7 +124,8 @@ def _embed(
             embeddings = engine.embed_request(_request(good, job))
     if not good:
         dimensions = job.dimensions or engine.limits.full_dimensions
-        return np.empty((0, dimensions), np.float32), 0, good, refused
+        shape = (0,) if engine.task == "sparse" else (0, dimensions)
+        return np.empty(shape, np.float32), 0, good, refused
     return embeddings.vectors, sum(embeddings.tokens), good, refused
 
 
@@ -129,23 +146,37 @@ def _request(records: Sequence[Record], job: Job) -> EmbedRequest:
     )
 
 
+def _dense_column(vectors: npt.NDArray[np.float32], dtype: str) -> dict[str, "arrow.Array"]:
+    """Return the column of vectors [rows, dimensions]."""
+    numbers = np.ascontiguousarray(quantize(vectors, dtype))
+    values = arrow.array(numbers.reshape(-1))
+    return {EMBEDDING_COLUMN: arrow.FixedSizeListArray.from_arrays(values, numbers.shape[1])}
+
+
+def _sparse_columns(vectors: npt.NDArray[Any]) -> dict[str, "arrow.Array"]:
+    """Return the columns of vectors, each a `SparseVector`: lists of uint32 and of float32."""
+    types = (arrow.uint32(), arrow.float32())
+    return {
+        name: arrow.array([vector[part] for vector in vectors], arrow.list_(types[part]))
+        for part, name in enumerate(SPARSE_COLUMNS)
+    }
+
+
 def _part(
     records: Sequence[Record],
-    vectors: npt.NDArray[Any],
+    vectors: Mapping[str, "arrow.Array"],
     *,
     types: "arrow.Schema",
     counts: Counts,
 ) -> bytes:
     """Return the bytes of a part; equal arguments give equal bytes.
 
-    `types` are those of the metadata columns, and `vectors` has a row for each record.
+    `types` are those of the metadata columns, and `vectors` are columns with a row for each
+    record.
     """
-    numbers = np.ascontiguousarray(vectors)
-    width = numbers.shape[1]
-    values = arrow.array(numbers.reshape(-1))
     columns = {
         ID_COLUMN: arrow.array([record.id for record in records], arrow.string()),
-        EMBEDDING_COLUMN: arrow.FixedSizeListArray.from_arrays(values, width),
+        **vectors,
     }
     for index, field in enumerate(types):
         values_of = [record.metadata[index] for record in records]

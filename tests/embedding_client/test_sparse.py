@@ -1,0 +1,94 @@
+"""`client.embed_sparse` against an endpoint that serves a sparse encoder."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from embedder.core.artifact import load_artifact
+from embedder.core.sparse_encoder import SparseEncoder
+from embedding_client import (
+    AsyncEmbeddingClient,
+    BatchLimits,
+    ConfigurationError,
+    EmbeddingClient,
+    RequestError,
+    SparseVector,
+)
+from model_compiler.compile import Options, compile_model
+from model_compiler.graph.builder import Precision
+from model_compiler.source.find import find_source
+from tests.model_compiler.goldens.sparse_models import write_sparse
+from tools.local_endpoint.endpoint import endpoint
+
+TEXTS = ["hello world", "parse the date", "x"]
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the artifact of a small sparse encoder."""
+    folder = tmp_path_factory.mktemp("sparse")
+    options = Options(precision=Precision.FP32, thresholds=None, progress=False)
+    compile_model(find_source(str(write_sparse(folder / "m"))), folder / "a", options)
+    return folder / "a"
+
+
+@pytest.fixture(scope="module")
+def url(artifact: Path) -> Iterator[str]:
+    """Serve it in AWS's runtime, for requests signed with local / local."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+            environment.delenv(name, raising=False)
+        for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+            environment.delenv(name, raising=False)
+        running, _ = endpoint(artifact)
+        with running:
+            yield running.url
+
+
+def same(found: list[SparseVector], wanted: list[SparseVector]) -> bool:
+    return len(found) == len(wanted) and all(
+        np.array_equal(a.indices, b.indices) and np.array_equal(a.values, b.values)
+        for a, b in zip(found, wanted, strict=True)
+    )
+
+
+def test_vectors_are_the_embedders(url: str, artifact: Path) -> None:
+    """To the last bit, however many texts a request has; also asynchronously."""
+    wanted = [
+        SparseVector(*vector)
+        for vector in SparseEncoder.load(load_artifact(artifact)).embed(TEXTS).vectors
+    ]
+    with EmbeddingClient(url, limits=BatchLimits(texts=2)) as client:
+        found = client.embed_sparse(iter(TEXTS))
+        assert same(found, wanted)
+        assert [str(part.dtype) for part in found[0]] == ["uint32", "float32"]
+        assert client.vector_space == client.health()["vector_space"]
+        (best,) = client.embed_sparse(TEXTS[:1], top_k=1)
+        assert best.values.tolist() == [found[0].values.max()]
+        assert client.embed_sparse([]) == []
+
+    async def encoded() -> list[SparseVector]:
+        async with AsyncEmbeddingClient(url) as client:
+            return await client.embed_sparse(TEXTS, threshold=0.5)
+
+    cut = [vector.values >= 0.5 for vector in wanted]
+    wanted = [SparseVector(v.indices[c], v.values[c]) for v, c in zip(wanted, cut, strict=True)]
+    assert same(asyncio.run(encoded()), wanted)
+
+
+def test_errors_name_the_text(url: str) -> None:
+    """A refused text is named by its place in the call, and an option by its field."""
+    with EmbeddingClient(url, limits=BatchLimits(texts=2)) as client:
+        with pytest.raises(RequestError, match=r'"texts\[3\]" has') as refused:
+            client.embed_sparse([*TEXTS, "hello world " * 60])
+        assert refused.value.position == 3
+        assert len(client.embed_sparse(["hello world " * 60], truncate=True)) == 1
+        with pytest.raises(RequestError, match="top_k"):
+            client.embed_sparse(TEXTS, top_k=0)
+        with pytest.raises(ConfigurationError, match="must not be blank"):
+            client.embed_sparse(["a", " "])
+        with pytest.raises(RequestError, match="at this path of a sparse encoder"):
+            client.rerank("a", TEXTS)

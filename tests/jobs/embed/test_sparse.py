@@ -1,0 +1,71 @@
+"""A job of a sparse encoder writes two list columns."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as arrow
+import pyarrow.parquet
+import pytest
+
+from embedder.core.artifact import Artifact, load_artifact
+from embedder.core.sparse_encoder import SparseEncoder
+from jobs.embed.job import Job
+from jobs.embed.run import plan_job
+from jobs.embed.worker import embed_shard, load_engine
+from jobs.errors import BatchError
+from jobs.storage import open_folder
+from model_compiler.compile import Options, compile_model
+from model_compiler.graph.builder import Precision
+from model_compiler.source.find import find_source
+from tests.model_compiler.goldens.sparse_models import write_sparse
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    """Return the artifact of a small sparse encoder."""
+    folder = tmp_path_factory.mktemp("sparse")
+    options = Options(precision=Precision.FP32, thresholds=None, progress=False)
+    compile_model(find_source(str(write_sparse(folder / "m"))), folder / "a", options)
+    return load_artifact(folder / "a")
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    """Return a job over three rows, of which one has no text and one is too long."""
+    (tmp_path / "in").mkdir()
+    texts = ["hello world", "", "parse the date", "hello " * 60]
+    rows = [json.dumps({"id": str(place), "text": text}) for place, text in enumerate(texts)]
+    (tmp_path / "in" / "a.jsonl").write_text("\n".join(rows))
+    return Job(source=str(tmp_path / "in"), destination=str(tmp_path / "out"), id="id")
+
+
+def test_a_part_has_indices_and_values(artifact: Artifact, job: Job) -> None:
+    """They are the encoder's own, and rows without a vector are rejected."""
+    plan = plan_job(job, artifact.manifest)
+    output = open_folder(plan.folder, create=True)
+    (shard,) = plan.shards
+    outcome = embed_shard(load_engine(artifact), open_folder(job.source), output, shard, job)
+    assert (outcome.counts.rows, outcome.counts.rejected) == (2, 2)
+    file = output.find(shard.done_key)
+    assert file is not None
+    table = pyarrow.parquet.read_table(io.BufferedReader(output.open(file)))
+    assert table.schema.field("indices").type == arrow.list_(arrow.uint32())
+    assert table.schema.field("values").type == arrow.list_(arrow.float32())
+    assert table.schema.metadata[b"vector_space"].decode() == artifact.manifest.space
+    vectors = SparseEncoder.load(artifact).embed(["hello world", "parse the date"]).vectors
+    for name, part in (("indices", 0), ("values", 1)):
+        found = table.column(name).to_pylist()
+        assert all(np.array_equal(a, b[part]) for a, b in zip(found, vectors, strict=True))
+
+
+@pytest.mark.parametrize("wrong", [{"dimensions": 8}, {"dtype": "int8"}, {"metadata": ("values",)}])
+def test_what_a_sparse_job_has_not_is_refused(
+    artifact: Artifact, job: Job, wrong: dict[str, Any]
+) -> None:
+    """Sparse vectors are not cut or quantized, and their columns have names of their own."""
+    other = Job(source=job.source, destination=job.destination, **wrong)
+    with pytest.raises(BatchError, match="is a sparse encoder: its job must have no dimensions"):
+        plan_job(other, artifact.manifest)
