@@ -122,6 +122,7 @@ def _add_start(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("destination", help="a folder for the vectors")
     parser.add_argument("--name", help="the job's name; default: the input's folder and the time")
     parser.add_argument("--text", help="the field with the text (default: text)")
+    parser.add_argument("--query", help="the field with the query, to score pairs with a reranker")
     parser.add_argument("--id", help="the field with the id; default: file and position")
     parser.add_argument("--metadata", action="append", help="a field to copy; may be repeated")
     parser.add_argument("--prompt", help="the name of one of the model's prompts")

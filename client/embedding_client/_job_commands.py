@@ -21,6 +21,7 @@ from embedding_client._progress import Shown, follow
 #: The options of `embed batch start` and of `embed index load` that are settings of a job.
 _BATCH_SETTINGS = (
     "text",
+    "query",
     "id",
     "metadata",
     "prompt",

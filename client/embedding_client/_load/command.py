@@ -27,6 +27,8 @@ _FAILED = 3
 _INTERRUPTED = 130
 #: The default of --tokens.
 _TOKENS = (8, 400)
+#: The passages of a request to a reranker: the candidates of a search.
+_PASSAGES = 100
 #: Seconds between two lines of progress.
 _PROGRESS_SECONDS = 10.0
 #: Open files besides the connections.
@@ -55,7 +57,8 @@ def run_load(args: argparse.Namespace) -> int:
     )
     print_error(f"target: {url} ({endpoint['model']})")
     print_error(f"plan: {len(plan.due):,} requests in {plan.seconds:g} s")
-    sender = asyncio.run(_send(plan, url, auth, args))
+    passages = _PASSAGES if endpoint["score_space"] else 0
+    sender = asyncio.run(_send(plan, url, auth, args, passages=passages))
     assert sender.end is not None  # noqa: S101  (it has run)
     about = {
         "version": 2,
@@ -68,6 +71,7 @@ def run_load(args: argparse.Namespace) -> int:
             "seed": args.seed,
             "connections": args.connections,
             "timeout_seconds": args.timeout,
+            "passages": passages,
         },
     }
     report = as_report(sender.outcomes, end=sender.end, planned=len(plan.due), about=about)
@@ -82,7 +86,9 @@ def run_load(args: argparse.Namespace) -> int:
     return _FAILED if report["errors"] else 0
 
 
-async def _send(plan: Plan, url: str, auth: httpx.Auth, args: argparse.Namespace) -> Sender:
+async def _send(
+    plan: Plan, url: str, auth: httpx.Auth, args: argparse.Namespace, *, passages: int
+) -> Sender:
     """Send the plan; Ctrl-C ends it early."""
     sender = Sender(
         plan,
@@ -91,6 +97,7 @@ async def _send(plan: Plan, url: str, auth: httpx.Auth, args: argparse.Namespace
         connections=args.connections,
         timeout=args.timeout,
         seed=args.seed,
+        passages=passages,
     )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -137,6 +144,7 @@ def _ask(url: str, auth: httpx.Auth, args: argparse.Namespace) -> dict[str, Any]
         "url": url,
         "model": str(info.get("model_id", "an unknown model")),
         "vector_space": str(info.get("vector_space", "")),
+        "score_space": str(info.get("score_space", "")),
         "max_tokens": int(info.get("max_input_length") or 0),
         "cold": cold,
     }
@@ -286,7 +294,8 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     low, high = plan["tokens"]
     tokens = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     yield f"{report['endpoint']['model']} at {report['endpoint']['url']}"
-    yield f"{plan['rate']:g} requests a second on average, {tokens} tokens a text"
+    each = f"a pair, {plan['passages']} pairs a request" if plan["passages"] else "a text"
+    yield f"{plan['rate']:g} requests a second on average, {tokens} tokens {each}"
     yield f"ended after {report['seconds']:.1f} s: {_ENDS[End(report['end'])]}"
     yield ""
     yield f"{'requests sent':{_WIDTH}}{requests['sent']:>10,}"

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -25,6 +26,8 @@ except ModuleNotFoundError as error:
 
 #: Words that are one token each in the usual vocabularies (WordPiece, SentencePiece, BPE).
 _WORDS = Path(__file__).with_name("words.txt").read_text("utf-8").split()
+#: The most tokens of a query to a reranker; its passages have the rest of a pair.
+QUERY_TOKENS = 8
 #: Tokens that a model adds at the beginning and at the end of a text.
 _ADDED = 2
 
@@ -84,10 +87,23 @@ class Texts:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)  # noqa: S311  (texts, not secrets)
 
-    def body(self, tokens: int) -> bytes:
-        """Return the body of `POST /` for one text of about so many tokens."""
-        words = self._random.choices(_WORDS, k=max(1, tokens - _ADDED))
-        return embed_body([" ".join(words)], {})
+    def body(self, tokens: int, *, passages: int = 0) -> bytes:
+        """Return the body of a request.
+
+        Args:
+            tokens: About how many each text has, or each pair.
+            passages: How many passages a reranker scores; 0 for one text to `POST /`.
+        """
+        if not passages:
+            return embed_body([self._text(tokens - _ADDED)], {})
+        room = max(2, tokens - _ADDED - 1)
+        query = min(QUERY_TOKENS, room // 2)
+        texts = [self._text(room - query) for _ in range(passages)]
+        body = {"query": self._text(query), "texts": texts, "truncate": True}
+        return json.dumps(body).encode()
+
+    def _text(self, words: int) -> str:
+        return " ".join(self._random.choices(_WORDS, k=max(1, words)))
 
 
 #: Seconds until a connection must be open.
@@ -156,6 +172,7 @@ class Sender:
         connections: The most connections, and so the most open requests.
         timeout: Seconds that an answer may take.
         seed: The seed of the texts.
+        passages: Of each request to a reranker; 0 for an embedding model.
 
     Attributes:
         outcomes: The requests that have ended, in that order.
@@ -172,12 +189,14 @@ class Sender:
         connections: int,
         timeout: float,
         seed: int,
+        passages: int = 0,
     ) -> None:
         self.outcomes: list[Outcome] = []
         self.end: End | None = None
         self.failure: BaseException | None = None
         self._plan, self._timeout, self._auth = plan, timeout, auth
-        self._url, self._proxy = httpx.URL(url), _proxy(url)
+        self._url = httpx.URL(f"{url}rerank" if passages else url)
+        self._proxy, self._passages = _proxy(url), passages
         self._texts = Texts(seed)
         self._began = 0.0
         self._now = asyncio.get_running_loop().time
@@ -263,7 +282,7 @@ class Sender:
             async with self._slots:
                 if self._stop.is_set():
                     raise asyncio.CancelledError  # noqa: TRY301  (handled as one from outside)
-                body = self._texts.body(tokens)
+                body = self._texts.body(tokens, passages=self._passages)
                 headers = _headers(self._auth, self._url, body)
                 sent, kind = self.seconds, Kind.UNANSWERED
                 async with session.post(
@@ -275,7 +294,9 @@ class Sender:
                 ) as answer:
                     status, cold = answer.status, "x-cold-start" in answer.headers
                     kind = _kind_of(status)
-                    counted = _tokens(await answer.read()) if kind is Kind.OK else 0
+                    content = await answer.read()
+                    if kind is Kind.OK:
+                        counted = _tokens(content, answer.headers, passages=self._passages)
                     if kind is Kind.OK and not counted:
                         kind = Kind.FAILED
         except aiohttp.ConnectionTimeoutError:
@@ -337,10 +358,13 @@ async def _either(task: "asyncio.Future[Any]", event: asyncio.Event, *, seconds:
     waiting.cancel()
 
 
-def _tokens(body: bytes) -> int:
-    """Return the tokens that the endpoint counted; 0 if the body has no vectors."""
+def _tokens(body: bytes, headers: Mapping[str, str], *, passages: int) -> int:
+    """Return the tokens that the endpoint counted; 0 if the body has no vectors or scores."""
     try:
         value = json.loads(body)
+        if passages:
+            scored = len(value) == passages and all("score" in entry for entry in value)
+            return int(headers["x-compute-tokens"]) if scored else 0
         return int(value["tokens"]) if value["embeddings"] else 0
     except (ValueError, KeyError, TypeError):
         return 0

@@ -39,6 +39,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--processes", type=positive, default=1, help="shards at a time (default: %(default)s)"
     )
     parser.add_argument("--text", default="text", help="the field with the text (default: text)")
+    parser.add_argument("--query", help="the field with the query, to score pairs with a reranker")
     parser.add_argument("--id", help="the field with the id; default: file and position")
     parser.add_argument(
         "--metadata", action="append", default=[], help="a field to copy; may be given repeatedly"

@@ -1,6 +1,6 @@
 """A job: which texts to embed, how, and the files of its folder.
 
-part-000000.parquet …   ids, embeddings and metadata, one file for each shard
+part-000000.parquet …   ids, embeddings or scores, and metadata, one file for each shard
 _rejected/part-….jsonl  the rows without an embedding, with the reasons
 _job/job.json           the settings
 _job/shards.jsonl       the plan, one shard a line
@@ -33,11 +33,12 @@ FRAME = Frame(
 PROGRESS_FOLDER = "_job/progress"
 #: The key of a part's footer. It is what `embed` writes too.
 VECTOR_SPACE_KEY = "vector_space"
-#: The columns of a part besides the metadata.
+#: The columns of a part besides the metadata; a reranker's has a score and no embedding.
 ID_COLUMN = "id"
 EMBEDDING_COLUMN = "embedding"
 #: Those of a sparse encoder, in the place of the embedding.
 SPARSE_COLUMNS = ("indices", "values")
+SCORE_COLUMN = "score"
 #: Enough hexadecimal digits that two jobs in one folder never share a name.
 _ID_DIGITS = 12
 #: Changes when equal inputs would give other output files.
@@ -58,6 +59,8 @@ class Job:
     destination: str
     #: The field, or column, with the text.
     text: str = "text"
+    #: The field with the query: a reranker scores its pair with the text, which is the passage.
+    query: str | None = None
     #: The field with the id; None makes an id from the file's name and the row's position.
     id: str | None = None
     #: Fields that are copied to the output.
@@ -88,21 +91,41 @@ class Job:
             )
         if self.shard_bytes is not None and self.shard_bytes < 1:
             raise BatchError(f"shard_bytes must be at least 1; found {self.shard_bytes}.")
-        if not self.text:
-            raise BatchError("text must name a field; found an empty name.")
-        names = [self.text, *([self.id] if self.id else []), *self.metadata]
-        reserved = {ID_COLUMN, EMBEDDING_COLUMN} & set(self.metadata)
-        twice = {name for name in names if names.count(name) > 1} - {self.text}
+        if not self.text or self.query == "":
+            raise BatchError("text and query must name a field; found an empty name.")
+        if self.query is not None:
+            self._check_pairs()
+        names = [*([self.id] if self.id else []), *self.metadata]
+        reserved = {ID_COLUMN, self.column} & set(self.metadata)
+        twice = {name for name in names if names.count(name) > 1} - {self.text, self.query}
         if reserved or twice:
             raise BatchError(
-                "metadata must name each field once, and none named id or embedding, which the "
-                f"output has already; found {', '.join(sorted(reserved | twice))}."
+                f"metadata must name each field once, and none named id or {self.column}, which "
+                f"the output has already; found {', '.join(sorted(reserved | twice))}."
             )
+
+    def _check_pairs(self) -> None:
+        chosen = {"prompt": self.prompt, "dimensions": self.dimensions}
+        vectors = [name for name, value in chosen.items() if value is not None]
+        vectors += ["dtype"] if self.dtype != "float" else []
+        if vectors or self.truncate == "left" or self.query == self.text:
+            raise BatchError(
+                "a job with query scores pairs of two fields and has no vectors; found "
+                f"{', '.join(vectors) or f'truncate = {self.truncate}, text = {self.text}'}; "
+                "allowed: another field as text, truncate refuse or right, and no prompt, "
+                "dimensions or dtype."
+            )
+
+    @property
+    def column(self) -> str:
+        """The name of the column with what the model gives."""
+        return EMBEDDING_COLUMN if self.query is None else SCORE_COLUMN
 
     @property
     def columns(self) -> list[str]:
         """The names of the fields that are read, each once."""
-        return list(dict.fromkeys([self.text, *([self.id] if self.id else []), *self.metadata]))
+        texts = [self.text] if self.query is None else [self.query, self.text]
+        return list(dict.fromkeys([*texts, *([self.id] if self.id else []), *self.metadata]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

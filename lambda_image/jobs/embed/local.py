@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from multiprocessing import get_context, parent_process
 
-from embedder.core.artifact import load_artifact
+from embedder.core.artifact import load_artifacts
 from jobs.command import run_all, show_progress
 from jobs.embed.job import Job, Shard
 from jobs.embed.run import Plan, Result, finish_job, missing_shards, plan_job
@@ -33,6 +33,7 @@ def run_job(options: argparse.Namespace) -> Result:
         source=options.source,
         destination=options.destination,
         text=options.text,
+        query=options.query,
         id=options.id,
         metadata=tuple(options.metadata),
         prompt=options.prompt,
@@ -41,7 +42,7 @@ def run_job(options: argparse.Namespace) -> Result:
         truncate=options.truncate,
         max_rejected_percent=options.max_rejected_percent,
     )
-    plan = plan_job(job, load_artifact(options.artifact).manifest)
+    plan = plan_job(job, load_artifacts(options.artifact)[0].manifest)
     print(f"job {plan.id}: {len(plan.shards)} shards to {plan.folder}", file=sys.stderr)
     missing = missing_shards(plan)
     if missing:
@@ -93,7 +94,7 @@ class _Worker:
 
     def __init__(self, job: Job, folder: str, artifact: str) -> None:
         self.job = job
-        self.engine = load_engine(load_artifact(artifact))
+        self.engine = load_engine(load_artifacts(artifact)[0])
         self.source: Folder = open_folder(job.source)
         self.output: Folder = open_folder(folder, create=True)
 

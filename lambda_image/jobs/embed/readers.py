@@ -53,6 +53,8 @@ class Record(NamedTuple):
     metadata: tuple[Any, ...] = ()
     #: Why the row cannot be embedded. It quotes no text.
     problem: str | None = None
+    #: Of a job that scores pairs.
+    query: str = ""
 
 
 def format_of(key: str) -> str:
@@ -282,29 +284,31 @@ def _record(
     """
     row_id: Any = f"{file}:{position}" if job.id is None else values.get(job.id)
     text = values.get(job.text)
-    problem = _problem(values, job, row_id, text)
-    if problem is not None:
+    query = "" if job.query is None else values.get(job.query)
+    problem = _problem(values, job.text, text) or (job.query and _problem(values, job.query, query))
+    problem = problem or _problem_of_id(job, row_id)
+    if problem:
         return Record(position, _as_id(row_id), "", problem=problem)
     metadata = tuple(values.get(name) for name in job.metadata)
-    return Record(
-        position, _as_id(row_id), text or "", metadata if typed else tuple(map(_as_text, metadata))
-    )
+    kept = metadata if typed else tuple(map(_as_text, metadata))
+    return Record(position, _as_id(row_id), text or "", kept, query=query or "")
 
 
-def _problem(values: Mapping[str, Any], job: Job, row_id: Any, text: Any) -> str | None:
-    if job.text not in values:
+def _problem(values: Mapping[str, Any], name: str, text: Any) -> str | None:
+    if name not in values:
         names = ", ".join(map(repr, list(values)[:_NAMED])) or "no fields"
-        return f"has no field {job.text!r}; it has {names}"
+        return f"has no field {name!r}; it has {names}"
     if not isinstance(text, str):
-        return f"has no text in {job.text!r}: {type(text).__name__}"
+        return f"has no text in {name!r}: {type(text).__name__}"
     if not text.strip():
-        return f"has no text in {job.text!r}: it is empty"
+        return f"has no text in {name!r}: it is empty"
+    return None if _is_unicode(text) else f"is not valid Unicode in {name!r}"
+
+
+def _problem_of_id(job: Job, row_id: Any) -> str | None:
     if row_id is None or isinstance(row_id, (dict, list)) or not str(row_id):
         return f"has no id in {job.id!r}"
-    for name, value in ((job.text, text), (job.id, str(row_id))):
-        if not _is_unicode(value):
-            return f"is not valid Unicode in {name!r}"
-    return None
+    return None if _is_unicode(str(row_id)) else f"is not valid Unicode in {job.id!r}"
 
 
 def _as_id(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from embedder.core.artifact import Manifest
 from embedder.core.engine import Engine
+from embedder.core.reranker import Reranker
 from jobs.embed.job import FRAME, PROGRESS_FOLDER, SPARSE_COLUMNS, Job, Shard, job_id
 from jobs.embed.readers import (
     csv_boundaries,
@@ -17,7 +18,7 @@ from jobs.embed.readers import (
     open_parquet,
     open_stream,
 )
-from jobs.embed.worker import Counts, embed_shard, read_counts
+from jobs.embed.worker import Counts, embed_shard, read_counts, space_of
 from jobs.errors import BatchError, ChangedModelError
 from jobs.steps import Steps, read_settings
 from jobs.storage import Folder, StoredFile, open_folder
@@ -73,8 +74,7 @@ def plan_job(job: Job, manifest: Manifest, *, most_scanned: int | None = None) -
     size = shard_bytes(job, manifest)
     source = open_folder(job.source)
     shards = list(plan_shards(source, job, size=size, most_scanned=most_scanned))
-    dimensions = job.dimensions or manifest.full_dimensions
-    space = manifest.vector_space_of(dimensions=dimensions)
+    space = space_of(manifest, job)
     name = job_id(job, shards, vector_space=space)
     plan = Plan(name, job, shards, space, f"{job.destination.rstrip('/')}/{name}")
     described = {"id": name, "vector_space": space, "job": asdict(job)}
@@ -204,7 +204,7 @@ class EmbedSteps(Steps):
         "ShardDuration": ("Seconds", "seconds"),
     }
 
-    def __init__(self, engine: Engine, *, memory_mb: int = 0) -> None:
+    def __init__(self, engine: Engine | Reranker, *, memory_mb: int = 0) -> None:
         self._engine = engine
         self._memory_mb = memory_mb
 
@@ -240,7 +240,7 @@ class EmbedSteps(Steps):
         """
         began = time.monotonic()
         plan = read_plan(event["folder"], shards=False)
-        space = self._engine.vector_space(plan.job.dimensions)
+        space = space_of(self._engine.manifest, plan.job)
         if space != plan.vector_space:
             raise ChangedModelError(
                 f"Job {plan.id} was planned with {plan.vector_space}; the model is now {space}. "
@@ -275,10 +275,10 @@ def _check_model(job: Job, manifest: Manifest) -> None:
     Raises:
         BatchError: If not.
     """
-    if manifest.scoring is not None:
+    if (manifest.task == "rerank") != (job.query is not None):
         raise BatchError(
-            f"the model must be an embedding model; {manifest.model.name} is a reranker, which has "
-            "no vectors."
+            "a job with query needs a reranker, and one without query a model of vectors; "
+            f"{manifest.model.name} is {manifest.kind}."
         )
     if manifest.task == "sparse":
         reserved = sorted({*SPARSE_COLUMNS} & {*job.metadata})
@@ -288,6 +288,13 @@ def _check_model(job: Job, manifest: Manifest) -> None:
                 f"dtype float and no metadata named {' or '.join(SPARSE_COLUMNS)}; found "
                 f"{job.dimensions}, {job.dtype} and {', '.join(reserved) or 'none'}."
             )
+    if manifest.scoring is not None:
+        if len(manifest.scoring.labels) > 1:
+            raise BatchError(
+                f"a job with query needs a reranker with one label; {manifest.model.name} has "
+                f"{', '.join(manifest.scoring.labels)}."
+            )
+        return
     if job.dimensions is not None and job.dimensions not in manifest.dimensions:
         allowed = ", ".join(map(str, manifest.dimensions))
         raise BatchError(f"dimensions must be one of {allowed}; found {job.dimensions}.")
@@ -338,7 +345,7 @@ def _row_ranges(
         text = sum(
             column.total_uncompressed_size
             for column in columns
-            if column.path_in_schema == job.text
+            if column.path_in_schema in {job.text, job.query}
         )
         shards = max(1, -(-text // size))
         rows = max(1, -(-group.num_rows // shards))

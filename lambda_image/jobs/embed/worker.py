@@ -2,6 +2,7 @@
 
 import io
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,16 +12,18 @@ import orjson
 import pyarrow as arrow
 import pyarrow.parquet
 
-from embedder.core.artifact import Artifact
+from embedder.core.artifact import Artifact, Manifest
 from embedder.core.embedding_request import EmbedRequest, Inputs
 from embedder.core.engine import Engine
 from embedder.core.errors import InputError
+from embedder.core.reranker import MAX_PASSAGES, Reranker
 from embedder.core.sparse_encoder import SparseEncoder
 from embedder.http.vector_encoding import quantize
 from jobs.embed.job import (
     EMBEDDING_COLUMN,
     FRAME,
     ID_COLUMN,
+    SCORE_COLUMN,
     SPARSE_COLUMNS,
     VECTOR_SPACE_KEY,
     Job,
@@ -35,6 +38,13 @@ from jobs.storage import Folder
 _COUNTS_KEY = "embedding_batch"
 
 
+def space_of(manifest: Manifest, job: Job) -> str:
+    """Return the space of a job's vectors or scores."""
+    if manifest.scoring is not None:
+        return manifest.space
+    return manifest.vector_space_of(dimensions=job.dimensions or manifest.full_dimensions)
+
+
 class Counts(NamedTuple):
     """What a shard did; it is in the footer of the part, so that a second run need not count."""
 
@@ -44,14 +54,14 @@ class Counts(NamedTuple):
     vector_space: str
 
 
-def load_engine(artifact: Artifact, **options: Any) -> Engine:
-    """Load a model of vectors, dense or sparse; see `Engine.load`."""
-    kind = SparseEncoder if artifact.manifest.task == "sparse" else Engine
-    return kind.load(artifact, **options)
+def load_engine(artifact: Artifact, **options: Any) -> Engine | Reranker:
+    """Load a model of any task; see `Engine.load`."""
+    kinds: dict[str, type[Engine | Reranker]] = {"rerank": Reranker, "sparse": SparseEncoder}
+    return kinds.get(artifact.manifest.task, Engine).load(artifact, **options)
 
 
 def embed_shard(
-    engine: Engine,
+    engine: Engine | Reranker,
     source: Folder,
     output: Folder,
     shard: Shard,
@@ -85,7 +95,10 @@ def embed_shard(
     records = list(read_records(source, shard, job))
     good = [record for record in records if record.problem is None]
     rejected = [record for record in records if record.problem is not None]
-    vectors, tokens, good, refused = _embed(engine, good, job)
+    if isinstance(engine, Reranker):
+        vectors, tokens, good, refused = _score(engine, good, job)
+    else:
+        vectors, tokens, good, refused = _embed(engine, good, job)
     rejected = sorted([*rejected, *refused], key=lambda record: record.position)
     if rejected:
         output.write(f"{FRAME.rejected}/{shard.part}.jsonl", _rejected_lines(shard, rejected))
@@ -93,11 +106,11 @@ def embed_shard(
         rows=len(good),
         rejected=len(rejected),
         tokens=tokens,
-        vector_space=engine.vector_space(job.dimensions),
+        vector_space=space_of(engine.manifest, job),
     )
     data = _part(
         good,
-        _sparse_columns(vectors) if engine.task == "sparse" else _dense_column(vectors, job.dtype),
+        _columns(vectors, engine.manifest, job),
         types=metadata_types(source, shard.file, job),
         counts=counts,
     )
@@ -129,6 +142,32 @@ def _embed(
     return embeddings.vectors, sum(embeddings.tokens), good, refused
 
 
+def _score(
+    reranker: Reranker, records: list[Record], job: Job
+) -> tuple[npt.NDArray[np.float32], int, list[Record], list[Record]]:
+    """Return the scores, float32 [records], and the rest as `_embed` does."""
+    how = "refuse" if job.truncate == "refuse" else reranker.scoring.truncation
+    scores: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)]
+    tokens, good, refused = 0, [], []
+    groups = deque(records[i : i + MAX_PASSAGES] for i in range(0, len(records), MAX_PASSAGES))
+    while groups:
+        group = groups.popleft()
+        pairs = [(record.query, record.text) for record in group]
+        try:
+            found, work = reranker.predict(pairs, truncate=how)
+        except InputError as error:
+            # Only then is each scored alone, which changes no score, to find all that are refused.
+            if len(group) == 1:
+                refused.append(group[0]._replace(problem=error.problem))
+            else:
+                groups.extendleft([record] for record in reversed(group))
+            continue
+        scores.append(found)
+        tokens += sum(work.tokens)
+        good += group
+    return np.concatenate(scores), tokens, good, refused
+
+
 def _refusal(engine: Engine, record: Record, job: Job) -> str | None:
     try:
         engine.encoder.encode(_request([record], job))
@@ -146,20 +185,23 @@ def _request(records: Sequence[Record], job: Job) -> EmbedRequest:
     )
 
 
-def _dense_column(vectors: npt.NDArray[np.float32], dtype: str) -> dict[str, "arrow.Array"]:
-    """Return the column of vectors [rows, dimensions]."""
-    numbers = np.ascontiguousarray(quantize(vectors, dtype))
-    values = arrow.array(numbers.reshape(-1))
-    return {EMBEDDING_COLUMN: arrow.FixedSizeListArray.from_arrays(values, numbers.shape[1])}
+def _columns(values: npt.NDArray[Any], manifest: Manifest, job: Job) -> dict[str, "arrow.Array"]:
+    """Return what the model gave, with a row for each record, as a part has it.
 
-
-def _sparse_columns(vectors: npt.NDArray[Any]) -> dict[str, "arrow.Array"]:
-    """Return the columns of vectors, each a `SparseVector`: lists of uint32 and of float32."""
-    types = (arrow.uint32(), arrow.float32())
-    return {
-        name: arrow.array([vector[part] for vector in vectors], arrow.list_(types[part]))
-        for part, name in enumerate(SPARSE_COLUMNS)
-    }
+    Vectors are [records, dimensions], scores [records], and of a sparse encoder each value is a
+    `SparseVector`.
+    """
+    if manifest.task == "rerank":
+        return {SCORE_COLUMN: arrow.array(values)}
+    if manifest.task == "sparse":
+        types = (arrow.uint32(), arrow.float32())
+        return {
+            name: arrow.array([vector[part] for vector in values], arrow.list_(types[part]))
+            for part, name in enumerate(SPARSE_COLUMNS)
+        }
+    numbers = np.ascontiguousarray(quantize(values, job.dtype))
+    flat = arrow.array(numbers.reshape(-1))
+    return {EMBEDDING_COLUMN: arrow.FixedSizeListArray.from_arrays(flat, numbers.shape[1])}
 
 
 def _part(

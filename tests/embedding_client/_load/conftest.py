@@ -38,6 +38,8 @@ class Answers:
 
     answer: Answer = vectors
     description: str = "answers of a test"
+    #: What `GET /info` says besides the model's name and limit.
+    info: dict = field(default_factory=lambda: {"vector_space": "m@1"})
     cold: set[int] = field(default_factory=set)
     received: list[str] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -47,7 +49,7 @@ class Answers:
         request = json.loads(event)
         if request["rawPath"] == "/info":
             model = "sentence-transformers/all-MiniLM-L6-v2"
-            info = {"model_id": model, "vector_space": "m@1", "max_input_length": 256}
+            info = {"model_id": model, "max_input_length": 256, **self.info}
             return json.dumps(answered(200, info)).encode()
         with self._lock:
             number = len(self.received)

@@ -1,5 +1,6 @@
 """The command, from its arguments to its report."""
 
+import json
 import os
 import resource
 import signal
@@ -27,6 +28,28 @@ def test_a_test_names_its_target_first_and_reports(load, served):
     assert ran.report["cold_starts"]["requests"] == 1
     assert ran.report["plan"]["tokens"] == [8, 256]
     assert f"requests sent{sent:>33,}" in ran.out
+
+
+def test_a_reranker_gets_a_query_and_passages(load, served):
+    """Each pair has the tokens of the plan, and an answer without all scores has failed."""
+    served.answers.info = {"score_space": "r@1"}
+
+    def scored(number, event):
+        assert event["rawPath"] == "/rerank"
+        body = json.loads(event["body"])
+        scores = [{"index": at, "score": 0.5} for at, _ in enumerate(body["texts"])]
+        words = [len(f"{body['query']} {text}".split()) + 3 for text in body["texts"]]
+        headers = {"x-compute-tokens": str(sum(words))}
+        return answered(200, scores[number % 2 :], **headers)
+
+    served.answers.answer = scored
+    ran = load("--rate", "20", "--tokens", "30..30")
+    requests = ran.report["requests"]
+    assert ran.status == 3
+    assert requests["ok"] in {requests["failed"], requests["failed"] + 1}
+    assert ran.report["plan"]["passages"] == 100
+    assert ran.report["tokens"] == requests["ok"] * 100 * 30
+    assert "30 tokens a pair, 100 pairs a request" in ran.out
 
 
 def test_json_is_printed_instead_of_the_table(load):

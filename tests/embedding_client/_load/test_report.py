@@ -10,7 +10,7 @@ from embedding_client._load.sender import End, Kind, Outcome
 
 ABOUT = {
     "endpoint": {"url": "https://a/", "model": "m", "cold": True},
-    "plan": {"rate": 5.0, "tokens": (8, 400), "connections": 1000},
+    "plan": {"rate": 5.0, "tokens": (8, 400), "connections": 1000, "passages": 0},
 }
 
 

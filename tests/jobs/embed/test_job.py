@@ -18,7 +18,7 @@ SHARD = Shard(number=0, key="a", size=9, etag="e", format="jsonl", start=0, stop
         ({"truncate": "end"}, "truncate must be one of refuse, right, left; found 'end'"),
         ({"max_rejected_percent": 101}, "from 0 to 100; found 101"),
         ({"shard_bytes": 0}, "shard_bytes must be at least 1; found 0"),
-        ({"text": ""}, "text must name a field; found an empty name"),
+        ({"text": ""}, "text and query must name a field; found an empty name"),
         ({"metadata": ("a", "a")}, "metadata must name each field once.*; found a"),
         ({"metadata": ("embedding",)}, "none named id or embedding.*; found embedding"),
     ],

@@ -1,0 +1,104 @@
+"""A job with a query column scores pairs with a reranker."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from embedder.core.reranker import Reranker
+from jobs.embed.job import Job
+from jobs.embed.run import EmbedSteps, finish_job, plan_job
+from jobs.embed.worker import embed_shard, load_engine
+from jobs.errors import BatchError
+from jobs.storage import open_folder
+from tests.embedder.http.apis.test_rerank import compiled
+from tests.embedder.small_model import manifest_of
+
+ROWS = [
+    {"id": "a", "question": "parse the date", "text": "a date and a time", "n": "1"},
+    {"id": "b", "question": "hello", "text": "hello world", "n": "2"},
+    {"id": "c", "text": "no question", "n": "3"},
+    {"id": "d", "question": " ", "text": "a blank question", "n": "4"},
+    {"id": "e", "question": "hello", "text": "world " * 600, "n": "5"},
+    {"id": "f", "question": "parse the date", "text": "hello world", "n": "6"},
+]
+
+
+@pytest.fixture(scope="module")
+def reranker(tmp_path_factory: pytest.TempPathFactory) -> Reranker:
+    """Return a small reranker."""
+    engine = load_engine(compiled(tmp_path_factory.mktemp("ranker")))
+    assert isinstance(engine, Reranker)
+    return engine
+
+
+@pytest.fixture
+def pairs(job: Job, source: Path) -> Job:
+    """Return a job over rows with a query each, but for some."""
+    (source / "a.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+    return replace(job, query="question", metadata=("n",), max_rejected_percent=50.0)
+
+
+def test_each_pair_has_the_score_that_it_has_alone(reranker: Reranker, pairs: Job) -> None:
+    """A part has ids, scores and metadata, the score space, and the refused rows by reason."""
+    plan = plan_job(pairs, reranker.manifest)
+    output = open_folder(plan.folder)
+    for shard in plan.shards:
+        embed_shard(reranker, open_folder(pairs.source), output, shard, pairs)
+    result = finish_job(plan)
+    assert (result.rows, result.rejected) == (3, 3)
+    assert result.vector_space == reranker.score_space()
+    (part,) = Path(plan.folder).glob("*.parquet")
+    table = pyarrow.parquet.read_table(part)
+    good = [row for row in ROWS if row["id"] in {"a", "b", "f"}]
+    alone = [reranker.rerank(row["question"], [row["text"]]).scores[0] for row in good]
+    assert table.column_names == ["id", "score", "n"]
+    assert table["id"].to_pylist() == ["a", "b", "f"]
+    assert table["score"].to_pylist() == alone
+    assert table["n"].to_pylist() == ["1", "2", "6"]
+    (rejected,) = (Path(plan.folder) / "_rejected").iterdir()
+    problems = [json.loads(line)["problem"] for line in rejected.read_text().splitlines()]
+    assert problems[0].startswith("has no field 'question'; it has ")
+    assert problems[1] == "has no text in 'question': it is empty"
+    assert "tokens together with the query" in problems[2]
+
+
+def test_a_pair_over_the_limit_may_be_cut(reranker: Reranker, pairs: Job) -> None:
+    """`truncate` cuts as the model does it."""
+    cut = replace(pairs, truncate="right")
+    plan = plan_job(cut, reranker.manifest)
+    for shard in plan.shards:
+        embed_shard(reranker, open_folder(cut.source), open_folder(plan.folder), shard, cut)
+    assert finish_job(plan).rows == 4
+
+
+def test_a_model_of_another_kind(reranker: Reranker, pairs: Job, tmp_path: Path) -> None:
+    """Vectors need a model of vectors, and scores a reranker with one label."""
+    event = {"job": {"source": "s3://in/a/", "destination": "s3://out/b/"}}
+    with pytest.raises(BatchError, match="without query a model of vectors; m is a reranker"):
+        EmbedSteps(reranker).plan(event)
+    with pytest.raises(BatchError, match="is an embedding model"):
+        plan_job(pairs, manifest_of())
+    with pytest.raises(BatchError, match="one label; m has LABEL_0, LABEL_1"):
+        plan_job(pairs, compiled(tmp_path / "two", labels=2).manifest)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prompt": "query"}, "found prompt; allowed"),
+        ({"dimensions": 8, "dtype": "int8"}, "found dimensions, dtype; allowed"),
+        ({"truncate": "left"}, "found truncate = left"),
+        ({"text": "question"}, "text = question"),
+        ({"query": ""}, "text and query must name a field"),
+        ({"metadata": ("score",)}, "none named id or score.* found score"),
+    ],
+)
+def test_settings_that_only_vectors_have(
+    job: Job, options: dict[str, object], message: str
+) -> None:
+    """A job that asks for what a score has not is refused before anything is read."""
+    with pytest.raises(BatchError, match=message):
+        replace(job, **{"query": "question", **options})  # type: ignore[arg-type]
