@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import embedding_kit
-from embedder.http.apis import rerank
+from embedder.http.apis import rerank, sparse
 from embedder.http.router import ROUTES
 from embedding_client import _errors as errors
 from embedding_kit.environment import EnvironmentSettings
@@ -52,10 +52,11 @@ def paths_table() -> str:
         for method, operation in methods.items():
             api = _APIS[operation.api.name]
             rows.append(f"| `{method} {path}` | {api} | {operation.summary} |")
-    for path in [path for path in rerank.ROUTES if path not in ROUTES]:
-        for method, operation in rerank.ROUTES[path].items():
-            api = f"{_APIS[operation.api.name]}, of a reranker"
-            rows.append(f"| `{method} {path}` | {api} | {operation.summary} |")
+    for kind, routes in (("a reranker", rerank.ROUTES), ("a sparse encoder", sparse.ROUTES)):
+        for path in [path for path in routes if path not in ROUTES]:
+            for method, operation in routes[path].items():
+                api = f"{_APIS[operation.api.name]}, of {kind}"
+                rows.append(f"| `{method} {path}` | {api} | {operation.summary} |")
     return "\n".join(rows)
 
 

@@ -82,11 +82,16 @@ def build_index(
     Raises:
         EmbedderError: If the artifact cannot be loaded, or a text cannot be embedded.
         OutputError: If the index cannot be written.
-        SourceError: If there are no texts.
+        SourceError: If there are no texts, or the artifact is that of a Router's queries.
     """
     if not texts:
         raise SourceError("There are no texts to make an index of.")
     loaded = load_artifact(artifact)
+    if loaded.manifest.fidelity.get("route") == "query":
+        raise SourceError(
+            f"{artifact} encodes queries; the texts of an index must be encoded by the artifact of "
+            "the Router's document route. An endpoint of either route searches it."
+        )
     sparse = loaded.manifest.task == "sparse"
     if sparse and dimensions is not None:
         raise SourceError(f"A sparse encoder has no dimensions to choose; found {dimensions}.")

@@ -15,6 +15,7 @@ from embedder.core.settings import Settings
 from embedder.core.sparse_encoder import SparseEncoder
 from embedder.http.router import Router, build_router
 from model_compiler.compile import Options
+from model_compiler.errors import SourceError
 from model_compiler.graph.builder import Precision
 from model_compiler.index_builder import build_index
 from model_compiler.routes import compile_routes
@@ -165,6 +166,16 @@ def test_an_index_of_another_kind_is_refused(
     np.save(broken / "postings.scales.npy", np.ones(77))
     with pytest.raises(IndexFolderError, match="must be float32 of 1 dimensions; found float64"):
         build_router(Settings(artifact=artifact, index=str(broken)))
+
+
+def test_an_index_is_made_with_the_documents_route(
+    artifacts: tuple[Artifact, Artifact], tmp_path: Path
+) -> None:
+    """The table of queries would give the texts other weights of the same space."""
+    with pytest.raises(SourceError, match="encodes queries; the texts of an index must be"):
+        build_index(TEXTS, Path(artifacts[0].folder), tmp_path / "index")
+    with pytest.raises(SourceError, match="no dimensions to choose; found 8"):
+        build_index(TEXTS, Path(artifacts[1].folder), tmp_path / "index", dimensions=8)
 
 
 def test_a_table_needs_no_onnx_runtime(artifacts: tuple[Artifact, Artifact]) -> None:
