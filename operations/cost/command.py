@@ -12,7 +12,7 @@ from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.prices import DEFAULT_REGION, hosted_models, load_prices, read_file
 from embedding_kit.settings import Model
-from embedding_kit.settings.model_folder import folder_name
+from embedding_kit.settings.model_folder import FOLDER_HOLDS, folder_name
 from model_compiler.source.catalog import find
 from operations.cost import CostError
 from operations.cost.bill import Resource
@@ -102,7 +102,7 @@ def _model(text: str) -> Model:
     """Return the model of a catalog name or of a folder. A price needs no accepted license."""
     folder, entry = Path(text).expanduser().resolve(), find(text)
     values: dict[str, object] = {}
-    if (folder / "modules.json").is_file():
+    if any((folder / name).is_file() for name in FOLDER_HOLDS):
         values = {"name": folder_name(folder) or "model", "folder": folder}
     elif entry is not None:
         values = {"name": entry.name}
@@ -153,6 +153,13 @@ def _parser() -> argparse.ArgumentParser:
         "--requests", type=_amount, metavar="N", help="a month: 250k, 3M (default 1M)"
     )
     traffic.add_argument("--tokens", type=_count, metavar="N", help="of one request (default 128)")
+    traffic.add_argument(
+        "--passages",
+        type=_count,
+        metavar="N",
+        help="of one request to a reranker, which pairs each with the query (default 100); "
+        "--tokens are a pair's",
+    )
     traffic.add_argument("--shape", choices=SHAPES, help="(default diurnal)")
     times = parser.add_argument_group("times")
     times.add_argument("--slower", type=_factor, metavar="X", help="times of another processor")

@@ -7,6 +7,7 @@ from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.prices import HostedModel, Prices
 from embedding_kit.settings import Provisioned, SnapStart
 from model_compiler.source.catalog import find, measurements
+from operations.cost import CostError
 from operations.cost.bill import Resource, added_items, free_items
 from operations.cost.ways import (
     ON_DEMAND,
@@ -24,11 +25,14 @@ from operations.cost.workload import (
     Speed,
     cold_start_share,
     core_seconds,
+    is_reranker,
     speed_of,
 )
 
 #: Minutes after which Lambda ends an idle environment. AWS does not say; others measured these.
 TIMEOUTS = (5, 15)
+#: Passages of a request to a reranker: the candidates of a search.
+PASSAGES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +95,13 @@ def forecast(
     Raises:
         CostError: No times of the model are known.
     """
+    if is_reranker(environment.model):
+        choices = replace(choices, passages=choices.passages or PASSAGES)
+    elif choices.passages:
+        raise CostError(
+            f"--passages is of a reranker; found: {environment.model.name}; allowed: a "
+            "cross-encoder's folder, or no --passages"
+        )
     speed = _speed(environment, choices)
     scenario = _scenario(environment, speed, choices)
     cold_starts = {
@@ -100,7 +111,8 @@ def forecast(
     scenario = replace(scenario, cold_share=max(cold_starts.values()))
     resources = synthesize(environment)
     added = added_items(environment, resources, prices, scenario, choices)
-    chosen, all_ways = _chosen(environment), ways(models)
+    # The prices of hosted models are those of embeddings.
+    chosen, all_ways = _chosen(environment), ways(() if choices.passages else models)
     return Forecast(
         environment=environment,
         prices=prices,
@@ -116,7 +128,7 @@ def forecast(
             for name, way in all_ways.items()
             if name != chosen and not name.startswith(f"{ON_DEMAND},")
         },
-        notes=_notes(environment, speed, choices.tokens),
+        notes=_notes(environment, speed, choices),
     )
 
 
@@ -127,10 +139,17 @@ def _speed(environment: EnvironmentSettings, choices: Choices) -> Speed:
     return Speed(points=points, source="--milliseconds", slower=choices.slower)
 
 
+def _core_seconds(speed: Speed, choices: Choices) -> float:
+    """Return the time of a request: a reranker reads each pair of its query and a passage."""
+    # --milliseconds is of the whole request.
+    pairs = 1 if choices.milliseconds is not None else choices.passages or 1
+    return pairs * core_seconds(speed, choices.tokens)
+
+
 def _scenario(environment: EnvironmentSettings, speed: Speed, choices: Choices) -> Scenario:
     scenario = Scenario(
         traffic=choices.traffic,
-        core_seconds=core_seconds(speed, choices.tokens),
+        core_seconds=_core_seconds(speed, choices),
         memory_mb=environment.function.memory_mb,
         fewest_servers=choices.servers,
     )
@@ -150,8 +169,8 @@ def _chosen(environment: EnvironmentSettings) -> str:
     return SNAPSTART if isinstance(environment.cold_start, SnapStart) else ON_DEMAND
 
 
-def _notes(environment: EnvironmentSettings, speed: Speed, tokens: int) -> list[str]:
-    notes = []
+def _notes(environment: EnvironmentSettings, speed: Speed, choices: Choices) -> list[str]:
+    notes, tokens = [], choices.tokens
     entry = None if environment.model.folder else find(environment.model.name)
     shape = measurements().shapes.get(entry.shape) if entry else None
     memory = environment.function.memory_mb
@@ -173,7 +192,7 @@ def _notes(environment: EnvironmentSettings, speed: Speed, tokens: int) -> list[
             "warning: times are those of int8, and fp32 takes two to three times as long: "
             "--slower 2.5"
         )
-    seconds = core_seconds(speed, tokens) + OVERHEAD_SECONDS
+    seconds = _core_seconds(speed, choices) + OVERHEAD_SECONDS
     if seconds > environment.function.timeout.total_seconds():
         notes.append("warning: a request takes longer than the function's timeout")
     return notes

@@ -55,12 +55,13 @@ def _lines(result: Forecast) -> Iterator[str]:
     yield from _answer(result)
     yield ""
     environment, traffic = result.environment, result.scenario.traffic
+    passages = f"{traffic.passages:,} pairs of " if traffic.passages else ""
     yield (
         f"{environment.name} in {result.prices.region}: {environment.model.name}, "
         f"{environment.function.memory_mb:,} MB"
     )
     yield (
-        f"{number(traffic.requests)} requests a month of {traffic.tokens:,} tokens, "
+        f"{number(traffic.requests)} requests a month of {passages}{traffic.tokens:,} tokens, "
         f"{traffic.shape}; {1000 * result.scenario.seconds:,.1f} ms each on Lambda"
     )
     yield f"times: {result.speed}"
@@ -149,7 +150,9 @@ def as_json(result: Forecast) -> dict[str, Any]:
     return {
         "environment": result.environment.name,
         "region": result.prices.region,
-        "traffic": {name: getattr(traffic, name) for name in ("requests", "tokens", "shape")},
+        "traffic": {
+            name: getattr(traffic, name) for name in ("requests", "tokens", "passages", "shape")
+        },
         "seconds": result.scenario.seconds,
         "times": result.speed,
         "chosen": result.chosen,

@@ -45,8 +45,10 @@ class Traffic:
 
     #: Requests a month.
     requests: float
-    #: Tokens of one request.
+    #: Tokens of one text, or of one pair of a query and a passage.
     tokens: int
+    #: Passages that a reranker scores for one request; None of texts to embed.
+    passages: int | None = None
     #: The shape's name, for reports.
     shape: str
     loads: tuple[Load, ...]
@@ -87,6 +89,8 @@ class Choices:
 
     requests: float = 1e6
     tokens: int = 128
+    #: Of a request to a reranker.
+    passages: int | None = None
     shape: str = "diurnal"
     #: The factor of the processor for measured times.
     slower: float = 1.0
@@ -107,7 +111,13 @@ class Choices:
     def traffic(self) -> Traffic:
         """The requests of the endpoint."""
         loads = SHAPES[self.shape]
-        return Traffic(requests=self.requests, tokens=self.tokens, shape=self.shape, loads=loads)
+        return Traffic(
+            requests=self.requests,
+            tokens=self.tokens,
+            passages=self.passages,
+            shape=self.shape,
+            loads=loads,
+        )
 
 
 def cold_start_share(traffic: Traffic, *, seconds: float, timeout: float) -> float:
@@ -223,6 +233,15 @@ def speed_of(model: Model, *, slower: float = 1.0) -> Speed:
         (tokens, time * ratio) for tokens, time, ratio in zip((32, 256), times, ratios, strict=True)
     )
     return Speed(points=points, source=f"{table.machine}, {source}", slower=slower)
+
+
+def is_reranker(model: Model) -> bool:
+    """Return whether a model's own folder is a cross-encoder, by its `config.json`."""
+    try:
+        config = json.loads(((model.folder or Path()) / "config.json").read_bytes())
+        return any("SequenceClassification" in kind for kind in config["architectures"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _of_catalog(name: str) -> tuple[tuple[float, float] | None, str]:

@@ -5,6 +5,7 @@ local Function URL.
 """
 
 import argparse
+import json
 import os
 import signal
 import sys
@@ -56,10 +57,11 @@ def _serve(arguments: Sequence[str]) -> int:
         raise FunctionError(reason) from error
     with url:
         try:
-            _initialize(runtime)
+            embeds = _initialize(runtime)
         except FunctionError as error:
             raise FunctionError(f"the function did not start: {error}") from error
-        print(_ready(url.url, model=options.model, runtime=runtime.description), flush=True)
+        said = _ready(url.url, model=options.model, runtime=runtime.description, embeds=embeds)
+        print(said, flush=True)
         try:
             runtime.wait()
         except (KeyboardInterrupt, SystemExit):
@@ -96,8 +98,10 @@ def _built(options: argparse.Namespace) -> tuple[Path, Path | None]:
     """Return the folders of the artifact and of the index, if one is asked for."""
     verbose = options.verbose
     artifact = artifact_of(options.model, accept_license=options.accept_license, verbose=verbose)
-    index = index_of(options.index, artifact, verbose=verbose) if options.index else None
-    return artifact, index
+    if not options.index:
+        return artifact, None
+    embedding = artifact if (artifact / "manifest.json").is_file() else artifact / "embed"
+    return artifact, index_of(options.index, embedding, verbose=verbose)
 
 
 def _start(options: argparse.Namespace) -> tuple[LocalFunctionUrl, Runtime]:
@@ -186,25 +190,30 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _initialize(runtime: Runtime) -> None:
-    """Send a first request, which initializes the function."""
+def _initialize(runtime: Runtime) -> bool:
+    """Send a first request, which initializes the function; return whether it makes vectors."""
     request = SignedRequest(method="GET", target="/health", headers={"host": "localhost"}, body=b"")
     caller = Caller(access_key="local", session_token=None)
-    runtime.invoke(to_event(request, caller=caller, source_ip="127.0.0.1"))
+    answer = runtime.invoke(to_event(request, caller=caller, source_ip="127.0.0.1"))
+    return "vector_space" in json.loads(json.loads(answer)["body"])
 
 
-def _ready(url: str, *, model: str, runtime: str) -> str:
+def _ready(url: str, *, model: str, runtime: str, embeds: bool = True) -> str:
     pair = key_pair()
     # Print only the documented default secret.
     secret = "local" if pair.access_key == "local" else "$AWS_SECRET_ACCESS_KEY"
+    body, path, example = '{"text":"hello world"}', "", '"hello world"'
+    if not embeds:
+        body, path = '{"query":"a greeting","texts":["hello world"]}', "rerank"
+        example = 'rerank "a greeting" FILE'
     return textwrap.dedent(f"""
         {model} is served at {url} by {runtime}.
         Press Ctrl-C to stop. To try it, run in another terminal:
 
           curl --aws-sigv4 "aws:amz:{region()}:lambda" --user "{pair.access_key}:{secret}" \\
-            -d '{{"text":"hello world"}}' {url}/
+            -d '{body}' {url}/{path}
 
-          .venv/bin/embed --url {url} "hello world"
+          .venv/bin/embed {example} --url {url}
         """)
 
 

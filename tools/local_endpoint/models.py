@@ -37,7 +37,8 @@ def artifact_of(
     """Return the artifact folder of a model. Compile the model if necessary.
 
     Args:
-        model: An artifact folder, a sentence-transformers folder, or a model of the catalog.
+        model: A folder of one artifact or of several, a sentence-transformers folder, or a model of
+            the catalog.
         accept_license: The name of a license that the user accepts, which some models require.
         cache: The folder for compiled artifacts.
         verbose: Whether to show the compiler's output, which otherwise goes to a log file.
@@ -46,7 +47,7 @@ def artifact_of(
         ModelError: If it cannot be compiled.
     """
     folder = Path(model).expanduser()
-    if (folder / "manifest.json").is_file():
+    if any((folder / name).is_file() for name in ("manifest.json", "artifacts.json")):
         return folder.resolve()
     name = folder.resolve().name if folder.is_dir() else model.rpartition("/")[2]
     artifact = cache / f"{name}-{_fingerprint(model, folder)}"

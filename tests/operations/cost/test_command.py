@@ -389,6 +389,28 @@ def test_a_folder_is_priced_by_the_sizes_of_its_model(cost, tmp_path, files, mil
     assert milliseconds in out
 
 
+def test_a_request_to_a_reranker_is_of_pairs(cost, tmp_path):
+    """100 pairs take 100 times as long as a text of their tokens, without prices of embeddings."""
+    sizes = {"model_type": "bert", "num_hidden_layers": 6, "hidden_size": 384}
+    sizes |= {"num_attention_heads": 12, "intermediate_size": 1536}
+
+    def forecast(kind: str, *options: str) -> dict:
+        config = sizes | {"architectures": [kind]}
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        status, out, error = cost("dev", "--model", str(tmp_path), "--json", *options)
+        assert status == 0, error
+        return json.loads(out)
+
+    text, pairs = forecast("BertModel"), forecast("BertForSequenceClassification")
+    assert (text["traffic"]["passages"], pairs["traffic"]["passages"]) == (None, 100)
+    overhead = 0.003
+    assert pairs["seconds"] - overhead == pytest.approx(100 * (text["seconds"] - overhead))
+    assert len(pairs["options"]) < len(text["options"])
+    ten = forecast("BertForSequenceClassification", "--passages", "10")
+    assert ten["seconds"] - overhead == pytest.approx((pairs["seconds"] - overhead) / 10)
+    assert "--passages is of a reranker" in cost("dev", "--passages", "10")[2]
+
+
 def test_a_folder_without_sizes_is_refused(cost, tmp_path):
     """A time can be given."""
     (tmp_path / "modules.json").write_text("[]")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tools.local_endpoint import __main__ as command
+from tools.local_endpoint.models import artifact_of
 
 SERVE = [sys.executable, "-m", "tools.local_endpoint", "--port", "0"]
 
@@ -146,3 +147,17 @@ def test_the_server_serves_a_model(minilm_artifact):
     finally:
         program.kill()
         program.communicate()
+
+
+def test_a_reranker_is_tried_with_a_query():
+    """The commands to copy are those of the model that is served."""
+    output = command._ready("http://127.0.0.1:1", model="m", runtime="r", embeds=False)
+    assert '{"query":"a greeting","texts":["hello world"]}' in output
+    assert "http://127.0.0.1:1/rerank\n" in output
+    assert 'embed rerank "a greeting" FILE --url http://127.0.0.1:1\n' in output
+
+
+def test_a_folder_of_several_artifacts_is_served(tmp_path):
+    """Nothing is compiled for what is compiled already."""
+    (tmp_path / "artifacts.json").write_text("{}")
+    assert artifact_of(str(tmp_path)) == tmp_path.resolve()
