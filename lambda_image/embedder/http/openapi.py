@@ -127,8 +127,9 @@ _INFO_NUMBERS = (
     "max_request_bytes",
     "max_response_bytes",
 )
-_SPARSE_NUMBERS = tuple(name for name in _INFO_NUMBERS if name != "max_client_batch_size")
-_INFO = {
+#: What a sparse encoder does not have.
+_DENSE = ("max_client_batch_size", "dimensions", "max_batch_sizes")
+_INFO: Schema = {
     "type": "object",
     "properties": {
         **dict.fromkeys((*_INFO_STRINGS, "vector_space", "truncate"), _STRING),
@@ -171,13 +172,8 @@ _ANSWERS: Mapping[str, Schema] = {
     "sparse_info": {
         "type": "object",
         "properties": {
-            **dict.fromkeys((*_INFO_STRINGS, "vector_space", "truncate"), _STRING),
-            **dict.fromkeys((*_SPARSE_NUMBERS, "vocabulary_size"), _POSITIVE),
-            "model_type": _OBJECT,
-            "auto_truncate": _BOOLEAN,
-            "prompts": _list(_STRING),
-            "default_prompt": _STRING_OR_NULL,
-            "index_entries": _INTEGER_OR_NULL,
+            **{name: schema for name, schema in _INFO["properties"].items() if name not in _DENSE},
+            "vocabulary_size": _POSITIVE,
             "golden": _list(
                 _object(
                     text=_STRING,
@@ -187,7 +183,7 @@ _ANSWERS: Mapping[str, Schema] = {
                 )
             ),
         },
-        "required": [*_INFO_STRINGS, *_SPARSE_NUMBERS, "model_type", "vector_space"],
+        "required": [name for name in _INFO["required"] if name not in _DENSE],
     },
     "rerank_health": _object(status=_STRING, model=_STRING, score_space=_STRING),
     "rerank_info": {

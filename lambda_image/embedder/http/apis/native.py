@@ -68,11 +68,9 @@ class Embed(Operation):
             (
                 Field("text", text, "The text to embed."),
                 Field("texts", InputsType(text, single=False), "Several texts to embed."),
-                dimensions_field("size", limits),
                 *prompt_fields(limits),
                 truncate_field(limits),
-                output_dtype_field(),
-                encoding_field(),
+                *self.shape_fields(),
             ),
             rule={
                 "oneOf": [
@@ -81,6 +79,19 @@ class Embed(Operation):
                 ]
             },
         )
+
+    def shape_fields(self) -> tuple[Field, ...]:
+        """Make the fields that say how the vectors are returned."""
+        return (
+            dimensions_field("size", self.model.engine.limits),
+            output_dtype_field(),
+            encoding_field(),
+        )
+
+    def shaped(self, vectors: Any, values: dict[str, Any], /) -> tuple[list[Any], dict[str, Any]]:
+        """Return the vectors as these fields say, and what else the answer has."""
+        rows = encode(vectors, values["output_dtype"], values["encoding_format"])
+        return rows, {"size": values["size"]}
 
     def respond(self, call: Call, /) -> Response:
         values = call.values
@@ -93,12 +104,12 @@ class Embed(Operation):
             )
         field = "text" if texts is None else "texts"
         inputs = Inputs(texts=[text], is_list=False) if texts is None else texts
-        embeddings = self.embed(call, inputs, field=field, dimensions=values["size"])
-        rows = encode(embeddings.vectors, values["output_dtype"], values["encoding_format"])
+        embeddings = self.embed(call, inputs, field=field, dimensions=values.get("size"))
+        rows, more = self.shaped(embeddings.vectors, values)
         return json_response(
             {
                 **({"embedding": rows[0]} if texts is None else {"embeddings": rows}),
-                "size": values["size"],
+                **more,
                 "tokens": sum(embeddings.tokens),
                 "vector_space": embeddings.vector_space,
             },
