@@ -9,11 +9,12 @@ Imported on demand: no embedding model pays for it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from embedder.core.artifact import Manifest
+from embedder.core.artifact import Artifact, Manifest
 from embedder.core.batching import TOKEN_BUDGET, Done, Runs
 from embedder.core.engine import Engine
 from embedder.core.errors import InferenceError
@@ -74,12 +75,54 @@ class SparseEncoder(Engine):
             session,
             truncate=truncate,
             max_characters=max_characters,
-            run_tokens=min(run_tokens, _LOGITS_BYTES // (4 * manifest.full_dimensions)),
+            run_tokens=run_tokens,
         )
+
+    @classmethod
+    def load(
+        cls,
+        artifact: Artifact,
+        *,
+        wrap: Callable[[InferenceSession], InferenceSession] | None = None,
+        **options: Any,
+    ) -> Self:
+        """Load an artifact's tokenizer and session; see `Engine.load`."""
+
+        def bounded(session: InferenceSession) -> InferenceSession:
+            found = BoundedSession(session, width=artifact.manifest.full_dimensions)
+            return found if wrap is None else wrap(found)
+
+        return super().load(artifact, wrap=bounded, **options)
 
     @property
     def _kind_of_runs(self) -> type[Runs]:
         return SparseRuns
+
+
+class BoundedSession:
+    """A session that runs a part of a batch at a time, so that its logits need bounded memory.
+
+    Args:
+        session: the session of a sparse encoder.
+        width: the size of the vocabulary.
+    """
+
+    def __init__(self, session: InferenceSession, *, width: int) -> None:
+        self._session = session
+        self._tokens = _LOGITS_BYTES // (4 * width)
+
+    def run(
+        self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float32]:
+        """See `InferenceSession.run`; one text is always allowed."""
+        count, tokens = input_ids.shape
+        size = max(1, self._tokens // tokens)
+        if count <= size:
+            return self._session.run(input_ids, attention_mask)
+        parts = [slice(start, start + size) for start in range(0, count, size)]
+        return np.concatenate(
+            [self._session.run(input_ids[part], attention_mask[part]) for part in parts]
+        )
 
 
 class SparseRuns(Runs):

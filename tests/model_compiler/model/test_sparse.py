@@ -13,7 +13,7 @@ from embedder.core.artifact import GoldenTerms, load_artifact
 from embedder.core.engine import Engine
 from embedder.core.errors import ArtifactError
 from embedder.core.reranker import Reranker
-from embedder.core.sparse_encoder import SparseEncoder, SparseVector
+from embedder.core.sparse_encoder import BoundedSession, SparseEncoder, SparseVector
 from model_compiler.artifact.manifest import Choices
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import CompilerError, SourceError
@@ -71,6 +71,27 @@ def test_a_vector_does_not_depend_on_other_texts(
     alone = [dense(encoder, encoder.embed([text]).vectors)[0] for text in texts]
     assert np.array_equal(together, alone)
     assert np.array_equal(dense(encoder, encoder.embed(texts[::-1]).vectors)[::-1], together)
+
+
+def test_the_logits_of_a_run_are_bounded() -> None:
+    """A batch of 64 MB of logits or less is one run; of a longer text, each is a run."""
+
+    class Recorder:
+        def __init__(self) -> None:
+            self.shapes: list[tuple[int, ...]] = []
+
+        def run(
+            self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
+        ) -> npt.NDArray[np.float32]:
+            self.shapes.append(input_ids.shape)
+            return (input_ids * attention_mask)[:, :3].astype(np.float32)
+
+    recorder = Recorder()
+    session = BoundedSession(recorder, width=1 << 14)  # 1,024 tokens
+    for shape in ((8, 128), (9, 128), (2, 2000)):
+        ids = np.arange(np.prod(shape)).reshape(shape)
+        assert np.array_equal(session.run(ids, np.ones_like(ids)), ids[:, :3])
+    assert recorder.shapes == [(8, 128), (8, 128), (1, 128), (1, 2000), (1, 2000)]
 
 
 def test_a_router_gives_queries_a_table(tmp_path: Path) -> None:
