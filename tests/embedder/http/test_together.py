@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from openapi_spec_validator import validate
 
+from embedder.aws_lambda.snapshot import before_snapshot
 from embedder.core.artifact import SET_FILE, Golden, GoldenPair, load_artifacts
 from embedder.core.artifact_download import download
 from embedder.core.errors import ArtifactError, SettingsError
@@ -161,6 +162,20 @@ def test_one_release_check_is_of_both(pair: Path, router: Router) -> None:
     for neighbor in (spaces, embedding.space):  # a reranker is added, and leaves
         check_spaces(new=spaces, serving=neighbor, other=neighbor)
         check_spaces(new=neighbor, serving=spaces, other=spaces)
+
+
+def test_a_snapshot_has_run_both(pair: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Restored copies start with both models warm, and with no vector or score of a caller."""
+    router = build_router(Settings(artifact=str(pair), cache_entries=10))
+    post(router, "/", {"text": "a date"})
+    post(router, "/rerank", {"query": "a date", "texts": ["a time"]})
+    assert [len(model.engine.cache) for model in router.models] == [1, 1]
+    warmed = []
+    for model in router.models:
+        monkeypatch.setattr(model.engine, "warm", lambda model=model: warmed.append(model))
+    before_snapshot(router)
+    assert warmed == [*router.models]
+    assert [len(model.engine.cache) for model in router.models] == [0, 0]
 
 
 def test_both_are_downloaded_from_one_object(
