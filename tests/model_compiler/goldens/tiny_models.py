@@ -55,6 +55,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "dense relu": {"dense": [(16, True, "activation.ReLU")]},
     "dense gelu": {"dense": [(16, True, "activation.GELU")]},
     "dense sigmoid": {"dense": [(16, False, "activation.Sigmoid")]},
+    "normalize, dense": {
+        "dense": [(16, True, "activation.Tanh")],
+        "normalizes_first": True,
+    },
     "new files": {"new_files": True, "dense": [(16, True, "activation.Tanh")]},
 }
 
@@ -67,6 +71,7 @@ def write_model(
     config: Mapping[str, Any] | None = None,
     pooling: Sequence[str] = ("mean",),
     dense: Sequence[tuple[int, bool, str]] = (),
+    normalizes_first: bool = False,
     new_files: bool = False,
     seed: int = 0,
 ) -> Path:
@@ -77,6 +82,7 @@ def write_model(
         config: Keys of `config.json` that differ.
         pooling: The ways to pool, concatenated.
         dense: For each Dense module its width, whether it has a bias, and its activation's class.
+        normalizes_first: Whether a Normalize comes before the Dense modules.
         new_files: Whether the files are of sentence-transformers 6, not 2.
         seed: Of the weights.
     """
@@ -88,7 +94,9 @@ def write_model(
     kinds = [("Transformer", ""), ("Pooling", "1_Pooling")]
     _write_pooling(folder / "1_Pooling", pooling, values["hidden_size"], new_files=new_files)
     width = values["hidden_size"] * len(pooling)
-    for number, traits in enumerate(dense, start=2):
+    if normalizes_first:
+        kinds.append(("Normalize", "2_Normalize"))
+    for number, traits in enumerate(dense, start=len(kinds)):
         kinds.append(("Dense", f"{number}_Dense"))
         _write_dense(folder / f"{number}_Dense", width, traits, seed=seed + number)
         width = traits[0]
