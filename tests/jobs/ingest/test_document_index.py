@@ -6,6 +6,7 @@ import statistics
 
 import pytest
 
+from jobs.errors import UnavailableError
 from jobs.ingest import document_index
 from tests.jobs.ingest.conftest import KilledError, paragraphs
 
@@ -136,7 +137,7 @@ def test_a_large_document_is_done_in_several_runs(world, monkeypatch):
         world.clock[0] += 100
 
     monkeypatch.setattr(world.documents._index, "put", slow)
-    with pytest.raises(document_index.UnavailableError, match="no time left"):
+    with pytest.raises(UnavailableError, match="no time left"):
         world.documents.update("a.jsonl", deadline=world.clock[0] + 150)
     assert len(world.index.vectors) == 4
     assert world.documents.update("a.jsonl", deadline=2e9).embedded == 2
