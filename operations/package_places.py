@@ -22,7 +22,7 @@ def needed_targets(environment: EnvironmentSettings) -> list[str]:
     loads = environment.index is not None and load_source(environment.index, environment.batch)
     needed = {
         "endpoint": environment.function.package == "image",
-        "batch": environment.batch is not None or loads,
+        "batch": environment.batch is not None or loads or environment.ingest is not None,
         "server": environment.server is not None,
         "zip": environment.function.package == "zip",
         "artifact": artifact_in_s3(environment.model, environment.function),

@@ -60,7 +60,14 @@ class EnvironmentStacks:
         self.index: IndexStack | None = None
         if settings.index:
             source = load_source(settings.index, settings.batch)
-            self.index = IndexStack(app, foundation, settings.index, model=model, source=source)
+            self.index = IndexStack(
+                app,
+                foundation,
+                settings.index,
+                model=model,
+                source=source,
+                ingest=settings.ingest,
+            )
         index = self.index.index if self.index else None
         self.endpoint = EndpointStack(app, foundation, settings, vector_index=index)
         endpoint = self.endpoint.endpoint

@@ -3,7 +3,8 @@
 import aws_cdk as cdk
 
 from embedding_kit.index_loading import IndexLoading
-from embedding_kit.settings import LoadSource, Model, VectorIndexSettings
+from embedding_kit.ingestion import Ingestion
+from embedding_kit.settings import IngestSettings, LoadSource, Model, VectorIndexSettings
 from embedding_kit.vector_index import VectorIndex
 from stacks.environment_stack import EnvironmentStack, Foundation
 from stacks.names import index_stack_name
@@ -16,6 +17,7 @@ class IndexStack(EnvironmentStack):
     Attributes:
         index: The index, for the endpoint that searches it.
         loading: The loads; None if the settings name no folder with the output of batch jobs.
+        ingestion: What keeps the index equal to documents; None without documents.
     """
 
     def __init__(
@@ -26,6 +28,7 @@ class IndexStack(EnvironmentStack):
         *,
         model: Model,
         source: LoadSource | None,
+        ingest: IngestSettings | None,
     ) -> None:
         """Create the stack.
 
@@ -35,6 +38,7 @@ class IndexStack(EnvironmentStack):
             index: The index.
             model: The model of its vectors.
             source: The folder that loads read; None for no loads.
+            ingest: The documents that the index is kept equal to; None for none.
         """
         super().__init__(
             app,
@@ -59,3 +63,18 @@ class IndexStack(EnvironmentStack):
             )
             machine = self.loading.state_machine
             cdk.CfnOutput(self, "LoadStateMachineArn", value=machine.state_machine_arn)
+        self.ingestion: Ingestion | None = None
+        if ingest:
+            self.ingestion = Ingestion(
+                self,
+                "Ingestion",
+                model=model,
+                index=self.index,
+                settings=ingest,
+                index_settings=index,
+                name=foundation.name,
+                hosting=self.hosting(),
+            )
+            machine = self.ingestion.state_machine
+            cdk.CfnOutput(self, "IngestStateMachineArn", value=machine.state_machine_arn)
+            cdk.CfnOutput(self, "DeadLettersUrl", value=self.ingestion.dead_letters.queue_url)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from embedding_kit.front.rest_api import EmbeddingRestApi
     from embedding_kit.hosting import Hosting
     from embedding_kit.index_loading import IndexLoading
+    from embedding_kit.ingestion import Ingestion
     from embedding_kit.monitoring.alarms import EndpointAlarms
     from embedding_kit.monitoring.budget import CostBudget
     from embedding_kit.monitoring.dashboard import EndpointDashboard
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         Firewall,
         FrontCaller,
         FunctionSettings,
+        IngestSettings,
         LoadSource,
         Model,
         ModelSource,
@@ -86,6 +88,8 @@ __all__ = [
     "IEmbeddingEndpoint",
     "IVectorIndex",
     "IndexLoading",
+    "IngestSettings",
+    "Ingestion",
     "LoadSource",
     "Model",
     "ModelSource",
@@ -121,6 +125,7 @@ _MODULES = {
     "IEmbeddingEndpoint": "endpoint_interface",
     "IVectorIndex": "vector_index",
     "IndexLoading": "index_loading",
+    "Ingestion": "ingestion",
     "PartAlarms": "monitoring.parts",
     "ReleaseNotices": "release_notices",
     "VectorIndex": "vector_index",

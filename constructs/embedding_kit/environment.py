@@ -17,6 +17,7 @@ from embedding_kit.settings import (
     Existing,
     Experiment,
     FunctionSettings,
+    IngestSettings,
     Model,
     ModelSource,
     NetworkSettings,
@@ -29,6 +30,7 @@ from embedding_kit.settings import (
     check_batch,
     check_endpoint,
     check_front,
+    check_ingest,
     check_memory,
     check_ownership,
     check_server,
@@ -131,6 +133,10 @@ class EnvironmentSettings(Settings):
     index: VectorIndexSettings | None = Field(
         default=None, description="An index in S3 Vectors to search in; none by default."
     )
+    ingest: IngestSettings | None = Field(
+        default=None,
+        description="Documents in S3 that the index is kept equal to; none by default.",
+    )
     server: ServerSettings | None = Field(
         default=None,
         description="A long-lived server of the same model on Fargate; none by default.",
@@ -223,6 +229,7 @@ class EnvironmentSettings(Settings):
             self.function,
             batch=self.batch is not None,
             loads=self.index is not None and load_source(self.index, self.batch) is not None,
+            ingest=self.ingest is not None,
             server=self.server is not None,
         )
         if self.batch is not None:
@@ -232,6 +239,8 @@ class EnvironmentSettings(Settings):
             check_server(self.model)
         if self.index is not None:
             index_dimension(self.index, self.model)
+        if self.ingest is not None:
+            check_ingest(self.ingest, self.index)
         check_ownership(
             account=self.account,
             region=self.region,

@@ -30,6 +30,7 @@ from embedding_kit.settings import (
     Existing,
     Experiment,
     FunctionSettings,
+    IngestSettings,
     NetworkSettings,
     Observability,
     Provisioned,
@@ -112,6 +113,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
             source_key="arn:aws:kms:us-east-1:123456789012:key/3333cccc-44dd",
         )
     },
+    "ingest": {
+        "observability": Observability(),
+        "index": VectorIndexSettings(filterable=("lang",)),
+        "ingest": IngestSettings(
+            source="s3://example-documents/texts/",
+            source_key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb",
+        ),
+    },
     "server": {
         "observability": Observability(),
         "server": ServerSettings(
@@ -183,6 +192,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
             input="s3://example-documents/texts/", output="s3://example-vectors/", max_concurrency=1
         ),
         "index": VectorIndexSettings(),
+        "ingest": IngestSettings(source="s3://example-documents/other/"),
         "observability": Observability(tracing=True),
         "alarms": AlarmTable(
             emails=("ops@example.com",), expected_traffic_interval=timedelta(hours=1)

@@ -27,6 +27,7 @@ SWITCHES = (
     "existing-bucket",
     "front",
     "index",
+    "ingest",
     "linear",
     "network",
     "own-key",

@@ -111,7 +111,7 @@ def _smaller(model: Model) -> str:
 
 
 def check_without_images(
-    function: FunctionSettings, *, batch: bool, loads: bool, server: bool
+    function: FunctionSettings, *, batch: bool, loads: bool, ingest: bool, server: bool
 ) -> None:
     """Refuse what runs from an image next to a zip, which is deployed where no image is built.
 
@@ -119,16 +119,23 @@ def check_without_images(
         function: The function's settings.
         batch: Whether the environment has batch jobs.
         loads: Whether the environment's index is loaded from the output of batch jobs.
+        ingest: Whether the environment's index is kept equal to documents.
         server: Whether the environment has a server.
 
     Raises:
         PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
     """
-    tables = {"[batch]": batch, "[index] with a source": loads, "[server]": server}
+    tables = {
+        "[batch]": batch,
+        "[index] with a source": loads,
+        "[ingest]": ingest,
+        "[server]": server,
+    }
     found = [table for table, there in tables.items() if there]
     if function.package == "zip" and found:
         raise rule_error(
-            "batch jobs, loads of an index and the server run from an image, which Docker builds",
+            "batch jobs, loads of an index, documents and the server run from an image, which "
+            "Docker builds",
             found=f'{" and ".join(found)} with function.package = "zip"',
             allowed='function.package = "image", or a second environment with package = "image" '
             "for them: the same model has the same vectors in both",

@@ -1,0 +1,198 @@
+"""Documents of S3 in an index: events, a queue, a function, and a reconciliation each night."""
+
+from functools import partial
+
+from aws_cdk import Duration, Stack
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as events_targets
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_scheduler_targets as scheduler_targets
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from embedding_kit.distributed_map import DistributedJobs, MapProgram
+from embedding_kit.findings import acknowledge
+from embedding_kit.hosting import Hosting
+from embedding_kit.s3_permissions import WRITE_KEY, allow, objects, shown
+from embedding_kit.settings import IngestSettings, Model, VectorIndexSettings
+from embedding_kit.settings.ingest import RECORDS
+from embedding_kit.vector_index import IVectorIndex
+
+PROGRAM = MapProgram(
+    handler="jobs.ingest.handler.handler",
+    label="Groups",
+    task="Update",
+    item="group",
+    # `*` is the reconciliation.
+    plan="reconcile/*/groups.jsonl",
+    results="reconcile/*/results",
+    comment="Compares all documents with the index, and repairs what differs",
+    final_errors=("BatchError", "IncompleteJobError", "VectorSpaceError"),
+    passing_errors=("BusyDocumentError", "UnavailableError"),
+)
+#: Runs at a time, of messages and of the reconciliation each.
+_CONCURRENCY = 10
+#: One vCPU, and besides the model what the text of a PDF may take.
+_MEMORY_MB = 1769
+_DOCUMENT_MB = 1024
+_MAX_MEMORY_MB = 10_240
+#: Lambda takes no queue that gives a message again while the function may still run.
+_VISIBLE_AGAIN = Duration.minutes(15)
+_ATTEMPTS = 5
+#: 3:00 UTC.
+_HOUR = "3"
+
+
+class Ingestion(DistributedJobs):
+    """Keeps an index equal to the documents of a folder in S3.
+
+    An execution of the state machine compares all documents with the index; the first one loads
+    what is there already.
+
+    Attributes:
+        function: The function of messages and of the state machine's steps.
+        state_machine: The state machine.
+        queue: The events that wait.
+        dead_letters: Documents that cannot be read, with the reasons, and events that fail.
+        log_group: The function's log group.
+        name: The name in logs and in the metrics' namespace.
+        namespace: The namespace of the function's own metrics.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        model: Model,
+        index: IVectorIndex,
+        settings: IngestSettings,
+        index_settings: VectorIndexSettings | None = None,
+        name: str | None = None,
+        hosting: Hosting | None = None,
+    ) -> None:
+        """Create queue, function, state machine and schedule.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            model: The model of the index.
+            index: The index; no one else should write to it.
+            settings: The documents and their chunks.
+            index_settings: The index's metadata keys, which documents may have values of.
+            name: The name in logs and in the metrics' namespace; by default derived from the
+                construct's path.
+            hosting: VPC, key and tracing of the function; the state machine is traced too.
+                Default: no VPC, no key, no traces.
+        """
+        memory = max(_MEMORY_MB, (model.needed_memory_mb or 0) + _DOCUMENT_MB)
+        super().__init__(
+            scope,
+            id,
+            program=PROGRAM,
+            model=model,
+            title="Documents embedded",
+            memory_mb=min(memory, _MAX_MEMORY_MB),
+            location=settings.records,
+            key=settings.source_key,
+            grant=partial(_grant, settings=settings, index=index),
+            defaults={},
+            max_concurrency=_CONCURRENCY,
+            wildcards={
+                shown(settings.location): "Any document is read.",
+                shown(settings.records): "A document's list is named by a hash.",
+            },
+            name=name,
+            hosting=hosting,
+        )
+        self.dead_letters = self._make_queue("DeadLetters")
+        self.queue = self._make_queue(
+            "Events",
+            visibility_timeout=_VISIBLE_AGAIN,
+            dead_letter_queue=sqs.DeadLetterQueue(
+                max_receive_count=_ATTEMPTS, queue=self.dead_letters
+            ),
+        )
+        self.dead_letters.grant_send_messages(self.function)
+        metadata = index_settings.metadata if index_settings else ()
+        self.function.add_environment(
+            "EMBEDDING_INGEST",
+            Stack.of(self).to_json_string(
+                {
+                    "source": settings.source,
+                    "records": f"s3://{settings.records.bucket}/{RECORDS}",
+                    "index": index.index_arn,
+                    "dead_letters": self.dead_letters.queue_url,
+                    "chunk_tokens": settings.chunk_tokens,
+                    "overlap_tokens": settings.overlap_tokens,
+                    "metadata": list(metadata),
+                }
+            ),
+        )
+        self.queue.grant_consume_messages(self.function)
+        mapping = lambda_.EventSourceMapping(
+            self,
+            "Messages",
+            target=self.function,
+            event_source_arn=self.queue.queue_arn,
+            max_concurrency=_CONCURRENCY,
+            report_batch_item_failures=True,
+        )
+        acknowledge(
+            mapping,
+            {
+                "Serverless-LambdaEventSourceMappingDestination": "The queue has one for dead "
+                "letters; Lambda takes another only for streams."
+            },
+        )
+        acknowledge(
+            self.dead_letters, {"Serverless-SQSRedrivePolicy": "It has the dead letters itself."}
+        )
+        prefix = settings.location.prefix
+        keys = {"prefix": prefix} if prefix else {"anything-but": {"prefix": RECORDS}}
+        events.Rule(
+            self,
+            "Changes",
+            description=f"Changes of the documents in {settings.source}",
+            event_pattern=events.EventPattern(
+                source=["aws.s3"],
+                detail_type=["Object Created", "Object Deleted"],
+                detail={
+                    "bucket": {"name": [settings.location.bucket]},
+                    "object": {"key": [keys]},
+                },
+            ),
+            targets=[events_targets.SqsQueue(self.queue, dead_letter_queue=self.dead_letters)],
+        )
+        scheduler.Schedule(
+            self,
+            "Nightly",
+            description=f"Compares the documents in {settings.source} with the index",
+            schedule=scheduler.ScheduleExpression.cron(hour=_HOUR, minute="0"),
+            target=scheduler_targets.StepFunctionsStartExecution(self.state_machine),
+        )
+
+    def _make_queue(self, id: str, **properties: object) -> sqs.Queue:
+        return sqs.Queue(
+            self,
+            id,
+            enforce_ssl=True,
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            retention_period=Duration.days(14),
+            **properties,  # type: ignore[arg-type]
+        )
+
+
+def _grant(role: iam.IRole, *, settings: IngestSettings, index: IVectorIndex) -> None:
+    """Let the function read documents, and write their lists and vectors."""
+    allow(role, "ReadDocuments", ["s3:GetObject"], [objects(settings.location)])
+    allow(role, "WriteRecords", ["s3:GetObject", "s3:PutObject"], [objects(settings.records)])
+    # Of the whole bucket: only then S3 answers that a document does not exist, and not 403.
+    bucket = objects(settings.records).partition("/")[0]
+    allow(role, "ListDocuments", ["s3:ListBucket"], [bucket])
+    if settings.source_key:
+        allow(role, "UseKey", WRITE_KEY, [settings.source_key])
+    index.grant_load(role)
+    index.grant_edit(role)

@@ -1,0 +1,81 @@
+"""Documents in S3 that an index is kept equal to."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from embedding_kit.settings.base import Settings, rule_error
+from embedding_kit.settings.index import TEXT_KEY, VectorIndexSettings
+from embedding_kit.settings.locations import FolderUrl, KeyArn, Location, location_of
+
+#: The folder of the documents' lists, in their bucket.
+RECORDS = "_ingest/"
+#: The metadata keys that each chunk has.
+_OWN_KEYS = frozenset({"document", "headings", "title"})
+
+
+class IngestSettings(Settings):
+    """The documents of an S3 folder in the index of `[index]`; off without this table."""
+
+    source: FolderUrl = Field(
+        description="The folder of the documents, in an existing bucket of the same region that "
+        "sends its events to EventBridge. The kit writes its records to the folder `_ingest` of "
+        "the bucket."
+    )
+    source_key: KeyArn | None = Field(
+        default=None, description="The KMS key that encrypts the bucket, if one does."
+    )
+    chunk_tokens: Annotated[int, Field(ge=8, le=8192)] = Field(
+        default=256,
+        description="The most tokens of a chunk. With special tokens and prompt it must fit the "
+        "model, or the function does not start.",
+    )
+    overlap_tokens: Annotated[int, Field(ge=0, le=4096)] = Field(
+        default=32,
+        description="The most tokens that a chunk repeats from the end of the one before it; up "
+        "to half of `chunk_tokens`.",
+    )
+
+    @property
+    def location(self) -> Location:
+        """The folder of the documents."""
+        return location_of(self.source)
+
+    @property
+    def records(self) -> Location:
+        """The folder of the records."""
+        return Location(self.location.bucket, RECORDS)
+
+
+def check_ingest(ingest: IngestSettings, index: VectorIndexSettings | None) -> None:
+    """Refuse documents without an index, in the folder of the records, or with its own keys.
+
+    Raises:
+        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
+    """
+    if index is None:
+        raise rule_error(
+            "documents are searched in an index of S3 Vectors",
+            found="[ingest] without [index]",
+            allowed="both tables, or none of them",
+        )
+    if ingest.overlap_tokens * 2 > ingest.chunk_tokens:
+        raise rule_error(
+            "chunks overlap by half at most",
+            found=f"overlap_tokens = {ingest.overlap_tokens} with chunk_tokens = "
+            f"{ingest.chunk_tokens}",
+            allowed=f"0 to {ingest.chunk_tokens // 2}",
+        )
+    if ingest.location.prefix.startswith(RECORDS):
+        raise rule_error(
+            f"the folder {RECORDS} has the records of documents",
+            found=f"source = {ingest.source}",
+            allowed="another folder",
+        )
+    taken = sorted(_OWN_KEYS & set(index.metadata) - set(index.non_filterable))
+    if taken:
+        raise rule_error(
+            f"each chunk has its own {', '.join(sorted(_OWN_KEYS))} and {TEXT_KEY}",
+            found=f"index.filterable with {', '.join(taken)}",
+            allowed="other keys; in non_filterable, those of the chunks too",
+        )

@@ -1,0 +1,156 @@
+"""Test documents in an index: settings, events, queues, function, permissions, reconciliation."""
+
+import json
+import pkgutil
+
+import pytest
+from aws_cdk.assertions import Match, Template
+
+from embedding_kit import Ingestion, IngestSettings, VectorIndex, VectorIndexSettings
+from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.ingestion import PROGRAM
+from jobs.ingest.handler import IngestSettings as FunctionSettings
+from jobs.ingest.run import FRAME
+from jobs.steps import read_settings
+from tests.embedding_kit.roles import HOME, KEY, asker, resolved
+
+INDEX = f"arn:aws:s3vectors:us-east-1:{HOME}:bucket/one/index/one"
+DOCS = "arn:aws:s3:::documents/docs"
+RECORDS = "arn:aws:s3:::documents/_ingest/0123"
+
+
+@pytest.fixture(scope="module")
+def template(synthesize, model) -> Template:
+    """Return the template of an index with documents."""
+    index = VectorIndexSettings(filterable=("lang",), non_filterable=("url",))
+
+    def build(stack):
+        Ingestion(
+            stack,
+            "Ingestion",
+            model=model,
+            index=VectorIndex(stack, "Index", model=model, settings=index),
+            settings=IngestSettings(source="s3://documents/docs/", source_key=f"{KEY}2222bbbb"),
+            index_settings=index,
+            name="test",
+        )
+
+    return synthesize(build)
+
+
+def test_the_handler_and_the_files_are_those_of_the_image():
+    """The constructs import no code of the image, so they repeat its names."""
+    assert pkgutil.resolve_name(PROGRAM.handler.removesuffix(".handler")).lambda_handler
+    assert f"reconcile/*/{FRAME.items_file}" == PROGRAM.plan
+    assert f"reconcile/*/{FRAME.results_folder}" == PROGRAM.results
+
+
+def test_the_function_reads_its_settings(template):
+    """The index's metadata keys are among them."""
+    functions = template.find_resources("AWS::Lambda::Function").values()
+    (variables,) = (each["Properties"]["Environment"]["Variables"] for each in functions)
+    given = json.loads(resolved(variables["EMBEDDING_INGEST"]))
+    read = read_settings(FunctionSettings, given, name="EMBEDDING_INGEST")
+    assert (read.source, read.records) == ("s3://documents/docs/", "s3://documents/_ingest/")
+    assert (read.index, read.metadata) == (INDEX, ("lang", "url"))
+
+
+def test_a_message_is_not_given_again_while_the_function_may_run(template):
+    """After five times it is a dead letter."""
+    template.has_resource_properties(
+        "AWS::SQS::Queue",
+        {"VisibilityTimeout": 900, "RedrivePolicy": Match.object_like({"maxReceiveCount": 5})},
+    )
+    template.has_resource_properties("AWS::Lambda::Function", {"Timeout": 900})
+    template.has_resource_properties(
+        "AWS::Lambda::EventSourceMapping", {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "keys"),
+    [
+        ("s3://documents/docs/", {"prefix": "docs/"}),
+        ("s3://documents", {"anything-but": {"prefix": "_ingest/"}}),
+    ],
+)
+def test_no_record_is_an_event_of_a_document(synthesize, model, source, keys):
+    """The function would start itself forever."""
+    made = synthesize(
+        lambda stack: Ingestion(
+            stack,
+            "Ingestion",
+            model=model,
+            index=VectorIndex(stack, "Index", model=model),
+            settings=IngestSettings(source=source),
+        )
+    )
+    made.has_resource_properties(
+        "AWS::Events::Rule",
+        {
+            "EventPattern": {
+                "source": ["aws.s3"],
+                "detail-type": ["Object Created", "Object Deleted"],
+                "detail": {"bucket": {"name": ["documents"]}, "object": {"key": [keys]}},
+            }
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def role_may(template, question, may):
+    """Return whether a role may do an action on a resource."""
+    return asker(template, question, may)
+
+
+@pytest.mark.parametrize(
+    ("action", "resource", "allowed"),
+    [
+        ("s3:GetObject", f"{DOCS}/a.md", True),
+        ("s3:ListBucket", "arn:aws:s3:::documents", True),
+        ("s3:PutObject", f"{RECORDS}/chunks/a.json", True),
+        ("kms:GenerateDataKey", f"{KEY}2222bbbb", True),
+        ("s3vectors:PutVectors", INDEX, True),
+        ("s3vectors:DeleteVectors", INDEX, True),
+        ("s3vectors:TagResource", INDEX, True),
+        ("s3:PutObject", f"{DOCS}/a.md", False),
+        ("s3:DeleteObject", f"{DOCS}/a.md", False),
+        ("s3:DeleteObject", f"{RECORDS}/chunks/a.json", False),
+        ("s3:GetObject", "arn:aws:s3:::documents/other/a.md", False),
+        ("s3vectors:QueryVectors", INDEX, False),
+        ("s3vectors:DeleteVectors", f"{INDEX}2", False),
+    ],
+)
+def test_the_function_reads_documents_and_writes_lists_and_vectors(
+    role_may, action, resource, allowed
+):
+    """No document is ever changed."""
+    assert role_may("IngestionRole", action, resource) == allowed
+
+
+@pytest.mark.parametrize(
+    ("tables", "problem"),
+    [
+        ('[ingest]\nsource = "s3://docs"', "[ingest] without [index]"),
+        ('[index]\n[ingest]\nsource = "s3://docs/_ingest/a"', "the folder _ingest/ has the"),
+        (
+            '[index]\n[ingest]\nsource = "s3://docs"\nchunk_tokens = 50\noverlap_tokens = 26',
+            "0 to 25",
+        ),
+        (
+            '[index]\nfilterable = ["title"]\n[ingest]\nsource = "s3://docs"',
+            "filterable with title",
+        ),
+        (
+            '[function]\npackage = "zip"\n[index]\n[ingest]\nsource = "s3://docs"',
+            '[ingest] with function.package = "zip"',
+        ),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_by_name(tmp_path, tables, problem):
+    """When the file is read."""
+    file = tmp_path / "test.toml"
+    file.write_text(f'[model]\nname = "all-MiniLM-L6-v2"\n{tables}\n')
+    with pytest.raises(EnvironmentFileError) as caught:
+        load_environment("test", folder=tmp_path)
+    assert problem in str(caught.value)
