@@ -10,14 +10,14 @@ and in any order: each run takes the object as it is, and the last one sees its 
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
 import orjson
 
-from embedder.core.chunking import Chunk, Chunker
+from embedder.core.chunking import Chunker
 from embedder.core.embedding_request import EmbedRequest, Inputs
 from embedder.core.engine import Engine
 from jobs.errors import BatchError, UnavailableError
@@ -63,14 +63,6 @@ class Counts(NamedTuple):
         return Counts(*map(sum, zip(self, other, strict=True)))
 
 
-class Refusal(NamedTuple):
-    """A document that cannot be read."""
-
-    key: str
-    version: str
-    reason: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentList:
     """What is known of a document's chunks in the index."""
@@ -98,7 +90,8 @@ class DocumentIndex:
         lists: The folder of the lists.
         index: The index.
         metadata: The metadata keys of the index, which documents may have values of.
-        refuse: Reports a document that cannot be read; it may be reported twice.
+        refuse: Reports the key of a document that cannot be read, and the reason; it may be
+            called twice.
         now: The time in seconds since 1970.
         sleep: Waits for seconds.
 
@@ -116,7 +109,7 @@ class DocumentIndex:
         lists: Folder,
         index: IndexClient,
         metadata: tuple[str, ...],
-        refuse: Callable[[Refusal], object],
+        refuse: Callable[[str, str], object],
         now: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -162,7 +155,7 @@ class DocumentIndex:
         version = f"{found[0]} {self._settings}" if found else ""
         if listed.version == version and not listed.possible:
             return Counts(1, refused=int(listed.refused is not None))
-        chunks: dict[str, _Placed] = {}
+        chunks: dict[str, dict[str, Any]] = {}
         reason = None
         try:
             if found is not None:
@@ -171,32 +164,45 @@ class DocumentIndex:
             reason = str(error)
         if self._source.version(key) != found:
             return None
-        writer = _ListWriter(self._lists, list_key, etag)
+
+        def write(listed: DocumentList | None) -> bool:
+            """Replace the list that this run knows; False if another run has written it.
+
+            Without a chunk in the index it is empty: S3's conditions protect what exists.
+            """
+            nonlocal etag
+            data = orjson.dumps(asdict(listed)) if listed else b""
+            written = self._lists.replace(list_key, data, etag)
+            etag = written or ""
+            return written is not None
+
         known = dict.fromkeys([*listed.present, *listed.possible])
         present = [name for name in listed.present if name in chunks]
-        missing = [name for name in chunks if name not in set(present)]
+        there = set(present)
+        missing = [name for name in chunks if name not in there]
         stale = [name for name in known if name not in chunks]
         current = DocumentList(key=key, present=present, possible=[*known, *missing])
-        for names in _slices(missing):
+        for start in range(0, len(missing), _SLICE):
+            names = missing[start : start + _SLICE]
             if self.now() > deadline:
-                writer.write(replace(current, until=0.0))
+                write(replace(current, until=0.0))
                 raise UnavailableError("There is no time left; the next run goes on.")
-            vectors = self._embed([chunks[name] for name in names])
+            vectors = self._embed({name: chunks[name] for name in names})
             current = replace(current, until=self.now() + _LEASE_SECONDS)
-            if not writer.write(current):
+            if not write(current):
                 return None
             self._index.put(vectors)
             current = replace(current, present=[*current.present, *names])
         if stale:
             if current.until < self.now() + _REQUEST_SECONDS:
                 current = replace(current, until=self.now() + _LEASE_SECONDS)
-                if not writer.write(current):
+                if not write(current):
                     return None
             self._index.delete(stale)
-        if reason is not None and found is not None:
-            self._refuse(Refusal(key, found[0], reason))
+        if reason is not None:
+            self._refuse(key, reason)
         final = DocumentList(key=key, version=version, present=list(chunks), refused=reason)
-        if not writer.write(final if found else None):
+        if not write(final if found else None):
             return None
         changed = int(bool(missing or stale))
         return Counts(1, changed, len(missing), len(stale), int(reason is not None))
@@ -215,8 +221,8 @@ class DocumentIndex:
                 raise BusyDocumentError("Another run writes the chunks of this document.")
             self._sleep(0.5)
 
-    def _chunks(self, key: str, found: tuple[str, int]) -> "dict[str, _Placed]":
-        """Return the chunks of an object by the keys of their vectors."""
+    def _chunks(self, key: str, found: tuple[str, int]) -> dict[str, dict[str, Any]]:
+        """Return the metadata of an object's chunks, with their texts, by the keys of vectors."""
         if found[1] > MAX_BYTES:
             raise RefusedDocumentError(
                 f"it has {found[1]:,} bytes; up to {MAX_BYTES:,} are allowed"
@@ -225,10 +231,10 @@ class DocumentIndex:
         if read is None:
             return {}
         document = read_document(key, read.data, read.attributes, wanted=self._metadata)
-        chunks: dict[str, _Placed] = {}
+        chunks: dict[str, dict[str, Any]] = {}
         repeats: Counter[str] = Counter()
         for chunk in islice(self._chunker.chunks(document.blocks), _MAX_CHUNKS + 1):
-            metadata = {
+            metadata: dict[str, Any] = {
                 **document.metadata,
                 **chunk.metadata,
                 "document": key,
@@ -245,56 +251,29 @@ class DocumentIndex:
             content = _digest(key, metadata)
             repeats[content] += 1
             name = _digest(content, repeats[content])
-            chunks[name] = _Placed(name, chunk, metadata)
+            chunks[name] = metadata
         if len(chunks) > _MAX_CHUNKS:
             raise RefusedDocumentError(f"it has more than {_MAX_CHUNKS:,} chunks")
         if not chunks:
             raise RefusedDocumentError("it has no text with tokens of the model")
         return chunks
 
-    def _embed(self, placed: "list[_Placed]") -> list[bytes]:
-        """Return vectors as S3 Vectors takes them."""
-        embeddings = self._engine.embed_request(
-            EmbedRequest(
-                Inputs(texts=[each.chunk.text for each in placed]),
-                prompt=self._chunker.prompt,
-                dimensions=self._dimension,
-            )
+    def _embed(self, chunks: Mapping[str, Mapping[str, Any]]) -> list[bytes]:
+        """Return vectors as S3 Vectors takes them, of metadata with texts by their keys."""
+        texts = [metadata["text"] for metadata in chunks.values()]
+        request = EmbedRequest(
+            Inputs(texts=texts), prompt=self._chunker.prompt, dimensions=self._dimension
         )
         items = [
-            encode(each.name, vector, each.metadata, non_filterable=self._non_filterable)
-            for each, vector in zip(placed, embeddings.vectors, strict=True)
+            encode(name, vector, metadata, non_filterable=self._non_filterable)
+            for (name, metadata), vector in zip(
+                chunks.items(), self._engine.embed_request(request).vectors, strict=True
+            )
         ]
-        problem = next((item.problem for item in items if item.problem), None)
-        if problem:
-            raise BatchError(f"A chunk cannot be written: {problem}.")
+        for item in items:
+            if item.problem:
+                raise BatchError(f"A chunk cannot be written: {item.problem}.")
         return [item.json for item in items]
-
-
-class _Placed(NamedTuple):
-    """A chunk as it is in the index."""
-
-    name: str
-    chunk: Chunk
-    metadata: Mapping[str, Any]
-
-
-class _ListWriter:
-    """Writes the list of a document, as long as no other run does."""
-
-    def __init__(self, lists: Folder, key: str, etag: str) -> None:
-        self._lists, self._key, self._etag = lists, key, etag
-
-    def write(self, listed: DocumentList | None) -> bool:
-        """Replace the list, and return whether it was the one that this run knows.
-
-        A document of which nothing is in the index has an empty list: S3's conditions protect an
-        object that exists.
-        """
-        data = orjson.dumps(asdict(listed)) if listed else b""
-        written = self._lists.replace(self._key, data, self._etag)
-        self._etag = written or ""
-        return written is not None
 
 
 def list_name(key: str) -> str:
@@ -305,8 +284,3 @@ def list_name(key: str) -> str:
 def _digest(*parts: Any) -> str:
     text = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(text).hexdigest()[:32]
-
-
-def _slices(names: list[str]) -> Iterator[list[str]]:
-    for start in range(0, len(names), _SLICE):
-        yield names[start : start + _SLICE]

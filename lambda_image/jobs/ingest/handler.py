@@ -136,7 +136,7 @@ def open_documents(
         lists=lists,
         index=IndexClient(settings.index),
         metadata=settings.metadata,
-        refuse=lambda refusal: send(orjson.dumps(refusal._asdict()).decode()),
+        refuse=lambda key, reason: send(orjson.dumps({"key": key, "reason": reason}).decode()),
         now=now,
         sleep=sleep,
     )

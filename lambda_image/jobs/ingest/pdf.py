@@ -1,4 +1,4 @@
-"""Reads the text layer of a PDF: `python -m jobs.ingest.pdf < FILE` writes JSON.
+"""Reads the text layer of a PDF: `python -m jobs.ingest.pdf < FILE` writes title and pages as JSON.
 
 It is a program, because a file of a few bytes can ask for any time and memory. Exit status 1 has
 the reason on standard error; a process that ends otherwise was over a limit.
@@ -11,59 +11,44 @@ from io import BytesIO
 
 import orjson
 import pypdf
-from pypdf.errors import LimitReachedError, PdfReadError
+from pypdf.errors import LimitReachedError
 
 #: Of the process, in bytes and seconds of CPU.
 _MEMORY = 1 << 30
 _SECONDS = 90
 #: Of the text, in characters.
 _MAX_TEXT = 32 * 1024 * 1024
-_MAX_PAGES = 10_000
-
-
-class _RefusedError(Exception):
-    """Has the reason."""
 
 
 def _read(data: bytes) -> tuple[str, list[str]]:
     reader = pypdf.PdfReader(BytesIO(data))
     if reader.is_encrypted and not reader.decrypt(""):
-        raise _RefusedError("it is encrypted with a password")
-    if len(reader.pages) > _MAX_PAGES:
-        raise _RefusedError(f"it has {len(reader.pages):,} pages; up to {_MAX_PAGES:,} are allowed")
+        sys.exit("it is encrypted with a password")
     pages, size = [], 0
     for page in reader.pages:
         pages.append(page.extract_text().encode(errors="replace").decode())
         size += len(pages[-1])
         if size > _MAX_TEXT:
-            raise _RefusedError(f"it has more than {_MAX_TEXT:,} characters of text")
+            sys.exit(f"it has more than {_MAX_TEXT:,} characters of text")
     if not any(map(str.strip, pages)):
-        raise _RefusedError("it has no text layer")
+        sys.exit("it has no text layer")
     title = reader.metadata.title if reader.metadata else None
     return str(title or ""), pages
 
 
-def main() -> int:
-    """Read standard input; return the exit status."""
+def main() -> None:
+    """Read standard input."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
     logging.disable()
     try:
         result = _read(sys.stdin.buffer.read())
-    except _RefusedError as error:
-        problem = str(error)
     except (LimitReachedError, MemoryError, RecursionError) as error:
-        problem = f"its text takes more memory than allowed ({type(error).__name__})"
-    except PdfReadError as error:
-        problem = f"it is not a valid PDF: {error}"
+        sys.exit(f"its text takes more memory than allowed ({type(error).__name__})")
     except Exception as error:  # a broken file may raise anything from the library
-        problem = f"it is not a valid PDF ({type(error).__name__})"
-    else:
-        sys.stdout.buffer.write(orjson.dumps(result))
-        return 0
-    print(problem, file=sys.stderr)
-    return 1
+        sys.exit(f"it is not a valid PDF ({type(error).__name__})")
+    sys.stdout.buffer.write(orjson.dumps(result))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -85,9 +85,9 @@ class World:
     def expected(self) -> dict[str, str]:
         """Return the texts of all chunks of the bucket, by their keys in the index."""
         return {
-            name: placed.chunk.text
+            name: metadata["text"]
             for key in self.documents_there()
-            for name, placed in chunks_of(self.documents, key).items()
+            for name, metadata in chunks_of(self.documents, key).items()
         }
 
     def found(self) -> dict[str, str]:
