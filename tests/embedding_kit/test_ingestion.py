@@ -1,7 +1,8 @@
 """Test documents in an index: settings, events, queues, function, permissions, reconciliation."""
 
+import importlib.util
 import json
-import pkgutil
+from pathlib import Path
 
 import pytest
 from aws_cdk.assertions import Match, Template
@@ -9,7 +10,7 @@ from aws_cdk.assertions import Match, Template
 from embedding_kit import Ingestion, IngestSettings, VectorIndex, VectorIndexSettings
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.ingestion import PROGRAM
-from jobs.ingest.handler import IngestSettings as FunctionSettings
+from jobs.ingest.messages import IngestSettings as FunctionSettings
 from jobs.ingest.run import FRAME
 from jobs.steps import read_settings
 from tests.embedding_kit.roles import HOME, KEY, asker, resolved
@@ -40,7 +41,10 @@ def template(synthesize, model) -> Template:
 
 def test_the_handler_and_the_files_are_those_of_the_image():
     """The constructs import no code of the image, so they repeat its names."""
-    assert pkgutil.resolve_name(PROGRAM.handler.removesuffix(".handler")).lambda_handler
+    module, _, function = PROGRAM.handler.rpartition(".")
+    # It loads a model when it is imported.
+    source = importlib.util.find_spec(module)
+    assert f"\n{function} = " in Path(source.origin).read_text()
     assert f"reconcile/*/{FRAME.items_file}" == PROGRAM.plan
     assert f"reconcile/*/{FRAME.results_folder}" == PROGRAM.results
 

@@ -3,197 +3,32 @@
 The model is loaded when the module is imported, once for each execution environment.
 """
 
-import hashlib
 import os
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, ClassVar
 
 import botocore.session
 import orjson
 
 from embedder.core.artifact import load_artifact
-from embedder.core.chunking import Chunker
 from embedder.core.engine import Engine
-from embedder.core.errors import EmbedderError
 from embedder.core.settings import Settings
-from jobs.errors import BatchError
-from jobs.ingest.document_index import Counts, DocumentIndex
-from jobs.ingest.run import ReconcileSteps, is_document
-from jobs.load.index_client import IndexClient
-from jobs.steps import Steps, UnexpectedError, logged, read_settings
-from jobs.storage import open_folder
+from jobs.ingest.messages import IngestSettings, entry, open_documents
+from jobs.steps import logged, read_settings
 
-#: Before Lambda ends the function: the last slice of chunks and its request must fit.
-_RESERVE_SECONDS = 420
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IngestSettings:
-    """What the function works on: the variable `EMBEDDING_INGEST`, as JSON."""
-
-    #: The folder of the documents, `s3://bucket/prefix/`.
-    source: str
-    #: The folder of the lists and of the reconciliations, elsewhere.
-    records: str
-    #: The ARN of the index.
-    index: str
-    #: The URL of the queue for documents that cannot be read.
-    dead_letters: str
-    chunk_tokens: int
-    overlap_tokens: int
-    #: The metadata keys of the index.
-    metadata: tuple[str, ...] = ()
+_settings = Settings.from_env(os.environ)
+_ingest = read_settings(
+    IngestSettings, orjson.loads(os.environ["EMBEDDING_INGEST"]), name="EMBEDDING_INGEST"
+)
+_engine = Engine.load(
+    load_artifact(_settings.artifact),
+    threads=_settings.threads,
+    max_characters=_settings.max_characters,
+)
+_queues = botocore.session.Session().create_client("sqs", region_name=_settings.region)
 
 
-class DocumentSteps(Steps):
-    """Brings the document of a message up to date; the only step is `document`.
-
-    Args:
-        documents: The index of the documents.
-        prefix: The folder of the documents in its bucket, with a slash at its end if not empty.
-        now: The time in seconds since 1970.
-    """
-
-    message = "document"
-    item = "document"
-    metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
-        "ChangedDocuments": ("Count", "changed"),
-        "EmbeddedChunks": ("Count", "embedded"),
-        "DeletedChunks": ("Count", "deleted"),
-        "RefusedDocuments": ("Count", "refused"),
-        "SearchableDelay": ("Seconds", "seconds"),
-    }
-
-    def __init__(
-        self, documents: DocumentIndex, *, prefix: str, now: Callable[[], float] = time.time
-    ) -> None:
-        self._documents, self._prefix, self._now = documents, prefix, now
-
-    def work(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Bring the object of `event["message"]`, an event of S3 from EventBridge, up to date.
-
-        Returns:
-            The `key`, the counts, whether the index has changed, as `written`, and the `seconds`
-            from the event on, which has whole seconds.
-
-        Raises:
-            BatchError: If the message is no such event, or see `DocumentIndex.update`.
-        """
-        try:
-            message = orjson.loads(event["message"])
-            key, sent = message["detail"]["object"]["key"], message["time"]
-            began = datetime.fromisoformat(sent).timestamp()
-        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-            raise BatchError("A message must be an event of S3 from EventBridge.") from None
-        inner = key.removeprefix(self._prefix)
-        counts = Counts()
-        if key.startswith(self._prefix) and is_document(inner):
-            counts = self._documents.update(inner, deadline=event["deadline"])
-        written = bool(counts.changed or counts.refused)
-        seconds = round(max(0.0, self._now() - began), 3)
-        return {"key": key, **counts._asdict(), "written": written, "seconds": seconds}
+def _send(body: str) -> None:
+    _queues.send_message(QueueUrl=_ingest.dead_letters, MessageBody=body)
 
 
-def open_documents(
-    settings: IngestSettings,
-    engine: Engine,
-    *,
-    send: Callable[[str], object],
-    now: Callable[[], float] = time.time,
-    sleep: Callable[[float], None] = time.sleep,
-) -> tuple[DocumentSteps, ReconcileSteps]:
-    """Connect to the folders and the index, and return the steps of messages and reconciliations.
-
-    Args:
-        settings: What to work on.
-        engine: The model.
-        send: Sends the body of a message to the queue for documents that cannot be read.
-        now: The time in seconds since 1970.
-        sleep: Waits for seconds.
-
-    Raises:
-        BatchError: If S3 Vectors refuses, or has an index of another model.
-        InvalidFieldError: If the model does not take chunks of that size.
-    """
-    chunker = Chunker(
-        engine.tokenizer,
-        engine.encoder,
-        engine.limits,
-        tokens=settings.chunk_tokens,
-        overlap=settings.overlap_tokens,
-    )
-    # Another index begins with no lists.
-    name = hashlib.sha256(settings.index.encode()).hexdigest()[:12]
-    records = f"{settings.records.rstrip('/')}/{name}"
-    source, lists = open_folder(settings.source), open_folder(f"{records}/chunks")
-    documents = DocumentIndex(
-        engine,
-        chunker,
-        source=source,
-        lists=lists,
-        index=IndexClient(settings.index),
-        metadata=settings.metadata,
-        refuse=lambda key, reason: send(orjson.dumps({"key": key, "reason": reason}).decode()),
-        now=now,
-        sleep=sleep,
-    )
-    prefix = settings.source.removeprefix("s3://").rstrip("/").partition("/")[2]
-    return (
-        DocumentSteps(documents, prefix=f"{prefix}/" if prefix else "", now=now),
-        ReconcileSteps(documents, source=source, lists=lists, records=f"{records}/reconcile"),
-    )
-
-
-def entry(
-    documents: Callable[[Mapping[str, Any], Any], dict[str, Any]],
-    reconcile: Callable[[Mapping[str, Any], Any], dict[str, Any]],
-) -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
-    """Return Lambda's handler: of messages, and of the steps of a reconciliation.
-
-    A message that fails is reported to Lambda, so that SQS gives it again; the others are done.
-    """
-
-    def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        if "Records" not in event:
-            return reconcile(event, context)
-        left = context.get_remaining_time_in_millis() / 1000
-        deadline = time.time() + left - _RESERVE_SECONDS
-        failures = []
-        for record in event["Records"]:
-            step = {"step": "document", "message": record["body"], "deadline": deadline}
-            try:
-                documents(step, context)
-            except (BatchError, EmbedderError, UnexpectedError):  # the log has it
-                failures.append({"itemIdentifier": record["messageId"]})
-        return {"batchItemFailures": failures}
-
-    return handler
-
-
-def lambda_handler(
-    environ: Mapping[str, str],
-) -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
-    """Load the model, and return Lambda's handler with the settings of an environment."""
-    settings = Settings.from_env(environ)
-    given = read_settings(
-        IngestSettings, orjson.loads(environ["EMBEDDING_INGEST"]), name="EMBEDDING_INGEST"
-    )
-    engine = Engine.load(
-        load_artifact(settings.artifact),
-        threads=settings.threads,
-        max_characters=settings.max_characters,
-    )
-    queue = botocore.session.Session().create_client("sqs", region_name=settings.region)
-
-    def send(body: str) -> None:
-        queue.send_message(QueueUrl=given.dead_letters, MessageBody=body)
-
-    documents, reconcile = open_documents(given, engine, send=send)
-    return entry(logged(documents, settings), logged(reconcile, settings))
-
-
-if "EMBEDDING_INGEST" in os.environ:
-    handler = lambda_handler(os.environ)
+_documents, _reconcile = open_documents(_ingest, _engine, send=_send)
+handler = entry(logged(_documents, _settings), logged(_reconcile, _settings))

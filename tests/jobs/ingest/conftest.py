@@ -11,7 +11,7 @@ import pytest
 from embedder.core.engine import Engine
 from jobs.ingest.document_index import DocumentIndex
 from jobs.ingest.documents import RefusedDocumentError
-from jobs.ingest.handler import IngestSettings, entry, open_documents
+from jobs.ingest.messages import IngestSettings, entry, open_documents
 from jobs.ingest.run import is_document
 from jobs.load import index_client
 from jobs.steps import Steps
