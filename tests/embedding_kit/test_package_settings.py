@@ -185,12 +185,13 @@ def test_an_export_is_served_as_it_is(tmp_path):
     [
         ({"batch": True}, r"found: \[batch\] with"),
         ({"loads": True}, r"found: \[index\] with a source with"),
+        ({"ingest": True}, r"found: \[ingest\] with"),
         ({"batch": True, "server": True}, r"found: \[batch\] and \[server\] with"),
     ],
 )
 def test_what_runs_from_an_image_is_refused_beside_a_zip(there, found):
     """An image would need Docker at each deploy."""
-    all_of = {"batch": False, "loads": False, "server": False, **there}
+    all_of = {"batch": False, "loads": False, "ingest": False, "server": False, **there}
     with pytest.raises(ValueError, match=found):
         check_without_images(ZIP, **all_of)
     check_without_images(FunctionSettings(), **all_of)

@@ -109,19 +109,24 @@ def test_a_run_waits_for_another_one_that_may_write(world, writes):
     assert list(world.found().values()) == ["first words"]
 
 
-def test_a_run_that_another_one_overtakes_begins_anew(world, monkeypatch):
-    """It has read a list that is another one when it writes."""
+@pytest.mark.parametrize("place", ["_chunks", "_embed"])
+@pytest.mark.parametrize("earlier", [None, "earlier words"])
+def test_a_run_that_another_one_overtakes_begins_anew(world, monkeypatch, place, earlier):
+    """Its object, or its list, is another one when it goes on."""
+    if earlier:
+        world.put("a.md", earlier)
+        world.handle(world.event("a.md"))
     world.put("a.md", "first words")
-    real = world.documents._source.read_object
+    real = getattr(world.documents, place)
 
-    def overtaken(key: str):
-        monkeypatch.setattr(world.documents._source, "read_object", real)
-        found = real(key)
+    def overtaken(*given):
+        monkeypatch.setattr(world.documents, place, real)
+        found = real(*given)
         world.put("a.md", "second words")
         world.documents.update("a.md", deadline=2e9)
         return found
 
-    monkeypatch.setattr(world.documents._source, "read_object", overtaken)
+    monkeypatch.setattr(world.documents, place, overtaken)
     assert world.handle(world.event("a.md")) == []
     assert list(world.found().values()) == ["second words"]
 
