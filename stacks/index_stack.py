@@ -50,6 +50,8 @@ class IndexStack(EnvironmentStack):
         self.index = VectorIndex(self, "Index", model=model, settings=index, key=self.key)
         cdk.CfnOutput(self, "IndexArn", value=self.index.index_arn)
         self.loading: IndexLoading | None = None
+        # Once: the VPC is a construct of the stack.
+        hosting = self.hosting() if source or ingest else None
         if source:
             self.loading = IndexLoading(
                 self,
@@ -59,7 +61,7 @@ class IndexStack(EnvironmentStack):
                 source=source,
                 settings=index,
                 name=foundation.name,
-                hosting=self.hosting(),
+                hosting=hosting,
             )
             machine = self.loading.state_machine
             cdk.CfnOutput(self, "LoadStateMachineArn", value=machine.state_machine_arn)
@@ -73,7 +75,7 @@ class IndexStack(EnvironmentStack):
                 settings=ingest,
                 index_settings=index,
                 name=foundation.name,
-                hosting=self.hosting(),
+                hosting=hosting,
             )
             machine = self.ingestion.state_machine
             cdk.CfnOutput(self, "IngestStateMachineArn", value=machine.state_machine_arn)
