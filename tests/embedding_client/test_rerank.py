@@ -12,6 +12,7 @@ import pytest
 from langchain_cohere import CohereRerank
 from langchain_core.documents import Document
 from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.postprocessor.cohere_rerank import CohereRerank as LlamaIndexCohereRerank
 from llama_index.postprocessor.tei_rerank import TextEmbeddingInference
 
 from embedder.core.artifact import load_artifact
@@ -95,15 +96,30 @@ def test_langchain_cohere(url: str, ranking: Ranking) -> None:
     ]
 
 
-def test_llama_index_tei(artifact: Path, ranking: Ranking) -> None:
-    """LlamaIndex's postprocessor for TEI, which signs nothing, with the kit's server."""
+def test_llama_index(artifact: Path, ranking: Ranking) -> None:
+    """LlamaIndex's postprocessors for TEI and Cohere sign nothing, so they call the server."""
+    nodes = [NodeWithScore(node=TextNode(text=text)) for text in TEXTS]
+    best = [(TEXTS[place], score) for place, score in ranking[:2]]
     with process(load_artifact(artifact), "--no-keys") as (server, _):
-        reranker = TextEmbeddingInference(base_url=server, top_n=2)
-        nodes = [NodeWithScore(node=TextNode(text=text)) for text in TEXTS]
-        kept = reranker.postprocess_nodes(nodes, query_str=QUERY)
-    assert [(one.text, one.score) for one in kept] == [
-        (TEXTS[place], score) for place, score in ranking[:2]
-    ]
+        tei = TextEmbeddingInference(base_url=server, top_n=2)
+        kept = tei.postprocess_nodes(nodes, query_str=QUERY)
+        assert [(one.text, one.score) for one in kept] == best
+        by_cohere = LlamaIndexCohereRerank(base_url=server, api_key="-", top_n=2)
+        with by_cohere._client:  # which it does not close
+            kept = by_cohere.postprocess_nodes(nodes, query_str=QUERY)
+        assert [(one.text, one.score) for one in kept] == best
+
+
+def test_open_webui(url: str, ranking: Ranking) -> None:
+    """Its external reranker's request, recorded from `open_webui/retrieval/models/external.py`.
+
+    It reads `relevance_score` of each result, in the order of their `index`.
+    """
+    body = {"model": "any", "query": QUERY, "documents": TEXTS, "top_n": len(TEXTS)}
+    with httpx.Client(auth=SigV4Auth()) as http:
+        answer = http.post(url + "/v1/rerank", json=body).raise_for_status().json()
+    results = sorted(answer["results"], key=lambda one: one["index"])
+    assert [one["relevance_score"] for one in results] == [score for _, score in sorted(ranking)]
 
 
 def test_the_client_ranks(url: str, ranking: Ranking) -> None:

@@ -4,7 +4,7 @@ TEI's `/rerank` and `/predict` are read from its source; see `tei`. What differs
 what `tei` lists: a score has the model's own activation, as sentence-transformers gives it, where
 TEI takes the sigmoid or the softmax of any model; `raw_scores` gives logits in both. Texts are cut
 at their ends only. A model with several labels has no `/rerank`, and `/predict` takes pairs, not
-single texts.
+single texts. TEI ignores `top_n`, which litellm sends.
 
 `/v1/rerank` is Cohere's and Jina's, `/v2/rerank` Cohere's: one body, and one answer with the fields
 of both (https://docs.cohere.com/reference/rerank, https://api.jina.ai/redoc). As these two do, they
@@ -96,6 +96,9 @@ class ScoringOperation(Operation):
         return scores
 
 
+TOP_N = Field("top_n", Integer(1, MAX_PASSAGES), "The most results to return; all by default.")
+
+
 class Rerank(ScoringOperation):
     """`{"query": …, "texts": […]}` → `[{"index", "score"}]`, the best first."""
 
@@ -113,6 +116,7 @@ class Rerank(ScoringOperation):
                 ),
                 *_scoring_fields(model.engine),
                 Field("return_text", Boolean(), "Also return each text.", default=False),
+                TOP_N,
             )
         )
 
@@ -133,7 +137,7 @@ class Rerank(ScoringOperation):
                     "score": score,
                     **({"text": texts[index]} if values["return_text"] else {}),
                 }
-                for index, score in best_first(scores.tolist())
+                for index, score in best_first(scores.tolist())[: values["top_n"]]
             ],
             headers=score_headers(work, call),
         )
@@ -243,9 +247,7 @@ class CohereRerank(ScoringOperation):
                 Field("query", text, "What is searched for.", required=True),
                 Field("documents", documents, "What is ranked."),
                 Field("texts", documents, "Another name for documents."),
-                Field(
-                    "top_n", Integer(1, MAX_PASSAGES), "The most results to return; all by default."
-                ),
+                TOP_N,
                 Field("return_documents", Boolean(), "Also return each document.", default=False),
                 Field(
                     "max_tokens_per_doc",

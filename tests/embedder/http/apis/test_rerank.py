@@ -50,6 +50,8 @@ def test_the_best_text_is_first(router: Router) -> None:
     assert all(entry["text"] == TEXTS[entry["index"]] for entry in ranked)
     assert response.headers["x-score-space"] == router.model.engine.manifest.vector_space
     assert "x-vector-space" not in response.headers
+    body = {"query": QUERY, "texts": TEXTS, "return_text": True, "top_n": 2}
+    assert read(post(router, "/rerank", body)) == ranked[:2]
 
 
 def test_predict_gives_the_same_scores(router: Router) -> None:
@@ -151,7 +153,7 @@ BAD = [
     ("/rerank", {"query": "a", "texts": ["b", ""]}, 400, '"texts[1]" must be a string'),
     ("/rerank", {"query": "a", "texts": ["b", LONG]}, 422, '"texts[1]" has 64 tokens together'),
     ("/rerank", {"query": "a", "texts": ["b"] * 10_001}, 422, "At most 10000 passages"),
-    ("/rerank", {"query": "a", "texts": ["b"], "top_n": 1}, 422, "A field is unknown"),
+    ("/rerank", {"query": "a", "texts": ["b"], "top_k": 1}, 422, "A field is unknown"),
     ("/predict", {"inputs": "a"}, 422, '"inputs" must be a list of two strings'),
     ("/predict", {"inputs": [["a", "b"], ["c"]]}, 422, '"inputs[1]" must be a list of two'),
     ("/predict", {"inputs": [["a", "b"], ["c", LONG]]}, 422, '"inputs[1]" has 64 tokens'),

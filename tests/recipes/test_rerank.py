@@ -1,0 +1,64 @@
+"""Libraries that rank with an unmodified client: the scores are those of the endpoint."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from embedder.core.artifact import load_artifact
+from model_compiler.compile import Options, compile_model
+from model_compiler.graph.builder import Precision
+from model_compiler.source.find import find_source
+from tests.embedder.server.test_serve import process
+from tests.model_compiler.goldens.reranker_models import write_reranker
+
+pytestmark = pytest.mark.slow
+
+QUERY, TEXTS = "parse the date", ["hello world", "a date and a time", "x"]
+#: None signs a request, so they call the server; each prints the places and scores of the best two.
+LITELLM = """
+import json, litellm
+found = litellm.rerank(
+    model="{model}", query={query!r}, documents={texts!r}, top_n=2, api_key="-", api_base="{url}"
+)
+print(json.dumps([[one["index"], one["relevance_score"]] for one in found.results]))
+"""
+HAYSTACK = """
+import json
+from haystack import Document
+from haystack.utils import Secret
+from haystack_integrations.components.rankers.cohere import CohereRanker
+
+ranker = CohereRanker(
+    model="{model}", api_key=Secret.from_token("-"), api_base_url="{url}", top_k=2
+)
+texts = {texts!r}
+found = ranker.run(query={query!r}, documents=[Document(content=text) for text in texts])
+print(json.dumps([[texts.index(one.content), one.score] for one in found["documents"]]))
+"""
+PROGRAMS = {
+    "litellm, Cohere's API": (LITELLM, "python_with_litellm", "cohere/any", ""),
+    "litellm, Jina's API": (LITELLM, "python_with_litellm", "jina_ai/any", "/v1/rerank"),
+    "litellm, TEI's API": (LITELLM, "python_with_litellm", "huggingface/any", ""),
+    "Haystack": (HAYSTACK, "python", "any", ""),
+}
+
+
+@pytest.mark.parametrize("title", PROGRAMS)
+def test_the_best_are_those_of_the_endpoint(
+    title: str, run: Callable[..., str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The library asks for the best two, and gets their places and scores."""
+    program, environment, model, path = PROGRAMS[title]
+    options = Options(precision=Precision.FP32, thresholds=None, progress=False)
+    compile_model(find_source(str(write_reranker(tmp_path / "m"))), tmp_path / "a", options)
+    with process(load_artifact(tmp_path / "a"), "--no-keys") as (url, _):
+        body = {"query": QUERY, "texts": TEXTS}
+        best = httpx.post(f"{url}/rerank", json=body).raise_for_status().json()[:2]
+        code = program.format(model=model, query=QUERY, texts=TEXTS, url=url + path)
+        python = request.getfixturevalue(environment)
+        offline = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "HAYSTACK_TELEMETRY_ENABLED": "False"}
+        printed = run(code, tmp_path, python=python, **offline)
+    assert json.loads(printed) == [[one["index"], one["score"]] for one in best]
