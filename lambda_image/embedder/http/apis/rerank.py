@@ -85,9 +85,9 @@ class ScoringOperation(Operation):
                 deadline=call.request.deadline,
             )
         except InputError as error:
+            if error.position is None:  # no truncation helps such a query
+                raise error.named(query_field, field=query_field) from None
             hint = self.truncate_hint if isinstance(error, InputTooLongError) else ""
-            if error.position is None:
-                raise error.named(query_field, field=query_field, hint=hint) from None
             raise error.named(f"{field}[{error.position}]", field=field, hint=hint) from None
         except BatchTooLargeError as error:
             error.field = field

@@ -146,6 +146,13 @@ def test_a_bad_request_has_the_errors_of_cohere_and_jina(
     assert error["id"] == response.headers["x-request-id"]
 
 
+def test_a_query_that_leaves_no_room(router: Router) -> None:
+    """No hint is given, because a document is cut already and a query never."""
+    error = read(post(router, "/v2/rerank", {"query": "hello " * 60, "documents": ["b"]}), 400)
+    assert error["message"].startswith('"query" has ')
+    assert error["message"].endswith("leaves no room for a passage; the model allows 40 for both.")
+
+
 LONG = "hello world " * 30
 BAD = [
     ("/rerank", {"query": " ", "texts": ["a"]}, 400, '"query" must be a string'),
