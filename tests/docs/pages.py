@@ -14,6 +14,8 @@ RECIPES = ROOT / "docs" / "recipes.md"
 VECTORS = ROOT / "docs" / "vectors.md"
 #: tests/docs/test_finetune_page.py runs it, with a model of its own.
 FINETUNE = ROOT / "docs" / "finetune.md"
+#: tests/embedding_client/test_rerank.py runs it, with a reranker.
+RERANK = ROOT / "docs" / "rerank.md"
 BLOCK = re.compile(
     r"(<!-- not run: (?P<reason>[^>]+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)```", re.DOTALL
 )

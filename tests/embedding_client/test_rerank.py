@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +31,7 @@ from embedding_client._cli import run
 from model_compiler.compile import Options, compile_model
 from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
+from tests.docs.pages import RERANK, blocks
 from tests.embedder.server.test_serve import process
 from tests.model_compiler.goldens.reranker_models import write_reranker
 from tools.local_endpoint.endpoint import endpoint
@@ -157,6 +161,25 @@ def test_the_clients_errors(url: str, running: Any) -> None:
         pytest.raises(RequestError, match="at this path of an embedding model"),
     ):
         client.rerank(QUERY, TEXTS)
+
+
+def test_the_pages_examples(url: str, tmp_path: Path) -> None:
+    """Each example on docs/rerank.md runs, and prints a passage or its place."""
+    page = RERANK.read_text("utf-8")
+    programs = [[sys.executable, "-W", "error", "-c", "\n".join(blocks(page, "python"))]]
+    programs += [["bash", "-euo", "pipefail", "-c", block] for block in blocks(page, "bash")]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for program in programs:
+        ran = subprocess.run(
+            [*program[:-1], program[-1].replace("http://127.0.0.1:9000", url)],
+            cwd=tmp_path,
+            env={"PATH": path, "HOME": str(tmp_path), "LANG": "C.UTF-8"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        assert "violin" in ran.stdout or "Water" in ran.stdout
 
 
 def test_the_command(

@@ -23,6 +23,7 @@ DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 _IMPORTED = ("numpy", "onnxruntime", "orjson", "tokenizers", "huggingface_hub")
 #: The packages that a contender or an export needs, where they are not its name.
 PACKAGES: Mapping[str, Sequence[str]] = {
+    "cross-encoder": ("sentence_transformers",),
     "export": ("torch", "transformers", "safetensors", "onnx", "onnxscript"),
     "openvino-static": ("openvino", "nncf", "onnx", "tokenizers"),
     "openvino-weights": ("openvino", "nncf", "onnx", "tokenizers"),
@@ -50,7 +51,13 @@ class Contender:
     @property
     def absent(self) -> str:
         """The reason why it cannot be measured; empty if it can."""
-        if self.python == sys.executable and self.kind in (KIT, "baseline", "export"):
+        if self.python == sys.executable and self.kind in (
+            KIT,
+            "baseline",
+            "export",
+            "pairs",
+            "pairs-int8",
+        ):
             return ""
         return missing(self.python, self.kind)
 

@@ -85,6 +85,25 @@ def replica(cache: Path, name: str, peers: str | None, *, small: bool = False) -
     return _once(cache / name, "modules.json", write)
 
 
+def classifier(cache: Path, name: str, peers: str | None, *, max_tokens: int) -> Path:
+    """Return a plain classifier's folder of a shape, with one label; see `replica`."""
+    shape = SHAPES[name]
+
+    def write(folder: Path) -> None:
+        (folder / "tokenizer.json").write_bytes(tokenizer_json(shape.tokenizer, shape.vocabulary))
+        values = {"vocab_size": shape.vocabulary, "id2label": {"0": "LABEL_0"}, **shape.config}
+        _write(folder / "config.json", values)
+        typed = ["token_type_ids"] * (shape.config["model_type"] == "bert")
+        names = ["input_ids", "attention_mask", *typed]
+        _write(
+            folder / "tokenizer_config.json",
+            {"model_max_length": max_tokens, "model_input_names": names},
+        )
+        _torch(peers, folder, "weights")
+
+    return _once(cache / f"{name}-classifier", "config.json", write)
+
+
 def artifact_of(source: Path, cache: Path) -> Path:
     """Compile a sentence-transformers folder to int8. Random weights have no meaning to compare."""
     artifact = cache / f"{source.name}-artifact"

@@ -5,7 +5,8 @@ python tools/bench/torch_export.py SOURCE_FOLDER EXPORT_FOLDER
 
 The first form writes `model.safetensors` next to `config.json`: the random weights that
 transformers initializes a model with. The second exports that model with its pooling, its Dense
-modules and the normalization.
+modules and the normalization. A folder without modules.json is a classifier's; its export gives
+logits.
 """
 
 import json
@@ -15,7 +16,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file
-from transformers import AutoConfig, AutoModel
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 
 # The shape of the traced batch; both dimensions remain dynamic in the graph.
 _TRACED = (2, 16)
@@ -56,26 +57,47 @@ class _Embedder(torch.nn.Module):  # type: ignore[misc]
         return torch.nn.functional.normalize(value, dim=-1)
 
 
+class _Classifier(torch.nn.Module):  # type: ignore[misc]
+    """A classifier, which gives its logits."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.model = AutoModelForSequenceClassification.from_pretrained(
+            folder, attn_implementation="eager", dtype=torch.float32
+        )
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
+        return self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+
+
+def _is_classifier(folder: Path) -> bool:
+    return not (folder / "modules.json").exists()
+
+
 def write_weights(folder: Path) -> None:
     """Write `model.safetensors`, and `config.json` with all of its keys."""
     torch.manual_seed(0)
     values = json.loads((folder / "config.json").read_text("utf-8"))
-    model = AutoModel.from_config(AutoConfig.for_model(**values), dtype=torch.float32)
+    kind = AutoModelForSequenceClassification if _is_classifier(folder) else AutoModel
+    model = kind.from_config(AutoConfig.for_model(**values), dtype=torch.float32)
     model.save_pretrained(folder, safe_serialization=True, max_shard_size="100GB")
 
 
 def write_export(folder: Path, target: Path) -> None:
     """Write `model.onnx` with its weights next to it."""
-    positions = json.loads((folder / "sentence_bert_config.json").read_text("utf-8"))
+    limits = "tokenizer_config.json" if _is_classifier(folder) else "sentence_bert_config.json"
+    limit = json.loads((folder / limits).read_text("utf-8"))
+    most = limit["model_max_length" if _is_classifier(folder) else "max_seq_length"]
+    model = _Classifier(folder) if _is_classifier(folder) else _Embedder(folder)
     ids = torch.randint(3, 1000, _TRACED)
     mask = torch.ones_like(ids)
     free = {
         0: torch.export.Dim("batch", min=1, max=64),
-        1: torch.export.Dim("tokens", min=2, max=positions["max_seq_length"]),
+        1: torch.export.Dim("tokens", min=2, max=most),
     }
     with torch.no_grad():
         torch.onnx.export(
-            _Embedder(folder).eval(),
+            model.eval(),
             (ids, mask),
             str(target / "model.onnx"),
             input_names=["input_ids", "attention_mask"],

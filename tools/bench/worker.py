@@ -42,11 +42,11 @@ def _kit(folder: str) -> Embed:
     os.environ["EMBEDDING_CACHE_ENTRIES"] = "0"
     from embedder.aws_lambda.handler import _router  # noqa: PLC0415 - what Lambda imports
     from embedder.core.encoder import Encoder  # noqa: PLC0415
-    from embedder.core.engine import Engine  # noqa: PLC0415
+    from embedder.core.reranker import Reranker  # noqa: PLC0415
 
     engine = _router.model.engine
-    if not isinstance(engine, Engine):
-        raise TypeError(f"{folder} is a reranker; allowed: an embedding model")
+    if isinstance(engine, Reranker):
+        return lambda texts: engine.rerank(texts[0], texts[1:], truncate="passage").scores
     # Peers put no prompt in front of a text, so neither does this: its tokens would be measured.
     engine.encoder = Encoder(engine.tokenizer, engine.limits._replace(default_prompt=None))
     return lambda texts: engine.embed(texts, truncate="right").vectors
@@ -98,7 +98,7 @@ def _export(folder: str) -> Embed:
     return _onnx(folder, level="ORT_ENABLE_ALL")
 
 
-def _onnx(folder: str, *, level: str) -> Embed:
+def _onnx(folder: str, *, level: str) -> Callable[[list[Any]], Any]:
     import onnxruntime  # noqa: PLC0415
 
     feed = _feed(folder)
@@ -135,8 +135,33 @@ def _llama_cpp(folder: str) -> Embed:
     return lambda texts: model.embed(texts, normalize=True)
 
 
-def _feed(folder: str) -> Callable[[list[str]], dict[str, Any]]:
-    """Return a function from texts to the inputs of the plain export."""
+#: Pairs of a run: the default of CrossEncoder.
+_PAIRS = 32
+
+
+def _pairs(folder: str) -> Embed:
+    """Start a classifier's export; the first text is the query of the others."""
+    run = _onnx(folder, level="ORT_ENABLE_ALL")
+
+    def score(texts: list[str]) -> Any:
+        pairs = [(texts[0], passage) for passage in texts[1:]]
+        return [run(pairs[at : at + _PAIRS]) for at in range(0, len(pairs), _PAIRS)]
+
+    return score
+
+
+def _cross_encoder(folder: str) -> Embed:
+    """Start sentence-transformers' CrossEncoder; the first text is the query of the others."""
+    import torch  # noqa: PLC0415
+    from sentence_transformers import CrossEncoder  # noqa: PLC0415
+
+    torch.set_num_threads(1)
+    model = CrossEncoder(folder, device="cpu")
+    return lambda texts: model.predict([(texts[0], passage) for passage in texts[1:]])
+
+
+def _feed(folder: str) -> Callable[[list[Any]], dict[str, Any]]:
+    """Return a function from texts, or pairs of texts, to the inputs of the plain export."""
     import numpy as np  # noqa: PLC0415
     from tokenizers import Tokenizer  # noqa: PLC0415
 
@@ -144,7 +169,7 @@ def _feed(folder: str) -> Callable[[list[str]], dict[str, Any]]:
     tokenizer.enable_padding()
     tokenizer.no_truncation()
 
-    def feed(texts: list[str]) -> dict[str, Any]:
+    def feed(texts: list[Any]) -> dict[str, Any]:
         encoded = tokenizer.encode_batch(texts)
         return {
             "input_ids": np.array([one.ids for one in encoded], np.int64),
@@ -196,6 +221,9 @@ KINDS: dict[str, Callable[[str], Embed]] = {
     "endpoint": _endpoint,
     "baseline": _baseline,
     "export": _export,
+    "pairs": _pairs,
+    "pairs-int8": _pairs,
+    "cross-encoder": _cross_encoder,
     "sentence-transformers": _sentence_transformers,
     "fastembed": _fastembed,
     "openvino-static": _openvino,
