@@ -25,6 +25,7 @@ from operations.cost.workload import (
     Speed,
     cold_start_share,
     core_seconds,
+    init_seconds,
     is_reranker,
     speed_of,
 )
@@ -151,6 +152,7 @@ def _scenario(environment: EnvironmentSettings, speed: Speed, choices: Choices) 
         traffic=choices.traffic,
         core_seconds=_core_seconds(speed, choices),
         memory_mb=environment.function.memory_mb,
+        init_seconds=init_seconds(speed),
         fewest_servers=choices.servers,
     )
     cold_start = environment.cold_start

@@ -15,8 +15,6 @@ PROVISIONED = "Lambda provisioned"
 REQUESTS_PER_SECOND = 10
 #: Standard deviations of a Poisson number that it exceeds 1% of the time.
 _EXCEEDED = 2.33
-#: Billed seconds of one initialization. Images are billed for it.
-_INIT_SECONDS = 0.8
 #: Free in every month, for all functions of an account: https://aws.amazon.com/lambda/pricing/
 _FREE_REQUESTS, _FREE_GB_SECONDS = 1_000_000, 400_000
 #: https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances-scaling.html
@@ -44,6 +42,8 @@ class Scenario:
     #: Seconds of one core for one request.
     core_seconds: float
     memory_mb: int
+    #: Billed seconds of one initialization. Images are billed for it.
+    init_seconds: float = 0.0
     #: The share of requests that meets a cold start.
     cold_share: float = 0.0
     #: The fewest servers behind a load balancer: two, for two Availability Zones.
@@ -177,7 +177,7 @@ def busy_beyond(rate: float, seconds: float, environments: int) -> float:
 
 
 def _on_demand(prices: Prices, scenario: Scenario) -> Bill:
-    init = scenario.traffic.requests * scenario.cold_share * _INIT_SECONDS * scenario.gb
+    init = scenario.traffic.requests * scenario.cold_share * scenario.init_seconds * scenario.gb
     duration = scenario.gb_seconds
     return (
         *_requests_and_duration(prices, scenario),

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from embedding_kit.settings import Model
@@ -233,6 +233,18 @@ def speed_of(model: Model, *, slower: float = 1.0) -> Speed:
         (tokens, time * ratio) for tokens, time, ratio in zip((32, 256), times, ratios, strict=True)
     )
     return Speed(points=points, source=f"{table.machine}, {source}", slower=slower)
+
+
+def init_seconds(speed: Speed) -> float:
+    """Return the CPU seconds of an initialization, of the measured shape nearest in time.
+
+    They are those of the code and the model; fetching an image on AWS is not measured.
+    """
+    table = measurements()
+    ratio = 1000 * core_seconds(replace(speed, slower=1.0), 32) / table.milliseconds["tokens_32"]
+    starts = {shape.tokens_32: shape.start for shape in table.shapes.values() if shape.start}
+    nearest = min(starts, key=lambda tokens_32: abs(math.log(tokens_32 / ratio)))
+    return table.milliseconds["start"] * starts[nearest] * speed.slower / 1000
 
 
 def is_reranker(model: Model) -> bool:

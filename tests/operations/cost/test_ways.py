@@ -48,9 +48,12 @@ def test_free_duration_does_not_pay_for_requests():
 
 
 def test_initializations_are_billed_for_cold_starts():
-    """0.8 s of 2 GB cost two thousandths of a cent."""
-    cold, warm = (usd(bill(ON_DEMAND, scenario(1e6, cold_share=share))) for share in (1.0, 0.0))
-    assert (cold - warm) / 1e6 == pytest.approx(0.8 * 2 * 0.0000133334)
+    """A quarter of a second of 2 GB costs seven millionths of a dollar."""
+    cold, warm = (
+        usd(bill(ON_DEMAND, scenario(1e6, cold_share=share, init_seconds=0.25)))
+        for share in (1.0, 0.0)
+    )
+    assert (cold - warm) / 1e6 == pytest.approx(0.25 * 2 * 0.0000133334)
 
 
 def test_a_snapshot_of_2_gb_costs_7_dollars_91_a_month_and_a_restore_28_thousandths_of_a_cent():

@@ -1,5 +1,7 @@
 """Test the time of a request, and the share of requests that meet a cold start."""
 
+from dataclasses import replace
+
 import pytest
 
 from operations.cost.workload import (
@@ -9,6 +11,7 @@ from operations.cost.workload import (
     billed_seconds,
     cold_start_share,
     core_seconds,
+    init_seconds,
 )
 
 SPEED = Speed(points=((32, 16.9), (512, 261.0)), source="a test")
@@ -18,6 +21,12 @@ def test_a_measured_length_takes_the_measured_time():
     """Times are milliseconds, and the result is in seconds."""
     assert core_seconds(SPEED, 32) == pytest.approx(0.0169)
     assert core_seconds(SPEED, 512) == pytest.approx(0.261)
+
+
+def test_an_initialization_takes_the_time_of_the_nearest_measured_shape():
+    """16.9 ms for 32 tokens are near those of BERT with 12 layers; a slower core takes longer."""
+    assert init_seconds(SPEED) == pytest.approx(0.14885 * 1.34, rel=0.2)
+    assert init_seconds(replace(SPEED, slower=2.0)) == pytest.approx(2 * init_seconds(SPEED))
 
 
 def test_a_length_between_two_is_interpolated_on_logarithms():
