@@ -21,6 +21,7 @@ from model_compiler.source.catalog import BENCHMARKS, CATALOG, measurements
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
+from commands_page import commands_page
 from cost_tables import (
     cold_start_table,
     example_table,
@@ -171,6 +172,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/pictures/dashboard.svg": dashboard.draw_dev,
     "docs/pictures/demo.svg": demo.draw,
     "docs/pictures/flow.svg": flow.draw,
+    "docs/reference/commands.md": commands_page,
     "docs/reference/constructs.md": classes_page,
     "docs/server.md": _block("docs/server.md", "server-cost", server_table),
     "docs/server.svg": benchmark.draw_server,

@@ -51,6 +51,20 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     Raises:
         SystemExit: After --help and --version, and with status 2 for invalid arguments.
     """
+    parser, default, commands = parsers()
+    if "_ARGCOMPLETE" in os.environ:
+        _complete(parser, default)
+    first = arguments[0] if arguments else ""
+    if first in commands:
+        return parser.parse_args(arguments)
+    _refuse_mistyped(default, first, commands)
+    return default.parse_args(arguments)
+
+
+def parsers() -> tuple[
+    argparse.ArgumentParser, argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]
+]:
+    """Return the parser of all, that of no command, and those of the commands by name."""
     parser = _Parser(prog="embed")
     commands = parser.add_subparsers(dest="command")
     _add_info(commands)
@@ -66,13 +80,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     # Among parsers of its own, as it is not one of the commands to list.
     default = _add_embed(_Parser().add_subparsers())
     default.epilog = f"{_list(commands.choices)}\n{_EXAMPLES}"
-    if "_ARGCOMPLETE" in os.environ:
-        _complete(parser, default)
-    first = arguments[0] if arguments else ""
-    if first in commands.choices:
-        return parser.parse_args(arguments)
-    _refuse_mistyped(default, first, commands.choices)
-    return default.parse_args(arguments)
+    return parser, default, commands.choices
 
 
 def _list(commands: Mapping[str, argparse.ArgumentParser]) -> str:
