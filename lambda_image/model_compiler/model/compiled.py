@@ -47,8 +47,8 @@ class CompiledModel(OwnModel):
         """Build the graph and write it nowhere; see `Model.check`."""
         with Path(os.devnull).open("wb") as nowhere:
             builder = GraphBuilder(name=self.family, weights=nowhere, weights_file=WEIGHTS_FILE)
-            encoder, dense = self._weights(values=values)
-            self._build(builder, encoder, dense)
+            encoder, modules = self._weights(values=values)
+            self._build(builder, encoder, modules)
 
     def write(self, folder: Path, *, progress: bool = False) -> Graph:
         """Write `model.onnx`, `model.onnx.data` and `model.onnx.rows`; see `Model.write`."""
@@ -57,8 +57,8 @@ class CompiledModel(OwnModel):
             (folder / ROWS_FILE).open("wb") as rows,
             tqdm(desc=self.precision, unit="B", unit_scale=True, disable=not progress) as bar,
         ):
-            encoder, dense = self._weights(progress=bar.update)
-            bar.reset(sum(weights.total_bytes for weights in (encoder, *dense)))
+            encoder, modules = self._weights(progress=bar.update)
+            bar.reset(sum(weights.total_bytes for weights in (encoder, *modules)))
             builder = GraphBuilder(
                 name=self.family,
                 weights=file,
@@ -68,7 +68,7 @@ class CompiledModel(OwnModel):
                 precision=self.precision,
                 float32_layers=self.float32_layers,
             )
-            self._build(builder, encoder, dense)
+            self._build(builder, encoder, modules)
             bar.update(bar.total - bar.n)  # tensors that the graph does not use
         proto = builder.model()
         (folder / GRAPH_FILE).write_bytes(proto.SerializeToString(deterministic=True))
@@ -76,7 +76,7 @@ class CompiledModel(OwnModel):
             runtime="onnxruntime",
             file=GRAPH_FILE,
             digest=graph_digest(proto, weights=builder.external_digests),
-            source_digest=b"".join(weights.digest for weights in (encoder, *dense)),
+            source_digest=b"".join(weights.digest for weights in (encoder, *modules)),
             precision=self.precision,
             inputs=self._inputs,
             output=OUTPUT,
@@ -88,7 +88,7 @@ class CompiledModel(OwnModel):
     def _weights(
         self, *, values: bool = True, progress: Callable[[int], object] = lambda _: None
     ) -> tuple[Weights, list[Weights]]:
-        """Open the weights of the encoder and of each Dense module."""
+        """Open the weights of the encoder and of each module."""
         folder = self.encoder_folder
         encoder: Weights
         if self.export:
@@ -97,10 +97,10 @@ class CompiledModel(OwnModel):
             adapted = (folder / ADAPTER_FILE).exists()
             tensors = merged_tensors(folder) if adapted else None
             encoder = Weights(folder, tensors=tensors, progress=progress)
-        modules = self.head.dense if isinstance(self.head, Head) else ()
+        modules = self.head.modules if isinstance(self.head, Head) else ()
         return encoder, [Weights(module.folder, progress=progress) for module in modules]
 
-    def _build(self, builder: GraphBuilder, encoder: Weights, dense: Sequence[Weights]) -> None:
+    def _build(self, builder: GraphBuilder, encoder: Weights, modules: Sequence[Weights]) -> None:
         for name in self._inputs:
             builder.input(name, dtype=np.int64, shape=["batch", "tokens"])
         if self._inputs == SEGMENT_INPUTS:
@@ -108,7 +108,7 @@ class CompiledModel(OwnModel):
         if isinstance(self.head, Head):
             hidden = self.architecture.build(builder, encoder)
             project = self.architecture.project
-            self.head.add(builder, hidden, dense, output=OUTPUT, project=project)
+            self.head.add(builder, hidden, modules, output=OUTPUT, project=project)
         else:
             taken = self.head.take(encoder)
             hidden = self.architecture.build(builder, encoder)

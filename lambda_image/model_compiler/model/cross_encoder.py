@@ -5,6 +5,7 @@ language model that says yes or no after a template with the query and the passa
 `sentence_transformers/cross_encoder/model.py`, and the class of each family in transformers.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,24 @@ from model_compiler.model.folder import (
     LANGUAGE_MODEL,
     NEXT_TOKEN,
     SCORES,
+    UNPOOLED,
     plain_architecture,
     read_max_tokens,
     read_modules,
     read_named_prompts,
 )
-from model_compiler.model.modules import NextTokenHead, Pooling, ScoreHead
+from model_compiler.model.modules import (
+    EMBEDDING,
+    Dense,
+    Head,
+    LayerNorm,
+    NextTokenHead,
+    Pooling,
+    ScoreHead,
+    read_dense,
+    read_layer_norm,
+    read_pooling,
+)
 from model_compiler.tokenizer.file import TokenizerFile, read_tokenizer
 from model_compiler.tokenizer.pair_template import PairTemplate, read_pair_template
 from model_compiler.tokenizer.pairs import PairLayout, passes_types, read_pair_layout
@@ -56,7 +69,7 @@ def read_cross_encoder(folder: Path, precision: Precision = Precision.INT8) -> C
         SourceError: If a file is missing or wrong.
         UnsupportedModelError: If the compiler cannot express a part of the model.
     """
-    encoder, logit = _modules(folder)
+    encoder, logit, after = _modules(folder)
     if (encoder / ADAPTER_FILE).exists():
         raise UnsupportedModelError(
             f"{encoder} has an adapter ({ADAPTER_FILE}); the compiler merges one of an embedding "
@@ -64,22 +77,30 @@ def read_cross_encoder(folder: Path, precision: Precision = Precision.INT8) -> C
         )
     config = ConfigFile(encoder / "config.json")
     generates = logit is not None or plain_architecture(folder).endswith(LANGUAGE_MODEL)
-    labels = ("LABEL_0",) if generates else _labels(config)
+    classifier: Head | ScoreHead | None = None
+    if after:
+        classifier = _head_of_modules(config, after)
+        labels = tuple(f"LABEL_{label}" for label in range(classifier.dimensions))
+    else:
+        labels = ("LABEL_0",) if generates else _labels(config)
+        classifier = None if generates else _head(config, labels=len(labels))
     activation = _activation(folder, config, labels=len(labels))
     tied = config.boolean("tie_word_embeddings", False) if generates else False
-    classifier = None if generates else _head(config, labels=len(labels))
     architecture = architectures.parse(config, remedy="")
     tokenizer = read_tokenizer(
         encoder / "tokenizer.json", vocabulary_size=architecture.vocabulary_size
     )
     prompt = _default_prompt(folder)
     if classifier is None:
-        head: ScoreHead = _next_token_head(encoder, logit, tokenizer, architecture, tied=tied)
+        head: Head | ScoreHead = _next_token_head(
+            encoder, logit, tokenizer, architecture, tied=tied
+        )
         template = read_pair_template(encoder, tokenizer, instruction=prompt)
         layout = PairLayout(after=template.after)
     else:
         head = classifier
-        layout, architecture = _pairs(encoder, tokenizer, architecture)
+        first_only = classifier.pooling == Pooling(("cls",))
+        layout, architecture = _pairs(encoder, tokenizer, architecture, first_only=first_only)
         template = PairTemplate(query_prefix=prompt)
     return CompiledModel(
         task="rerank",
@@ -90,7 +111,7 @@ def read_cross_encoder(folder: Path, precision: Precision = Precision.INT8) -> C
             encoder,
             tokenizer,
             max_positions=architecture.max_positions,
-            output=NEXT_TOKEN if generates else SCORES,
+            output=UNPOOLED if after else NEXT_TOKEN if generates else SCORES,
         ),
         prompts=Prompts(texts={}, default=None),
         tokenizer=tokenizer,
@@ -114,18 +135,49 @@ def read_cross_encoder(folder: Path, precision: Precision = Precision.INT8) -> C
     )
 
 
-def _modules(folder: Path) -> tuple[Path, Path | None]:
-    """Return the encoder's folder, and that of a LogitScore if there is one."""
+def _modules(folder: Path) -> tuple[Path, Path | None, list[tuple[str, Path]]]:
+    """Return the encoder's folder, that of a LogitScore, and the modules of another head."""
     if not (folder / "modules.json").exists():
-        return folder, None
+        return folder, None, []
     modules = read_modules(folder)
     kinds = [kind for kind, _ in modules]
-    if kinds not in (["Transformer"], ["Transformer", "LogitScore"]):
+    if kinds in (["Transformer"], ["Transformer", "LogitScore"]):
+        return modules[0][1], modules[1][1] if len(modules) > 1 else None, []
+    pooled = kinds[:2] == ["Transformer", "Pooling"] and kinds[2:][-1:] == ["Dense"]
+    if not pooled or set(kinds[2:]) - {"Dense", "LayerNorm"}:
         raise UnsupportedModelError(
             f"{folder / 'modules.json'} lists {', '.join(kinds) or 'no modules'}; of a "
-            "cross-encoder, the compiler can express a Transformer alone, or with a LogitScore."
+            "cross-encoder, the compiler can express a Transformer alone, with a LogitScore, or "
+            "with a Pooling, any number of Dense and LayerNorm, and a Dense."
         )
-    return modules[0][1], modules[1][1] if len(modules) > 1 else None
+    return modules[0][1], None, modules[1:]
+
+
+def _head_of_modules(config: ConfigFile, modules: Sequence[tuple[str, Path]]) -> Head:
+    """Return the head of a Pooling and the modules after it, of which the last gives the scores."""
+    _, size = _family(config)
+    (_, pooled), *others = modules
+    pooling = read_pooling(pooled, hidden_size=size)
+    if not pooling.include_prompt:
+        raise UnsupportedModelError(
+            f"{pooled}: include_prompt must be true; a cross-encoder's prompt is part of the query."
+        )
+    width = pooling.dimensions(size)
+    read: list[Dense | LayerNorm] = []
+    for place, (kind, path) in enumerate(others, start=1):
+        if kind == "LayerNorm":
+            read.append(read_layer_norm(path, inputs=width))
+            continue
+        output = SCORES.name if place == len(others) else EMBEDDING
+        dense = replace(read_dense(path, inputs=width, output=output), exact=True)
+        read.append(dense)
+        width = dense.outputs
+    if width > MAX_LABELS:
+        raise UnsupportedModelError(
+            f"{others[-1][1]}: out_features is {width}; a cross-encoder may have 1 to "
+            f"{MAX_LABELS} labels."
+        )
+    return Head(pooling=pooling, modules=tuple(read), dimensions=width, scores=True)
 
 
 def _next_token_head(
@@ -226,14 +278,17 @@ def _default_prompt(folder: Path) -> str:
 
 
 def _pairs(
-    encoder: Path, tokenizer: TokenizerFile, architecture: Architecture
+    encoder: Path, tokenizer: TokenizerFile, architecture: Architecture, *, first_only: bool
 ) -> tuple[PairLayout, Architecture]:
-    """Return the layout of a pair, and the architecture for such pairs."""
+    """Return the layout of a pair, and the architecture for such pairs.
+
+    `first_only` says that the head takes no vector but the first token's.
+    """
     typed = isinstance(architecture, BertConfig) and architecture.token_types > 1
     layout = read_pair_layout(tokenizer, types=typed and passes_types(encoder))
-    if isinstance(architecture, BertConfig):  # whose heads take the first token's vector
+    if isinstance(architecture, BertConfig):
         types = layout.second_type == 1
-        architecture = replace(architecture, pair_types=types, first_only=True)
+        architecture = replace(architecture, pair_types=types, first_only=first_only)
     return layout, architecture
 
 
@@ -283,14 +338,19 @@ HEADS = {
 }
 
 
-def _head(config: ConfigFile, *, labels: int) -> ScoreHead:
+def _family(config: ConfigFile) -> tuple[str, int]:
+    """Return the `model_type`, and the width of the encoder's vectors."""
     family = config.string("model_type")
     if family not in HEADS:
         raise UnsupportedModelError(
             f"{config.path}: the compiler cannot express a cross-encoder of model_type {family!r}; "
             f"it can of {', '.join(sorted(HEADS))}."
         )
+    return family, config.integer("dim" if family == "distilbert" else "hidden_size")
+
+
+def _head(config: ConfigFile, *, labels: int) -> ScoreHead:
+    family, size = _family(config)
     read, prefix = HEADS[family]
-    size = config.integer("dim" if family == "distilbert" else "hidden_size")
     parts = {"pooling": Pooling(("cls",)), **read(config, prefix)}
     return ScoreHead(hidden_size=size, labels=labels, **parts)

@@ -36,6 +36,7 @@ __all__ = [
     "LANGUAGE_MODEL",
     "NEXT_TOKEN",
     "SCORES",
+    "UNPOOLED",
     "Output",
     "check_kind",
     "encoder_folder_of",
@@ -183,7 +184,7 @@ def read_head(folder: Path, *, hidden_size: int) -> Head:
             read_dropout(path)
     return Head(
         pooling=pooling,
-        dense=tuple(dense),
+        modules=tuple(dense),
         dimensions=dimensions,
         normalized=normalized,
     )

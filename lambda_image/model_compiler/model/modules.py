@@ -21,8 +21,10 @@ from model_compiler.graph.encoder import activate
 from model_compiler.graph.quantization import Floats, linear
 
 __all__ = [
+    "EMBEDDING",
     "Dense",
     "Head",
+    "LayerNorm",
     "NextTokenHead",
     "Pooling",
     "ScoreHead",
@@ -30,6 +32,7 @@ __all__ = [
     "normalize",
     "read_dense",
     "read_dropout",
+    "read_layer_norm",
     "read_normalize",
     "read_pooling",
 ]
@@ -44,9 +47,13 @@ def _unchanged(builder: GraphBuilder, value: str) -> str:  # noqa: ARG001 - as t
 
 #: The mask of all tokens of a text.
 ALL = "attention_mask"
+#: The vector of a text, as the modules of sentence-transformers name it.
+EMBEDDING = "sentence_embedding"
 
 #: The smallest divisor of a vector, as in torch's `normalize`.
 SMALLEST_LENGTH = 1e-12
+#: What torch's LayerNorm adds to the variance by default.
+LAYER_NORM_EPSILON = 1e-5
 
 #: The pooling modes by their keys in older folders, in the order in which sentence-transformers
 #: concatenates them.
@@ -110,6 +117,8 @@ class Dense:
     activation: str
     #: Whether a Normalize comes before it.
     normalizes: bool = False
+    #: Whether its weight stays in float32 for every precision.
+    exact: bool = False
 
     def add(
         self,
@@ -122,12 +131,11 @@ class Dense:
         """Take float32 [batch, inputs] to [batch, outputs]; `name` is for the weights."""
         if self.normalizes:
             value = normalize(builder, value)
-        value = linear(
-            builder,
-            value,
-            weights.take("linear.weight", self.outputs, self.inputs),
-            name=name,
-        )
+        weight = weights.take("linear.weight", self.outputs, self.inputs)
+        if self.exact:
+            value = builder.op.MatMul(value, builder.weight(name, weight.T))
+        else:
+            value = linear(builder, value, weight, name=name)
         if self.bias:
             bias = builder.weight(f"{name}.bias", weights.take("linear.bias", self.outputs))
             value = builder.op.Add(value, bias)
@@ -137,35 +145,62 @@ class Dense:
 
 
 @dataclass(frozen=True, slots=True)
+class LayerNorm:
+    """Normalizes the pooled vector by its mean and its variance, in float32."""
+
+    folder: Path
+    width: int
+
+    def add(self, builder: GraphBuilder, value: str, weights: Weights, *, name: str) -> str:
+        """Take float32 [batch, width] to the same shape; `name` is for the weights."""
+        value = builder.op.LayerNormalization(
+            value,
+            builder.weight(name, weights.take("norm.weight", self.width)),
+            builder.weight(f"{name}.bias", weights.take("norm.bias", self.width)),
+            axis=-1,
+            epsilon=LAYER_NORM_EPSILON,
+        )
+        weights.done()
+        return value
+
+
+@dataclass(frozen=True, slots=True)
 class Head:
     """The modules after the encoder."""
 
     #: None if the encoder itself returns one vector per text.
     pooling: Pooling | None
-    dense: tuple[Dense, ...]
-    #: Of the embedding.
+    #: Those with weights, each in its own folder.
+    modules: tuple[Dense | LayerNorm, ...]
+    #: Of the embedding, or the number of labels.
     dimensions: int
     #: Whether the last module is a Normalize.
-    normalized: bool
+    normalized: bool = False
+    #: Whether the vector is of a cross-encoder's logits, of which the length matters.
+    scores: bool = False
 
     def add(
         self,
         builder: GraphBuilder,
         hidden: str,
-        dense: Sequence[Weights],
+        opened: Sequence[Weights],
         *,
         output: str,
         project: Project = _unchanged,
     ) -> None:
-        """Take the last hidden state to the graph's output, with length 1.
+        """Take the last hidden state to the graph's output, with length 1 if it is an embedding.
 
-        `project` is the encoder's `Architecture.project`.
+        `opened` are the weights of the modules, and `project` is the encoder's
+        `Architecture.project`.
         """
         value = self.pooling.add(builder, hidden, project) if self.pooling else hidden
-        for number, (module, weights) in enumerate(zip(self.dense, dense, strict=True)):
+        for number, (module, weights) in enumerate(zip(self.modules, opened, strict=True)):
             # Not the folder's name, which another module or a tensor may have as well.
             value = module.add(builder, value, weights, name=f"dense.{number}")
-        normalize(builder, value, output=output)
+        if self.scores:
+            builder.op.Identity(value, output=output)
+        else:
+            normalize(builder, value, output=output)
         builder.output(output, dtype=np.float32, shape=["batch", self.dimensions])
 
 
@@ -328,8 +363,8 @@ def read_pooling(folder: Path, *, hidden_size: int) -> Pooling:
     return Pooling(modes=modes, include_prompt=include_prompt or modes == ("lasttoken",))
 
 
-def read_dense(folder: Path, *, inputs: int) -> Dense:
-    """Read a Dense module.
+def read_dense(folder: Path, *, inputs: int, output: str = EMBEDDING) -> Dense:
+    """Read a Dense module, of which the output must have the name `output`.
 
     Raises:
         UnsupportedModelError: If the graph cannot express its activation.
@@ -343,7 +378,7 @@ def read_dense(folder: Path, *, inputs: int) -> Dense:
         bias=config.boolean("bias", True),
         activation=config.string("activation_function", "torch.nn.modules.activation.Tanh"),
     )
-    _require_sentence_embedding(config)
+    _require_names(config, output)
     config.require("use_residual", False, None)
     config.done()
     if dense.activation not in ACTIVATIONS:
@@ -365,8 +400,24 @@ def read_normalize(folder: Path) -> None:
         UnsupportedModelError: If it normalizes anything but the pooled vector.
     """
     config = ConfigFile(folder / "config.json", optional=True)
-    _require_sentence_embedding(config)
+    _require_names(config)
     config.done()
+
+
+def read_layer_norm(folder: Path, *, inputs: int) -> LayerNorm:
+    """Read a LayerNorm module.
+
+    Raises:
+        SourceError: If it does not match the previous module.
+    """
+    config = ConfigFile(folder / "config.json")
+    width = config.integer("dimension")
+    config.done()
+    if width != inputs:
+        raise SourceError(
+            f"{config.path}: dimension is {width}; the previous module returns {inputs}."
+        )
+    return LayerNorm(folder, width)
 
 
 def read_dropout(folder: Path) -> None:
@@ -380,9 +431,12 @@ def read_dropout(folder: Path) -> None:
     config.done()
 
 
-def _require_sentence_embedding(config: ConfigFile) -> None:
-    config.require("module_input_name", "sentence_embedding", None)
-    config.require("module_output_name", "sentence_embedding", None)
+def _require_names(config: ConfigFile, output: str = EMBEDDING) -> None:
+    """Check which value a module reads and writes; the default of both is the embedding."""
+    config.require("module_input_name", EMBEDDING, None)
+    if output != EMBEDDING and config.optional("module_output_name") is None:
+        config.fail("module_output_name", output, None)
+    config.require("module_output_name", output, None)
 
 
 def _float(builder: GraphBuilder, mask: str) -> str:

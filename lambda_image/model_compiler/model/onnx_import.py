@@ -309,8 +309,8 @@ class ImportedModel(Model):
             tokens: list[str | int] = ["batch", "tokens", self.width]
             shape = tokens if self.head.pooling else pooled
             builder.input(value, dtype=np.float32, shape=shape)
-            dense = [Weights(module.folder) for module in self.head.dense]
-            self.head.add(builder, value, dense, output=OUTPUT)
+            opened = [Weights(module.folder) for module in self.head.modules]
+            self.head.add(builder, value, opened, output=OUTPUT)
         else:
             builder.input(value, dtype=np.float32, shape=pooled)
             normalize(builder, value, output="length_1")

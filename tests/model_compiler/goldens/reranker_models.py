@@ -6,7 +6,7 @@ embedding model.
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,22 @@ VARIANTS: dict[str, dict[str, Any]] = {
             "classifier_activation": "silu",
         },
     },
+    # The head of cross-encoder/ettin-reranker-32m-v1.
+    "modernbert, modules": {
+        "family": "modernbert",
+        "saved": {"activation_fn": "torch.nn.modules.linear.Identity"},
+        "head": ("cls", [(48, False, "activation.GELU"), None, (1, True, "linear.Identity")]),
+    },
+    "bert, modules": {
+        "family": "bert",
+        "saved": {},
+        "head": (["mean", "max"], [None, (24, True, None), (3, True, "activation.Sigmoid")]),
+    },
+    "xlm-roberta, one module": {
+        "family": "xlm-roberta",
+        "saved": {},
+        "head": ("cls", [(1, False, None)]),
+    },
     "qwen3": {"family": "qwen3"},
     "qwen3, saved by version 6": {
         "family": "qwen3",
@@ -146,6 +162,7 @@ def write_reranker(
     saved: Mapping[str, Any] | None = None,
     tokens: Mapping[str, Any] | None = None,
     template: str = TEMPLATE,
+    head: tuple[Any, Sequence[tuple[int, bool, str | None] | None]] | None = None,
 ) -> Path:
     """Write the folder of a plain classifier or language model, and return it.
 
@@ -158,6 +175,8 @@ def write_reranker(
         saved: Keys of sentence-transformers 6's own file, for a folder that it saved.
         tokens: The file of a language model's LogitScore, if another than yes and no.
         template: Of a language model.
+        head: The pooling mode and the modules of a folder without a classifier: of each Dense its
+            outputs, bias and activation, and None for a LayerNorm.
     """
     if family == "qwen3":
         return _write_language_model(folder, config or {}, saved, tokens, template)
@@ -196,6 +215,11 @@ def write_reranker(
     document["post_processor"]["pair"] = [*pair[:2], *[end] * separators, pair[second], last]
     _edit(folder / "tokenizer.json", **document)
     encoder = load_file(folder / "model.safetensors")
+    if head:
+        _edit(folder / "config.json", architectures=[f"{name}Model"])
+        _write_saved(folder, saved or {})
+        _write_head(folder, *head, width=settings["hidden_size"])
+        return folder
     tensors = {f"{prefix}{name}": tensor for name, tensor in encoder.items()}
     size = settings.get("hidden_size") or settings["dim"]
     save_file(tensors | _head(family, settings, size, labels), folder / "model.safetensors")
@@ -320,6 +344,59 @@ def _write_saved(folder: Path, settings: Mapping[str, Any]) -> None:
     }
     for name, value in values.items():
         (folder / name).write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+
+
+def _write_head(
+    folder: Path,
+    pooling: str | list[str],
+    layers: Sequence[tuple[int, bool, str | None] | None],
+    *,
+    width: int,
+) -> None:
+    """Write the modules of a head, as sentence-transformers 6 saves them."""
+    text = {"method": "forward", "method_output_name": "last_hidden_state"}
+    _edit(
+        folder / "sentence_bert_config.json",
+        transformer_task="feature-extraction",
+        modality_config={"text": text},
+        module_output_name="token_embeddings",
+    )
+    random = np.random.default_rng(8)
+    embedding = "sentence_embedding"
+    package = "sentence_transformers.sentence_transformer.modules"
+    width, pooled = width * (1 if isinstance(pooling, str) else len(pooling)), width
+    mode = {"embedding_dimension": pooled, "pooling_mode": pooling, "include_prompt": True}
+    written: list[tuple[str, dict[str, Any], Tensors]] = [(f"{package}.pooling.Pooling", mode, {})]
+    for place, layer in enumerate(layers, start=1):
+        if layer is None:
+            weight, bias = random.standard_normal((2, width)).astype(np.float32)
+            tensors = {"norm.weight": weight, "norm.bias": bias}
+            written.append((f"{package}.layer_norm.LayerNorm", {"dimension": width}, tensors))
+            continue
+        outputs, biased, activation = layer
+        values = {
+            "in_features": width,
+            "out_features": outputs,
+            "bias": biased,
+            "activation_function": f"torch.nn.modules.{activation or 'activation.Tanh'}",
+            "module_input_name": embedding,
+            "module_output_name": "scores" if place == len(layers) else embedding,
+        }
+        weights = (0.4 * random.standard_normal((outputs, width + 1))).astype(np.float32)
+        tensors = {"linear.weight": np.ascontiguousarray(weights[:, :width])}
+        if biased:
+            tensors["linear.bias"] = np.ascontiguousarray(weights[:, width])
+        written.append(("sentence_transformers.base.modules.dense.Dense", values, tensors))
+        width = outputs
+    modules = json.loads((folder / "modules.json").read_text("utf-8"))
+    for place, (kind, values, tensors) in enumerate(written, start=1):
+        path = f"{place}_{kind.rpartition('.')[2]}"
+        modules.append({"idx": place, "name": str(place), "path": path, "type": kind})
+        (folder / path).mkdir()
+        (folder / path / "config.json").write_text(json.dumps(values), encoding="utf-8")
+        if tensors:
+            save_file(tensors, folder / path / "model.safetensors")
+    (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
 
 
 def _edit(path: Path, **changes: Any) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def test_layers_in_float32(tmp_path: Path, family: str) -> None:
         nodes = onnx.load(tmp_path / "graph" / GRAPH_FILE, load_external_data=False).graph.node
         counts.append(sum(node.op_type == "MatMulIntegerToFloat" for node in nodes))
     assert isinstance(model.head, Head)
-    before, outside = BEFORE_LAYERS.get(family, 0), len(model.head.dense)
+    before, outside = BEFORE_LAYERS.get(family, 0), len(model.head.modules)
     each = counts[0] - counts[1] - before
     assert counts[0] - outside == before + each * len(every) > before
     assert counts[2] == outside

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from embedder.core.engine import Engine
 from embedder.core.errors import ArtifactError
@@ -35,7 +36,10 @@ def test_scores_are_the_models_own(tmp_path: Path, compile_tiny: Compile, varian
 
 
 @pytest.mark.parametrize("precision", Precision)
-@pytest.mark.parametrize("variant", ["bert", "xlm-roberta", "modernbert, mean", "qwen3"])
+@pytest.mark.parametrize(
+    "variant",
+    ["bert", "xlm-roberta", "modernbert, mean", "modernbert, modules", "bert, modules", "qwen3"],
+)
 def test_a_score_does_not_depend_on_other_passages(
     tmp_path: Path, compile_tiny: Compile, variant: str, precision: Precision
 ) -> None:
@@ -45,7 +49,7 @@ def test_a_score_does_not_depend_on_other_passages(
     pairs = [*PAIRS, *((PAIRS[0][0], f"{word} world") for word in "abcdefghijklmnopq")]
     together = reranker.predict(pairs, raw=True).scores
     alone = [reranker.predict([pair], raw=True).scores[0] for pair in pairs]
-    assert together.tolist() == [float(score) for score in alone]
+    assert together.tolist() == [score.tolist() for score in alone]
     assert reranker.predict(pairs[::-1], raw=True).scores[::-1].tolist() == together.tolist()
 
 
@@ -184,14 +188,62 @@ def test_only_one_kind_of_language_model_is_known(tmp_path: Path, edit_json: Edi
         read_cross_encoder(folder)
 
 
-def test_other_modules_are_named(tmp_path: Path, edit_json: Edit) -> None:
-    """Only a Transformer alone is known."""
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ["Transformer", "Dense"],
+        ["Transformer", "Pooling"],
+        ["Transformer", "Pooling", "Dense", "LayerNorm"],
+        ["Transformer", "Pooling", "Normalize", "Dense"],
+        ["Transformer", "LogitScore", "Dense"],
+    ],
+)
+def test_other_modules_are_named(tmp_path: Path, edit_json: Edit, kinds: list[str]) -> None:
+    """Without a Pooling first, a Dense last and known modules between, a head is refused."""
     folder = write_reranker(tmp_path / "model", saved={})
-    kind = "sentence_transformers.base.modules.dense.Dense"
-    more = {"idx": 1, "name": "1", "path": "1_Dense", "type": kind}
-    edit_json(folder / "modules.json", lambda value: [*value, more])
-    with pytest.raises(CompilerError, match="lists Transformer, Dense; of a cross-encoder"):
+    modules = [{"path": kind, "type": f"sentence_transformers.models.{kind}"} for kind in kinds]
+    edit_json(folder / "modules.json", lambda _: modules)
+    message = f"lists {', '.join(kinds)}; of a cross-encoder"
+    with pytest.raises(CompilerError, match=message):
         read_cross_encoder(folder)
+
+
+HEAD_CHANGES: list[tuple[str, dict[str, Any], str]] = [
+    ("1_Pooling", {"include_prompt": False}, "include_prompt must be true"),
+    ("1_Pooling", {"embedding_dimension": 47}, "embedding_dimension is 47"),
+    ("2_Dense", {"module_output_name": "scores"}, 'module_output_name is "scores"'),
+    ("2_Dense", {"out_features": 47}, "dimension is 48; the previous module returns 47"),
+    ("3_LayerNorm", {"eps": 1e-12}, "does not know: eps"),
+    ("4_Dense", {"module_output_name": None}, "module_output_name must be scores"),
+    ("4_Dense", {"module_output_name": "sentence_embedding"}, "module_output_name is"),
+    ("4_Dense", {"out_features": 1001}, "out_features is 1001; .* 1 to 1000 labels"),
+]
+
+
+@pytest.mark.parametrize(("module", "change", "message"), HEAD_CHANGES)
+def test_what_would_change_a_head_of_modules_is_named(
+    tmp_path: Path, edit_json: Edit, module: str, change: dict[str, Any], message: str
+) -> None:
+    """A setting that would change the scores, or the module they come from, is refused."""
+    folder = write_reranker(tmp_path / "model", **VARIANTS["modernbert, modules"])
+    read_cross_encoder(folder)
+    edit_json(folder / module / "config.json", lambda value: {**value, **change})
+    with pytest.raises(CompilerError, match=message):
+        read_cross_encoder(folder)
+
+
+def test_the_weights_of_a_heads_modules_are_in_the_space(
+    tmp_path: Path, compile_tiny: Compile
+) -> None:
+    """Another weight of a module gives another score space, as one of the encoder does."""
+    folder = write_reranker(tmp_path / "model", **VARIANTS["modernbert, modules"])
+    spaces = [compile_tiny(folder).manifest.vector_space]
+    path = folder / "3_LayerNorm" / "model.safetensors"
+    tensors = load_file(path)
+    tensors["norm.bias"] = tensors["norm.bias"] + 1
+    save_file(tensors, path)
+    spaces.append(compile_tiny(folder).manifest.vector_space)
+    assert spaces[0] != spaces[1]
 
 
 def test_a_pair_template_that_the_engine_cannot_make(tmp_path: Path, edit_json: Edit) -> None:
