@@ -5,8 +5,10 @@ The replica of a published model has its real shapes and tokenizer, and random w
 export, sentence-transformers and fastembed. Another family is next to its usual deployment: the
 plain export, or model2vec for a static model. all-MiniLM-L6-v2 has its real weights.
 
---peers adds OpenVINO and llama.cpp to models with a graph, if the interpreter has them. Cosines are
-to full precision: of texts of the compiler's comparison, each alone.
+--peers is an interpreter with torch, which makes replicas and exports; without it, the graph that
+this project writes in full precision replaces an export, and there are no targets. It adds OpenVINO
+and llama.cpp to models with a graph, if it has them. Cosines are to full precision: of texts of the
+compiler's comparison, each alone.
 """
 
 import argparse
@@ -149,7 +151,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="real weights: EmbeddingGemma or a fine-tune of it, as sentence-transformers has it",
     )
-    parser.add_argument("--family", choices=sorted(FAMILIES), help="another needs --peers")
+    parser.add_argument("--family", choices=sorted(FAMILIES), help="needs --peers, but for MiniLM")
     parser.add_argument(
         "--llama-cpp", type=Path, metavar="FOLDER", help="llama.cpp's source, for its converter"
     )
@@ -178,7 +180,7 @@ def measure(options: argparse.Namespace) -> Run:
         everyone, absent = everyone | engines, absent | reasons
     present = {name: one for name, one in everyone.items() if one.label not in absent}
     base = BASE if quantized else next(name for name in everyone if name != KIT)
-    notes = [f"exported by {'torch' if options.peers else 'our plain graph of the same steps'}"]
+    notes = ["exported by torch" if options.peers else "not exported: our own graph in fp32"]
     targets = {_GEMMA: _GEMMA_TARGETS, _GEMMA_2: _GEMMA_2_TARGETS}.get(family, dict(_TARGETS))
     to_export = ("init", "peak memory") if family == _GEMMA_2 else ()
     if not quantized and shape.vocabulary >= _LARGE_VOCABULARY:
@@ -221,8 +223,8 @@ def measure(options: argparse.Namespace) -> Run:
     for one in present.values():
         size = sum(path.stat().st_size for path in one.folder.rglob("*") if path.is_file())
         notes.append(f"files of {one.label}: {size / 1e6:.0f} MB")
-    if options.model or quick or family == _MINILM:
-        targets = {}  # They were set for the full size of the other models.
+    if not options.peers or options.model or quick or family == _MINILM:
+        targets = {}  # They were set for torch's exports, and the full size of the other models.
     return Run(
         model=title,
         labels={name: one.label for name, one in everyone.items()},
@@ -331,7 +333,7 @@ def _requests(gemma: bool, max_tokens: int, *, quick: bool) -> dict[str, Sequenc
 
 
 def _gemma(argument: str) -> Path:
-    """Return the model's folder if the plain graph and the targets support the model."""
+    """Return the model's folder if it has the shape of the replica that it replaces."""
     folder = Path(argument)
     try:
         family = json.loads((folder / "config.json").read_text("utf-8"))["model_type"]

@@ -7,15 +7,306 @@ mixed ones 4 to 400, of which the model cuts those over 256.
 
 import argparse
 import asyncio
+import hashlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
+from typing import IO, Self
 
+import httpx
+import orjson
+
+from model_compiler.fidelity import measure as fidelity
 from model_compiler.source.find import find_source
 from tools.bench.run import Row, Run, middle, turns
-from tools.bench.serving import Load, Sent, Server, infinity, kit, send
 from tools.local_endpoint.models import DEFAULT_MODEL, artifact_of
+from tools.local_endpoint.runtime import free_ports
+
+_WORDS = Path(fidelity.__file__).with_name("documents.txt").read_text(encoding="utf-8").split()
+_COUNT = 4000
+_TICK = os.sysconf("SC_CLK_TCK")
+_START_SECONDS = 600.0
+
+
+@dataclass
+class Server:
+    """A server in a separate process.
+
+    Attributes:
+        name: Its name in results.
+        label: Its name in tables.
+        command: Starts it.
+        port: Where it listens.
+        ready: A path that answers 200 as soon as requests are served.
+        environment: Variables besides those of this process.
+        start_seconds: The time until it was ready.
+        start_cpu_seconds: The processor time until then.
+    """
+
+    name: str
+    label: str
+    command: Sequence[str]
+    port: int
+    ready: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    start_seconds: float = 0.0
+    start_cpu_seconds: float = 0.0
+    _process: "subprocess.Popen[bytes] | None" = None
+
+    def __enter__(self) -> Self:
+        began = time.monotonic()
+        with tempfile.TemporaryFile() as log:
+            self._process = subprocess.Popen(  # noqa: S603  (programs of the benchmark)
+                self.command,
+                env={**os.environ, **self.environment},
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+            )
+            self._wait(began, log)
+        self.start_seconds = time.monotonic() - began
+        self.start_cpu_seconds = self.cpu_seconds()
+        return self
+
+    def _wait(self, began: float, log: IO[bytes]) -> None:
+        process = self._process
+        while process is not None and not self._is_ready():
+            if process.poll() is not None:
+                log.seek(0)
+                raise RuntimeError(
+                    f"{self.label} ended with {process.returncode}: {log.read()[-2000:].decode()}"
+                )
+            if time.monotonic() - began > _START_SECONDS:
+                process.kill()
+                raise RuntimeError(f"{self.label} was not ready after {_START_SECONDS:.0f} s")
+            time.sleep(0.05)
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time that the process and its children have taken."""
+        return sum(_cpu_seconds(pid) for pid in self._pids())
+
+    def memory_mb(self) -> float:
+        """Return the resident memory of the process and its children."""
+        return sum(_status_kb(pid, "VmRSS") for pid in self._pids()) / 1000
+
+    def allocated_kb(self) -> float:
+        """Return the memory that they have allocated."""
+        return sum(allocated_kb(pid) for pid in self._pids())
+
+    def _is_ready(self) -> bool:
+        try:
+            url = f"http://127.0.0.1:{self.port}{self.ready}"
+            return httpx.get(url, timeout=1, trust_env=False).is_success
+        except httpx.HTTPError:
+            return False
+
+    def _pids(self) -> list[int]:
+        return [] if self._process is None else family_of(self._process.pid)
+
+
+def family_of(pid: int) -> list[int]:
+    """Return a process and those that descend from it."""
+    found = [pid]
+    for one in found:
+        for path in Path(f"/proc/{one}/task").glob("*/children"):
+            found += [int(child) for child in path.read_text("ascii").split()]
+    return found
+
+
+def allocated_kb(pid: int) -> float:
+    """Return the memory that a process has allocated: without files: their pages come and go."""
+    return _status_kb(pid, "RssAnon")
+
+
+def kit(
+    artifact: Path, *, merged: bool = True, truncate: str = "right", keys: Sequence[str] = ()
+) -> Server:
+    """Return this project's server, or the same one without merging runs of several requests.
+
+    Each of the keys is the name of its caller, too; without any, everyone may call.
+    """
+    (port,) = free_ports(1)
+    flags = [] if keys else ["--no-keys"]
+    flags += [] if merged else ["--max-batch-tokens", "1"]
+    lines = [f"{key}:{hashlib.sha256(key.encode()).hexdigest()}" for key in keys]
+    address = ["--host", "127.0.0.1", "--port", str(port), "--drain-accept", "0"]
+    return Server(
+        name="kit" if merged else "one by one",
+        label="Embedding Kit" if merged else "Embedding Kit, request by request",
+        command=[sys.executable, "-m", "embedder.server", *address, *flags],
+        port=port,
+        ready="/ready",
+        environment={
+            "EMBEDDING_ARTIFACT": str(artifact),
+            "EMBEDDING_CACHE_ENTRIES": "0",
+            "EMBEDDING_TRUNCATE": truncate,
+            **({"EMBEDDING_SERVER_KEYS": "\n".join(lines)} if keys else {}),
+        },
+    )
+
+
+def infinity(python: str, folder: Path) -> Server:
+    """Return infinity with a sentence-transformers folder, in torch, as its README starts it."""
+    (port,) = free_ports(1)
+    return Server(
+        name="infinity",
+        label="infinity",
+        command=[
+            *(str(Path(python).with_name("infinity_emb")), "v2"),
+            *("--model-id", str(folder), "--served-model-name", "m"),
+            *("--engine", "torch", "--device", "cpu", "--host", "127.0.0.1", "--port", str(port)),
+            *("--url-prefix", "/v1", "--no-trust-remote-code"),
+        ],
+        port=port,
+        ready="/health",
+        environment={
+            "INFINITY_ANONYMOUS_USAGE_STATS": "0",
+            "DO_NOT_TRACK": "1",
+            "HF_HUB_OFFLINE": "1",
+        },
+    )
+
+
+def _cpu_seconds(pid: int) -> float:
+    text = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")
+    user, system = text.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / _TICK
+
+
+def _status_kb(pid: int, name: str) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text("ascii", errors="replace").splitlines():
+        if line.startswith(f"{name}:"):
+            return float(line.split()[1])
+    return 0.0
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is sent."""
+
+    #: short: 8 to 20 tokens. mixed: the logarithm of the length is uniform, 4 to 400 tokens.
+    #: run: a text of at least the model's 256 tokens, which cuts it.
+    kind: str
+    #: Clients at the same time.
+    clients: int
+    #: Texts in one request.
+    texts: int = 1
+
+
+@dataclass
+class Sent:
+    """What came back."""
+
+    #: Of the answers with status 200, in seconds.
+    latencies: list[float] = field(default_factory=list)
+    statuses: Counter[int] = field(default_factory=Counter)
+    seconds: float = 0.0
+    #: Of the server.
+    cpu_seconds: float = 0.0
+
+    def quantile(self, part: float) -> float:
+        """Return a latency in milliseconds."""
+        ordered = sorted(self.latencies)
+        return 1000 * ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+
+def bodies(kind: str, *, texts: int = 1, seed: int = 1) -> list[bytes]:
+    """Return different requests; a number in each text keeps caches from answering."""
+    chosen = random.Random(seed)  # noqa: S311  (texts, not secrets)
+    made = [_text(kind, chosen) for _ in range(_COUNT)]
+    groups = [made[at : at + texts] for at in range(0, _COUNT - texts + 1, texts)]
+    return [
+        orjson.dumps({"model": "m", "input": group, "encoding_format": "float"}) for group in groups
+    ]
+
+
+def _text(kind: str, chosen: random.Random) -> str:
+    if kind == "short":
+        size = chosen.randint(3, 9)
+    elif kind == "run":
+        size = 300
+    else:
+        size = max(2, round(2 * 150 ** chosen.random()))
+    start = chosen.randrange(len(_WORDS) - size)
+    return " ".join(_WORDS[start : start + size]) + f" {chosen.randrange(10**6)}"
+
+
+async def send(server: Server, load: Load, *, seconds: float, seed: int) -> Sent:
+    """Send requests for some seconds; those under way at the end are waited for.
+
+    Raises:
+        RuntimeError: No request was answered with status 200.
+    """
+    sent = Sent()
+    requests = itertools.cycle(bodies(load.kind, texts=load.texts, seed=seed))
+    began, cpu = time.perf_counter(), server.cpu_seconds()
+    clients = [_client(server.port, requests, began + seconds, sent) for _ in range(load.clients)]
+    await asyncio.gather(*clients)
+    sent.seconds = time.perf_counter() - began
+    sent.cpu_seconds = server.cpu_seconds() - cpu
+    if not sent.latencies:
+        raise RuntimeError(f"no request was answered; statuses: {sent.statuses}")
+    return sent
+
+
+class Connection:
+    """A connection to a port of this machine that is kept open.
+
+    A request costs a tenth of a millisecond: a slower client would leave the server less to merge.
+    """
+
+    def __init__(self, port: int, key: str = "") -> None:
+        self._port = port
+        self._headers = "host: 127.0.0.1\r\ncontent-type: application/json\r\n"
+        self._headers += f"authorization: Bearer {key}\r\n" if key else ""
+
+    async def __aenter__(self) -> Self:
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._writer.close()
+        await self._writer.wait_closed()
+
+    async def exchange(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        """Send a request; return the status and the body of its answer."""
+        head = f"{method} {path} HTTP/1.1\r\n{self._headers}"
+        self._writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        answer = (await self._reader.readuntil(b"\r\n\r\n")).lower()
+        length = int(answer.partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0])
+        return int(answer[9:12]), await self._reader.readexactly(length)
+
+
+async def _client(port: int, requests: Iterator[bytes], until: float, sent: Sent) -> None:
+    async with Connection(port) as connection:
+        for body in requests:
+            began = time.perf_counter()
+            status, _ = await connection.exchange("POST", "/v1/embeddings", body)
+            sent.statuses[status] += 1
+            if status == 200:
+                sent.latencies.append(time.perf_counter() - began)
+            if time.perf_counter() >= until:
+                break
+
 
 _ALONE, _INFINITY = "one by one", "infinity"
 #: Each load, and the highest accepted ratio to the CPU time of infinity.

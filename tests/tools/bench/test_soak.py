@@ -7,9 +7,8 @@ from embedder.core.artifact import Artifact
 from embedder.core.fast_tokenizers import load
 from embedder.core.fast_tokenizers.memo import WordMemo
 from tests.embedder.server.running import running
-from tools.bench.serving import Server
-from tools.bench.soak import FILLING, FILLING_WORDS, Case, cases, soak
-from tools.bench.soak_callers import OtherCallers
+from tools.bench.server import Server
+from tools.bench.soak import FILLING, FILLING_WORDS, Case, OtherCallers, cases, soak
 
 REMEMBERED = 16_384
 
