@@ -24,8 +24,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
-from onnx import TensorProto
-from onnxruntime.quantization import QuantType, quantize_dynamic
 from tqdm import tqdm
 
 from embedder.core.artifact import load_artifact
@@ -34,6 +32,7 @@ from embedder.core.session import session_options
 from model_compiler.compile import Options, compile_model
 from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
+from tools.bench.replicas import quantize
 from tools.bench.run import KIT, Row, Run
 
 Vectors = npt.NDArray[np.float32]
@@ -236,14 +235,7 @@ def _usual(full: Path) -> Engine:
     """Return the engine of full precision with a graph that `quantize_dynamic` has converted."""
     artifact = load_artifact(full)
     quantized = full / "usual.onnx"
-    quantize_dynamic(
-        artifact.graph_path,
-        quantized,
-        weight_type=QuantType.QInt8,
-        op_types_to_quantize=["MatMul", "Gather"],
-        use_external_data_format=True,
-        extra_options={"MatMulConstBOnly": True, "DefaultTensorType": TensorProto.FLOAT},
-    )
+    quantize(Path(artifact.graph_path), quantized)
     session = onnxruntime.InferenceSession(str(quantized), session_options("extended", threads=1))
     output = artifact.manifest.graph.output
     return Engine.load(artifact, truncate="right", wrap=lambda _: _Alone(session, output))

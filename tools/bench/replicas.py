@@ -167,20 +167,25 @@ def baseline_of(export: Path) -> Path:
         model = onnx.load(str(folded), load_external_data=False)
         del model.graph.value_info[:]  # Its shapes apply only to the traced batch.
         onnx.save(model, str(folded))
-        quantize_dynamic(
-            folded,
-            folder / "model.onnx",
-            weight_type=QuantType.QInt8,
-            per_channel=False,
-            op_types_to_quantize=["MatMul", "Gather"],
-            use_external_data_format=True,
-            extra_options={"MatMulConstBOnly": True},
-        )
+        quantize(folded, folder / "model.onnx")
         for leftover in folder.glob("folded.*"):
             leftover.unlink()
         shutil.copy(export / "tokenizer.json", folder)
 
     return _once(export.with_name(f"{export.name}-int8"), "model.onnx", write)
+
+
+def quantize(graph: Path, target: Path) -> None:
+    """Write a graph in ONNX Runtime's usual int8: one scale per tensor."""
+    quantize_dynamic(
+        graph,
+        target,
+        weight_type=QuantType.QInt8,
+        op_types_to_quantize=["MatMul", "Gather"],
+        use_external_data_format=True,
+        # A node of another domain has no known type.
+        extra_options={"MatMulConstBOnly": True, "DefaultTensorType": onnx.TensorProto.FLOAT},
+    )
 
 
 def real(cache: Path, name: str) -> Path:

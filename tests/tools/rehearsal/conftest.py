@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tools.rehearsal.deploy.deployed_functions import FunctionServer, Invocation, function_server
 from tools.rehearsal.deploy.docker_client import push_empty
 from tools.rehearsal.deploy.emulator import Emulator, emulator
-from tools.rehearsal.deploy.function_server import FunctionServer, Invocation, function_server
 
 
 def echo(invocation: Invocation) -> bytes:

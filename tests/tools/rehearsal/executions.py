@@ -8,8 +8,8 @@ from typing import Any
 
 from jobs.errors import BatchError
 from tools.local_endpoint.runtime import FunctionError
+from tools.rehearsal.deploy.deployed_functions import Invocation
 from tools.rehearsal.deploy.emulator import Emulator
-from tools.rehearsal.deploy.function_server import Invocation
 
 KILLED = '{"errorMessage": "signal: killed", "errorType": "ExitError"}'
 

@@ -27,8 +27,8 @@ from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 from tests.tools.rehearsal.conftest import echo
 from tests.tools.rehearsal.executions import KILLED, execute, run_step
 from tools.local_endpoint.runtime import FunctionError
+from tools.rehearsal.deploy.deployed_functions import FunctionServer, Invocation
 from tools.rehearsal.deploy.emulator import Emulator
-from tools.rehearsal.deploy.function_server import FunctionServer, Invocation
 
 ROWS = 2000
 JOB = {"id": "id", "shard_bytes": 4000, "max_rejected_percent": 1.0}

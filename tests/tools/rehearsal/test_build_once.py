@@ -14,10 +14,9 @@ import tomlkit
 
 from tools.local_endpoint.models import artifact_of
 from tools.rehearsal.deploy.cdk import Cdk, Checkout, copy_checkout
-from tools.rehearsal.deploy.deployed_functions import DeployedFunctions
+from tools.rehearsal.deploy.deployed_functions import DeployedFunctions, function_server
 from tools.rehearsal.deploy.docker_client import push_empty, write_client
 from tools.rehearsal.deploy.emulator import Emulator, emulator
-from tools.rehearsal.deploy.function_server import function_server
 from tools.rehearsal.report import Report
 
 # Starts the CDK's command many times.

@@ -24,8 +24,8 @@ from embedding_client import ApiKeyAuth, EmbeddingClient, ForbiddenError
 from embedding_kit import ApiGatewayFront, EmbeddingEndpoint, EmbeddingRestApi
 from tests.tools.rehearsal.conftest import echo
 from tools.local_endpoint.runtime import Function, Runtime, start
+from tools.rehearsal.deploy.deployed_functions import FunctionServer, Invocation
 from tools.rehearsal.deploy.emulator import Emulator
-from tools.rehearsal.deploy.function_server import FunctionServer, Invocation
 
 # Starts the emulated AWS and a real model, and deploys stacks.
 pytestmark = pytest.mark.slow

@@ -23,8 +23,8 @@ from tests.jobs.load.test_run import THROTTLED
 from tests.tools.rehearsal.conftest import echo
 from tests.tools.rehearsal.executions import KILLED, execute, run_step
 from tools.local_endpoint.runtime import FunctionError
+from tools.rehearsal.deploy.deployed_functions import FunctionServer, Invocation
 from tools.rehearsal.deploy.emulator import Emulator
-from tools.rehearsal.deploy.function_server import FunctionServer, Invocation
 
 # The fixtures of the loader's own tests: a finished job, and S3 Vectors.
 embed, engine, s3_vectors = loading.embed, loading.engine, loading.s3_vectors

@@ -1,9 +1,228 @@
 """Deploy environments to an emulated AWS, and check the endpoint, its releases and the destroy."""
 
 import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from tools.rehearsal.deploy.rehearse import rehearse
-from tools.rehearsal.report import run
+import tomlkit
+
+from embedding_kit.environment_file import load_environment
+from tools.local_endpoint.models import artifact_of
+from tools.rehearsal.deploy.cdk import Cdk, Checkout, copy_checkout
+from tools.rehearsal.deploy.checks import (
+    CALLER,
+    STRANGER,
+    check_answers,
+    check_code_change,
+    check_destroyed,
+    check_health,
+    list_resources,
+)
+from tools.rehearsal.deploy.deployed_functions import (
+    DeployedFunctions,
+    FunctionServer,
+    function_server,
+    rename_space,
+)
+from tools.rehearsal.deploy.docker_client import recorded_calls, write_client
+from tools.rehearsal.deploy.emulator import Emulator, emulator
+from tools.rehearsal.deploy.environments import check_all_parts, check_proof, check_zip_environment
+from tools.rehearsal.deploy.parts import BATCH_SETTINGS, FRONT_SETTINGS, make_network, set_log_role
+from tools.rehearsal.deploy.releases import Releases
+from tools.rehearsal.image.asset import certificates, image_assets, synthesize
+from tools.rehearsal.image.base_image import ensure_bases
+from tools.rehearsal.image.docker import ContainersUnavailableError, Docker, containers
+from tools.rehearsal.report import Report, run
+
+#: A model that needs no model hub and no accepted terms.
+_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def rehearse(report: Report, root: Path, *environments: str, require_containers: bool) -> None:
+    """Deploy, check, call, change, compare and destroy each environment.
+
+    Only the first one goes through the scenarios: zips, own resources, failing releases, parts.
+
+    Args:
+        report: The report of the checks.
+        root: The repository.
+        environments: The environments' names.
+        require_containers: Whether missing containers are a failure.
+    """
+    first, *others = environments
+    with tempfile.TemporaryDirectory(prefix="rehearse-") as name, ExitStack() as stack:
+        folder = Path(name)
+        function = stack.enter_context(function_server())
+        with report.step("starting the emulated AWS"):
+            (folder / "aws").mkdir()
+            aws = stack.enter_context(emulator(folder / "aws", function_url=function.url))
+            for role in (CALLER, STRANGER):
+                aws.make_role(role)
+            set_log_role(aws)
+        checkout = _copy(root, folder / first, first, notify=True)
+        with report.step("synthesizing the stacks"):
+            assembly = synthesize(checkout.root, first, folder / "cdk.out")
+        docker = _docker(report, stack, root, assembly, require_containers=require_containers)
+        artifact = artifact_of(_MODEL)
+        artifacts = {"int8": artifact, "fp32": rename_space(artifact, folder / "renamed")}
+        functions = DeployedFunctions(aws, artifacts, checkout.root / "cdk.out")
+        stack.callback(functions.close)
+        function.serve = functions.answer
+        client = _client(aws, docker, assembly, folder / "client")
+        cdk = Cdk(report=report, checkout=checkout, aws=aws, docker=client)
+        # The first deploy builds and pushes the image: the others push empty ones.
+        without_images = replace(cdk, docker=write_client(folder / "empty", aws))
+        run = _Rehearsal(root, folder, function, functions)
+        cdk.succeeded(cdk.bootstrap())
+        run.scenarios(cdk, without_images, assembly if docker else None)
+        for other in others:
+            copied = _copy(root, folder / other, other)
+            run.shortly(replace(without_images, checkout=copied))
+        if docker:
+            _remove_images(docker, aws, client)
+    report.notes.append(
+        "Some checks need an AWS account: docs/rehearsal.md lists them, each with its commands."
+    )
+
+
+@dataclass(frozen=True)
+class _Rehearsal:
+    """What every environment uses."""
+
+    root: Path
+    folder: Path
+    function: FunctionServer
+    functions: DeployedFunctions
+
+    def shortly(self, cdk: Cdk) -> None:
+        """Deploy an environment with its shipped settings, change its code, and destroy it."""
+        self.functions.assembly = cdk.assembly
+        before = list_resources(cdk.aws)
+        cdk.succeeded(cdk.deploy("the first deploy"))
+        check_answers(cdk.report, cdk.aws, cdk.outputs(), self.function)
+        self._change(cdk)
+        self._destroy(cdk, before)
+
+    def scenarios(self, cdk: Cdk, without_images: Cdk, assembly: Path | None) -> None:
+        """Deploy the first environment, and take it and others through the scenarios.
+
+        Args:
+            cdk: Runs the first deploy.
+            without_images: Runs the others, which push empty images.
+            assembly: The synthesized stacks with the images of the first deploy; None without
+                containers.
+        """
+        aws = cdk.aws
+        server = make_network(aws)
+        place = {name: server[name] for name in ("vpc", "subnets")}
+        placed = {name: server[name] for name in server.keys() - place.keys()}
+        parts = {"batch": BATCH_SETTINGS, "front": FRONT_SETTINGS, "server": server}
+        before = list_resources(aws)
+        cdk.succeeded(cdk.deploy("the first deploy"))
+        if assembly:
+            calls = recorded_calls(cdk.docker)
+            built = [words for words in calls if words[0] == "build"]
+            ours = [asset.command for asset in image_assets(assembly)]
+            check = "it builds the image with the command of scripts/test-image, and pushes it"
+            pushed = any(words[0] == "push" for words in calls)
+            cdk.report.check(check, pushed and sorted(built) == sorted(ours), built)
+        url = cdk.outputs()["Url"]
+        check_answers(cdk.report, aws, cdk.outputs(), self.function)
+        check_zip_environment(cdk, url, root=self.root, folder=self.folder)
+        check_proof(without_images, root=self.root, folder=self.folder)
+        check_all_parts(without_images, parts, root=self.root, folder=self.folder)
+        self._change(without_images)
+        Releases(
+            cdk=without_images,
+            functions=self.functions,
+            # The server takes its place from `[network]`.
+            parts=parts | {"server": placed, "network": place},
+            folder=self.folder,
+        ).run()
+        self._destroy(without_images, before)
+
+    def _change(self, cdk: Cdk) -> None:
+        check_code_change(cdk)
+        name, folder = cdk.checkout.environment, cdk.checkout.file.parent
+        if load_environment(name, folder=folder).termination_protection:
+            refused = cdk.destroy("of a protected environment")
+            holds = refused.status != 0 and refused.count("termination protection") == 1
+            cdk.report.check("it is refused", holds, refused.last())
+            _unprotect(cdk.checkout)
+            cdk.succeeded(cdk.deploy("without protection"))
+        check_health(cdk, self.folder)
+
+    def _destroy(self, cdk: Cdk, before: set[tuple[str, str]]) -> None:
+        cdk.succeeded(cdk.destroy("in the end"))
+        check_destroyed(cdk, before)
+
+
+def _copy(root: Path, folder: Path, environment: str, *, notify: bool = False) -> Checkout:
+    """Copy the repository, and change the environment's file as docs/rehearsal.md says.
+
+    Args:
+        root: The repository.
+        folder: The folder of the copy.
+        environment: The environment.
+        notify: Whether to add an address for notices: without one there is no topic.
+    """
+    checkout = copy_checkout(root, folder, environment)
+    with checkout.edit() as document:
+        if document["model"]["name"] != _MODEL:
+            document["model"] = tomlkit.item({"name": _MODEL})
+        callers = document.setdefault("callers", tomlkit.table())
+        role = f"arn:aws:iam::{Emulator.account}:role/{CALLER}"
+        callers["principals"] = [*callers.get("principals", []), role]
+        if notify:
+            alarms = document.setdefault("alarms", tomlkit.table())
+            alarms["emails"] = [*alarms.get("emails", []), "rehearsal@example.com"]
+    return checkout
+
+
+def _unprotect(checkout: Checkout) -> None:
+    with checkout.edit() as document:
+        document["termination_protection"] = False
+
+
+def _docker(
+    report: Report, stack: ExitStack, root: Path, assembly: Path, *, require_containers: bool
+) -> Docker | None:
+    asset = image_assets(assembly)[0]
+    try:
+        docker = stack.enter_context(containers(root / ".cache" / "docker"))
+        ensure_bases(report, docker, asset)
+        # The CLI does not build an image if the daemon knows its name. The layers stay cached.
+        # By force: a killed run leaves containers, and without force these keep the name.
+        docker.succeeds("image", "rm", "--force", asset.tag)
+    except ContainersUnavailableError as error:
+        if require_containers:
+            report.check("containers run on this machine", False, error)
+        report.notes.append(f"An empty image was pushed instead of the built one: {error}.")
+        return None
+    return docker
+
+
+def _client(aws: Emulator, docker: Docker | None, assembly: Path, folder: Path) -> Path:
+    if docker is None:
+        return write_client(folder, aws)
+    command = [docker.client, *certificates(image_assets(assembly)[0])]
+    return write_client(folder, aws, docker=command, variables=docker.environment)
+
+
+def _remove_images(docker: Docker, aws: Emulator, client: Path) -> None:
+    """Remove the names that the rehearsal gave to images."""
+    local = f"localhost:{aws.port}"
+    names = set()
+    for words in recorded_calls(client):
+        if words[0] == "push":
+            names.add(words[-1].replace(aws.registry, local))
+        if words[0] == "build":
+            names.add(words[words.index("--tag") + 1])
+    for name in sorted(names):
+        docker.succeeds("image", "rm", name)
+
 
 if __name__ == "__main__":
     sys.exit(run("scripts/rehearse", __doc__, rehearse, several=True))

@@ -1,9 +1,10 @@
 """Run each deployed function with the code of its image or zip.
 
-The versions of the embedder, the release check and the function of batch jobs run in AWS's runtime
-on this machine: from the folder that the image is built from, or from the code and the artifact in
-the deployed zip, with the variables and the role of the deployed function. Their own metrics and
-Lambda's metrics are published to the emulated AWS.
+MiniStack posts the events of every function to one address, with the function's name, its version
+and the credentials of its role. The versions of the embedder, the release check and the function of
+batch jobs run in AWS's runtime on this machine: from the folder that the image is built from, or
+from the code and the artifact in the deployed zip, with the variables and the role of the deployed
+function. Their own metrics and Lambda's metrics are published to the emulated AWS.
 
 For another vector space, an image with full precision serves the same vectors under another name:
 compiling the real ones would take half a minute.
@@ -11,17 +12,21 @@ compiling the real ones would take half a minute.
 
 import io
 import json
+import re
 import tempfile
 import threading
 import time
 import urllib.request
 import zipfile
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from botocore.credentials import ReadOnlyCredentials
 from botocore.exceptions import ClientError
@@ -29,9 +34,169 @@ from botocore.exceptions import ClientError
 from embedder.core.artifact import manifest_checksum
 from tools.local_endpoint.runtime import Function, FunctionError, Runtime, start
 from tools.rehearsal.deploy.emulator import Emulator
-from tools.rehearsal.deploy.function_metrics import MetricsLog, count_invocation
-from tools.rehearsal.deploy.function_server import Invocation
 from tools.rehearsal.image.asset import ImageAsset, image_assets
+
+
+@dataclass(frozen=True, kw_only=True)
+class Invocation:
+    """An event for a function.
+
+    Attributes:
+        function: The function's name.
+        version: The invoked version, or `$LATEST`.
+        event: The event, as JSON.
+        credentials: The environment variables with the credentials of the function's role.
+    """
+
+    function: str
+    version: str
+    event: bytes
+    credentials: Mapping[str, str]
+
+    @property
+    def through_url(self) -> bool:
+        """Whether it came through a Function URL."""
+        context: Any = json.loads(self.event).get("requestContext", {})
+        return "domainName" in context
+
+
+class FunctionServer:
+    """Answers events with a callable.
+
+    Attributes:
+        url: The address.
+        events: The number of events that came through a Function URL.
+        serve: Returns a function's result; it raises FunctionError for a function's error.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.events = 0
+        self.serve: Callable[[Invocation], bytes] = _no_function
+
+    def answer(self, invocation: Invocation) -> bytes:
+        """Return the function's result, or its error in Lambda's form."""
+        self.events += invocation.through_url
+        try:
+            return self.serve(invocation)
+        except FunctionError as error:
+            # Only message and class are needed: the runtime's text has a long stack trace.
+            found = re.search(r'"errorMessage": ?("(?:[^"\\]|\\.)*")', str(error))
+            kind = re.search(r'"errorType": ?"(\w+)"', str(error))
+            message = json.loads(found[1]) if found else str(error)
+            told = {"errorMessage": message, "errorType": kind[1] if kind else "FunctionError"}
+            return json.dumps(told).encode()
+
+
+def _no_function(_: Invocation) -> bytes:
+    raise FunctionError("no function runs yet")
+
+
+class _Server(ThreadingHTTPServer):
+    #: A batch job invokes its function many times at once. Python's default of five waiting
+    #: connections is too few for that.
+    request_queue_size = 128
+
+
+@contextmanager
+def function_server() -> Iterator[FunctionServer]:
+    """Run the server until the block ends."""
+
+    class _Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            invocation = Invocation(
+                function=self.headers["X-Amzn-Lambda-Function-Name"],
+                version=self.headers["X-Amzn-Lambda-Function-Version"],
+                event=self.rfile.read(int(self.headers["Content-Length"])),
+                credentials=dict(parse_qsl(urlsplit(self.path).query)),
+            )
+            body = server.answer(invocation)
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Write no log."""
+
+    with _Server(("127.0.0.1", 0), _Handler) as listening:
+        server = FunctionServer(f"http://127.0.0.1:{listening.server_address[1]}/")
+        thread = threading.Thread(target=listening.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            listening.shutdown()
+            thread.join()
+
+
+#: The alias that callers reach through the Function URL.
+_ALIAS = "live"
+
+
+class MetricsLog(io.StringIO):
+    """A log that publishes the metrics of its lines in embedded metric format.
+
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
+    """
+
+    def __init__(self, aws: Emulator) -> None:
+        super().__init__()
+        self._aws = aws
+
+    def write(self, line: str) -> int:
+        """Publish the metrics of a line."""
+        record = json.loads(line[line.index("{") :]) if '"_aws"' in line else {"_aws": {}}
+        for directive in record["_aws"].get("CloudWatchMetrics", []):
+            data = [
+                _datum(metric["Name"], record[metric["Name"]], {n: record[n] for n in names})
+                for names in directive["Dimensions"]
+                for metric in directive["Metrics"]
+            ]
+            self._aws.client("cloudwatch").put_metric_data(
+                Namespace=directive["Namespace"], MetricData=data
+            )
+        return len(line)
+
+
+def count_invocation(
+    aws: Emulator, invocation: Invocation, *, status: int, milliseconds: float
+) -> None:
+    """Publish Lambda's metrics of an invocation, by function, alias and version.
+
+    https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html
+
+    Args:
+        aws: The emulated AWS.
+        invocation: The invocation.
+        status: The HTTP status of its response; 502 if the function failed.
+        milliseconds: Its duration.
+    """
+    values = {"Invocations": 1.0, "Errors": float(status == 502), "Duration": milliseconds}
+    name, qualifier = {"FunctionName": invocation.function}, invocation.version
+    if invocation.through_url:
+        values |= {
+            "UrlRequestCount": 1.0,
+            "Url4xxCount": float(400 <= status < 500),
+            "Url5xxCount": float(status >= 500),
+        }
+        qualifier = _ALIAS
+    resource = name | {"Resource": f"{invocation.function}:{qualifier}"}
+    places = [name, resource]
+    if invocation.through_url:
+        places.append(resource | {"ExecutedVersion": invocation.version})
+    data = [_datum(metric, value, place) for metric, value in values.items() for place in places]
+    aws.client("cloudwatch").put_metric_data(Namespace="AWS/Lambda", MetricData=data)
+
+
+def _datum(metric: str, value: Any, dimensions: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "MetricName": metric,
+        "Values": [float(v) for v in (value if isinstance(value, list) else [value])],
+        "Dimensions": [{"Name": key, "Value": str(given)} for key, given in dimensions.items()],
+    }
+
 
 _EMBEDDER = "embedder.aws_lambda.handler.handler"
 _BATCH = "jobs.embed.handler.handler"

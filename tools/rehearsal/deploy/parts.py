@@ -9,8 +9,8 @@ from typing import Any
 
 from stacks.names import batch_stack_name, front_stack_name
 from tools.rehearsal.deploy.cdk import Cdk
+from tools.rehearsal.deploy.checks import ask, same_vector
 from tools.rehearsal.deploy.emulator import Emulator
-from tools.rehearsal.deploy.endpoint_checks import ask, same_vector
 
 _BUCKETS = ("rehearsal-documents", "rehearsal-vectors")
 _SOURCE, _DESTINATION = (f"s3://{bucket}/batch/" for bucket in _BUCKETS)

@@ -16,9 +16,8 @@ import tomlkit
 from embedding_client._doctor.results import State
 from stacks.names import endpoint_stack_name
 from tools.rehearsal.deploy.cdk import HANDLER, Cdk, Finished
+from tools.rehearsal.deploy.checks import ask, check_illness
 from tools.rehearsal.deploy.deployed_functions import DeployedFunctions
-from tools.rehearsal.deploy.doctor import check_illness
-from tools.rehearsal.deploy.endpoint_checks import ask
 from tools.rehearsal.deploy.parts import check_batch, check_front
 
 _ROLLED_BACK = "UPDATE_ROLLBACK_COMPLETE"

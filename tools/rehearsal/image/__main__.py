@@ -1,9 +1,154 @@
 """Build an environment's images and its zip, inspect and run them, and compare their vectors."""
 
+import json
+import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
-from tools.rehearsal.image.verify import verify
-from tools.rehearsal.report import run
+import numpy as np
+
+from embedding_kit.environment_file import load_environment
+from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
+from embedding_kit.zip_command import build_command
+from tools.rehearsal.image.asset import image_assets, synthesize
+from tools.rehearsal.image.base_image import ensure_bases
+from tools.rehearsal.image.batch_image import batch_image
+from tools.rehearsal.image.docker import ContainersUnavailableError, containers
+from tools.rehearsal.image.runtime import TEXTS, Tested, compare, embed_events, event, vectors_of
+from tools.rehearsal.image.server_image import server_image
+from tools.rehearsal.image.target import (
+    EMBEDDER,
+    Target,
+    build_target,
+    check_bytecode,
+    check_code_change,
+    check_layers,
+    check_tree,
+    function_variables,
+    layers_of,
+    unpack_zip,
+)
+from tools.rehearsal.report import Report, run
+from zip_builder.tree import LIMIT_BYTES
+
+#: The most that packages and code of a zip may take, unpacked. Synth counts with 78 MB.
+_MOST_BYTES_OF_ZIP = 80_000_000
+
+
+def verify(report: Report, root: Path, environment: str, *, require_containers: bool) -> None:
+    """Build an environment's images and its zip, and check them.
+
+    Args:
+        report: The report of the checks.
+        root: The repository.
+        environment: The environment's name.
+        require_containers: Whether missing containers are a failure.
+    """
+    model = load_environment(environment, folder=root / "environments").model
+    with tempfile.TemporaryDirectory(prefix="test-image-") as name:
+        folder = Path(name)
+        with report.step("synthesizing the stacks"):
+            assembly = synthesize(root, environment, folder / "cdk.out")
+            endpoint = _endpoint_image(assembly, texts=bool(model.index))
+            others = [
+                make(root, environment, folder / f"{make.__name__}.out")
+                for make in (batch_image, server_image)
+            ]
+        try:
+            with containers(root / ".cache" / "docker") as docker:
+                base = ensure_bases(report, docker, endpoint.asset)
+                tested = []
+                for target in (endpoint, *others):
+                    place = folder / target.name
+                    place.mkdir()
+                    made = build_target(report, docker, target, base=base, folder=place)
+                    tested.append(made)
+                    if target is endpoint:
+                        check_code_change(made)
+                    else:
+                        layers, own = layers_of(tested[0]), target.own_layers
+                        check_layers(made, base=base, endpoint=layers, own=own)
+                    target.check(made)
+                if not artifact_in_s3(model, FunctionSettings(package="zip")):
+                    _check_zip(tested[0], model)
+                for made in tested:
+                    docker.run("image", "rm", made.asset.tag)
+        except ContainersUnavailableError as error:
+            if require_containers:
+                report.check("containers run on this machine", False, error)
+            report.notes.append(f"The images were not built and not run: {error}.")
+
+
+def _endpoint_image(assembly: Path, *, texts: bool) -> Target:
+    """Return the image with the default command that a function of the stacks runs.
+
+    Raises:
+        ValueError: No template has such a function.
+    """
+    for template in sorted(assembly.glob("*.template.json")):
+        for resource in json.loads(template.read_text()).get("Resources", {}).values():
+            properties = resource.get("Properties", {})
+            own = "Command" not in properties.get("ImageConfig", {})
+            if resource["Type"] == "AWS::Lambda::Function" and own:
+                code = json.dumps(properties["Code"])
+                return Target(
+                    name="endpoint",
+                    asset=next(a for a in image_assets(assembly) if a.hash in code),
+                    variables=function_variables(properties),
+                    command=(EMBEDDER,),
+                    own_layers=[],
+                    most_bytes=100_000_000,
+                    check=lambda tested: _check_answers(tested, similar=200 if texts else 404),
+                )
+    raise ValueError(f"{assembly}: no function runs an image's default command")
+
+
+def _check_answers(tested: Tested, *, similar: int) -> None:
+    """Start the image in Lambda's emulator, send requests, and compare the vectors."""
+    asked = [
+        event("GET", "/health"),
+        event("POST", "/", {"text": ""}),
+        event("POST", "/similar", {"text": "a"}),
+    ]
+    with (
+        tested.report.step("starting the image in its emulator, and sending requests"),
+        tested.running() as container,
+    ):
+        statuses = [answer.get("statusCode") for answer in container.invoke(asked)]
+        answers = container.invoke(embed_events())
+        log = container.logs()
+    check = f"GET /health answers 200, an empty text 400, and POST /similar {similar}"
+    tested.report.check(check, statuses == [200, 400, similar], statuses)
+    leaked = [text for text in TEXTS if len(text) > 8 and text[:30] in log]
+    tested.report.check(
+        "no text of a request is in the log", not leaked and bool(log), leaked or ""
+    )
+    compare(tested, answers)
+
+
+def _check_zip(tested: Tested, model: Model) -> None:
+    """Build the zip of the same model, and run its files in the image's container.
+
+    So the libraries and byte code for ARM64 run as on Lambda.
+    """
+    report, folder = tested.report, tested.folder / "zip"
+    with report.step("building the zip of the same model with the command of a deploy"):
+        done = subprocess.run(build_command(model), stdout=subprocess.PIPE, text=True, check=True)
+        unpack_zip(Path(done.stdout.strip()), folder)
+    check_tree(report, folder, most_bytes=_MOST_BYTES_OF_ZIP)
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    check = f"Lambda unpacks it: up to {LIMIT_BYTES / 1e6:.0f} MB"
+    report.check(check, size <= LIMIT_BYTES, f"{size / 1e6:.1f} MB")
+    mounts = {folder: "/var/task"}
+    check_bytecode(tested, mounts)
+    with report.step("running the zip's files in the container, and the image's own"):
+        with tested.running(mounts=mounts) as container:
+            of_zip = vectors_of(container.invoke(embed_events()))
+        with tested.running() as container:
+            of_image = vectors_of(container.invoke(embed_events()))
+    report.check("its vectors equal the image's, to the last bit", np.array_equal(of_zip, of_image))
+
 
 if __name__ == "__main__":
     sys.exit(run("scripts/test-image", __doc__, verify))

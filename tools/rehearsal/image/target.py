@@ -1,8 +1,16 @@
-"""An image of the Dockerfile: built, its files and layers checked, and run."""
+"""An image of the Dockerfile: built, its files and layers checked, and run.
+
+The rules about files hold for a zip, too: those that a run needs, each readable and once.
+"""
 
 import dataclasses
+import hashlib
 import json
+import re
 import shutil
+import tarfile
+import zipfile
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +19,90 @@ from typing import Any
 from tools.rehearsal.image.asset import ImageAsset, build
 from tools.rehearsal.image.docker import PLATFORM, Docker
 from tools.rehearsal.image.runtime import Tested
-from tools.rehearsal.image.tree import check_tree, unpack_image
 from tools.rehearsal.report import Report, first_few
+
+#: The size from which a file may not be there twice.
+_LARGE_BYTES = 1_000_000
+_TASK = "var/task/"
+#: Files that only a build needs, by their path below /var/task. The Python module of ONNX Runtime
+#: contains its engine: libonnxruntime.so is a second copy.
+_LEFTOVERS = re.compile(
+    r"(^|/)(\.cache|pip-cache|\.npm|tests?)/"
+    r"|(^|/)(test_[^/]*|conftest)\.py$"
+    r"|^(pip|setuptools|wheel|ensurepip)(/|-)"
+    r"|^(model_compiler|onnx|safetensors|huggingface_hub|ml_dtypes)(/|-)"
+    r"|(^|/)(gcc|g\+\+|cc|clang|ld|make|cmake|pytorch_model\.bin)$"
+    r"|\.(whl|c|cc|cpp|pyx|pxd|h|hpp|o|a|safetensors)$"
+    r"|/libonnxruntime\.so(\.|$)"
+)
+#: The first bytes of a library, and the machine in its header: see elf(5).
+_ELF, _AARCH64 = b"\x7fELF", (183).to_bytes(2, "little")
+
+
+def unpack_image(docker: Docker, image: str, folder: Path) -> set[str]:
+    """Unpack /var/task of an image into a new folder; return the paths of all other files."""
+    archive = folder.with_suffix(".tar")
+    container = docker.run("create", "--platform", PLATFORM, image).strip()
+    docker.run("export", "--output", str(archive), container)
+    docker.run("rm", container)
+    folder.mkdir()
+    with tarfile.open(archive) as tar:
+        files = [member for member in tar if not member.isdir()]
+        ours = [member for member in files if member.name.startswith(_TASK)]
+        others = {member.name for member in files} - {member.name for member in ours}
+        for member in ours:
+            member.name = member.name.removeprefix(_TASK)
+        # Python 3.11.2, of Debian 12, has no filters, and no parameter for one.
+        tar.extraction_filter = getattr(tarfile, "tar_filter", None)
+        tar.extractall(folder, ours)  # noqa: S202 -- the files of our own image
+    archive.unlink()
+    return others
+
+
+def unpack_zip(archive: Path, folder: Path) -> None:
+    """Unpack a zip into a new folder, with the modes of its files."""
+    with zipfile.ZipFile(archive) as opened:
+        for entry in opened.infolist():
+            Path(opened.extract(entry, folder)).chmod(entry.external_attr >> 16)
+
+
+def check_tree(report: Report, folder: Path, *, most_bytes: int) -> None:
+    """Check the unpacked files of /var/task.
+
+    Args:
+        report: The report of the checks.
+        folder: The files.
+        most_bytes: The limit for all files except the model and its index.
+    """
+    files = {
+        str(path.relative_to(folder)): path
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_symlink()
+    }
+    sizes = Counter[str]()
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    foreign = []
+    for name, path in files.items():
+        sizes[name.partition("/")[0]] += path.stat().st_size
+        if path.stat().st_size >= _LARGE_BYTES:
+            groups[hashlib.sha256(path.read_bytes()).hexdigest()].append(name)
+        with path.open("rb") as opened:
+            header = opened.read(20)
+        if header.startswith(_ELF) and header[18:] != _AARCH64:
+            foreign.append(name)
+    left = [name for name in files if _LEFTOVERS.search(name)]
+    check = "no caches, tests, compilers, sources of libraries or of the model are in it"
+    report.check(check, not left, first_few(left))
+    doubled = [" = ".join(names) for names in groups.values() if len(names) > 1]
+    report.check("no file of 1 MB or more is in it twice", not doubled, first_few(doubled))
+    closed = [name for name, path in files.items() if not path.stat().st_mode & 0o004]
+    report.check("Lambda's user, who owns no file, can read each", not closed, first_few(closed))
+    report.check("each library is for ARM64", not foreign, first_few(foreign))
+    rest = sizes.total() - sizes["artifact"] - sizes["index"]
+    largest = ", ".join(f"{name} {size / 1e6:.1f}" for name, size in sizes.most_common(6))
+    check = f"everything except the model is under {most_bytes / 1e6:.0f} MB unpacked"
+    report.check(check, rest < most_bytes, f"{rest / 1e6:.1f} MB; the largest: {largest}")
+
 
 EMBEDDER = "embedder.aws_lambda.handler.handler"
 #: The emulator's timeout of one request. Answers are checked for correctness, not for speed: with
