@@ -519,13 +519,6 @@ def test_long_texts_are_refused_or_cut(client):
     )
 
 
-def test_search_without_an_index_is_an_error(client):
-    """The status is 404."""
-    with pytest.raises(RequestError, match="no search index") as caught:
-        client.similar("anything")
-    assert caught.value.status == 404
-
-
 def test_health_and_info_describe_the_endpoint(client, running):
     """The description includes the supported dimensions."""
     assert client.health()["status"] == "ok"

@@ -70,13 +70,6 @@ def test_two_aliases_have_a_url_each_and_the_same_callers(endpoint_template):
         experiment=Experiment(version=12),
         callers=Callers(principals=(ROLE,)),
     )
-    template.has_resource_properties(
-        "AWS::Lambda::Alias", {"Name": "candidate", "FunctionVersion": "12"}
-    )
-    template.has_resource_properties(
-        "AWS::Lambda::Url", {"AuthType": "AWS_IAM", "Qualifier": "candidate"}
-    )
-    template.resource_count_is("AWS::Lambda::Url", 2)
     template.resource_count_is("AWS::Lambda::Permission", 4)
 
 

@@ -70,17 +70,6 @@ def _deleted(session) -> None:
     session.stubs["lambda"].add_response("delete_provisioned_concurrency_config", {}, asked)
 
 
-def test_scaling_is_suspended_and_what_it_allocated_is_ended(session, environments):
-    """Scaling is suspended first, or it would allocate again; other functions do not change."""
-    session.deployed()
-    _targets(session, suspended=False)
-    _registered(session, suspended=True)
-    _configured(session, f"{ARN}:live")
-    _deleted(session)
-    ended = list(end_provisioned_concurrency(session, environments["dev"]))
-    assert ended == [f"{ARN}:live"]
-
-
 class _Stacks:
     """Those of an environment that has what its file has; the rehearsal's tests have the others."""
 
@@ -200,12 +189,6 @@ def test_active_scaling_is_left_alone(session, environments):
     assert list(resume_scaling(session, environments["provisioned"])) == []
 
 
-def test_nothing_is_resumed_before_the_first_deploy(session, environments):
-    """Before the first deploy the stack does not exist."""
-    session.stubs["cloudformation"].add_client_error("describe_stacks", "ValidationError")
-    assert list(resume_scaling(session, environments["provisioned"])) == []
-
-
 def test_a_deploy_without_provisioned_concurrency_resumes_nothing(aws):
     """Provisioned concurrency that the file turns off is ended after the deploy instead."""
     aws.deployed()
@@ -294,10 +277,11 @@ def test_the_shipped_environments_are_read(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_an_environment_that_is_not_deployed_has_no_leftovers(session, environments):
-    """Destroying an environment that does not exist succeeds."""
+@pytest.mark.parametrize("act", [end_provisioned_concurrency, resume_scaling])
+def test_an_environment_that_is_not_deployed_has_nothing_to_change(session, environments, act):
+    """Destroying one that does not exist succeeds, as does its first deploy."""
     session.stubs["cloudformation"].add_client_error("describe_stacks", "ValidationError")
-    assert list(end_provisioned_concurrency(session, environments["dev"])) == []
+    assert list(act(session, environments["provisioned"])) == []
 
 
 def test_missing_rights_are_told(session, environments):

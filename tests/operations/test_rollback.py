@@ -167,18 +167,6 @@ def test_an_inactive_version_without_the_permission_is_not_waited_for(session, e
     assert "serves version 5" in roll_back(session, environments["dev"])
 
 
-def test_twice_is_once(session, environments):
-    """A second run moves neither one version further back nor forward again."""
-    session.deployed()
-    pinned = copy.deepcopy(TEMPLATE)
-    pinned["Resources"]["Live"]["Properties"]["FunctionVersion"] = "5"
-    _template(session, pinned)
-    assert roll_back(session, environments["dev"]) == (
-        f"the last release of {STACK} is rolled back already; nothing was changed. "
-        "To choose a version: --version N"
-    )
-
-
 @pytest.mark.parametrize("by", ["CloudFormation", "CodeDeploy"])
 def test_a_release_that_was_rolled_back_by_itself_is_left_alone(session, environments, by):
     """The serving version is the good one; the one before it may be much older."""

@@ -259,11 +259,6 @@ def test_the_index_is_deployed_before_the_endpoint_that_searches_it(synthesized)
     assert "EmbeddingKit-dev-Index" in manifest["EmbeddingKit-dev-Endpoint"]["dependencies"]
 
 
-def test_batches_and_the_index_have_no_stack_until_they_are_on(synthesized):
-    """They are off until the environment's file has the table `[batch]` or `[index]`."""
-    assert set(synthesized("dev").templates) == {"repository", "endpoint", "observability"}
-
-
 @pytest.mark.parametrize(("name", "protected"), [("dev", False), ("production", True)])
 def test_production_has_termination_protection(synthesized, name, protected):
     """The CLI sets termination protection on each stack that it deploys."""
@@ -326,20 +321,6 @@ def test_tracing_reaches_all_that_x_ray_can_trace(synthesized, environments, nam
     assert traced
     assert set(traced) == {wanted}
     assert ("xray:PutTraceSegments" in str(resources)) == wanted
-
-
-@pytest.mark.parametrize("name", ["dev", "told", "production", "all-together"])
-def test_only_a_recipient_has_a_topic_and_a_key(synthesized, environments, name):
-    """Nobody is billed for notices that nobody gets."""
-    kinds = [
-        resource["Type"]
-        for template in synthesized(name).templates.values()
-        for resource in template["Resources"].values()
-    ]
-    told = bool(environments[name].alarms.emails)
-    for kind in ("SNS::Topic", "KMS::Key", "CloudWatch::CompositeAlarm"):
-        assert kinds.count(f"AWS::{kind}") == told
-    assert kinds.count("AWS::CloudWatch::Dashboard") == 1
 
 
 def test_every_alarm_has_a_section_in_the_runbook(synthesized):

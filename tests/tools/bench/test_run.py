@@ -1,13 +1,12 @@
 """The frame of the subjects: turns, targets, table and JSON."""
 
-import json
 from functools import partial
 from itertools import count
 from types import SimpleNamespace
 
 import pytest
 
-from tools.bench.run import Machine, Row, Run, as_json, as_table, turns
+from tools.bench.run import Machine, Row, Run, as_table, turns
 
 MACHINE = Machine("A CPU", 2, 0.5, "1.31.1")
 
@@ -59,11 +58,3 @@ def test_the_table_has_values_ratios_targets_and_the_absent(run: Run) -> None:
     assert "| other, MB | 100 | 450 (4.50) |  |" in table
     assert "- a note" in table
     assert "- a peer: absent (peer is not installed)" in table
-
-
-def test_the_json_has_everything(run: Run) -> None:
-    """For programs that compare runs."""
-    value = json.loads(as_json(run, MACHINE))
-    assert value["rows"][0]["values"] == {"baseline": 10.0, "kit": 8.0}
-    assert value["machine"]["cpu"] == "A CPU"
-    assert value["missed"] == ["512 tokens, ms"]

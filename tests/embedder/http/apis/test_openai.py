@@ -294,14 +294,6 @@ def test_what_does_not_fit_in_gzip_is_refused_with_the_numbers(wide: Router) -> 
     assert ask(wide, {**body, "input": TEXTS[: int(numbers[2]) - 20]}, "gzip").status == 200
 
 
-@pytest.mark.parametrize("accepted", [None, "", "br", "gzip;q=0", "identity"])
-def test_a_client_that_does_not_accept_gzip_gets_none(wide: Router, accepted: str | None) -> None:
-    """The response is not compressed if gzip is absent from the header or has weight zero."""
-    response = ask(wide, {"input": TEXTS[:200]}, accepted)
-    assert "content-encoding" not in response.headers
-    assert len(read(response)["data"]) == 200
-
-
 @pytest.mark.parametrize(
     "options", [{"input": TEXTS[:200], "encoding_format": "base64"}, {"input": "a"}]
 )
