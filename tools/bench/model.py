@@ -307,7 +307,8 @@ def _contenders(
     if static:
         return {**kit, _STATIC: Contender(_STATIC, "model2vec", source, peers)}
     export = export_of(source, cache, options.peers)
-    plain = {_EXPORT: Contender(_EXPORT, "plain ONNX export", export)}
+    label = "plain ONNX export" if options.peers else "our graph in fp32"
+    plain = {_EXPORT: Contender(_EXPORT, label, export)}
     if family not in (_GEMMA, _GEMMA_2):
         return {**kit, **plain}
     baseline = {BASE: Contender(BASE, "baseline", baseline_of(export))}
