@@ -71,6 +71,7 @@ def parsers() -> tuple[
     _add_models(commands)
     _add_search(commands)
     _add_rerank(commands)
+    _add_chunk(commands)
     _add_compare(commands)
     _add_mcp(commands)
     add_batch(commands)
@@ -249,6 +250,36 @@ def _add_rerank(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     parser.add_argument("--json", action="store_true", help="print a JSON line for each text")
     parser.set_defaults(output=None)
+    _add_connection(parser)
+
+
+def _add_chunk(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "chunk",
+        "Show the chunks that [ingest] makes of a document; nothing is embedded.",
+        run="_embed_command.chunk",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="a .txt, .md or .html file")
+    parser.add_argument(
+        "--format",
+        choices=("text", "markdown", "html"),
+        help="the format of the file; default: from its name",
+    )
+    parser.add_argument(
+        "--tokens",
+        type=whole(1, 1_000_000),
+        metavar="N",
+        help="the most tokens of a chunk (default 256, or what the model takes)",
+    )
+    parser.add_argument(
+        "--overlap",
+        type=whole(0, 1_000_000),
+        metavar="N",
+        help="the most tokens that a chunk repeats of the one before it (default 32, or half of "
+        "--tokens)",
+    )
+    parser.add_argument("--json", action="store_true", help="print a JSON line for each chunk")
     _add_connection(parser)
 
 

@@ -151,6 +151,21 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
         """Search the endpoint's index without a filter. See `search`."""
         return await self.search(text, top=num_results)
 
+    async def chunk(
+        self,
+        text: str,
+        *,
+        format: str = "text",  # noqa: A002  (the API's name)
+        chunk_tokens: int | None = None,
+        overlap_tokens: int | None = None,
+    ) -> dict[str, Any]:
+        """Divide a document into chunks. See `EmbeddingClient.chunk`."""
+        return await self._run(
+            self._flows.chunk(
+                text, format=format, chunk_tokens=chunk_tokens, overlap_tokens=overlap_tokens
+            )
+        )
+
     async def info(self) -> dict[str, Any]:
         """Return the endpoint's description: model, limits, prompts, vector space."""
         return await self._run(self._flows.get("/info"))

@@ -32,6 +32,8 @@ _OPTIONS = {
     "input_type": "--input-type",
     "num_results": "--top",
     "filter": "--filter",
+    "chunk_tokens": "--tokens",
+    "overlap_tokens": "--overlap",
 }
 
 

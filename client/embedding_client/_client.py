@@ -191,6 +191,36 @@ class EmbeddingClient(BaseClient[httpx.Client]):
         """Search the endpoint's index without a filter. See `search`."""
         return self.search(text, top=num_results)
 
+    def chunk(
+        self,
+        text: str,
+        *,
+        format: str = "text",  # noqa: A002  (the API's name)
+        chunk_tokens: int | None = None,
+        overlap_tokens: int | None = None,
+    ) -> dict[str, Any]:
+        """Divide a document into the chunks that `[ingest]` makes of it. Nothing is embedded.
+
+        Args:
+            text: The document, up to 500,000 characters.
+            format: `text`, `markdown` or `html`.
+            chunk_tokens: The most tokens of a chunk; by default 256, or what the model takes.
+            overlap_tokens: The most tokens that a chunk repeats of the one before it; by default
+                32, or half of `chunk_tokens`.
+
+        Returns:
+            The `title`, which may be empty, and `chunks`, each with `text`, `headings` (the
+            outermost first) and the number of `tokens` without special tokens and prompt.
+
+        Raises:
+            RequestError: If the text is too long, or the model does not take such chunks.
+        """
+        return self._run(
+            self._flows.chunk(
+                text, format=format, chunk_tokens=chunk_tokens, overlap_tokens=overlap_tokens
+            )
+        )
+
     def info(self) -> dict[str, Any]:
         """Return the endpoint's description: model, limits, prompts, vector space."""
         return self._run(self._flows.get("/info"))

@@ -1,4 +1,4 @@
-"""`embed` with texts, a file or a pipe, and `embed info`."""
+"""`embed` with texts, a file or a pipe, `embed rerank`, `embed chunk` and `embed info`."""
 
 import argparse
 import json
@@ -25,6 +25,14 @@ _INCOMPLETE = 3
 #: The numbers of a vector that a terminal shows.
 _SHOWN = 4
 _INTERRUPTED = 130
+#: The format of a document by the end of its name, as `[ingest]` reads it.
+_DOCUMENTS = {
+    ".txt": "text",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".html": "html",
+    ".htm": "html",
+}
 
 
 def embed(args: argparse.Namespace) -> int:
@@ -172,6 +180,35 @@ def rerank(args: argparse.Namespace) -> int:
             print(json.dumps(asdict(one), ensure_ascii=False))
         else:
             print(f"{one.score:.4f}  {' '.join(one.passage.split())}")
+    return 0
+
+
+def chunk(args: argparse.Namespace) -> int:
+    """Run `embed chunk`: print the chunks of a document."""
+    kind = args.format or _DOCUMENTS.get(args.file.suffix.lower())
+    if kind is None:
+        raise ConfigurationError(
+            f"{args.file} must end with {', '.join(_DOCUMENTS)}, or --format must be given."
+        )
+    try:
+        text = args.file.read_text("utf-8-sig")
+    except OSError as error:
+        raise FileError(f"{args.file} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise FileError(f"{args.file} is not UTF-8 at byte {error.start}.") from error
+    with connect_to(args) as client:
+        found = client.chunk(
+            text, format=kind, chunk_tokens=args.tokens, overlap_tokens=args.overlap
+        )
+    chunks = found["chunks"]
+    for number, one in enumerate(chunks, 1):
+        if args.json:
+            print(json.dumps(one, ensure_ascii=False))
+        else:
+            path = " > ".join([str(number), *one["headings"]])
+            print(f"--- {path}  ({one['tokens']} tokens)\n{one['text']}\n")
+    tokens = sum(one["tokens"] for one in chunks)
+    print_error(f"{args.file}: {len(chunks)} chunks, {tokens:,} tokens")
     return 0
 
 

@@ -33,6 +33,7 @@ from embedding_client._protocol import (
     SparseVector,
     batches,
     checked,
+    chunk_body,
     embed_body,
     halves,
     numpy_type,
@@ -195,6 +196,12 @@ class EmbeddingFlows:
         matches, space = read_matches(response)
         self.guard.check(space)
         return matches
+
+    def chunk(self, text: str, **options: str | int | None) -> Flow[dict[str, Any]]:
+        """Divide a document. Return its title and its chunks."""
+        (text,) = checked([text])
+        response = yield from self._exchange("POST", "/chunk", chunk_body(text, **options))
+        return read_object(response)
 
     def score(
         self, query: str, passages: Iterable[str], *, truncate: bool

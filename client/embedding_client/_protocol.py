@@ -249,6 +249,12 @@ def similar_body(text: str, num_results: int, where: Mapping[str, Any] | None) -
     return _encode({"text": text, "num_results": num_results, **filters})
 
 
+def chunk_body(text: str, **options: str | int | None) -> bytes:
+    """Return the body of `POST /chunk`."""
+    given = {name: value for name, value in options.items() if value is not None}
+    return _encode({"text": text, **given})
+
+
 def sparse_body(texts: Sequence[str], options: Mapping[str, Any]) -> bytes:
     """Return the body of `POST /` of a sparse encoder for several texts."""
     given = {name: value for name, value in options.items() if value is not None}

@@ -10,6 +10,8 @@ from embedding_kit.settings.locations import FolderUrl, KeyArn, Location, locati
 
 #: The folder of the documents' lists, in their bucket.
 RECORDS = "_ingest/"
+#: Unless the model takes less.
+_DEFAULT_TOKENS = 256
 #: The metadata keys that each chunk has.
 _OWN_KEYS = frozenset({"document", "headings", "title"})
 
@@ -25,15 +27,15 @@ class IngestSettings(Settings):
     source_key: KeyArn | None = Field(
         default=None, description="The KMS key that encrypts the bucket, if one does."
     )
-    chunk_tokens: Annotated[int, Field(ge=8, le=8192)] = Field(
-        default=256,
+    chunk_tokens: Annotated[int, Field(ge=8, le=8192)] | None = Field(
+        default=None,
         description="The most tokens of a chunk. With special tokens and prompt it must fit the "
-        "model, or the function does not start.",
+        "model, or the function does not start. By default 256, or what the model takes.",
     )
-    overlap_tokens: Annotated[int, Field(ge=0, le=4096)] = Field(
-        default=32,
+    overlap_tokens: Annotated[int, Field(ge=0, le=4096)] | None = Field(
+        default=None,
         description="The most tokens that a chunk repeats from the end of the one before it; up "
-        "to half of `chunk_tokens`.",
+        "to half of `chunk_tokens`. By default 32, or half of `chunk_tokens`.",
     )
 
     @property
@@ -59,12 +61,12 @@ def check_ingest(ingest: IngestSettings, index: VectorIndexSettings | None) -> N
             found="[ingest] without [index]",
             allowed="both tables, or none of them",
         )
-    if ingest.overlap_tokens * 2 > ingest.chunk_tokens:
+    tokens = ingest.chunk_tokens or _DEFAULT_TOKENS
+    if (ingest.overlap_tokens or 0) * 2 > tokens:
         raise rule_error(
             "chunks overlap by half at most",
-            found=f"overlap_tokens = {ingest.overlap_tokens} with chunk_tokens = "
-            f"{ingest.chunk_tokens}",
-            allowed=f"0 to {ingest.chunk_tokens // 2}",
+            found=f"overlap_tokens = {ingest.overlap_tokens} with chunk_tokens = {tokens}",
+            allowed=f"0 to {tokens // 2}",
         )
     if ingest.location.prefix.startswith(RECORDS):
         raise rule_error(

@@ -16,10 +16,8 @@ from embedder.core.encoder import Encoder
 from embedder.core.errors import InvalidFieldError
 from embedder.core.fast_tokenizers import Tokenizer
 
-#: The formats of `read_blocks`.
-FORMATS = ("text", "markdown", "html")
-DEFAULT_TOKENS = 256
-DEFAULT_OVERLAP = 32
+_DEFAULT_TOKENS = 256
+_DEFAULT_OVERLAP = 32
 _LEAST_TOKENS = 8
 #: Of a chunk in UTF-8. As JSON, it fits the 40 KB of metadata that S3 Vectors takes for a vector.
 _MAX_BYTES = 16 * 1024
@@ -75,8 +73,9 @@ class Chunker:
         tokenizer: The model's.
         encoder: The model's, for its prompts.
         limits: The model's.
-        tokens: The most tokens of a chunk, overlap included.
-        overlap: The most tokens at a chunk's start that the chunk before it ends with.
+        tokens: The most tokens of a chunk, overlap included. Default: 256, or what the model takes.
+        overlap: The most tokens at a chunk's start that the chunk before it ends with. Default: 32,
+            or half of `tokens`.
 
     Raises:
         InvalidFieldError: If the model does not take chunks of that size.
@@ -88,8 +87,8 @@ class Chunker:
         encoder: Encoder,
         limits: Limits,
         *,
-        tokens: int = DEFAULT_TOKENS,
-        overlap: int = DEFAULT_OVERLAP,
+        tokens: int | None = None,
+        overlap: int | None = None,
     ) -> None:
         #: The prompt of chunks; None for the model's default one.
         self.prompt = "document" if "document" in limits.prompts else None
@@ -97,6 +96,8 @@ class Chunker:
         around = len(tokenizer.prefix) + len(tokenizer.suffix)
         around += len(tokenizer.encode(prompt)) if prompt else 0
         room = limits.max_tokens - around
+        tokens = min(_DEFAULT_TOKENS, room) if tokens is None else tokens
+        overlap = min(_DEFAULT_OVERLAP, tokens // 2) if overlap is None else overlap
         if not min(_LEAST_TOKENS, room) <= tokens <= room:
             raise InvalidFieldError(
                 f"chunk_tokens must be from {min(_LEAST_TOKENS, room)} to {room}: the model takes "
@@ -218,12 +219,12 @@ def read_blocks(text: str, format: str) -> tuple[str, list[Block]]:  # noqa: A00
 
     Args:
         text: The document.
-        format: One of `FORMATS`.
+        format: `text`, `markdown`, of which front matter is left out, or `html`.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     outline = _Outline()
     if format == "markdown":
-        _read_markdown(text, outline)
+        _read_markdown(split_front_matter(text)[1], outline)
     elif format == "html":
         reader = _HtmlReader(outline)
         reader.feed(text)
@@ -234,6 +235,16 @@ def read_blocks(text: str, format: str) -> tuple[str, list[Block]]:  # noqa: A00
             outline.add(paragraph)
     outline.end_section()
     return outline.title, outline.blocks
+
+
+def split_front_matter(text: str) -> tuple[list[str], str]:
+    """Return the lines between two lines `---` at the start of Markdown, and the rest."""
+    lines = text.split("\n")
+    if lines[0].rstrip() == "---":
+        for place, line in enumerate(lines[1:], 1):
+            if line.rstrip() == "---":
+                return lines[1:place], "\n".join(lines[place + 1 :])
+    return [], text
 
 
 class _Outline:

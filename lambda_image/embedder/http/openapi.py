@@ -149,6 +149,10 @@ _INFO: Schema = {
 #: The body of each operation's answer.
 _ANSWERS: Mapping[str, Schema] = {
     "embed": _EMBED,
+    "chunk": _object(
+        title=_STRING,
+        chunks=_list(_object(text=_STRING, headings=_list(_STRING), tokens=_POSITIVE)),
+    ),
     "similar": _object(results=_list(_MATCH), vector_space=_STRING),
     "health": _object(status=_STRING, model=_STRING, vector_space=_STRING),
     "create_embeddings": _EMBEDDINGS,

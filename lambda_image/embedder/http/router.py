@@ -99,6 +99,7 @@ class _Document(Operation):
 ROUTES: dict[str, dict[str, type[Operation]]] = {
     "/": {"POST": _Root},
     "/similar": {"POST": native.Similar},
+    "/chunk": {"POST": native.Chunk},
     "/health": {"GET": native.Health},
     "/v1/embeddings": {"POST": openai.CreateEmbeddings},
     "/v1/models": {"GET": openai.Models},

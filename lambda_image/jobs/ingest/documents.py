@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from embedder.core.chunking import Block, read_blocks
+from embedder.core.chunking import Block, read_blocks, split_front_matter
 from jobs.errors import BatchError
 
 #: Of an object, and of the text of a PDF.
@@ -81,9 +81,7 @@ _Read = tuple[str, dict[str, Any], list[Block]]
 def _prose(format: str) -> Callable[[bytes, str, Collection[str]], _Read]:  # noqa: A002
     def read(data: bytes, content_type: str, wanted: Collection[str]) -> _Read:
         text = _decoded(data, content_type)
-        front: dict[str, Any] = {}
-        if format == "markdown":
-            front, text = _front_matter(text, wanted)
+        front = _front_matter(text, wanted) if format == "markdown" else {}
         title, blocks = read_blocks(text, format)
         return title, front, blocks
 
@@ -110,22 +108,15 @@ def _decoded(data: bytes, content_type: str) -> str:
     return text
 
 
-def _front_matter(text: str, wanted: Collection[str]) -> tuple[dict[str, Any], str]:
-    """Return the entries between two lines `---` at the start of Markdown, and the rest.
+def _front_matter(text: str, wanted: Collection[str]) -> dict[str, Any]:
+    """Return the entries of front matter.
 
     An entry has one line, or a list one line for each item, as most of YAML's front matter. A
     wanted entry of another form is refused; others are left out.
     """
-    lines = text.split("\n")
-    if lines[0].rstrip() != "---":
-        return {}, text
-    ends = (place for place, line in enumerate(lines) if place and line.rstrip() == "---")
-    end = next(ends, 0)
-    if not end:
-        return {}, text
     found: dict[str, Any] = {}
     name = ""
-    for number, line in enumerate(lines[1:end], 2):
+    for number, line in enumerate(split_front_matter(text)[0], 2):
         entry = _ENTRY.fullmatch(line.rstrip())
         item = re.fullmatch(r"\s*-\s+(.*)", line.rstrip())
         if entry:
@@ -139,9 +130,7 @@ def _front_matter(text: str, wanted: Collection[str]) -> tuple[dict[str, Any], s
             raise RefusedDocumentError(
                 f"line {number}: {name} in the front matter must be a value or a list of values"
             )
-    return {name: value for name, value in found.items() if value != []}, "\n".join(
-        lines[end + 1 :]
-    )
+    return {name: value for name, value in found.items() if value != []}
 
 
 def _value(text: str) -> Any:

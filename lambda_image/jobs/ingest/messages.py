@@ -35,8 +35,8 @@ class IngestSettings:
     index: str
     #: The URL of the queue for documents that cannot be read.
     dead_letters: str
-    chunk_tokens: int
-    overlap_tokens: int
+    chunk_tokens: int | None = None
+    overlap_tokens: int | None = None
     #: The metadata keys of the index.
     metadata: tuple[str, ...] = ()
 

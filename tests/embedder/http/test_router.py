@@ -19,6 +19,7 @@ MakeRouter = Callable[..., Router]
 GOOD_BODIES = {
     "/": {"text": "a"},
     "/similar": {"text": "a"},
+    "/chunk": {"text": "a"},
     "/v1/embeddings": {"input": "a", "model": "m"},
     "/embed": {"inputs": "a"},
     "/embeddings": {"input": "a"},
@@ -30,7 +31,7 @@ GOOD_BODIES = {
 POSTS = sorted(path for path, methods in ROUTES.items() if "POST" in methods and path != "/decode")
 GETS = sorted(path for path, methods in ROUTES.items() if "GET" in methods)
 #: Paths that compute embeddings and name the vector space in the response.
-EMBEDS = sorted(set(POSTS) - {"/tokenize"})
+EMBEDS = sorted(set(POSTS) - {"/tokenize", "/chunk"})
 
 
 @pytest.mark.parametrize("path", POSTS)
@@ -136,7 +137,7 @@ def test_an_unknown_path_gets_the_existing_ones(router: Router) -> None:
     """The 404 lists every path with its method; under /v1 it has OpenAI's format."""
     error = read(get(router, "/v2/embed"), 404)
     assert error["code"] == "unknown_path"
-    assert "POST /, POST /similar, GET /health" in error["error"]
+    assert "POST /, POST /similar, POST /chunk, GET /health" in error["error"]
     assert read(get(router, "/v1/files"), 404)["error"]["code"] == "unknown_path"
 
 

@@ -28,6 +28,7 @@ from tests.embedder.server.running import PATIENCE, GatedSession, Running, runni
 BODIES: dict[str, Any] = {
     "/": {"text": "a b"},
     "/similar": {"text": "a"},
+    "/chunk": {"text": "a\n\nb"},
     "/v1/embeddings": {"input": ["a", "b c"], "model": "m"},
     "/embed": {"inputs": ["a", "b"]},
     "/embeddings": {"input": "a", "encoding_format": "base64"},
