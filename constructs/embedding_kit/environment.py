@@ -39,6 +39,7 @@ from embedding_kit.settings import (
     load_source,
 )
 from embedding_kit.settings.base import Settings, allowed, rule_error
+from embedding_kit.settings.model import COMPANIONS
 
 #: The tag that costs are allocated by; its value is the environment's name. It must be activated
 #: once in the account's billing console.
@@ -89,6 +90,11 @@ class EnvironmentSettings(Settings):
         default=None,
         description="A reranker that the same function serves, next to an embedding model; none "
         "by default.",
+    )
+    sparse: ModelSource | None = Field(
+        default=None,
+        description="A sparse encoder that the same function serves, next to an embedding model; "
+        "none by default.",
     )
     model: Model = Field(description="The model that is served.")
     function: FunctionSettings = Field(
@@ -171,7 +177,7 @@ class EnvironmentSettings(Settings):
     @field_validator("model")
     @classmethod
     def _with_companions(cls, model: Model, info: ValidationInfo) -> Model:
-        return model.model_copy(update={"reranker": info.data.get("reranker")})
+        return model.model_copy(update={name: info.data.get(name) for name in COMPANIONS})
 
     @field_validator("tags")
     @classmethod

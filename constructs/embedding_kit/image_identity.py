@@ -21,6 +21,7 @@ _COMPARED = {
     "ROUTE": "route",
     "FILES": "the files of folder and index",
     "RERANKER": "and [reranker]",
+    "SPARSE": "and [sparse]",
 }
 _BASE_IMAGE = "BASE_IMAGE"
 

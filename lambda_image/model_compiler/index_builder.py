@@ -2,7 +2,8 @@
 
 The index is a folder: `entries.json` (the texts), `vectors.npy` (float32 [n, dimensions], rows of
 length 1) and `manifest.json` (format, vector space, count). A sparse encoder's index has postings
-in the place of vectors; see `embedder.core.sparse_index`. The embedder itself computes the vectors,
+in the place of vectors; see `embedder.core.sparse_index`. That of an embedding model and a sparse
+encoder has both, and its manifest the `sparse_space` too. The embedder itself computes the vectors,
 and an embedder with another vector space rejects the index.
 """
 
@@ -20,7 +21,7 @@ import numpy as np
 import orjson
 from tqdm import tqdm
 
-from embedder.core.artifact import load_artifact
+from embedder.core.artifact import Artifact, load_artifacts
 from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
 from embedder.core.sparse_encoder import SparseEncoder
@@ -70,14 +71,15 @@ def build_index(
 
     Args:
         texts: The texts to search; none may be empty. A text over the model's limit is truncated.
-        artifact: The compiled model's folder.
+        artifact: The compiled model's folder, or that of several models.
         output: The index's folder.
         dimensions: One of the model's allowed values; None for all dimensions.
-        prompt: The name of the texts' prompt; None for the model's default.
+        prompt: The name of the texts' prompt; None for the model's default. Of several models, it
+            and the dimensions are the embedding model's.
         progress: Whether to draw a progress bar.
 
     Returns:
-        The index's vector space.
+        The index's vector space; of several models, the embedding model's.
 
     Raises:
         EmbedderError: If the artifact cannot be loaded, or a text cannot be embedded.
@@ -86,16 +88,39 @@ def build_index(
     """
     if not texts:
         raise SourceError("There are no texts to make an index of.")
-    loaded = load_artifact(artifact)
-    if loaded.manifest.fidelity.get("route") == "query":
-        raise SourceError(
-            f"{artifact} encodes queries; the texts of an index must be encoded by the artifact of "
-            "the Router's document route. An endpoint of either route searches it."
-        )
-    sparse = loaded.manifest.task == "sparse"
-    if sparse and dimensions is not None:
+    first, *others = load_artifacts(artifact)
+    companion = next((each for each in others if each.manifest.task == "sparse"), None)
+    for each in filter(None, (first, companion)):
+        if each.manifest.fidelity.get("route") == "query":
+            raise SourceError(
+                f"{each.folder} encodes queries; the texts of an index must be encoded by the "
+                "artifact of the Router's document route. An endpoint of either route searches it."
+            )
+    if first.manifest.task == "sparse" and dimensions is not None:
         raise SourceError(f"A sparse encoder has no dimensions to choose; found {dimensions}.")
-    engine = (SparseEncoder if sparse else Engine).load(loaded, truncate="right")
+    manifest: dict[str, int | str] = {"format_version": FORMAT_VERSION, "count": len(texts)}
+    with new_folder(output) as partial:
+        space = _write_vectors(texts, first, partial, dimensions, prompt, progress=progress)
+        manifest["vector_space"] = space
+        if companion:
+            manifest["sparse_space"] = _write_vectors(texts, companion, partial, progress=progress)
+        (partial / "entries.json").write_bytes(orjson.dumps(list(texts)))
+        (partial / "manifest.json").write_bytes(orjson.dumps(manifest))
+    return space
+
+
+def _write_vectors(
+    texts: Sequence[str],
+    artifact: Artifact,
+    folder: Path,
+    dimensions: int | None = None,
+    prompt: str | None = None,
+    *,
+    progress: bool,
+) -> str:
+    """Write the vectors or the postings of texts, and return their vector space."""
+    sparse = artifact.manifest.task == "sparse"
+    engine = (SparseEncoder if sparse else Engine).load(artifact, truncate="right")
     vectors = []
     # Texts of similar length share a batch, which saves padding.
     order = sorted(range(len(texts)), key=lambda position: len(texts[position]))
@@ -107,18 +132,13 @@ def build_index(
     sorted_vectors = np.concatenate(vectors)
     placed = np.empty_like(sorted_vectors)
     placed[order] = sorted_vectors
-    space = engine.vector_space(dimensions)
-    with new_folder(output) as partial:
-        if sparse:
-            postings = make_postings(placed.tolist(), vocabulary=engine.limits.full_dimensions)
-            for name, array in postings._asdict().items():
-                np.save(partial / f"postings.{name}.npy", array)
-        else:
-            np.save(partial / "vectors.npy", placed)
-        (partial / "entries.json").write_bytes(orjson.dumps(list(texts)))
-        manifest = {"format_version": FORMAT_VERSION, "vector_space": space, "count": len(texts)}
-        (partial / "manifest.json").write_bytes(orjson.dumps(manifest))
-    return space
+    if sparse:
+        postings = make_postings(placed.tolist(), vocabulary=engine.limits.full_dimensions)
+        for name, array in postings._asdict().items():
+            np.save(folder / f"postings.{name}.npy", array)
+    else:
+        np.save(folder / "vectors.npy", placed)
+    return engine.vector_space(dimensions)
 
 
 def read_texts(path: Path) -> list[str]:
@@ -161,7 +181,9 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="the docstrings of Python's standard library",
     )
-    parser.add_argument("--artifact", type=Path, required=True, help="the compiled model")
+    parser.add_argument(
+        "--artifact", type=Path, required=True, help="the compiled model, or models"
+    )
     parser.add_argument("--output", type=Path, required=True, help="the index's folder")
     parser.add_argument(
         "--dimensions", type=int, help="of each vector, one of the values in /info (default: all)"

@@ -23,7 +23,7 @@ from zip_builder.tree import build_code, build_dependencies, write_zip
 
 _RECIPE = Path(__file__).resolve().parents[1]
 #: The other kinds of models by their tables in the settings: the tasks that they are compiled for.
-_COMPANIONS = {"reranker": "rerank"}
+_COMPANIONS = {"reranker": "rerank", "sparse": "sparse"}
 #: The choices that each model has.
 _OF_EACH = ("revision", "precision", "accept_license", "folder")
 #: The status of a program after Ctrl-C.

@@ -139,11 +139,13 @@ def build_index(choice: ModelChoice, artifact: Path, *, recipe: Path, cache: Pat
 
     def embed_to(folder: Path) -> None:
         module = "model_compiler.index_builder"
-        embedding = artifact / "embed" if choice.companions else artifact
-        command = [module, str(texts), "--artifact", str(embedding), "--output", str(folder)]
+        command = [module, str(texts), "--artifact", str(artifact), "--output", str(folder)]
         _run(command, recipe=recipe, folder=folder.parent, variables={})
 
-    return kept(cache, f"indexes/{digest_of(choice.digest(recipe), texts)}", embed_to)
+    # A reranker makes no part of an index.
+    makers = [choice, *(each for task, each in choice.companions.items() if task == "sparse")]
+    names = [maker.digest(recipe) for maker in makers]
+    return kept(cache, f"indexes/{digest_of(*names, texts)}", embed_to)
 
 
 def build_object(artifact: Path, *, cache: Path) -> Path:

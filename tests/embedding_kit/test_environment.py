@@ -276,13 +276,16 @@ def test_a_license_that_is_accepted_by_name_is_accepted(load):
     assert load(text).model.accept_license == "gemma"
 
 
-def test_a_reranker_next_to_the_model(load, refusal):
-    """The model has it, wherever the tables stand; its table has what every model has."""
+def test_models_next_to_the_model(load, refusal):
+    """The model has them, wherever the tables stand; their tables have what every model has."""
     ranker = '[reranker]\nname = "acme/ranker"\n'
+    sparse = '[sparse]\nname = "acme/splade"\n'
     for text in (MINILM + ranker, ranker + MINILM):
         loaded = load(text)
         assert loaded.reranker is not None
         assert loaded.model.companions == {"reranker": loaded.reranker}
+    loaded = load(sparse + MINILM + ranker)
+    assert loaded.model.companions == {"reranker": loaded.reranker, "sparse": loaded.sparse}
     assert load(MINILM).model.companions == {}
     server = (
         '[server]\nclients = ["10.0.0.0/16"]\nno_keys = true\nvpc = "vpc-0123456789abcdef0"\n'
@@ -292,6 +295,8 @@ def test_a_reranker_next_to_the_model(load, refusal):
         ranker + "index = 'faq.json'\n" + MINILM: "reranker.index: unknown key",
         MINILM + 'reranker = {name = "a/b"}\n': "model.reranker: a second model has a table of",
         MINILM + "[reranker]\nprecision = 'int8'\n": "reranker: a model has a name of the catalog",
+        MINILM + 'sparse = {name = "a/b"}\n': "found: sparse in [model]; allowed: [sparse]",
         MINILM + ranker + server: "a server with [reranker]",
+        MINILM + sparse + server: "a server with [sparse]; allowed: no [sparse]",
     }.items():
         assert said in refusal(text)

@@ -86,7 +86,10 @@ def test_a_second_model_is_compiled_in_a_stage_of_its_own(docker_image, model_fo
     model = Model(name="acme/model")
     alone, source = docker_image(model)
     pair, of_pair = docker_image(model.model_copy(update={"reranker": ranker}))
-    assert not source["dockerBuildArgs"].keys() & {"MODELS", "RERANKER"}
+    splade = ModelSource(name="acme/splade")
+    _, of_three = docker_image(model.model_copy(update={"reranker": ranker, "sparse": splade}))
+    assert of_three["dockerBuildArgs"] == of_pair["dockerBuildArgs"] | {"SPARSE": "acme/splade"}
+    assert not source["dockerBuildArgs"].keys() & {"MODELS", "RERANKER", "SPARSE"}
     assert of_pair["dockerBuildArgs"] == source["dockerBuildArgs"] | {
         "MODELS": "models-together",
         "RERANKER": "acme/ranker --precision fp32",

@@ -99,6 +99,7 @@ def test_each_image_is_labeled_with_what_is_in_it(stages, batch, server):
                 "DIMENSIONS",
                 "ROUTE",
                 "RERANKER",
+                "SPARSE",
                 "FILES",
                 "BASE_IMAGE",
             )

@@ -100,8 +100,7 @@ def _built(options: argparse.Namespace) -> tuple[Path, Path | None]:
     artifact = artifact_of(options.model, accept_license=options.accept_license, verbose=verbose)
     if not options.index:
         return artifact, None
-    embedding = artifact if (artifact / "manifest.json").is_file() else artifact / "embed"
-    return artifact, index_of(options.index, embedding, verbose=verbose)
+    return artifact, index_of(options.index, artifact, verbose=verbose)
 
 
 def _start(options: argparse.Namespace) -> tuple[LocalFunctionUrl, Runtime]:

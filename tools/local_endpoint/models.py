@@ -20,6 +20,8 @@ _CACHE = ROOT / ".cache" / "artifacts"
 # A deploy compares nearest neighbors among 250 documents, which takes most of the compile time.
 _DOCUMENTS = 100
 _TAIL = 20
+#: What names the artifact in a folder, or the several ones.
+_NAMES = ("manifest.json", "artifacts.json")
 _SOURCES = ("lambda_image/model_compiler", "lambda_image/embedder")
 
 
@@ -47,7 +49,7 @@ def artifact_of(
         ModelError: If it cannot be compiled.
     """
     folder = Path(model).expanduser()
-    if any((folder / name).is_file() for name in ("manifest.json", "artifacts.json")):
+    if any((folder / name).is_file() for name in _NAMES):
         return folder.resolve()
     name = folder.resolve().name if folder.is_dir() else model.rpartition("/")[2]
     artifact = cache / f"{name}-{_fingerprint(model, folder)}"
@@ -64,7 +66,7 @@ def index_of(texts: str, artifact: Path, *, cache: Path = _CACHE, verbose: bool 
     Args:
         texts: An index folder, a file (a JSON list of strings, or one text per line), or
             `standard-library` for the docstrings of Python's library.
-        artifact: The folder of the model that embeds them.
+        artifact: The folder of the model or the models that embed them.
         cache: The folder for indexes.
         verbose: Whether to show the builder's output, which otherwise goes to a log file.
 
@@ -81,7 +83,8 @@ def index_of(texts: str, artifact: Path, *, cache: Path = _CACHE, verbose: bool 
         )
     else:
         source, name = texts, f"{path.stem}-{_fingerprint(texts, path)}"
-    model_digest = hashlib.sha256((artifact / "manifest.json").read_bytes()).hexdigest()[:12]
+    named = next(file for file in _NAMES if (artifact / file).is_file())
+    model_digest = hashlib.sha256((artifact / named).read_bytes()).hexdigest()[:12]
     index = cache / f"index-{name}-{model_digest}"
     command = ["model_compiler.index_builder", source, "--artifact", str(artifact)]
     _build(index, f"embedding the texts of {texts}", command, verbose=verbose)

@@ -28,6 +28,8 @@ _UNDER_TERMS = {_EMBEDDING_GEMMA: "gemma"}
 #: take 4 bytes each, the libraries 45 MB and the activations 18. Both are rounded up, for Lambda's
 #: own share. Source: docs/performance.md.
 _NEEDED_MEMORY_MB = {(_EMBEDDING_GEMMA, "int8"): 256, (_EMBEDDING_GEMMA, "fp32"): 512}
+#: The tables of the models of other kinds that the same function may serve.
+COMPANIONS = ("reranker", "sparse")
 #: `docs/generate.py` writes it from the catalog: the constructs cannot import the compiler, because
 #: synth does not need its dependencies.
 _DIMENSIONS = Path(__file__).with_name("model_dimensions.json")
@@ -232,11 +234,17 @@ class Model(ModelSource):
         description="A reranker that the same function serves; in an environment's file it is the "
         "table `[reranker]`.",
     )
+    sparse: SkipJsonSchema[ModelSource | None] = Field(
+        default=None,
+        description="A sparse encoder that the same function serves; in an environment's file it "
+        "is the table `[sparse]`.",
+    )
 
     @property
     def companions(self) -> dict[str, ModelSource]:
         """The models of other kinds that the same function serves, by the names of their tables."""
-        return {"reranker": self.reranker} if self.reranker else {}
+        tables = {name: getattr(self, name) for name in COMPANIONS}
+        return {name: source for name, source in tables.items() if source}
 
     @property
     def sources(self) -> tuple[ModelSource, ...]:
@@ -268,7 +276,7 @@ class Model(ModelSource):
             )
         return self
 
-    @field_validator("reranker")
+    @field_validator(*COMPANIONS)
     @classmethod
     def _table_of_its_own(
         cls, value: ModelSource | None, info: ValidationInfo
@@ -276,7 +284,7 @@ class Model(ModelSource):
         if value is not None and info.context:
             raise rule_error(
                 "a second model has a table of its own",
-                found="reranker in [model]",
-                allowed="[reranker]",
+                found=f"{info.field_name} in [model]",
+                allowed=f"[{info.field_name}]",
             )
         return value

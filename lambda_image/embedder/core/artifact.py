@@ -27,7 +27,7 @@ MANIFEST_FILE = "manifest.json"
 #: folder of its task, and the checksum is its manifest's. One artifact alone has no such file.
 SET_FILE = "artifacts.json"
 #: The kinds of models that one function may serve together.
-TOGETHER = ("embed", "rerank")
+TOGETHER = ("embed", "rerank", "sparse")
 
 
 class ModelEntry(NamedTuple):
@@ -243,8 +243,8 @@ def load_manifests(folder: str | os.PathLike[str]) -> dict[str | os.PathLike[str
     manifests: dict[str | os.PathLike[str], Manifest] = {}
     for task in sorted(checksums):
         if task not in TOGETHER:
-            allowed = " and ".join(TOGETHER)
-            raise ArtifactError(f"{path} must name the tasks {allowed}; found {task}.")
+            allowed = ", ".join(TOGETHER)
+            raise ArtifactError(f"{path} must name tasks of {allowed}; found {task}.")
         place = os.path.join(folder, task)
         manifest = manifests[place] = load_manifest(place)
         if (manifest.task, manifest.checksum) != (task, checksums[task]):

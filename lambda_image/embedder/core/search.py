@@ -153,8 +153,10 @@ def load_index(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> Sear
     return SearchIndex(texts=texts, vectors=vectors, vector_space=space)
 
 
-def read_entries(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> tuple[list[str], str]:
-    """Return the texts of a carried index and its vector space; see `load_index`.
+def read_space(
+    folder: str | os.PathLike[str], *, spaces: Sequence[str], field: str = "vector_space"
+) -> tuple[str, int]:
+    """Return the vector space of a carried index, from that field of its manifest, and its size.
 
     Raises:
         IndexFolderError: if the folder is not an index of one of the spaces.
@@ -168,12 +170,22 @@ def read_entries(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> tu
         raise IndexFolderError(
             f"{where} has format_version {version}; this embedder reads {FORMAT_VERSION}."
         )
-    space, count = manifest.get("vector_space", ""), manifest.get("count", 0)
+    space, count = manifest.get(field, ""), manifest.get("count", 0)
     if space not in spaces:
         raise IndexFolderError(
-            f"{where} is of the vector space {space}; the model serves {', '.join(spaces)}. "
+            f"{where} has {space or 'no'} {field}; the model serves {', '.join(spaces)}. "
             "Vectors of two spaces cannot be compared: build the index again with this model."
         )
+    return space, count
+
+
+def read_entries(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> tuple[list[str], str]:
+    """Return the texts of a carried index and its vector space; see `load_index`.
+
+    Raises:
+        IndexFolderError: if the folder is not an index of one of the spaces.
+    """
+    space, count = read_space(folder, spaces=spaces)
     entries = os.path.join(folder, "entries.json")
     texts = _json(entries)
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):

@@ -71,8 +71,9 @@ class Settings:
     truncate: str = "refuse"
     #: The longest text, in characters. None: computed from the model's limit in tokens.
     max_characters: int | None = None
-    #: How many vectors are kept for texts that come again; 0 keeps none.
-    cache_entries: int = DEFAULT_CACHE_ENTRIES
+    #: How many vectors are kept for texts that come again; 0 keeps none, and None
+    #: `DEFAULT_CACHE_ENTRIES`.
+    cache_entries: int | None = None
     #: Whether agents are answered at `POST /mcp`.
     mcp: bool = False
     #: The CloudWatch namespace of the metrics.
@@ -122,8 +123,10 @@ class Settings:
             ),
             truncate=_choice(environ, "EMBEDDING_TRUNCATE", TRUNCATIONS),
             max_characters=_integer(environ, "EMBEDDING_MAX_CHARACTERS", 0, minimum=1) or None,
-            cache_entries=_integer(
-                environ, "EMBEDDING_CACHE_ENTRIES", DEFAULT_CACHE_ENTRIES, minimum=0
+            cache_entries=(
+                _integer(environ, "EMBEDDING_CACHE_ENTRIES", 0, minimum=0)
+                if environ.get("EMBEDDING_CACHE_ENTRIES")
+                else None
             ),
             mcp=_choice(environ, "EMBEDDING_MCP", ("off", "on")) == "on",
             metrics_namespace=environ.get("EMBEDDING_METRICS_NAMESPACE") or "EmbeddingKit",

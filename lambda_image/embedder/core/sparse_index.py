@@ -17,7 +17,7 @@ import numpy as np
 
 from embedder.core.artifact import Manifest
 from embedder.core.errors import IndexFolderError
-from embedder.core.search import Match, Searchable, mapped, read_entries
+from embedder.core.search import Match, Searchable, mapped, read_entries, read_space
 from embedder.core.sparse_encoder import SparseVector
 
 if TYPE_CHECKING:  # see startup
@@ -122,17 +122,23 @@ def make_postings(vectors: Sequence[SparseVector], *, vocabulary: int) -> Postin
     )
 
 
-def load_sparse_index(folder: str | os.PathLike[str], manifest: Manifest) -> SparseIndex:
+def load_sparse_index(
+    folder: str | os.PathLike[str], manifest: Manifest, *, texts: Sequence[str] | None = None
+) -> SparseIndex:
     """Read an index.
 
     Args:
         folder: `manifest.json`, `entries.json` and a file for each field of `Postings`.
         manifest: the manifest of the model that encodes queries.
+        texts: the entries, if an index of vectors in the same folder has read them.
 
     Raises:
         IndexFolderError: if the folder is not such an index, or of another vector space.
     """
-    texts, space = read_entries(folder, spaces=[manifest.space])
+    if texts is None:
+        texts, space = read_entries(folder, spaces=[manifest.space])
+    else:
+        space, _ = read_space(folder, spaces=[manifest.space], field="sparse_space")
     postings = Postings(
         *(
             mapped(os.path.join(folder, f"postings.{name}.npy"), dtype, dimensions=1)

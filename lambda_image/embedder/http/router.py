@@ -23,8 +23,8 @@ from embedder.core.errors import (
     WrongMethodError,
 )
 from embedder.core.runtimes import InferenceSession
-from embedder.core.search import Searchable, load_index
-from embedder.core.settings import Settings
+from embedder.core.search import Searchable, SearchIndex, load_index
+from embedder.core.settings import DEFAULT_CACHE_ENTRIES, Settings
 from embedder.http.apis import embedding_server, native, openai, tei
 from embedder.http.apis.operation import JSON, Api, Call, Model, Operation
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
@@ -126,8 +126,7 @@ def operations(*models: Model | RerankModel) -> dict[str, dict[str, Operation]]:
             for method, operation in found.items():
                 first = served.setdefault(path, {}).setdefault(method, operation)
                 if first is not operation:
-                    name = model.engine.manifest.task
-                    first.companions = {**first.companions, name: operation}
+                    first.accompany(model.engine.manifest.task, operation)
     return served
 
 
@@ -157,7 +156,7 @@ class Router:
     def __init__(
         self,
         model: Model | RerankModel,
-        *companions: RerankModel,
+        *companions: Model | RerankModel,
         telemetry: Telemetry | None = None,
         mcp: bool = False,
     ) -> None:
@@ -273,14 +272,13 @@ def build_router(
     artifacts = load_artifacts(_artifact_folder(settings))
     if artifacts[1:]:
         _check_memory(artifacts, settings)
-    models = [
-        _model(
-            artifact, settings, wrap, run_tokens, max_concurrent_requests, alone=not artifacts[1:]
-        )
-        for artifact in artifacts
-    ]
+    models: list[Model | RerankModel] = []
+    for artifact in artifacts:
+        index = models[0].search_index if models else None
+        model = _model(artifact, settings, wrap, run_tokens, alone=not artifacts[1:], beside=index)
+        models.append(model._replace(max_concurrent_requests=max_concurrent_requests))
     return Router(
-        *models,  # type: ignore[arg-type]
+        *models,
         telemetry=telemetry or Telemetry(settings),
         mcp=settings.mcp,
     )
@@ -291,27 +289,33 @@ def _model(
     settings: Settings,
     wrap: Callable[[InferenceSession], InferenceSession] | None,
     run_tokens: int,
-    max_concurrent_requests: int,
     *,
     alone: bool,
+    beside: Searchable | None,
 ) -> Model | RerankModel:
+    """Load a model; `beside` is the index of the embedding model that is served with it."""
     # Each is imported when it is needed: neither kind of model pays for the other.
     if artifact.manifest.task == "embed":
         from embedder.core.engine import Engine  # noqa: PLC0415
 
         engine = _loaded(Engine, artifact, settings, wrap, run_tokens)
-        return Model(engine, _index(settings, engine), max_concurrent_requests)
+        return Model(engine, _index(settings, engine))
     if artifact.manifest.task == "sparse":
         from embedder.core.sparse_encoder import SparseEncoder  # noqa: PLC0415
 
+        if alone and settings.cache_entries:
+            raise SettingsError(
+                f"{artifact.manifest.model.name} is a sparse encoder, which keeps no vectors; "
+                f"cache_entries must be 0 or unset; found {settings.cache_entries}."
+            )
         encoder = _loaded(SparseEncoder, artifact, settings, wrap, run_tokens)
-        return Model(encoder, _sparse_index(settings, encoder), max_concurrent_requests)
+        return Model(encoder, _sparse_index(settings, encoder, beside, alone=alone))
     from embedder.core.reranker import Reranker  # noqa: PLC0415
     from embedder.http.apis.rerank import RerankModel  # noqa: PLC0415
 
     _check_reranker(artifact.manifest.model.name, settings, alone=alone)
     reranker = _loaded(Reranker, artifact, settings, wrap, run_tokens)
-    return RerankModel(reranker, max_concurrent_requests=max_concurrent_requests)
+    return RerankModel(reranker)
 
 
 def _check_memory(artifacts: Sequence[Artifact], settings: Settings) -> None:
@@ -340,7 +344,9 @@ def _loaded(
         threads=settings.threads,
         truncate=settings.truncate,
         max_characters=settings.max_characters,
-        cache_entries=settings.cache_entries,
+        cache_entries=(
+            DEFAULT_CACHE_ENTRIES if settings.cache_entries is None else settings.cache_entries
+        ),
         wrap=wrap,
         run_tokens=run_tokens,
     )
@@ -389,17 +395,21 @@ def _index(settings: Settings, engine: Engine) -> Searchable | None:
     return None if settings.index is None else load_index(settings.index, spaces=spaces)
 
 
-def _sparse_index(settings: Settings, encoder: SparseEncoder) -> Searchable | None:
-    if settings.vector_index is not None:
+def _sparse_index(
+    settings: Settings, encoder: SparseEncoder, beside: Searchable | None, *, alone: bool
+) -> Searchable | None:
+    """Return the carried postings, which have the texts of the vectors next to them, if any."""
+    if alone and settings.vector_index is not None:
         raise SettingsError(
             f"{encoder.manifest.model.name} is a sparse encoder, and S3 Vectors has dense vectors; "
             "its search index must be one that the image carries."
         )
-    if settings.index is None:
+    texts = beside.texts if isinstance(beside, SearchIndex) else None
+    if settings.index is None or (texts is None and not alone):
         return None
     from embedder.core.sparse_index import load_sparse_index  # noqa: PLC0415
 
-    return load_sparse_index(settings.index, encoder.manifest)
+    return load_sparse_index(settings.index, encoder.manifest, texts=texts)
 
 
 def new_request_id() -> str:

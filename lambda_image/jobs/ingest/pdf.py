@@ -1,4 +1,4 @@
-"""Reads the text layer of a PDF: `python -m jobs.ingest.pdf < FILE` writes title and pages as JSON.
+"""Reads the text layer of a PDF from standard input, and writes title and pages as JSON.
 
 It is a program, because a file of a few bytes can ask for any time and memory. Exit status 1 has
 the reason on standard error; a process that ends otherwise was over a limit.

@@ -1,4 +1,4 @@
-"""Names the artifacts that a function serves: `python -m model_compiler.artifact.together FOLDER`.
+"""Names the artifacts that a function serves, in the folder that the builds give it.
 
 Each is in the folder of its task. The file that names them has the checksums of their manifests, so
 that no other artifact takes the place of one.
@@ -34,7 +34,11 @@ def name_artifacts(folder: Path) -> None:
     for place in sorted(path for path in folder.iterdir() if path.is_dir()):
         manifest = load_artifact(place).manifest
         if manifest.task != place.name:
-            wanted = {"embed": "an embedding model, [model]", "rerank": "a reranker, [reranker]"}
+            wanted = {
+                "embed": "an embedding model, [model]",
+                "rerank": "a reranker, [reranker]",
+                "sparse": "a sparse encoder, [sparse]",
+            }
             raise ArtifactError(
                 f"{manifest.model.name} must be {wanted[place.name]}; found a model whose task is "
                 f"{manifest.task}."

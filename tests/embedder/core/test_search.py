@@ -69,7 +69,7 @@ def test_an_empty_index_finds_nothing(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"format_version": 2}, "has format_version 2; this embedder reads 1"),
-        ({"vector_space": "m@1/fp32/x/2"}, "is of the vector space m@1/fp32/x/2; the model serves"),
+        ({"vector_space": "m@1/fp32/x/2"}, "has m@1/fp32/x/2 vector_space; the model serves"),
         ({"count": 4}, "has 3 entries; its manifest says 4"),
         ({"texts": ["a"]}, "has 1 entries"),
         ({"texts": [1, 2, 3]}, "must be a list of strings"),

@@ -92,7 +92,7 @@ def test_the_document_describes_both(router: Router) -> None:
     ("text", "message"),
     [
         ("[]", "is not a list of artifacts"),
-        ('{"artifacts": {"dance": "x"}}', "must name the tasks embed and rerank; found dance"),
+        ('{"artifacts": {"dance": "x"}}', "must name tasks of embed, rerank, sparse; found dance"),
         ('{"artifacts": {"embed": "x"}}', "with the checksum x; found embed, "),
     ],
 )

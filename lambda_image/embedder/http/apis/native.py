@@ -1,6 +1,7 @@
 """The kit's own API: `POST /`, `POST /similar`, `POST /chunk`, `GET /health`."""
 
 import time
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from embedder.core.embedding_request import Inputs
@@ -21,7 +22,8 @@ from embedder.http.apis.options import (
     prompt_fields,
     truncate_field,
 )
-from embedder.http.http_types import Response
+from embedder.http.http_types import Request, Response
+from embedder.http.json_body import parse_object
 from embedder.http.json_types import Choice, Field, Integer, JsonType, Object, Unsupported
 from embedder.http.vector_encoding import encode
 
@@ -131,10 +133,13 @@ class Similar(Operation):
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
-        limits = model.engine.limits
-        index = model.search_index
+        self.body = self._body((self.mode,))
+
+    def _body(self, modes: tuple[str, ...]) -> Object:
+        limits = self.model.engine.limits
+        index = self.model.search_index
         count = Integer(1, MAX_RESULTS if index is None else index.max_results)
-        self.body = Object(
+        return Object(
             (
                 Field(
                     "text",
@@ -147,8 +152,8 @@ class Similar(Operation):
                 Field("filter", _filter_type(index), "Which metadata an entry must have."),
                 Field(
                     "mode",
-                    Choice((self.mode,)),
-                    "The kind of vectors to search: that of the model.",
+                    Choice(modes),
+                    "The kind of vectors to search: that of the model, or of one of the models.",
                     default=self.mode,
                 ),
                 *prompt_fields(limits),
@@ -156,6 +161,26 @@ class Similar(Operation):
             ),
             rule={"not": _BOTH_COUNTS},
         )
+
+    def accompany(self, task: str, operation: Operation) -> None:
+        """See `Operation`; the other model's index is searched in its own mode."""
+        super().accompany(task, operation)
+        self.body = self._body(tuple(each.mode for each in self.choices))
+
+    def chosen(self, request: Request) -> Operation:
+        """See `Operation`."""
+        for other in self.choices[1:]:
+            # Hardly a request for another mode holds the word, so hardly one is parsed twice.
+            asked = f'"{other.mode}"'.encode() in request.body
+            if asked and parse_object(request.body).get("mode") == other.mode:
+                return other
+        return self
+
+    @property
+    def choices(self) -> Sequence["Similar"]:
+        """See `Operation`."""
+        others = [each for each in self.companions.values() if isinstance(each, Similar)]
+        return (self, *(each for each in others if each.model.search_index is not None))
 
     def respond(self, call: Call, /) -> Response:
         values = call.values
