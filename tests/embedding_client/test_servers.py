@@ -271,7 +271,7 @@ def test_the_doctor_finds_a_server_with_keys_well(keyed, doctor):
     assert report["credentials"]["found"] == "the endpoint takes no signature"
     assert report["permissions"]["found"] == "the endpoint takes no signature"
     assert report["unsigned"]["found"] == "401"
-    assert report["signed"]["found"].startswith("200, a vector")
+    assert report["signed"]["found"].startswith("200, ")
 
 
 def test_the_doctor_asks_for_a_servers_key(keyed, doctor):
