@@ -3,12 +3,19 @@
 import contextlib
 import dataclasses
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 
 from embedding_client import EmbeddingClient
+from model_compiler.compile import Options, compile_model
+from model_compiler.graph.builder import Precision
+from model_compiler.source.find import find_source
 from tools.local_endpoint.endpoint import endpoint
+
+Serve = Callable[[Path], AbstractContextManager[str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,16 +27,39 @@ class Endpoint:
 
 
 @pytest.fixture(scope="session")
-def running(minilm_artifact) -> Iterator[Endpoint]:
-    """Serve all-MiniLM-L6-v2 in AWS's runtime, for requests signed with the pair local / local."""
-    with pytest.MonkeyPatch.context() as environment:
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-            environment.delenv(name, raising=False)
-        for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
-            environment.delenv(name, raising=False)
-        url, _ = endpoint(minilm_artifact.folder)
-        with url:
-            yield Endpoint(url=url.url, dimensions=minilm_artifact.manifest.dimensions[0])
+def serve() -> Serve:
+    """Return a context manager that serves an artifact; its value is the URL.
+
+    It runs in AWS's runtime, for requests signed with the pair local / local.
+    """
+
+    @contextlib.contextmanager
+    def serving(artifact: Path) -> Iterator[str]:
+        with pytest.MonkeyPatch.context() as environment:
+            for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+                environment.delenv(name, raising=False)
+            for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+                environment.delenv(name, raising=False)
+            url, _ = endpoint(artifact)
+            with url:
+                yield url.url
+
+    return serving
+
+
+@pytest.fixture(scope="session")
+def running(minilm_artifact, serve) -> Iterator[Endpoint]:
+    """Serve all-MiniLM-L6-v2."""
+    with serve(Path(minilm_artifact.folder)) as url:
+        yield Endpoint(url=url, dimensions=minilm_artifact.manifest.dimensions[0])
+
+
+def compile_small(folder: Path) -> Path:
+    """Compile a small model in full precision; return the folder of its artifact."""
+    options = Options(precision=Precision.FP32, thresholds=None, progress=False)
+    artifact = folder.with_name("artifact")
+    compile_model(find_source(str(folder)), artifact, options)
+    return artifact
 
 
 @pytest.fixture

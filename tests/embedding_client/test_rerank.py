@@ -28,13 +28,10 @@ from embedding_client import (
     SigV4Auth,
 )
 from embedding_client._cli import run
-from model_compiler.compile import Options, compile_model
-from model_compiler.graph.builder import Precision
-from model_compiler.source.find import find_source
 from tests.docs.pages import RERANK, blocks
 from tests.embedder.server.test_serve import process
+from tests.embedding_client.conftest import Serve, compile_small
 from tests.model_compiler.goldens.reranker_models import write_reranker
-from tools.local_endpoint.endpoint import endpoint
 
 QUERY, TEXTS = "parse the date", ["hello world", "a date and a time", "x"]
 Ranking = list[tuple[int, float]]
@@ -43,23 +40,14 @@ Ranking = list[tuple[int, float]]
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the artifact of a small reranker."""
-    folder = tmp_path_factory.mktemp("reranker")
-    options = Options(precision=Precision.FP32, thresholds=None, progress=False)
-    compile_model(find_source(str(write_reranker(folder / "m"))), folder / "a", options)
-    return folder / "a"
+    return compile_small(write_reranker(tmp_path_factory.mktemp("reranker") / "model"))
 
 
 @pytest.fixture(scope="module")
-def url(artifact: Path) -> Iterator[str]:
-    """Serve it in AWS's runtime, for requests signed with local / local."""
-    with pytest.MonkeyPatch.context() as environment:
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-            environment.delenv(name, raising=False)
-        for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
-            environment.delenv(name, raising=False)
-        running, _ = endpoint(artifact)
-        with running:
-            yield running.url
+def url(artifact: Path, serve: Serve) -> Iterator[str]:
+    """Serve it, for requests signed with local / local."""
+    with serve(artifact) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")

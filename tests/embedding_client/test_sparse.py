@@ -17,11 +17,8 @@ from embedding_client import (
     RequestError,
     SparseVector,
 )
-from model_compiler.compile import Options, compile_model
-from model_compiler.graph.builder import Precision
-from model_compiler.source.find import find_source
+from tests.embedding_client.conftest import Serve, compile_small
 from tests.model_compiler.goldens.sparse_models import write_sparse
-from tools.local_endpoint.endpoint import endpoint
 
 TEXTS = ["hello world", "parse the date", "x"]
 
@@ -29,23 +26,14 @@ TEXTS = ["hello world", "parse the date", "x"]
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the artifact of a small sparse encoder."""
-    folder = tmp_path_factory.mktemp("sparse")
-    options = Options(precision=Precision.FP32, thresholds=None, progress=False)
-    compile_model(find_source(str(write_sparse(folder / "m"))), folder / "a", options)
-    return folder / "a"
+    return compile_small(write_sparse(tmp_path_factory.mktemp("sparse") / "model"))
 
 
 @pytest.fixture(scope="module")
-def url(artifact: Path) -> Iterator[str]:
-    """Serve it in AWS's runtime, for requests signed with local / local."""
-    with pytest.MonkeyPatch.context() as environment:
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-            environment.delenv(name, raising=False)
-        for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
-            environment.delenv(name, raising=False)
-        running, _ = endpoint(artifact)
-        with running:
-            yield running.url
+def url(artifact: Path, serve: Serve) -> Iterator[str]:
+    """Serve it, for requests signed with local / local."""
+    with serve(artifact) as url:
+        yield url
 
 
 def same(found: list[SparseVector], wanted: list[SparseVector]) -> bool:

@@ -1,4 +1,4 @@
-"""Ask an independent evaluator of IAM policies what the roles of a template may do.
+"""Values of a template, and what its roles may do by an independent evaluator of IAM policies.
 
 References in the template are replaced by ARNs of one function, one state machine and one log
 group, which are enough for a construct of its own.
@@ -23,7 +23,14 @@ KEY_POLICY = {
         }
     ],
 }
-_PSEUDO = {"AWS::Partition": "aws", "AWS::Region": "us-east-1", "AWS::AccountId": HOME}
+#: A stack, as the reference in its own template.
+STACK = f"arn:aws:cloudformation:us-east-1:{HOME}:stack/Stack/1"
+_PSEUDO = {
+    "AWS::Partition": "aws",
+    "AWS::Region": "us-east-1",
+    "AWS::AccountId": HOME,
+    "AWS::StackId": STACK,
+}
 _MACHINE = f"arn:aws:states:us-east-1:{HOME}:stateMachine:one"
 _ATTRIBUTES = {
     "Name": "one",
@@ -33,34 +40,53 @@ _ATTRIBUTES = {
 }
 
 
-def resolved(value: Any) -> Any:
-    """Replace a template's references with made-up ARNs."""
-    if isinstance(value, list):
-        return [resolved(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "Ref" in value:
-        return _PSEUDO.get(value["Ref"], _MACHINE)
-    if "Fn::GetAtt" in value:
-        name, attribute = value["Fn::GetAtt"]
-        kind = "Function" if "Function" in name else "Log"
-        return _ATTRIBUTES.get(attribute, _ATTRIBUTES[kind])
-    if "Fn::Join" in value:
-        separator, parts = resolved(value["Fn::Join"])
-        return separator.join(parts)
-    return {key: resolved(item) for key, item in value.items()}
+def only(template: Template, kind: str) -> dict[str, Any]:
+    """Return the properties of the only resource of a kind."""
+    (resource,) = template.find_resources(kind).values()
+    properties: dict[str, Any] = resource["Properties"]
+    return properties
 
 
-def asker(template: Template, question: Any, may: Any) -> Callable[..., bool]:
+def _attribute(name: str, attribute: str) -> str:
+    kind = "Function" if "Function" in name else "Log"
+    return _ATTRIBUTES.get(attribute, _ATTRIBUTES[kind])
+
+
+def resolved(
+    value: Any, *, one: str = _MACHINE, attribute: Callable[[str, str], str] = _attribute
+) -> Any:
+    """Replace a template's references: those to a resource by `one`, those to an attribute."""
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, list):
+            return [replaced(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if "Ref" in value:
+            return _PSEUDO.get(value["Ref"], one)
+        if "Fn::GetAtt" in value:
+            return attribute(*value["Fn::GetAtt"])
+        if "Fn::Join" in value:
+            separator, parts = replaced(value["Fn::Join"])
+            return separator.join(parts)
+        return {key: replaced(item) for key, item in value.items()}
+
+    return replaced(value)
+
+
+def asker(
+    template: Template, question: Any, may: Any, *, resolve: Callable[[Any], Any] = resolved
+) -> Callable[..., bool]:
     """Return a function that says whether a role may do an action on a resource.
 
     A role is named by the beginning of its logical id; `s3_prefix` is the condition `s3:prefix`.
+    References in its policies are replaced by `resolve`.
     """
     policies = template.find_resources("AWS::IAM::Policy").values()
 
     def ask(role: str, action: str, resource: str, **context: str) -> bool:
         identity = [
-            resolved(policy["Properties"]["PolicyDocument"])
+            resolve(policy["Properties"]["PolicyDocument"])
             for policy in policies
             if any(found["Ref"].startswith(role) for found in policy["Properties"]["Roles"])
         ]

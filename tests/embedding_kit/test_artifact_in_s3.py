@@ -1,6 +1,7 @@
 """Test a zip with its artifact in S3: what is published, what the function gets and may do."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from aws_cdk.assertions import Match, Template
 
 from embedding_kit import FunctionSettings, Model, SnapStart
 from tests.embedding_kit.endpoints import make_endpoint
-from tests.embedding_kit.roles import HOME, KEY_POLICY, resolved
+from tests.embedding_kit.roles import HOME, asker, resolved
 
 KEY = f"arn:aws:kms:us-east-1:{HOME}:key/1111aaaa-22bb-33cc-44dd-555566667777"
 BUCKET = "kit-dev-${AWS::AccountId}-${AWS::Region}"
@@ -116,25 +117,10 @@ def test_the_key_changes_with_the_model_alone(synthesize_s3, made, model):
 def role_may(made, question, may):
     """Return whether the function's role may do an action on a resource."""
     template, _ = made
-    identity = [
-        resolved(_placed(policy["Properties"]["PolicyDocument"]))
-        for name, policy in template.find_resources("AWS::IAM::Policy").items()
-        if name.startswith("EndpointEmbedderRole")
-    ]
-    assert identity
-
-    def ask(action: str, resource: str) -> bool:
-        asked = question(
-            principal=f"arn:aws:iam::{HOME}:role/embedder",
-            action=action,
-            resource=resource,
-            identity=identity,
-            resource_policy=KEY_POLICY if ":kms:" in resource else None,
-        )
-        (answer,) = may(asked)
-        return bool(answer)
-
-    return ask
+    return partial(
+        asker(template, question, may, resolve=lambda document: resolved(_placed(document))),
+        "EndpointEmbedderRole",
+    )
 
 
 def _placed(value: Any) -> Any:

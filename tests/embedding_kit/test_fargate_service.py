@@ -18,8 +18,8 @@ from embedding_kit import (
     VectorIndex,
 )
 from embedding_kit.monitoring import server as monitoring
+from tests.embedding_kit.roles import HOME, only
 
-HOME = "123456789012"
 SECRET = f"arn:aws:secretsmanager:us-east-1:{HOME}:secret:keys-AbCdEf"
 KEY = f"arn:aws:kms:us-east-1:{HOME}:key/1111aaaa"
 CERTIFICATE = f"arn:aws:acm:us-east-1:{HOME}:certificate/1234abcd"
@@ -75,12 +75,6 @@ def template(make) -> Template:
 @pytest.fixture(scope="module")
 def open_template(make) -> Template:
     return make(no_keys=True)
-
-
-def only(template: Template, kind: str) -> dict:
-    """Return the properties of the only resource of a kind."""
-    (resource,) = template.find_resources(kind).values()
-    return resource["Properties"]
 
 
 def test_without_keys_the_server_is_told_so(open_template):

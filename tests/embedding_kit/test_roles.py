@@ -1,20 +1,13 @@
 """Test what each role of an endpoint may and may not do, with a policy evaluator."""
 
-from typing import Any
+from functools import partial
 
 import pytest
 
 from embedding_kit import Release
+from tests.embedding_kit.roles import HOME, STACK, asker, resolved
 
-HOME = "123456789012"
 REGION = "us-east-1"
-STACK = f"arn:aws:cloudformation:{REGION}:{HOME}:stack/Stack/1"
-PSEUDO = {
-    "AWS::Partition": "aws",
-    "AWS::Region": REGION,
-    "AWS::AccountId": HOME,
-    "AWS::StackId": STACK,
-}
 EMBEDDER = f"arn:aws:lambda:{REGION}:{HOME}:function:embedder"
 CHECK = f"arn:aws:lambda:{REGION}:{HOME}:function:check"
 OTHER = f"arn:aws:lambda:{REGION}:{HOME}:function:other"
@@ -25,44 +18,10 @@ LOGS = f"arn:aws:logs:{REGION}:{HOME}:log-group"
 def role_may(endpoint_template, question, may):
     """Return whether a role of the endpoint may do an action on a resource."""
     template = endpoint_template(release=Release(kind="canary"))
-    policies = template.find_resources("AWS::IAM::Policy").values()
-
-    def ask(role: str, action: str, resource: str) -> bool:
-        identity = [
-            _resolved(policy["Properties"]["PolicyDocument"])
-            for policy in policies
-            if any(found["Ref"].startswith(role) for found in policy["Properties"]["Roles"])
-        ]
-        assert identity
-        asked = question(
-            principal=f"arn:aws:iam::{HOME}:role/{role}",
-            action=action,
-            resource=resource,
-            identity=identity,
-        )
-        (answer,) = may(asked)
-        return answer
-
-    return ask
+    return asker(template, question, may, resolve=partial(resolved, attribute=_arn))
 
 
-def _resolved(value: Any) -> Any:
-    """Replace a template's references with made-up ARNs."""
-    if isinstance(value, list):
-        return [_resolved(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "Ref" in value:
-        return PSEUDO.get(value["Ref"], value["Ref"])
-    if "Fn::GetAtt" in value:
-        return _arn(value["Fn::GetAtt"][0])
-    if "Fn::Join" in value:
-        separator, parts = _resolved(value["Fn::Join"])
-        return separator.join(parts)
-    return {key: _resolved(item) for key, item in value.items()}
-
-
-def _arn(name: str) -> str:
+def _arn(name: str, _: str) -> str:
     if "Logs" in name:
         return f"{LOGS}:{'embedder' if 'Embedder' in name else 'check'}:*"
     return EMBEDDER if "EmbedderFunction" in name else CHECK

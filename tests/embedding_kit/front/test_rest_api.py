@@ -1,6 +1,7 @@
 """The REST API in front of the alias: who may call, what is logged, what API Gateway answers."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ from embedding_kit import (
 from embedding_kit.front.firewall import MANAGED_RULES
 from embedding_kit.front.gateway_responses import GATEWAY_RESPONSES
 from embedding_kit.front.rest_api import FORMAT
-from tests.embedding_kit.front.template_values import HOME, only, resolved
+from tests.embedding_kit import roles
+from tests.embedding_kit.roles import HOME, only
 
 ALIAS = f"arn:aws:lambda:us-east-1:{HOME}:function:embedder:live"
 API = f"arn:aws:execute-api:us-east-1:{HOME}:abc123"
@@ -28,6 +30,8 @@ CALLERS = [
     {"name": "import", "rate": 0.5, "burst": 1},
     {"name": "gone", "keys": [], "rate": 1, "burst": 1},
 ]
+#: Replaces references; each resource has one id.
+resolved = partial(roles.resolved, one="abc123")
 ALARMS = {"Front5xx", "FrontDurationP99", "Front4xx", "FrontThrottled"}
 
 
