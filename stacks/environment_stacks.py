@@ -94,6 +94,7 @@ class EnvironmentStacks:
             endpoint=endpoint,
             batch=self.batch.batch if self.batch else None,
             loading=self.index.loading if self.index else None,
+            ingestion=self.index.ingestion if self.index else None,
             service=self.server.service if self.server else None,
             front=self.front.front if self.front else None,
         )

@@ -80,3 +80,8 @@ class IndexStack(EnvironmentStack):
             machine = self.ingestion.state_machine
             cdk.CfnOutput(self, "IngestStateMachineArn", value=machine.state_machine_arn)
             cdk.CfnOutput(self, "DeadLettersUrl", value=self.ingestion.dead_letters.queue_url)
+            # For the doctor and `embed ingest status`, which do not have the environment's file.
+            cdk.CfnOutput(self, "EventsUrl", value=self.ingestion.queue.queue_url)
+            cdk.CfnOutput(self, "DocumentsUrl", value=ingest.source)
+            function = self.ingestion.function
+            cdk.CfnOutput(self, "IngestFunctionName", value=function.function_name)

@@ -9,6 +9,7 @@ from embedding_kit.environment import COST_TAG, EnvironmentSettings
 from embedding_kit.fargate_service import EmbeddingService
 from embedding_kit.front.rest_api import EmbeddingRestApi
 from embedding_kit.index_loading import IndexLoading
+from embedding_kit.ingestion import Ingestion
 from embedding_kit.monitoring.alarms import EndpointAlarms
 from embedding_kit.monitoring.budget import CostBudget
 from embedding_kit.monitoring.dashboard import EndpointDashboard
@@ -33,6 +34,7 @@ class ObservabilityStack(EnvironmentStack):
         endpoint: EmbeddingEndpoint,
         batch: EmbeddingBatch | None,
         loading: IndexLoading | None,
+        ingestion: Ingestion | None,
         service: EmbeddingService | None,
         front: EmbeddingRestApi | None,
     ) -> None:
@@ -57,6 +59,7 @@ class ObservabilityStack(EnvironmentStack):
         parts = {
             "BatchAlarms": batch,
             "LoadAlarm": loading,
+            "DocumentAlarms": ingestion,
             "ServerAlarms": service,
             "FrontAlarms": front,
         }

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from embedding_client._formats import FORMATS
-from embedding_client._job_arguments import add_batch, add_index
+from embedding_client._job_arguments import add_batch, add_index, add_ingest
 from embedding_client._shared_arguments import (
     URL_VARIABLE,
     add_command,
@@ -76,6 +76,7 @@ def parsers() -> tuple[
     _add_mcp(commands)
     add_batch(commands)
     add_index(commands)
+    add_ingest(commands)
     _add_doctor(commands)
     _add_load(commands)
     # Among parsers of its own, as it is not one of the commands to list.

@@ -16,7 +16,7 @@ class AwsError(EmbeddingClientError):
 
 
 def aws_client(
-    service: str, region: str, *, profile: str | None = None, connections: int = 1
+    service: str, region: str | None, *, profile: str | None = None, connections: int = 1
 ) -> Any:
     """Return botocore's client of a service.
 

@@ -80,6 +80,21 @@ def add_index(commands: Any) -> None:
     add_profile(delete)
 
 
+def add_ingest(commands: Any) -> None:
+    """Add `embed ingest status`."""
+    steps = _add_steps(commands, "ingest", "Show the documents of an environment's index.", "")
+    status = add_command(
+        steps,
+        "status",
+        "Show documents, chunks, what waits, what was refused, and the seconds to the index.",
+        run="_ingest_command.show_status",
+    )
+    status.add_argument("environment", metavar="ENVIRONMENT", help="deployed by `scripts/deploy`")
+    status.add_argument("--json", action="store_true", help="print JSON")
+    status.add_argument("--region", help="default: the configured one")
+    add_profile(status)
+
+
 def _add_steps(commands: Any, name: str, description: str, examples: str) -> Any:
     parser = commands.add_parser(
         name,

@@ -144,6 +144,7 @@ CHECKS = (
     Check("Parts", "front", parts.check_front),
     Check("Parts", "batch", parts.check_batch),
     Check("Parts", "index", parts.check_index),
+    Check("Parts", "documents", parts.check_documents),
     Check("Parts", "server", parts.check_server),
 )
 

@@ -1,4 +1,4 @@
-"""The parts that an environment may have: an API in front, batch jobs, the index, the server."""
+"""The parts that an environment may have: API in front, batch jobs, index, documents, server."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -97,6 +97,36 @@ def index_result(loaded: str | None, served: str) -> CheckResult:
             "load the vectors of a job of the deployed model: docs/search.md",
         )
     return ok(f"loaded with vectors of {loaded}", vector_space=loaded)
+
+
+def check_documents(snapshot: Snapshot) -> CheckResult:
+    """Read whether the bucket sends events, and the documents that cannot be read."""
+    source = snapshot.output("Index", "DocumentsUrl")
+    if source is None:
+        raise SkippedError("[ingest] is off")
+    bucket = source.removeprefix("s3://").partition("/")[0]
+    sent = snapshot.aws.call("s3", "get_bucket_notification_configuration", Bucket=bucket)
+    letters = snapshot.aws.call(
+        "sqs",
+        "get_queue_attributes",
+        QueueUrl=snapshot.output("Index", "DeadLettersUrl"),
+        AttributeNames=["ApproximateNumberOfMessages"],
+    )["Attributes"]["ApproximateNumberOfMessages"]
+    return documents_result(bucket, sends="EventBridgeConfiguration" in sent, letters=int(letters))
+
+
+def documents_result(bucket: str, *, sends: bool, letters: int) -> CheckResult:
+    """Decide on the events of the bucket and the number of dead letters."""
+    if not sends:
+        return failed(
+            f"the bucket {bucket} sends no events to EventBridge",
+            "turn them on: docs/search.md#documents",
+        )
+    if letters:
+        return warning(
+            f"{letters} dead letters", "docs/runbook.md#documentsrefused", letters=letters
+        )
+    return ok(f"the bucket {bucket} sends events; no dead letters")
 
 
 def check_server(snapshot: Snapshot) -> CheckResult:

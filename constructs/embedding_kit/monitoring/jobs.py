@@ -1,12 +1,15 @@
-"""The alarms of batch jobs and of loads into an index, and their rows of the dashboard."""
+"""The alarms of batch jobs, loads into an index and documents, and their rows of the dashboard."""
 
 from collections.abc import Iterator, Sequence
 
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_sqs as sqs
 
 from embedding_kit.batch import EmbeddingBatch
+from embedding_kit.distributed_map import DistributedJobs
 from embedding_kit.index_loading import IndexLoading
+from embedding_kit.ingestion import Ingestion
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.cost import cost_per_million_rows, list_prices
 from embedding_kit.monitoring.graphs import graph
@@ -14,6 +17,8 @@ from embedding_kit.monitoring.graphs import graph
 #: Shards take half a minute, so shorter periods would have gaps.
 _MINUTES = 5
 _PERIOD = Duration.minutes(_MINUTES)
+#: A message that failed comes again after 15 minutes, and a run waits up to 10 for another one.
+_OLDEST_SECONDS = 3600
 #: Above it a job fails, unless it says otherwise.
 _REJECTED_PERCENT = 1
 
@@ -139,7 +144,101 @@ def load_alarms(loading: IndexLoading) -> Iterator[AlarmDefinition]:
     )
 
 
-def _executions(jobs: EmbeddingBatch | IndexLoading) -> list[cloudwatch.Metric]:
+def ingest_widgets(
+    ingestion: Ingestion, alarms: Sequence[cloudwatch.IAlarm]
+) -> list[cloudwatch.IWidget]:
+    """Return the rows of the dashboard: documents, chunks, what waits, and the time it takes."""
+    delay = _metric(ingestion, "SearchableDelay", "p50")
+    return [
+        cloudwatch.AlarmStatusWidget(
+            title="Documents: alarms", alarms=list(alarms), width=24, height=2
+        ),
+        graph(
+            "Documents: changed by events, repaired each night",
+            _metric(ingestion, "ChangedDocuments", "Changed"),
+            _metric(ingestion, "RefusedDocuments", "Refused"),
+            _metric(ingestion, "RepairedDocuments", "Repaired"),
+            right=[
+                _metric(ingestion, "EmbeddedChunks", "Chunks embedded"),
+                _metric(ingestion, "DeletedChunks", "Chunks deleted"),
+            ],
+        ),
+        graph(
+            "Documents: messages",
+            _waiting(ingestion.queue, "Waiting"),
+            _waiting(ingestion.dead_letters, "Dead letters"),
+            right=[_oldest(ingestion)],
+        ),
+        graph(
+            "Documents: seconds from event to index",
+            delay.with_(statistic="p50"),
+            delay.with_(statistic="p99", label="p99"),
+        ),
+    ]
+
+
+def ingest_alarms(ingestion: Ingestion) -> Iterator[AlarmDefinition]:
+    """List the alarms of documents."""
+    yield AlarmDefinition(
+        name="DocumentsLate",
+        essential=True,
+        metric=_oldest(ingestion),
+        threshold=_OLDEST_SECONDS,
+        datapoints=1,
+        periods=1,
+        period_minutes=_MINUTES,
+        condition="The oldest event of a document waits for more than {:,g} s",
+        advice="The index has old content, or that of deleted documents: the function fails, or "
+        "more changes than it can embed",
+    )
+    yield AlarmDefinition(
+        name="DocumentsRefused",
+        essential=True,
+        metric=_waiting(ingestion.dead_letters),
+        threshold=0,
+        datapoints=1,
+        periods=1,
+        period_minutes=_MINUTES,
+        condition="Dead letters above {:,g}",
+        advice="They name documents that cannot be read, with the reasons, or are events that "
+        "failed five times",
+    )
+    yield AlarmDefinition(
+        name="ReconciliationFailed",
+        essential=True,
+        metric=ingestion.state_machine.metric_failed(statistic="Sum", period=_PERIOD),
+        threshold=0,
+        datapoints=1,
+        periods=1,
+        period_minutes=_MINUTES,
+        condition="Failed comparisons of documents and index above {:,g}",
+        advice="The execution's error names the reason. The next one repairs what it left",
+    )
+    yield AlarmDefinition(
+        name="DocumentsRepaired",
+        metric=_metric(ingestion, "RepairedDocuments"),
+        threshold=0,
+        datapoints=1,
+        periods=1,
+        period_minutes=_MINUTES,
+        condition="Documents that the nightly comparison repaired above {:,g}",
+        advice="After the first load, events are lost or fail: the index was stale until then",
+    )
+
+
+def _oldest(ingestion: Ingestion) -> cloudwatch.Metric:
+    return ingestion.queue.metric_approximate_age_of_oldest_message(
+        statistic="Maximum", period=_PERIOD, label="Oldest, s"
+    )
+
+
+def _waiting(queue: sqs.IQueue, label: str | None = None) -> cloudwatch.Metric:
+    return queue.metric_approximate_number_of_messages_visible(
+        statistic="Maximum", period=_PERIOD, label=label
+    )
+
+
+def _executions(jobs: DistributedJobs) -> list[cloudwatch.Metric]:
     """Return the metrics of the executions of the jobs' state machine."""
     machine = jobs.state_machine
     return [
@@ -149,9 +248,7 @@ def _executions(jobs: EmbeddingBatch | IndexLoading) -> list[cloudwatch.Metric]:
     ]
 
 
-def _metric(
-    jobs: EmbeddingBatch | IndexLoading, name: str, label: str | None = None
-) -> cloudwatch.Metric:
+def _metric(jobs: DistributedJobs, name: str, label: str | None = None) -> cloudwatch.Metric:
     """Return a metric that the function of the jobs writes."""
     return cloudwatch.Metric(
         namespace=jobs.namespace,

@@ -9,16 +9,24 @@ from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.fargate_service import EmbeddingService
 from embedding_kit.front.rest_api import EmbeddingRestApi
 from embedding_kit.index_loading import IndexLoading
+from embedding_kit.ingestion import Ingestion
 from embedding_kit.monitoring.alarm_definitions import watched
 from embedding_kit.monitoring.alarms import make_alarm
 from embedding_kit.monitoring.front import front_alarms, front_widgets
-from embedding_kit.monitoring.jobs import batch_alarms, batch_widgets, load_alarms, load_widgets
+from embedding_kit.monitoring.jobs import (
+    batch_alarms,
+    batch_widgets,
+    ingest_alarms,
+    ingest_widgets,
+    load_alarms,
+    load_widgets,
+)
 from embedding_kit.monitoring.server import server_alarms, server_widgets
 from embedding_kit.settings import AlarmSettings, Watch
 
 
 class PartAlarms(Construct):
-    """Alarms on batch jobs, loads of an index, a server or a REST API.
+    """Alarms on batch jobs, loads of an index, documents, a server or a REST API.
 
     Each notifies the topic itself; none pages.
 
@@ -31,7 +39,7 @@ class PartAlarms(Construct):
         scope: Construct,
         id: str,
         *,
-        part: EmbeddingBatch | IndexLoading | EmbeddingService | EmbeddingRestApi,
+        part: EmbeddingBatch | IndexLoading | Ingestion | EmbeddingService | EmbeddingRestApi,
         settings: AlarmSettings | None = None,
         topic: sns.ITopic | None = None,
         watch: Watch = "full",
@@ -55,6 +63,8 @@ class PartAlarms(Construct):
             definitions = batch_alarms(part)
         elif isinstance(part, IndexLoading):
             definitions = load_alarms(part)
+        elif isinstance(part, Ingestion):
+            definitions = ingest_alarms(part)
         elif isinstance(part, EmbeddingService):
             definitions = server_alarms(part, settings)
         else:
@@ -73,6 +83,8 @@ class PartAlarms(Construct):
             return batch_widgets(part, alarms)
         if isinstance(part, IndexLoading):
             return load_widgets(part)
+        if isinstance(part, Ingestion):
+            return ingest_widgets(part, alarms)
         if isinstance(part, EmbeddingService):
             return server_widgets(part, alarms)
         return front_widgets(part, alarms)

@@ -50,6 +50,8 @@ class Counts(NamedTuple):
     """What became of documents."""
 
     documents: int = 0
+    #: Chunks that the index has of them.
+    chunks: int = 0
     #: Documents with a chunk that was written or deleted.
     changed: int = 0
     embedded: int = 0
@@ -154,7 +156,8 @@ class DocumentIndex:
         found = self._source.version(key)
         version = f"{found[0]} {self._settings}" if found else ""
         if listed.version == version and not listed.possible:
-            return Counts(1, refused=int(listed.refused is not None))
+            refused = int(listed.refused is not None)
+            return Counts(1, len(listed.present), refused=refused)
         chunks: dict[str, dict[str, Any]] = {}
         reason = None
         try:
@@ -205,7 +208,7 @@ class DocumentIndex:
         if not write(final if found else None):
             return None
         changed = int(bool(missing or stale))
-        return Counts(1, changed, len(missing), len(stale), int(reason is not None))
+        return Counts(1, len(chunks), changed, len(missing), len(stale), int(reason is not None))
 
     def _settled(self, key: str, list_key: str) -> tuple[DocumentList, str]:
         """Return the list of a document and its ETag, once no other run writes the index."""

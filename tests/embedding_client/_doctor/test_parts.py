@@ -7,9 +7,11 @@ import pytest
 
 from embedding_client._doctor.parts import (
     check_batch,
+    check_documents,
     check_front,
     check_index,
     check_server,
+    documents_result,
     executions_result,
     front_result,
     index_result,
@@ -30,6 +32,7 @@ MACHINE = "arn:aws:states:eu-central-1:123456789012:stateMachine:m"
         (check_front, r"\[front\] is off"),
         (check_batch, r"\[batch\] is off"),
         (check_index, r"\[index\] is off"),
+        (check_documents, r"\[ingest\] is off"),
         (check_server, r"\[server\] is off"),
     ],
 )
@@ -73,6 +76,25 @@ def test_the_index_must_have_vectors_of_the_endpoint(aws, snapshot):
     )
     found = index_result(None, SPACE)
     assert (found.state, found.found) == (State.WARNING, "no vectors are loaded")
+
+
+def test_the_bucket_of_documents_must_send_events(aws, snapshot):
+    """Without them the index is right once a day; dead letters are a warning."""
+    url = "https://sqs.eu-central-1.amazonaws.com/1/letters"
+    deployed(aws, stack("Index", DocumentsUrl="s3://docs/handbook/", DeadLettersUrl=url))
+    sent = {"EventBridgeConfiguration": {}}
+    aws.answers("s3", "get_bucket_notification_configuration", sent, {"Bucket": "docs"})
+    asked = {"QueueUrl": url, "AttributeNames": ["ApproximateNumberOfMessages"]}
+    answer = {"Attributes": {"ApproximateNumberOfMessages": "0"}}
+    aws.answers("sqs", "get_queue_attributes", answer, asked)
+    assert check_documents(snapshot()).state == State.OK
+    found = documents_result("docs", sends=False, letters=0)
+    assert (found.state, found.found) == (
+        State.FAILED,
+        "the bucket docs sends no events to EventBridge",
+    )
+    found = documents_result("docs", sends=True, letters=2)
+    assert (found.state, found.found) == (State.WARNING, "2 dead letters")
 
 
 def raises(error):

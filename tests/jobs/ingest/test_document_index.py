@@ -55,7 +55,7 @@ def test_equal_chunks_of_a_document_are_all_in_the_index(world):
     world.handle(world.event("a.jsonl"))
     assert list(world.found().values()) == ["same"] * 3
     world.put("a.jsonl", '{"text": "same"}\n' * 2)
-    assert world.documents.update("a.jsonl", deadline=2e9)[1:4] == (1, 0, 1)
+    assert world.documents.update("a.jsonl", deadline=2e9)[1:5] == (2, 1, 0, 1)
 
 
 def test_metadata_of_the_document_and_its_rows_is_in_the_index(world):

@@ -1,0 +1,93 @@
+"""`embed ingest status`: the documents of an environment and their index."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from embedding_client._aws import aws_client, aws_errors
+from embedding_client._errors import ConfigurationError
+from embedding_client._executions import Executions
+
+_DAY = timedelta(days=1)
+_PERCENTILES = ("p50", "p99")
+#: Executions of the state machine to look through for one that succeeded.
+_LOOKED = 20
+
+
+def show_status(args: argparse.Namespace) -> int:
+    """Run `embed ingest status`."""
+    status = _status(args.environment, region=args.region, profile=args.profile)
+    if args.json:
+        print(json.dumps(status, default=datetime.isoformat))
+    else:
+        for name, value in _lines(status):
+            print(f"{name:<13}{value}")
+    return 0
+
+
+def _status(environment: str, *, region: str | None, profile: str | None) -> dict[str, Any]:
+    def client(service: str) -> Any:
+        return aws_client(service, region, profile=profile)
+
+    stack = f"EmbeddingKit-{environment}-Index"
+    with aws_errors():
+        (found,) = client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+        outputs = {one["OutputKey"]: one["OutputValue"] for one in found.get("Outputs", [])}
+        if "DocumentsUrl" not in outputs:
+            raise ConfigurationError(f"The environment {environment} has no [ingest].")
+        queues = client("sqs")
+
+        def count(output: str, *names: str) -> int:
+            answer = queues.get_queue_attributes(
+                QueueUrl=outputs[output], AttributeNames=list(names)
+            )
+            return sum(int(answer["Attributes"][name]) for name in names)
+
+        waiting = count(
+            "EventsUrl", "ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"
+        )
+        letters = count("DeadLettersUrl", "ApproximateNumberOfMessages")
+        now = datetime.now(UTC)
+        points = client("cloudwatch").get_metric_statistics(
+            Namespace=f"EmbeddingKit/{environment}",
+            MetricName="SearchableDelay",
+            Dimensions=[{"Name": "FunctionName", "Value": outputs["IngestFunctionName"]}],
+            StartTime=now - _DAY,
+            EndTime=now,
+            Period=int(_DAY.total_seconds()),
+            ExtendedStatistics=list(_PERCENTILES),
+        )["Datapoints"]
+    machine = outputs["IngestStateMachineArn"]
+    executions = Executions(machine, output="IngestStateMachineArn", profile=profile)
+    newest = list(executions.newest(_LOOKED))
+    complete = next((name for name, state, _ in newest if state == "SUCCEEDED"), None)
+    last = executions.status(complete) if complete else None
+    return {
+        "source": outputs["DocumentsUrl"],
+        "compared": last.ended if last else None,
+        **dict.fromkeys(("documents", "chunks", "refused")),
+        **(last.result or {} if last else {}),
+        "newest_comparison": newest[0][1] if newest else None,
+        "waiting": waiting,
+        "dead_letters": letters,
+        "searchable_seconds": points[0]["ExtendedStatistics"] if points else None,
+        "state_machine": machine,
+    }
+
+
+def _lines(status: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "source", status["source"]
+    if status["compared"] is None:
+        yield "documents", f"not known yet; start {status['state_machine']}"
+    else:
+        yield "documents", f"{status['documents']:,}, with {status['chunks']:,} chunks"
+        yield "refused", f"{status['refused']:,}"
+        yield "compared", f"{status['compared']:%Y-%m-%d %H:%M %Z}, {status['changed']:,} repaired"
+    yield "newest", (status["newest_comparison"] or "none").lower()
+    yield "waiting", f"{status['waiting']:,} events"
+    yield "dead letters", f"{status['dead_letters']:,}"
+    seconds = status["searchable_seconds"]
+    shown = ", ".join(f"{name} {seconds[name]:,.1f} s" for name in _PERCENTILES) if seconds else ""
+    yield "searchable", f"{shown} after the event, in the last day" if shown else "no event today"
