@@ -1,7 +1,8 @@
 """Libraries that rank with an unmodified client: the scores are those of the endpoint."""
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -11,8 +12,11 @@ from embedder.core.artifact import load_artifact
 from model_compiler.compile import Options, compile_model
 from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
+from tests.docs.pages import BLOCK, RERANK
 from tests.embedder.server.test_serve import process
 from tests.model_compiler.goldens.reranker_models import write_reranker
+
+from .conftest import KEYS, SERVED
 
 pytestmark = pytest.mark.slow
 
@@ -46,19 +50,47 @@ PROGRAMS = {
 }
 
 
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Serve a small reranker without keys."""
+    folder = tmp_path_factory.mktemp("reranker")
+    options = Options(precision=Precision.FP32, thresholds=None, progress=False)
+    compile_model(find_source(str(write_reranker(folder / "m"))), folder / "a", options)
+    with process(load_artifact(folder / "a"), "--no-keys") as (served, _):
+        yield served
+
+
+def best_two(url: str, query: str, texts: list[str]) -> list[list[float]]:
+    body = {"query": query, "texts": texts}
+    answer = httpx.post(f"{url}/rerank", json=body).raise_for_status().json()
+    return [[one["index"], one["score"]] for one in answer[:2]]
+
+
 @pytest.mark.parametrize("title", PROGRAMS)
 def test_the_best_are_those_of_the_endpoint(
-    title: str, run: Callable[..., str], tmp_path: Path, request: pytest.FixtureRequest
+    title: str,
+    url: str,
+    run: Callable[..., str],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
     """The library asks for the best two, and gets their places and scores."""
     program, environment, model, path = PROGRAMS[title]
-    options = Options(precision=Precision.FP32, thresholds=None, progress=False)
-    compile_model(find_source(str(write_reranker(tmp_path / "m"))), tmp_path / "a", options)
-    with process(load_artifact(tmp_path / "a"), "--no-keys") as (url, _):
-        body = {"query": QUERY, "texts": TEXTS}
-        best = httpx.post(f"{url}/rerank", json=body).raise_for_status().json()[:2]
-        code = program.format(model=model, query=QUERY, texts=TEXTS, url=url + path)
-        python = request.getfixturevalue(environment)
-        offline = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "HAYSTACK_TELEMETRY_ENABLED": "False"}
-        printed = run(code, tmp_path, python=python, **offline)
-    assert json.loads(printed) == [[one["index"], one["score"]] for one in best]
+    code = program.format(model=model, query=QUERY, texts=TEXTS, url=url + path)
+    python = request.getfixturevalue(environment)
+    offline = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "HAYSTACK_TELEMETRY_ENABLED": "False"}
+    printed = run(code, tmp_path, python=python, **offline)
+    assert json.loads(printed) == best_two(url, QUERY, TEXTS)
+
+
+def test_the_pages_example_with_langchain(
+    url: str, run: Callable[..., str], tmp_path: Path
+) -> None:
+    """LangChain's CrossEncoderReranker finds the best passage with the class on the page."""
+    examples = [match["code"] for match in BLOCK.finditer(RERANK.read_text("utf-8"))]
+    (code,) = (example for example in examples if "langchain_classic" in example)
+    passages = re.findall(r'Document\("(.+?)"\)', code)
+    (query,) = re.findall(r'documents, "(.+?)"\)', code)
+    ((best, _), _) = best_two(url, query, passages)
+    printed = run(code.replace(SERVED, url), tmp_path, **KEYS)
+    assert printed == f"{passages[int(best)]}\n"
