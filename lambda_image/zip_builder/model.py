@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +139,13 @@ def build_index(choice: ModelChoice, artifact: Path, *, recipe: Path, cache: Pat
 
     def embed_to(folder: Path) -> None:
         module = "model_compiler.index_builder"
-        command = [module, str(texts), "--artifact", str(artifact), "--output", str(folder)]
+        made_with = artifact
+        if choice.route == "query":
+            # The texts are documents, of which the zip has no artifact.
+            made_with = build_artifact(
+                replace(choice, route="document"), recipe=recipe, cache=cache
+            )
+        command = [module, str(texts), "--artifact", str(made_with), "--output", str(folder)]
         _run(command, recipe=recipe, folder=folder.parent, variables={})
 
     # A reranker makes no part of an index.

@@ -78,6 +78,10 @@ def test_a_route_reaches_the_compiler(docker_image, model_folder):
     assert made[0][0] != made[1][0]
     recipe = (image_folder() / "Dockerfile").read_text()
     assert 'if [ -n "$ROUTE" ]; then set -- "$@" --route "$ROUTE"; fi' in recipe
+    # Both routes' indexes are made with the artifact of documents.
+    other = 'documents=documents && python -m model_compiler "$MODEL" --output documents "$@"'
+    assert f'if [ "$ROUTE" = query ]; then \\\n              {other} --route document; ' in recipe
+    assert '--artifact "$documents" --output layer/var/task/index' in recipe
 
 
 def test_a_second_model_is_compiled_in_a_stage_of_its_own(docker_image, model_folder):

@@ -14,6 +14,7 @@ from embedding_kit.settings import (
     Experiment,
     FunctionSettings,
     Model,
+    ModelSource,
     Provisioned,
     Release,
     ScheduledCapacity,
@@ -172,11 +173,12 @@ def test_a_revision_is_a_commit_of_a_hubs_repository(tmp_path):
         Model(name="acme/model", folder=tmp_path, revision="a" * 40)
 
 
-def test_a_carried_index_is_of_documents(tmp_path):
-    """The package of a Router's queries has nothing to embed the index's texts with."""
-    assert Model(name="acme/pair", route="document", index=tmp_path).index
-    with pytest.raises(ValidationError, match='no index, or route = "document"'):
-        Model(name="acme/pair", route="query", index=tmp_path)
+def test_a_carried_index_of_two_models_is_of_documents(tmp_path):
+    """The package of a Router's queries and a sparse encoder has no artifact for the texts."""
+    pair = {"name": "acme/pair", "route": "query", "index": tmp_path}
+    assert Model(**pair).index
+    with pytest.raises(ValidationError, match=r'no index, no \[sparse\], or route = "document"'):
+        Model(**pair, sparse=ModelSource(name="acme/sparse"))
 
 
 @pytest.mark.parametrize("kind", ["canary", "linear"])

@@ -12,6 +12,7 @@ from zip_builder.build import build_artifact_object, build_zip
 from zip_builder.model import ModelChoice
 
 CHOICE = ModelChoice(name="org/model")
+PARTS = ("artifact", "index")
 TAG = sys.implementation.cache_tag
 
 pytestmark = pytest.mark.usefixtures("local_wheels", "this_python")
@@ -109,6 +110,20 @@ def test_the_choices_reach_the_compiler(build, tmp_path):
     assert said == ["--dimensions", "256,128", "--precision", "fp32", "--route", "query", "--quiet"]
     (folder / "modules.json").write_text("[1]")
     assert build(choice) != build()
+
+
+def test_the_index_of_queries_is_made_with_the_artifact_of_documents(build, recipe, tmp_path):
+    """The zip has a Router's artifact of queries, and an index that the other one made."""
+    (recipe / "model_compiler" / "index_builder.py").write_text(
+        "import shutil, sys\n_, _, artifact, _, output = sys.argv[1:]\n"
+        "shutil.copytree(artifact, output)\n"
+    )
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a text")
+    for route in ("query", "document"):
+        built = zipfile.ZipFile(build(ModelChoice(name="org/pair", route=route, texts=texts)))
+        said = [json.loads(built.read(f"{part}/manifest.json"))["said"] for part in PARTS]
+        assert said == [["--route", route, "--quiet"], ["--route", "document", "--quiet"]]
 
 
 def test_two_models_are_in_a_folder_each(build, recipe, tmp_path, runs):

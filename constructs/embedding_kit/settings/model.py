@@ -267,12 +267,12 @@ class Model(ModelSource):
 
     @model_validator(mode="after")
     def _index_of_documents(self) -> Self:
-        if self.index and self.route == "query":
+        if self.index and self.route == "query" and self.sparse:
             raise rule_error(
-                "the texts of an index are documents, and the package has the queries' part only",
-                found='index with route = "query"',
-                allowed='no index, or route = "document"; an [index] of S3 Vectors holds what the '
-                "other part embeds",
+                "an index of two models is made with the package's artifacts, and that of queries "
+                "cannot encode its texts",
+                found='index with route = "query" and [sparse]',
+                allowed='no index, no [sparse], or route = "document"',
             )
         return self
 
