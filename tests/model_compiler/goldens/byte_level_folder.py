@@ -13,8 +13,6 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import save_file
 
-__all__ = ["Tensors", "normal", "text_of", "tokenizer", "write_folder", "write_json"]
-
 Tensors = dict[str, npt.NDArray[np.float32]]
 
 
@@ -23,6 +21,12 @@ def byte_alphabet() -> list[str]:
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = [byte for byte in range(256) if byte not in visible]
     return [chr(byte) if byte in visible else chr(256 + hidden.index(byte)) for byte in range(256)]
+
+
+def byte_level(**settings: bool) -> dict[str, Any]:
+    """Return a step over bytes; settings that are not given are off."""
+    off = dict.fromkeys(("add_prefix_space", "trim_offsets", "use_regex"), False)
+    return {"type": "ByteLevel", **off, **settings}
 
 
 def tokenizer(
@@ -78,12 +82,7 @@ def tokenizer(
                 for token in {*prefix, *suffix}
             },
         },
-        "decoder": {
-            "type": "ByteLevel",
-            "add_prefix_space": True,
-            "trim_offsets": True,
-            "use_regex": True,
-        },
+        "decoder": byte_level(add_prefix_space=True, trim_offsets=True, use_regex=True),
         "model": {
             "type": "BPE",
             "dropout": None,

@@ -14,6 +14,7 @@ import numpy as np
 
 from tests.model_compiler.goldens.byte_level_folder import (
     Tensors,
+    byte_level,
     normal,
     text_of,
     tokenizer,
@@ -142,12 +143,7 @@ def write_embedding_gemma2(
             specials=SPECIALS,
             prefix=("<bos>",),
             suffix=("<eos>",),
-            pre_tokenizer={
-                "type": "ByteLevel",
-                "add_prefix_space": False,
-                "trim_offsets": False,
-                "use_regex": False,
-            },
+            pre_tokenizer=byte_level(),
         ),
         tokenizer_config={
             "tokenizer_class": "PreTrainedTokenizerFast",

@@ -16,6 +16,7 @@ from safetensors.numpy import load_file, save_file
 
 from tests.model_compiler.goldens.byte_level_folder import (
     Tensors,
+    byte_level,
     normal,
     text_of,
     tokenizer,
@@ -151,12 +152,7 @@ def write_llama(
                         "behavior": "Isolated",
                         "invert": False,
                     },
-                    {
-                        "type": "ByteLevel",
-                        "add_prefix_space": False,
-                        "trim_offsets": False,
-                        "use_regex": False,
-                    },
+                    byte_level(),
                 ],
             },
         ),

@@ -13,6 +13,7 @@ import numpy as np
 
 from tests.model_compiler.goldens.byte_level_folder import (
     Tensors,
+    byte_level,
     normal,
     text_of,
     tokenizer,
@@ -78,12 +79,7 @@ def write_modernbert(
             specials=SPECIALS,
             prefix=("[CLS]",),
             suffix=("[SEP]",),
-            pre_tokenizer={
-                "type": "ByteLevel",
-                "add_prefix_space": False,
-                "trim_offsets": True,
-                "use_regex": True,
-            },
+            pre_tokenizer=byte_level(trim_offsets=True, use_regex=True),
         ),
         tokenizer_config={
             "tokenizer_class": "PreTrainedTokenizerFast",

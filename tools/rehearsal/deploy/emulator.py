@@ -8,7 +8,6 @@ bootstrap grant. An access key equal to an account's number is that account's ro
 import functools
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -26,6 +25,8 @@ import httpx
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
+
+from tools.local_endpoint.runtime import free_ports
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 _ROOT = Path(__file__).parents[3]
@@ -164,7 +165,7 @@ def emulator(folder: Path, *, function_url: str) -> Iterator[Emulator]:
         folder: An empty folder for its files.
         function_url: The address that receives the events of functions.
     """
-    python, port = environment_of_ministack(), _free_port()
+    python, (port,) = environment_of_ministack(), free_ports(1)
     foreign = ("AWS_", "DOCKER_", "PYTHON")
     variables = {
         **{key: value for key, value in os.environ.items() if not key.startswith(foreign)},
@@ -216,12 +217,6 @@ def environment_of_ministack() -> Path:
             subprocess.run([uv, *command], check=True, env=os.environ | {"UV_SYSTEM_CERTS": "1"})
         stamp.write_text(wanted)
     return python
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
