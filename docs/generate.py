@@ -9,9 +9,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import embedding_kit
-from embedder.http.apis import rerank, sparse
+from embedder.http.apis import rerank, search, sparse
 from embedder.http.router import ROUTES
 from embedding_client import _errors as errors
 from embedding_kit.environment import EnvironmentSettings
@@ -53,7 +54,12 @@ def paths_table() -> str:
         for method, operation in methods.items():
             api = _APIS[operation.api.name]
             rows.append(f"| `{method} {path}` | {api} | {operation.summary} |")
-    for kind, routes in (("a reranker", rerank.ROUTES), ("a sparse encoder", sparse.ROUTES)):
+    others: dict[str, Any] = {
+        "an index": search.ROUTES,
+        "a reranker": rerank.ROUTES,
+        "a sparse encoder": sparse.ROUTES,
+    }
+    for kind, routes in others.items():
         for path in [path for path in routes if path not in ROUTES]:
             for method, operation in routes[path].items():
                 api = f"{_APIS[operation.api.name]}, of {kind}"

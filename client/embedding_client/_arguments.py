@@ -219,6 +219,23 @@ def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
         metavar="JSON",
         help="""which metadata a match must have, such as '{"year": {"$gte": 2020}}'""",
     )
+    parser.add_argument(
+        "--mode",
+        choices=["dense", "sparse", "hybrid"],
+        help="the kind of vectors; hybrid: both, fused by their ranks",
+    )
+    parser.add_argument(
+        "--candidates",
+        type=whole(1, 10_000),
+        metavar="N",
+        help="that each search finds, to be fused and reranked (default: 50)",
+    )
+    parser.add_argument(
+        "--rerank",
+        action=argparse.BooleanOptionalAction,
+        help="whether the endpoint's reranker orders them (default: if there is one, with one of "
+        "these three options)",
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON line for each match")
     _add_connection(parser)
 

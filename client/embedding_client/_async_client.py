@@ -107,9 +107,13 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
         *,
         top: int = 10,
         filter: Mapping[str, Any] | None = None,  # noqa: A002  (the API's name)
+        mode: str | None = None,
+        candidates: int | None = None,
+        rerank: bool | None = None,
     ) -> list[Match]:
         """Search the endpoint's index. See `EmbeddingClient.search`."""
-        return await self._run(self._flows.search(text, top=top, where=filter))
+        options = {"mode": mode, "candidates": candidates, "rerank": rerank}
+        return await self._run(self._flows.search(text, top=top, where=filter, options=options))
 
     async def rerank(
         self,

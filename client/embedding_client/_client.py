@@ -115,20 +115,30 @@ class EmbeddingClient(BaseClient[httpx.Client]):
         *,
         top: int = 10,
         filter: Mapping[str, Any] | None = None,  # noqa: A002  (the API's name)
+        mode: str | None = None,
+        candidates: int | None = None,
+        rerank: bool | None = None,
     ) -> list[Match]:
         """Search the endpoint's index. Return the matches, best first.
+
+        With one of the last three, `POST /search` answers, which also fuses and reranks; without
+        them `POST /similar`, whose scores are similarities.
 
         Args:
             text: The text to search for.
             top: The largest number of matches: up to 1000, or 10,000 with an index of S3 Vectors.
             filter: Which metadata a match must have, such as `{"year": {"$gte": 2020}}`. Only with
                 an index of S3 Vectors.
+            mode: `dense`, `sparse` or `hybrid`; by default the most of what the endpoint has.
+            candidates: How many entries each search finds, to be fused and reranked. Default: 50.
+            rerank: Whether a reranker orders the candidates; by default if there is one.
 
         Raises:
             RequestError: With status 404, if the endpoint has no index, or an empty one.
             ServiceError: If S3 Vectors does not answer.
         """
-        return self._run(self._flows.search(text, top=top, where=filter))
+        options = {"mode": mode, "candidates": candidates, "rerank": rerank}
+        return self._run(self._flows.search(text, top=top, where=filter, options=options))
 
     def rerank(
         self,

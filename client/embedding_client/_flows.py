@@ -38,6 +38,7 @@ from embedding_client._protocol import (
     halves,
     numpy_type,
     rerank_body,
+    search_body,
     similar_body,
     sparse_body,
 )
@@ -188,11 +189,25 @@ class EmbeddingFlows:
                 refused[position] = error.at(batch.start + position)
         return Part(count=len(batch.texts), vectors=vectors, refused=refused)
 
-    def search(self, text: str, *, top: int, where: Mapping[str, Any] | None) -> Flow[list[Match]]:
-        """Search the endpoint's index. Return the matches, best first."""
+    def search(
+        self,
+        text: str,
+        *,
+        top: int,
+        where: Mapping[str, Any] | None,
+        options: Mapping[str, Any],
+    ) -> Flow[list[Match]]:
+        """Search the endpoint's index. Return the matches, best first.
+
+        With `options` of `POST /search`, in that way.
+        """
         (text,) = checked([text])
-        body = similar_body(text, top, where)
-        response = yield from self._exchange("POST", "/similar", body)
+        if any(value is not None for value in options.values()):
+            body = search_body(text, top, {**options, "filter": where})
+            response = yield from self._exchange("POST", "/search", body)
+        else:
+            body = similar_body(text, top, where)
+            response = yield from self._exchange("POST", "/similar", body)
         matches, space = read_matches(response)
         self.guard.check(space)
         return matches

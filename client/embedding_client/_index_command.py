@@ -56,10 +56,17 @@ def delete(args: argparse.Namespace) -> int:
 def search(args: argparse.Namespace) -> int:
     """Run `embed search`: print the matches, best first."""
     where = _filter(args.filter)
+    options = {name: getattr(args, name) for name in ("mode", "candidates", "rerank")}
     if args.index is None:
         with connect_to(args) as client:
-            matches = client.search(args.text, top=args.top, filter=where)
+            matches = client.search(args.text, top=args.top, filter=where, **options)
     else:
+        given = [f"--{name}" for name, value in options.items() if value is not None]
+        if given:
+            raise ConfigurationError(
+                f"An endpoint fuses and reranks; found {', '.join(given)} with INDEX; allowed: "
+                "without INDEX."
+            )
         index = _index(args)
         with connect_to(args, vector_space=index.vector_space) as client:
             matches = index.search(client, args.text, top=args.top, where=where)

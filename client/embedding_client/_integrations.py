@@ -1,5 +1,6 @@
 """The common part of the classes for LangChain and LlamaIndex."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -7,7 +8,7 @@ import numpy.typing as npt
 
 from embedding_client._async_client import AsyncEmbeddingClient
 from embedding_client._client import EmbeddingClient
-from embedding_client._protocol import EmbedOptions
+from embedding_client._protocol import EmbedOptions, Match
 
 
 class RoleEmbedder:
@@ -54,6 +55,16 @@ class RoleEmbedder:
         space = self._client.vector_space
         async with AsyncEmbeddingClient(**self._connection, vector_space=space) as client:
             return _lists(await client.embed(texts, **self._options_for(role)))
+
+    def search(self, query: str, options: Mapping[str, Any]) -> list[Match]:
+        """Search the endpoint's index. See `EmbeddingClient.search`."""
+        return self._client.search(query, **options)
+
+    async def search_async(self, query: str, options: Mapping[str, Any]) -> list[Match]:
+        """Search the endpoint's index asynchronously."""
+        space = self._client.vector_space
+        async with AsyncEmbeddingClient(**self._connection, vector_space=space) as client:
+            return await client.search(query, **options)
 
     def _options_for(self, role: str) -> EmbedOptions:
         if self._options.get("prompt") or self._options.get("input_type"):

@@ -160,9 +160,10 @@ class Match:
     Attributes:
         text: The indexed text, or None if the index does not have it.
         index: Its position in an index of the image, or None with an index of S3 Vectors.
-        score: Its cosine similarity to the query.
+        score: Its cosine similarity to the query; or of the last stage of `POST /search`.
         id: The key of its vector, or its position as a string in an index of the image.
         metadata: The other metadata of its vector; empty in an index of the image.
+        scores: Those of each stage of `POST /search`: `dense`, `sparse`, `fused`, `rerank`.
     """
 
     text: str | None
@@ -170,6 +171,7 @@ class Match:
     score: float
     id: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    scores: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,6 +255,12 @@ def chunk_body(text: str, **options: str | int | None) -> bytes:
     """Return the body of `POST /chunk`."""
     given = {name: value for name, value in options.items() if value is not None}
     return _encode({"text": text, **given})
+
+
+def search_body(text: str, num_results: int, options: Mapping[str, Any]) -> bytes:
+    """Return the body of `POST /search`."""
+    given = {name: value for name, value in options.items() if value is not None}
+    return _encode({"query": text, "top_k": num_results, **given})
 
 
 def sparse_body(texts: Sequence[str], options: Mapping[str, Any]) -> bytes:

@@ -191,7 +191,7 @@ def read_matches(response: httpx.Response) -> tuple[list[Match], str]:
     try:
         matches = [_match(match) for match in value["results"]]
         space = str(value["vector_space"])
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise _invalid(response, "it does not hold search results") from error
     if not np.isfinite([match.score for match in matches]).all():
         raise _invalid(response, "a score is NaN or infinity")
@@ -207,6 +207,7 @@ def _match(value: Mapping[str, Any]) -> Match:
         # An endpoint of an earlier release has no ids and no metadata.
         id=str(value.get("id", index)),
         metadata=dict(value.get("metadata", {})),
+        scores={name: float(score) for name, score in value.get("scores", {}).items()},
     )
 
 

@@ -1,4 +1,4 @@
-"""LangChain's `Embeddings` for the endpoint: `pip install 'embedding-client[langchain]'`.
+"""LangChain's embeddings and a retriever: `pip install 'embedding-client[langchain]'`.
 
 from embedding_client.langchain import FunctionUrlEmbeddings
 
@@ -6,15 +6,18 @@ embeddings = FunctionUrlEmbeddings("https://<id>.lambda-url.<region>.on.aws/")
 store = InMemoryVectorStore(embeddings)
 """
 
-from typing import Unpack
+from typing import Any, Unpack
 
 import httpx
+from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever
+from pydantic import PrivateAttr
 
 from embedding_client._integrations import RoleEmbedder
-from embedding_client._protocol import EmbedOptions
+from embedding_client._protocol import EmbedOptions, Match
 
-__all__ = ["FunctionUrlEmbeddings"]
+__all__ = ["FunctionUrlEmbeddings", "FunctionUrlRetriever"]
 
 
 class FunctionUrlEmbeddings(Embeddings):
@@ -67,3 +70,58 @@ class FunctionUrlEmbeddings(Embeddings):
     async def aembed_query(self, text: str) -> list[float]:
         """Embed a query asynchronously."""
         return (await self._embedder.embed_async([text], "query"))[0]
+
+
+class FunctionUrlRetriever(BaseRetriever):
+    """Finds documents by the endpoint's `POST /search`; it has the index and the reranker.
+
+    Args:
+        url: The Function URL.
+        auth: See `FunctionUrlEmbeddings`.
+        allow_plain_http: See `FunctionUrlEmbeddings`.
+        vector_space: The vector space of the index. Another one is refused.
+        k: The largest number of documents.
+        mode: `dense`, `sparse` or `hybrid`; None for the most of what the endpoint has.
+        candidates: How many entries each search finds, to be fused and reranked.
+        rerank: Whether a reranker orders them; None: if there is one.
+        filter: Which metadata a document must have, with an index of S3 Vectors.
+    """
+
+    url: str
+    auth: Any = None
+    allow_plain_http: bool = False
+    vector_space: str | None = None
+    k: int = 10
+    mode: str | None = None
+    candidates: int = 50
+    rerank: bool | None = None
+    filter: dict[str, Any] | None = None
+    _embedder: RoleEmbedder = PrivateAttr()
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Make the client."""
+        super().model_post_init(context)
+        self._embedder = RoleEmbedder(
+            self.url,
+            auth=self.auth,
+            allow_plain_http=self.allow_plain_http,
+            vector_space=self.vector_space,
+            concurrency=1,
+            options={},
+        )
+
+    def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
+        return [_document(match) for match in self._embedder.search(query, self._options())]
+
+    async def _aget_relevant_documents(self, query: str, **_: Any) -> list[Document]:
+        found = await self._embedder.search_async(query, self._options())
+        return [_document(match) for match in found]
+
+    def _options(self) -> dict[str, Any]:
+        names = ("filter", "mode", "candidates", "rerank")
+        return {"top": self.k, **{name: getattr(self, name) for name in names}}
+
+
+def _document(match: Match) -> Document:
+    metadata = {**match.metadata, "score": match.score}
+    return Document(page_content=match.text or "", id=match.id, metadata=metadata)

@@ -16,6 +16,8 @@ VECTORS = ROOT / "docs" / "vectors.md"
 FINETUNE = ROOT / "docs" / "finetune.md"
 #: tests/embedding_client/test_rerank.py runs it, with a reranker.
 RERANK = ROOT / "docs" / "rerank.md"
+#: tests/embedding_client/test_search.py runs it, with several models and an index.
+SEARCH = ROOT / "docs" / "search.md"
 BLOCK = re.compile(
     r"(<!-- not run: (?P<reason>[^>]+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)```", re.DOTALL
 )

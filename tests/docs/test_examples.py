@@ -11,7 +11,7 @@ import pytest
 
 from tools.local_endpoint.endpoint import endpoint
 
-from .pages import FINETUNE, PAGES, RECIPES, RERANK, ROOT, VECTORS, blocks
+from .pages import FINETUNE, PAGES, RECIPES, RERANK, ROOT, SEARCH, VECTORS, blocks
 
 README = ROOT / "README.md"
 SERVED = "http://127.0.0.1:9000"
@@ -39,7 +39,7 @@ def pages_with(language):
             * ("aws_cdk" in "".join(examples(page, language)) and page != README),
         )
         for page in PAGES
-        if examples(page, language) and page not in (FINETUNE, RECIPES, RERANK, VECTORS)
+        if examples(page, language) and page not in (FINETUNE, RECIPES, RERANK, SEARCH, VECTORS)
     ]
 
 

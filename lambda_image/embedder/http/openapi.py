@@ -83,6 +83,18 @@ _SPARSE["oneOf"] = _EMBED["oneOf"]
 _MATCH = _object(
     text=_STRING_OR_NULL, index=_INTEGER_OR_NULL, id=_STRING, score=_NUMBER, metadata=_OBJECT
 )
+_NUMBER_OF_EACH = {"type": "object", "additionalProperties": _NUMBER}
+_RESULT = _object(
+    text=_STRING_OR_NULL,
+    source=_STRING_OR_NULL,
+    heading=_STRING_OR_NULL,
+    score=_NUMBER,
+    scores=_NUMBER_OF_EACH,
+    ranks={"type": "object", "additionalProperties": _POSITIVE},
+    id=_STRING,
+    index=_INTEGER_OR_NULL,
+    metadata=_OBJECT,
+)
 _EMBEDDINGS = _object(
     object={"const": "list"},
     data=_list(_object(object={"const": "embedding"}, index=_INTEGER, embedding=_VECTOR)),
@@ -154,6 +166,13 @@ _ANSWERS: Mapping[str, Schema] = {
         chunks=_list(_object(text=_STRING, headings=_list(_STRING), tokens=_POSITIVE)),
     ),
     "similar": _object(results=_list(_MATCH), vector_space=_STRING),
+    "search": _object(
+        results=_list(_RESULT),
+        vector_space=_STRING,
+        sparse_space=_STRING_OR_NULL,
+        score_space=_STRING_OR_NULL,
+        timings=_NUMBER_OF_EACH,
+    ),
     "health": _object(status=_STRING, model=_STRING, vector_space=_STRING),
     "create_embeddings": _EMBEDDINGS,
     "list_models": _object(object={"const": "list"}, data=_list(_MODEL)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from os import urandom
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
@@ -127,6 +127,17 @@ def operations(*models: Model | RerankModel) -> dict[str, dict[str, Operation]]:
                 first = served.setdefault(path, {}).setdefault(method, operation)
                 if first is not operation:
                     first.accompany(model.engine.manifest.task, operation)
+    if models[0].search_index is not None:
+        # Imported when it is needed: no other endpoint pays for it.
+        from embedder.http.apis import search  # noqa: PLC0415
+
+        similar: Any = served["/similar"]["POST"]
+        rankers: list[Any] = [
+            model.engine
+            for model in models
+            if "/rerank" in served and model.engine.manifest.scoring
+        ]
+        served["/search"] = {"POST": search.Search(similar, next(iter(rankers), None))}
     return served
 
 

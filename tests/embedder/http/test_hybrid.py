@@ -1,7 +1,8 @@
 """An embedding model, a sparse encoder and a reranker in one function, and its searches."""
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,48 +12,38 @@ from openapi_spec_validator import validate
 
 from embedder.core.artifact import GoldenTerms, load_artifacts
 from embedder.core.errors import IndexFolderError, SettingsError
+from embedder.core.search import Match
 from embedder.core.settings import Settings
+from embedder.http.apis.search import fused
 from embedder.http.http_types import Request
 from embedder.http.router import Router, build_router
 from jobs.release_check.handler import Answer, ReleaseRefusedError, check_version
-from model_compiler.artifact.together import main
-from model_compiler.command import main as compile_model
 from model_compiler.index_builder import build_index
 from tests.embedder.calls import get, post, read
-from tests.model_compiler.goldens.reranker_models import write_reranker
-from tests.model_compiler.goldens.sparse_models import write_sparse
-from tests.model_compiler.goldens.tiny_models import write_model
+from tests.fixtures.models_together import WRITERS, write_together
 
 TEXTS = [
     *("hello world", "the time and the date", "x y z", "parse a date", "hello hello", "a time"),
     *(f"the date of the {word}" for word in ("hello", "world", "time", "text", "word")),
 ]
-WRITERS: Mapping[str, Callable[[Path], Path]] = {
-    "embed": write_model,
-    "sparse": write_sparse,
-    "rerank": write_reranker,
-}
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def together(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return the folders of three artifacts and of their index."""
+    return write_together(tmp_path_factory.mktemp("models"), TEXTS)
+
+
+@pytest.fixture(scope="module")
+def models(together: tuple[Path, Path]) -> Path:
     """Return the folder of three artifacts."""
-    root = tmp_path_factory.mktemp("models")
-    for task, write in WRITERS.items():
-        model = write(root / f"{task}-model")
-        words = ["--precision", "fp32", "--documents", "20", "--quiet"]
-        output = ["--output", str(root / "all" / task)]
-        assert compile_model(["compile", str(model), *output, *words]) == 0
-    assert main([str(root / "all")]) == 0
-    return root / "all"
+    return together[0]
 
 
 @pytest.fixture(scope="module")
-def index(models: Path) -> Path:
+def index(together: tuple[Path, Path]) -> Path:
     """Return the index of the texts, made of the embedding model and the sparse encoder."""
-    folder = models.with_name("index")
-    build_index(TEXTS, models, folder)
-    return folder
+    return together[1]
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +134,96 @@ def test_one_release_check_is_of_all(models: Path, router: Router) -> None:
     wrong = golden._replace(values=(float(np.float32(best["value"]) + 1),))
     with pytest.raises(ReleaseRefusedError, match=r"the weight of token .* differs"):
         check_version(call, embed, rerank, sparse._replace(golden=(wrong,)), starts=1)
+
+
+def found(router: Router, query: str, mode: str, count: int) -> dict[str, float]:
+    """Return the ids and the scores of `POST /similar`."""
+    body = {"text": query, "num_results": count, "mode": mode}
+    results = read(post(router, "/similar", body))["results"]
+    return {entry["id"]: entry["score"] for entry in results}
+
+
+def best(scores: Mapping[str, float]) -> list[str]:
+    return sorted(scores, key=lambda name: -scores[name])
+
+
+@pytest.mark.parametrize("query", ["the date", "hello", "a time of the world"])
+def test_a_hybrid_search_is_the_exact_pipeline(router: Router, query: str) -> None:
+    """Both searches, the sum of 1 / (60 + rank), and the reranker's order of the best."""
+    dense, sparse = (found(router, query, mode, 5) for mode in ("dense", "sparse"))
+    sums: dict[str, float] = {}
+    for ids in (dense, sparse):
+        for rank, name in enumerate(ids, start=1):
+            sums[name] = sums.get(name, 0) + 1 / (60 + rank)
+    order = best(sums)[:5]
+    body = {"query": query, "top_k": 4, "candidates": 5}
+    answer = read(post(router, "/search", {**body, "rerank": False}))
+    assert [(each["id"], each["score"]) for each in answer["results"]] == [
+        (name, sums[name]) for name in order[:4]
+    ]
+    first = answer["results"][0]
+    assert first["text"] == TEXTS[first["index"]]
+    assert first["scores"] == {
+        **({"dense": dense[first["id"]]} if first["id"] in dense else {}),
+        **({"sparse": sparse[first["id"]]} if first["id"] in sparse else {}),
+        "fused": sums[first["id"]],
+    }
+    assert answer["score_space"] is None
+    assert answer["timings"].keys() == {"embed", "index", "sparse", "fuse"}
+    texts = {"query": query, "texts": [TEXTS[int(name)] for name in order]}
+    ranked = read(post(router, "/rerank", {**texts, "truncate": True}))
+    answer = read(post(router, "/search", body))
+    assert [(each["id"], each["score"]) for each in answer["results"]] == [
+        (order[each["index"]], each["score"]) for each in ranked[:4]
+    ]
+    embed, rerank, sparse_model = (model.engine.manifest for model in router.models)
+    spaces = (answer["vector_space"], answer["sparse_space"], answer["score_space"])
+    assert spaces == (embed.space, sparse_model.space, rerank.space)
+    assert answer["timings"].keys() == {"embed", "index", "sparse", "fuse", "rerank"}
+
+
+def test_a_search_in_one_mode(router: Router, alone: dict[str, Router]) -> None:
+    """It is that of `POST /similar`; a model alone searches in its own mode."""
+    for mode, task in (("dense", "embed"), ("sparse", "sparse")):
+        wanted = [*found(router, "the date", mode, 3).items()]
+        body = {"query": "the date", "top_k": 3, "rerank": False}
+        answer = read(post(router, "/search", {**body, "mode": mode}))
+        assert [(each["id"], each["score"]) for each in answer["results"]] == wanted
+        assert [each["ranks"] for each in answer["results"]] == [{mode: n} for n in (1, 2, 3)]
+        same = read(post(alone[task], "/search", body))
+        assert (same["results"], same["vector_space"]) == (
+            answer["results"],
+            answer["vector_space"],
+        )
+
+
+def test_what_a_search_lacks_is_named(router: Router, alone: dict[str, Router]) -> None:
+    """Each refusal has the field, what was found and what is allowed."""
+    refusals: list[tuple[Router, dict[str, Any], str, str]] = [
+        (alone["embed"], {"mode": "hybrid"}, "mode", 'must be "dense"'),
+        (router, {"mode": "lexical"}, "mode", 'one of "dense", "sparse", "hybrid"'),
+        (alone["embed"], {"rerank": True}, "rerank", "no reranker: .* found true"),
+        (router, {"candidates": 3}, "candidates", "at least top_k, 10; found 3"),
+        (router, {"filter": {"year": 2020}}, "filter", "only an index of S3 Vectors has metadata"),
+        (router, {"query": " "}, "query", "query"),
+    ]
+    for served, change, field, message in refusals:
+        error = read(post(served, "/search", {"query": "x", **change}), 400)
+        assert error["field"] == field
+        assert re.search(message, error["error"]), error
+    long = {"query": "hello " * 40, "truncate": True}
+    assert "no room for a passage" in read(post(router, "/search", long), 413)["error"]
+    without = read(post(alone["rerank"], "/search", {"query": "x"}), 404)
+    assert "POST /search" not in without["error"]
+
+
+def test_equal_sums_have_one_order() -> None:
+    """The entry of the earlier list is first, and in a list the one with the better rank."""
+    lists = {
+        "dense": [Match("a", 0, 0.9, "a"), Match("b", 1, 0.8, "b")],
+        "sparse": [Match("b", 1, 7.0, "b"), Match("a", 0, 6.0, "a"), Match("c", 2, 5.0, "c")],
+    }
+    assert [candidate.match.id for candidate in fused(lists)] == ["a", "b", "c"]
+    assert [candidate.match.id for candidate in fused({"sparse": lists["sparse"]})] == [*"bac"]
+    lists = {"dense": [Match("x", 0, 1.0, "x")], "sparse": [Match("y", 1, 9.0, "y")]}
+    assert [candidate.match.id for candidate in fused(lists)] == ["x", "y"]

@@ -15,6 +15,7 @@ from openapi_spec_validator import validate
 
 from embedder import __version__
 from embedder.core.engine import Engine
+from embedder.http.apis import search
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request
 from embedder.http.router import ROUTES, Router
 from tests.embedder.calls import get, read
@@ -55,7 +56,10 @@ def test_the_document_is_valid(name: str) -> None:
 def test_the_document_has_every_operation() -> None:
     """Every route is in the document under a unique operation id."""
     assert set(OPERATIONS) == {
-        (path, method.lower()) for path, methods in ROUTES.items() for method in methods
+        (path, method.lower())
+        for routes in (ROUTES, search.ROUTES)
+        for path, methods in routes.items()
+        for method in methods
     }
     names = [
         DOCUMENTS["without"]["paths"][path][method]["operationId"] for path, method in OPERATIONS
@@ -171,6 +175,8 @@ BEYOND_A_SCHEMA = (
     "`decode` is not available",
     "chunk_tokens must be from ",
     "overlap_tokens must be from ",
+    '"candidates" must be at least top_k',
+    "This endpoint has no reranker",
 )
 
 

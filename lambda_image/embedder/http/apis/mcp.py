@@ -36,7 +36,7 @@ class Tool(NamedTuple):
 
 
 TOOLS = (
-    Tool("search", "POST", "/similar", "Find the entries of the index that are most similar."),
+    Tool("search", "POST", "/search", "Find the entries of the index that answer a query best."),
     Tool("embed", "POST", "/", "Turn a text, or several, into vectors."),
     Tool("rerank", "POST", "/rerank", "Rank texts by their relevance for a query."),
     Tool("describe_index", "GET", "/info", "Describe the model, its vector space and its limits."),
@@ -85,9 +85,6 @@ class Door(Operation):
             for tool in TOOLS
             if tool.method in routes.get(tool.path, {})
         }
-        search = self._tools.get("search")
-        if search and search[1].model.search_index is None:
-            del self._tools["search"]
 
     def serve(self, request: Request, record: RequestRecord) -> Response:
         version = request.headers.get("mcp-protocol-version")

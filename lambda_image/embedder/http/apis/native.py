@@ -149,7 +149,7 @@ class Similar(Operation):
                 ),
                 Field("num_results", count, f"{_COUNT} By default {DEFAULT_RESULTS}."),
                 Field("top", count, "Another name for num_results."),
-                Field("filter", _filter_type(index), "Which metadata an entry must have."),
+                Field("filter", filter_type(index), "Which metadata an entry must have."),
                 Field(
                     "mode",
                     Choice(modes),
@@ -287,7 +287,8 @@ class Chunk(Operation):
         return json_response({"title": title, "chunks": chunks})
 
 
-def _filter_type(index: Searchable | None) -> JsonType:
+def filter_type(index: Searchable | None) -> JsonType:
+    """Return the type of a search's filter."""
     if index is None or not index.takes_filter:
         return Unsupported("only an index of S3 Vectors has metadata")
     # Imported when it is needed: other endpoints do not pay for it.

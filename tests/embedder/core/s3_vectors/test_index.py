@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import botocore.session
@@ -11,18 +12,24 @@ from botocore.awsrequest import AWSRequest
 from jsonschema import Draft202012Validator
 
 from embedder.aws_lambda.snapshot import after_restore, before_snapshot
-from embedder.core.artifact import Artifact
+from embedder.core.artifact import Artifact, load_artifact
 from embedder.core.engine import Engine
 from embedder.core.errors import SettingsError, StartError
+from embedder.core.reranker import Reranker
 from embedder.core.s3_vectors import SPACE_TAG, VectorIndex, open_index, parse_arn
 from embedder.core.search import SearchIndex
 from embedder.core.settings import Settings
 from embedder.http.apis.operation import Model
+from embedder.http.apis.rerank import RerankModel
 from embedder.http.router import Router, build_router
 from embedder.http.telemetry import Telemetry
+from model_compiler.compile import Options, compile_model
+from model_compiler.graph.builder import Precision
+from model_compiler.source.find import find_source
 from tests.embedder.calls import get, post, read
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import CREDENTIALS, Failure, LocalS3Vectors
+from tests.model_compiler.goldens.reranker_models import write_reranker
 
 TEXTS = [f"entry {number}" for number in range(30)]
 METADATA = [{"number": number, "even": number % 2 == 0} for number in range(30)]
@@ -329,3 +336,27 @@ def test_the_endpoint_is_botocores(partition: str, region: str) -> None:
     client.meta.events.register("request-created", instead)
     with pytest.raises(LookupError, match=f"^{parse_arn(arn).endpoint}/GetIndex$"):
         client.get_index(indexArn=arn)
+
+
+def test_search_filters_and_names_the_source(
+    engine: Engine, load: Load, open_with: OpenWith, tmp_path: Path
+) -> None:
+    """`POST /search` has a document's key and headings, and says whose text a reranker lacks."""
+    metadata = [{"document": "a.md", "headings": "A > B", "even": n % 2 == 0} for n in range(6)]
+    index = open_with(engine, load(engine, [*TEXTS[:4], "\x01", TEXTS[5]], metadata))
+    options = Options(precision=Precision.FP32, thresholds=None, progress=False)
+    compile_model(find_source(str(write_reranker(tmp_path / "m"))), tmp_path / "a", options)
+    reranker = Reranker.load(load_artifact(tmp_path / "a"))
+    router = Router(Model(engine, index), RerankModel(reranker))
+    body = {"query": "entry 3", "filter": {"even": False}}
+    answer = read(post(router, "/search", {**body, "rerank": False}))
+    assert sorted(result["id"] for result in answer["results"]) == ["id-1", "id-3", "id-5"]
+    first = answer["results"][0]
+    assert (first["id"], first["source"], first["heading"]) == ("id-3", "a.md", "A > B")
+    assert (first["index"], first["ranks"]) == (None, {"dense": 1})
+    ranked = read(post(router, "/search", body))["results"]
+    scores = reranker.rerank("entry 3", [each["text"] for each in ranked]).scores.tolist()
+    assert [each["score"] for each in ranked] == scores == sorted(scores, reverse=True)
+    refused = read(post(router, "/search", {"query": "entry 3"}), 400)
+    assert refused["field"] == "rerank"
+    assert "The entry 'id-4' of the index has no text" in refused["error"]

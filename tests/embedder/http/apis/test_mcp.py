@@ -51,7 +51,7 @@ def test_a_tool_has_the_body_and_the_answer_of_its_operation():
         "content": [{"type": "text", "text": direct.body.decode()}],
         "isError": False,
     }
-    found = ask("tools/call", name="search", arguments={"text": "a", "num_results": 1})
+    found = ask("tools/call", name="search", arguments={"query": "a", "top_k": 1})
     assert json.loads(found["result"]["content"][0]["text"])["results"][0]["text"] == "a"
 
 

@@ -1,0 +1,252 @@
+"""`POST /search`: from a query to ranked entries of the index, in one request.
+
+The query is embedded, the index is searched wide, the lists of a dense and a sparse search become
+one by reciprocal rank fusion, and the reranker orders what is left, where one is served. Fusion
+adds 1 / (60 + rank) over the lists: G. Cormack, C. Clarke, S. Buettcher, "Reciprocal rank fusion
+outperforms Condorcet and individual rank learning methods", SIGIR 2009.
+
+Imported on demand: only an endpoint with an index pays for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from embedder.core.embedding_request import Inputs
+from embedder.core.errors import InputError, InvalidFieldError
+from embedder.core.search import Match
+from embedder.http.apis.input_types import TextType
+from embedder.http.apis.native import DEFAULT_RESULTS, Native, Similar, filter_type
+from embedder.http.apis.operation import Call, Operation, json_response
+from embedder.http.apis.options import truncate_field
+from embedder.http.http_types import Response
+from embedder.http.json_types import Boolean, Choice, Field, Integer, Object
+
+if TYPE_CHECKING:
+    from embedder.core.reranker import Reranker
+
+#: The constant of reciprocal rank fusion, from the paper.
+FUSION_CONSTANT = 60
+#: Entries that each search returns by default, to be fused and ranked again.
+DEFAULT_CANDIDATES = 50
+_HYBRID = "hybrid"
+
+
+class Candidate(NamedTuple):
+    """An entry that a search found, with its place from 1 and its score in each list."""
+
+    match: Match
+    ranks: dict[str, int]
+    #: By the mode of the search; and `fused` or `rerank`, where it was.
+    scores: dict[str, float]
+
+
+class _Laps(dict[str, float]):
+    """The milliseconds of each stage."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last = time.perf_counter()
+
+    def end(self, stage: str) -> float:
+        """Add the time since the last end to a stage, and return it in seconds."""
+        last, self._last = self._last, time.perf_counter()
+        self[stage] = self.get(stage, 0.0) + (self._last - last) * 1000
+        return self._last - last
+
+
+class Search(Operation):
+    """`{"query": …, "top_k": …}` → the entries of the index that answer the query best.
+
+    Args:
+        similar: The operation that searches the index, and with its companions those of other
+            modes.
+        reranker: What orders the candidates; None without one.
+    """
+
+    api = Native
+    name = "search"
+    more_statuses = (404,)
+    summary = "Search the index; fuse and rerank what is found."
+
+    def __init__(self, similar: Similar, reranker: Reranker | None) -> None:
+        super().__init__(similar.model)
+        self._searches = {each.mode: each for each in similar.choices}
+        self._reranker = reranker
+        modes = [*self._searches, *([_HYBRID] if len(self._searches) > 1 else [])]
+        index = similar.model.search_index
+        assert index is not None  # noqa: S101 - for mypy: without an index this is not served
+        count = Integer(1, index.max_results)
+        self.body = Object(
+            (
+                Field(
+                    "query",
+                    TextType(self.model.engine.limits.max_characters),
+                    "What is searched for.",
+                    required=True,
+                ),
+                Field(
+                    "top_k",
+                    count,
+                    "The largest number of entries to return.",
+                    default=DEFAULT_RESULTS,
+                ),
+                Field(
+                    "candidates",
+                    count,
+                    "How many entries each search finds, to be fused and reranked. By default "
+                    f"{DEFAULT_CANDIDATES}, or top_k if that is more.",
+                ),
+                Field("filter", filter_type(index), "Which metadata an entry must have."),
+                Field(
+                    "mode",
+                    Choice(tuple(modes)),
+                    "The kind of vectors to search; hybrid: both, fused by their ranks.",
+                    default=modes[-1],
+                ),
+                Field(
+                    "rerank",
+                    Boolean(),
+                    "Whether the reranker orders the candidates.",
+                    default=reranker is not None,
+                ),
+                truncate_field(self.model.engine.limits),
+            )
+        )
+
+    def respond(self, call: Call, /) -> Response:
+        values = call.values
+        top_k = values["top_k"]
+        candidates = values["candidates"] or max(DEFAULT_CANDIDATES, top_k)
+        if candidates < top_k:
+            raise InvalidFieldError(
+                f'"candidates" must be at least top_k, {top_k}; found {candidates}.',
+                field="candidates",
+            )
+        if values["rerank"] and self._reranker is None:
+            raise InvalidFieldError(
+                'This endpoint has no reranker: "rerank" must be false; found true.', field="rerank"
+            )
+        modes = [*self._searches] if values["mode"] == _HYBRID else [values["mode"]]
+        laps = _Laps()
+        lists = {mode: self._found(mode, candidates, call, laps) for mode in modes}
+        ranked = fused(lists)[:candidates]
+        if len(lists) > 1:
+            laps.end("fuse")
+        reranker = self._reranker if values["rerank"] else None
+        if reranker is not None:
+            ranked = self._reranked(reranker, ranked, call)
+            laps.end("rerank")
+        spaces = {mode: self._index(mode).vector_space for mode in modes}
+        space = spaces[modes[0]]
+        return json_response(
+            {
+                "results": [_result(candidate) for candidate in ranked[:top_k]],
+                "vector_space": space,
+                "sparse_space": spaces.get("sparse"),
+                "score_space": None if reranker is None else reranker.score_space(),
+                "timings": {stage: round(spent, 3) for stage, spent in laps.items()},
+            },
+            headers={"x-vector-space": space},
+        )
+
+    def _index(self, mode: str) -> Any:
+        return self._searches[mode].model.search_index
+
+    def _found(self, mode: str, count: int, call: Call, laps: _Laps) -> list[Match]:
+        """Return what the search of a mode finds, best first."""
+        search, index = self._searches[mode], self._index(mode)
+        index.prepare(call.request.deadline)
+        embeddings = search.embed(
+            call,
+            Inputs(texts=[call.values["query"]], is_list=False),
+            field="query",
+            dimensions=index.dimensions,
+            default_prompt="query",
+        )
+        laps.end("embed" if mode == "dense" else mode)
+        record = call.record
+        try:
+            found: list[Match] = index.search(
+                embeddings.vectors[0],
+                count,
+                where=call.values["filter"],
+                deadline=call.request.deadline,
+            )
+        finally:
+            spent = laps.end("index" if mode == "dense" else mode)
+            record.search_seconds = (record.search_seconds or 0.0) + spent
+        return found
+
+    def _reranked(self, reranker: Reranker, ranked: list[Candidate], call: Call) -> list[Candidate]:
+        """Return the candidates by the reranker's scores; equal ones stay in their order."""
+        if not ranked:
+            return ranked
+        query = call.values["query"]
+        try:
+            scores, work = reranker.predict(
+                [(query, candidate.match.text or "") for candidate in ranked],
+                # As Cohere's API: the end of a text that does not fit is cut, never the query.
+                truncate="passage",
+                deadline=call.request.deadline,
+            )
+        except InputError as error:
+            if error.position is None:
+                raise error.named("query", field="query") from None
+            raise InvalidFieldError(
+                f"The entry {ranked[error.position].match.id!r} of the index has no text that the "
+                'reranker can read: "rerank" must be false; found true.',
+                field="rerank",
+            ) from None
+        # The record has the work of one model; this is most of it.
+        call.record.embeddings = work
+        for candidate, score in zip(ranked, scores.tolist(), strict=True):
+            candidate.scores["rerank"] = score
+        return sorted(ranked, key=lambda candidate: -candidate.scores["rerank"])
+
+
+def fused(lists: Mapping[str, Sequence[Match]]) -> list[Candidate]:
+    """Return the entries of all lists, best first; one list stays as it is.
+
+    Of equal sums, the entry of the earlier list, and in it of the better rank, is first.
+    """
+    found: dict[str, Candidate] = {}
+    for mode, matches in lists.items():
+        for rank, match in enumerate(matches, start=1):
+            candidate = found.setdefault(match.id, Candidate(match, {}, {}))
+            candidate.ranks[mode] = rank
+            candidate.scores[mode] = match.score
+    if len(lists) == 1:
+        return [*found.values()]
+    for candidate in found.values():
+        places = candidate.ranks.values()
+        candidate.scores["fused"] = sum(1 / (FUSION_CONSTANT + rank) for rank in places)
+    return sorted(found.values(), key=lambda candidate: -candidate.scores["fused"])
+
+
+def _result(candidate: Candidate) -> dict[str, Any]:
+    match = candidate.match
+    return {
+        "text": match.text,
+        # As `[ingest]` writes them.
+        "source": _text(match.metadata.get("document")),
+        "heading": _text(match.metadata.get("headings")),
+        # The stage that ordered the entries is the last one.
+        "score": [*candidate.scores.values()][-1],
+        "scores": candidate.scores,
+        "ranks": candidate.ranks,
+        "id": match.id,
+        "index": match.position,
+        "metadata": {**match.metadata},
+    }
+
+
+def _text(value: Any) -> str | None:
+    """Return a text; None of metadata of another type, which is not the kit's own."""
+    return value if isinstance(value, str) else None
+
+
+#: Path → method → operation, of an endpoint with an index.
+ROUTES: dict[str, dict[str, type[Search]]] = {"/search": {"POST": Search}}
