@@ -10,7 +10,8 @@ from embedding_client._arguments import parsers
 __all__ = ["commands_page"]
 
 _SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
-_OF_DEVELOPERS = {"bench", "lock", "release", "test", "test-image"}
+#: Those for the development of the kit itself.
+_OTHERS = {"bench", "lock", "release", "setup", "test", "test-image"}
 _HEAD = """# Commands
 
 `embed` calls an endpoint and looks at one: [the client](../client.md). `scripts/*` deploy, measure
@@ -62,14 +63,9 @@ def _text(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
 def _scripts() -> Iterator[str]:
     yield "## Scripts\n"
     for script in sorted(_SCRIPTS.iterdir()):
-        # Those that a user of the kit runs; the others are for its own development.
-        if (
-            script.name not in _OF_DEVELOPERS
-            and script.is_file()
-            and not script.suffix
-            and script.name != "setup"
-        ):
+        comment = None
+        if script.is_file() and script.name not in _OTHERS:
             comment = re.search(r"^#!.*\n((?:# .*\n)+)", script.read_text(encoding="utf-8"))
-            if comment:
-                lines = [line[2:] for line in comment[1].splitlines()]
-                yield f"**scripts/{script.name}**\n\n{chr(10).join(lines)}\n"
+        if comment:
+            text = re.sub("^# ", "", comment[1], flags=re.MULTILINE)
+            yield f"### scripts/{script.name}\n\n```text\n{text}```\n"
