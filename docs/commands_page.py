@@ -10,8 +10,10 @@ from embedding_client._arguments import parsers
 __all__ = ["commands_page"]
 
 _SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+#: Longer lists of values are in the errors.
+_MOST_CHOICES = 5
 #: Those for the development of the kit itself.
-_OTHERS = {"bench", "lock", "release", "setup", "test", "test-image"}
+_OTHERS = {"bench", "demo", "lock", "rehearse", "release", "setup", "test", "test-image"}
 _HEAD = """# Commands
 
 `embed` calls an endpoint and looks at one: [the client](../client.md). `scripts/*` deploy, measure
@@ -56,7 +58,8 @@ def _names(action: argparse.Action) -> str:
 
 def _text(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
     text = (action.help or "") % {**vars(action), "prog": parser.prog}
-    allowed = ", ".join(f"`{choice}`" for choice in action.choices or ())
+    choices = [*(action.choices or ())]
+    allowed = ", ".join(f"`{choice}`" for choice in choices if len(choices) <= _MOST_CHOICES)
     return "; ".join(part for part in (text, allowed) if part).replace("|", "\\|")
 
 
