@@ -36,16 +36,15 @@ def commands_page() -> str:
 
 
 def _command(name: str, parser: argparse.ArgumentParser, *, whole: bool = False) -> Iterator[str]:
-    """Yield a command's table; that of the first has the arguments of the endpoint for all."""
+    """Yield a command's arguments; the first has the arguments of the endpoint for all."""
     yield f"## {name}\n\n{parser.description}\n"
     groups = {group.title: group._group_actions for group in parser._action_groups}
     shared = [] if whole else groups.get("endpoint", [])
-    yield "| argument | |\n|---|---|"
     for action in parser._actions:
         if action.help != argparse.SUPPRESS and action.dest != "help" and action not in shared:
-            yield f"| {_names(action)} | {_text(parser, action)} |"
+            yield f"- {_names(action)}: {_text(parser, action)}"
     if shared:
-        yield "| [the endpoint's](#embed-text) | `--url`, `--region` and others |"
+        yield "- [the endpoint's](#embed-text): `--url`, `--region` and others"
     yield ""
 
 
@@ -60,7 +59,7 @@ def _text(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
     text = (action.help or "") % {**vars(action), "prog": parser.prog}
     choices = [*(action.choices or ())]
     allowed = ", ".join(f"`{choice}`" for choice in choices if len(choices) <= _MOST_CHOICES)
-    return "; ".join(part for part in (text, allowed) if part).replace("|", "\\|")
+    return "; ".join(part for part in (text, allowed) if part)
 
 
 def _scripts() -> Iterator[str]:
