@@ -162,6 +162,15 @@ def classes_page() -> str:
     )
 
 
+def llms_text() -> str:
+    """Return the pages with a sentence each, for agents: https://llmstxt.org."""
+    pages = (ROOT / "docs/README.md").read_text(encoding="utf-8").partition("\n\n")[2]
+    lists = pages.partition("[Contributing]")[0].rstrip()
+    about = "An AWS CDK kit for text embeddings, rerankers and sparse encoders on AWS Lambda."
+    first = "Serve a model without an account: `scripts/serve`. Deploy it: `scripts/deploy dev`."
+    return f"# Embedding Kit\n\n> {about}\n\n{first}\n\n{lists}\n"
+
+
 # The content of each generated file. A test compares them.
 GENERATED: dict[str, Callable[[], str]] = {
     "client/embedding_client/models.json": client_models,
@@ -173,6 +182,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/performance.svg": benchmark.draw_all,
     "docs/pictures/benchmark.svg": benchmark.draw,
     "docs/client.md": _block("docs/client.md", "errors", errors_tree),
+    "docs/llms.txt": llms_text,
     "docs/models.md": models_page,
     "docs/operations.md": _block("docs/operations.md", "standing-cost", standing_table),
     "docs/pictures/dashboard.svg": dashboard.draw_dev,
