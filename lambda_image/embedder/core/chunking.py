@@ -4,9 +4,10 @@ Imported on demand: no cold start pays for it.
 """
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from html.parser import HTMLParser
-from itertools import groupby
+from itertools import accumulate, groupby
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -120,32 +121,36 @@ class Chunker:
     def chunks(self, blocks: Iterable[Block]) -> Iterator[Chunk]:
         """Yield the chunks of a document, in its order.
 
-        A cut is where the text says, not after a fixed number of tokens: a change moves the cuts
-        near it, and the chunks after them stay as they were.
+        A change moves only the cuts near it: see `_parts`. A paragraph that is longer than a chunk
+        shares none with others.
         """
         for _, section in groupby(blocks, key=lambda block: block.section):
-            units: list[_Unit] = []
+            groups: list[list[_Unit]] = [[]]
             for block in section:  # all of a section have its headings
-                units += self._units(block.text)
-            for text in self._packed(units):
+                units = list(self._units(block.text))
+                if len(units) > 1:
+                    groups += [units, []]
+                else:
+                    groups[-1] += units
+            for text in (text for units in groups for text in self._packed(units)):
                 tokens = len(self._encode(text))
                 if tokens:
                     yield Chunk(text, block.headings, tokens, block.metadata)
 
     def _packed(self, units: list[_Unit]) -> Iterator[str]:
-        start, overlap = 0, ""
-        while start < len(units):
-            room = self._tokens - (self._weight(overlap) if overlap else 0)
-            stop = _cut(units, start, room)
-            while True:
-                text = _joined(overlap, units[start:stop])
-                if self._weight(text) <= self._tokens or (stop - start == 1 and not overlap):
-                    break
+        parts, overlap = deque(_parts(units, self._tokens - self._overlap)), ""
+        while parts:
+            part = parts.popleft()
+            text = _joined(overlap, part)
+            if overlap and self._weight(text) > self._tokens:
+                text = _joined("", part)
+            if len(part) > 1 and self._weight(text) > self._tokens:
                 # The whole has more tokens than its parts together.
-                overlap, stop = "", stop if overlap else stop - 1
+                half = len(part) // 2
+                parts.extendleft([part[half:], part[:half]])
+                continue
             yield text
-            overlap = self._tail(units[start:stop])
-            start = stop
+            overlap = self._tail(part)
 
     def _tail(self, units: list[_Unit]) -> str:
         """Return the last sentences of a chunk that fit the overlap, but never a whole chunk."""
@@ -190,23 +195,45 @@ class Chunker:
         return in_bytes if size > self._bytes else max(in_bytes, len(self._encode(text)))
 
 
-def _cut(units: list[_Unit], start: int, room: int) -> int:
-    """Return where a chunk that begins with `start` ends: at a place that its text determines.
+def _parts(units: list[_Unit], room: int) -> Iterator[list[_Unit]]:
+    """Divide units into parts that fit, at places that depend on the text near them alone.
 
-    Of all places that fill it at least by a third, the one after the unit with the lowest checksum.
+    In what is longer than three parts, a cut is after each unit with the lowest checksum of all
+    within two fifths of a part before and after it. Between two cuts the text is divided evenly.
     """
-    total, places = 0, []
-    for place in range(start, len(units)):
-        total += units[place].weight
-        if total > room:
-            break
-        if total * 3 >= room:
-            places.append(place)
-    else:
-        return len(units)
-    if not places:
-        return max(place, start + 1)
-    return min(places, key=lambda place: crc32(units[place].text.encode())) + 1
+    if not units:
+        return
+    ends = list(accumulate(unit.weight for unit in units))
+    cuts = []
+    if ends[-1] > 3 * room:
+        sums = [crc32(unit.text.encode()) for unit in units]
+        reach, low, high = room * 2 // 5, 0, 0
+        for place, (end, own) in enumerate(zip(ends, sums, strict=True)):
+            while end - ends[low] > reach:
+                low += 1
+            while high < len(ends) and ends[high] - end <= reach:
+                high += 1
+            # Of equal ones, the first. Most are not the lowest, which a few of the others show.
+            if all(sums[other] > own for other in range(low, place)) and all(
+                sums[other] >= own for other in range(place + 1, high)
+            ):
+                cuts.append(place + 1)
+    start = 0
+    for stop in dict.fromkeys([*cuts, len(units)]):
+        yield from _evenly(units[start:stop], room)
+        start = stop
+
+
+def _evenly(units: list[_Unit], room: int) -> Iterator[list[_Unit]]:
+    ends = list(accumulate(unit.weight for unit in units))
+    count = -(-ends[-1] // room)
+    if count == 1 or len(units) == 1:
+        yield units
+        return
+    middle = ends[-1] * (count // 2) / count
+    stop = min(range(1, len(units)), key=lambda place: abs(ends[place - 1] - middle))
+    yield from _evenly(units[:stop], room)
+    yield from _evenly(units[stop:], room)
 
 
 def _joined(overlap: str, units: list[_Unit]) -> str:
