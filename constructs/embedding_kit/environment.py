@@ -39,7 +39,7 @@ from embedding_kit.settings import (
     load_source,
 )
 from embedding_kit.settings.base import Settings, allowed, rule_error
-from embedding_kit.settings.model import COMPANIONS
+from embedding_kit.settings.model import COMPANIONS, check_index
 
 #: The tag that costs are allocated by; its value is the environment's name. It must be activated
 #: once in the account's billing console.
@@ -177,7 +177,10 @@ class EnvironmentSettings(Settings):
     @field_validator("model")
     @classmethod
     def _with_companions(cls, model: Model, info: ValidationInfo) -> Model:
-        return model.model_copy(update={name: info.data.get(name) for name in COMPANIONS})
+        whole = model.model_copy(update={name: info.data.get(name) for name in COMPANIONS})
+        # A copy is not validated.
+        check_index(whole)
+        return whole
 
     @field_validator("tags")
     @classmethod

@@ -297,6 +297,7 @@ def test_models_next_to_the_model(load, refusal):
         MINILM + "[reranker]\nprecision = 'int8'\n": "reranker: a model has a name of the catalog",
         MINILM + 'sparse = {name = "a/b"}\n': "found: sparse in [model]; allowed: [sparse]",
         MINILM + ranker + server: "a server with [reranker]",
+        sparse + MINILM + 'index = "test.toml"\nroute = "query"\n': "no index, no [sparse], or",
         MINILM + sparse + server: "a server with [sparse]; allowed: no [sparse]",
     }.items():
         assert said in refusal(text)

@@ -267,13 +267,7 @@ class Model(ModelSource):
 
     @model_validator(mode="after")
     def _index_of_documents(self) -> Self:
-        if self.index and self.route == "query" and self.sparse:
-            raise rule_error(
-                "an index of two models is made with the package's artifacts, and that of queries "
-                "cannot encode its texts",
-                found='index with route = "query" and [sparse]',
-                allowed='no index, no [sparse], or route = "document"',
-            )
+        check_index(self)
         return self
 
     @field_validator(*COMPANIONS)
@@ -288,3 +282,18 @@ class Model(ModelSource):
                 allowed=f"[{info.field_name}]",
             )
         return value
+
+
+def check_index(model: Model) -> None:
+    """Refuse an index whose texts no artifact of the package can encode.
+
+    Raises:
+        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
+    """
+    if model.index and model.route == "query" and model.sparse:
+        raise rule_error(
+            "an index of two models is made with the package's artifacts, and that of queries "
+            "cannot encode its texts",
+            found='index with route = "query" and [sparse]',
+            allowed='no index, no [sparse], or route = "document"',
+        )
