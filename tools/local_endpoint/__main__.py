@@ -21,11 +21,14 @@ from tools.local_endpoint.models import (
     ModelError,
     artifact_of,
     index_of,
+    together_of,
 )
 from tools.local_endpoint.runtime import FunctionError, Runtime
 from tools.local_endpoint.server import LocalFunctionUrl
 from tools.local_endpoint.signature import Caller, SignedRequest
 
+#: The other kinds of models by their tables: the tasks that they are compiled for.
+_COMPANIONS = {"reranker": "rerank", "sparse": "sparse"}
 #: Where the server listens if nothing else is said: this machine only.
 _ADDRESS = {"--host": "127.0.0.1", "--port": "9000"}
 
@@ -97,7 +100,14 @@ def server_command(flags: Sequence[str], environ: Mapping[str, str]) -> list[str
 def _built(options: argparse.Namespace) -> tuple[Path, Path | None]:
     """Return the folders of the artifact and of the index, if one is asked for."""
     verbose = options.verbose
-    artifact = artifact_of(options.model, accept_license=options.accept_license, verbose=verbose)
+    # The server has one model, and no options for others.
+    given = {task: getattr(options, name, None) for name, task in _COMPANIONS.items()}
+    models = {"embed": options.model, **{task: model for task, model in given.items() if model}}
+    artifacts = {
+        task: artifact_of(model, accept_license=options.accept_license, verbose=verbose)
+        for task, model in models.items()
+    }
+    artifact = together_of(artifacts) if len(artifacts) > 1 else artifacts["embed"]
     if not options.index:
         return artifact, None
     return artifact, index_of(options.index, artifact, verbose=verbose)
@@ -160,6 +170,10 @@ def _parser() -> argparse.ArgumentParser:
         "With --server there are no signatures: see scripts/serve --server --help.",
     )
     _add_model(parser)
+    for name in _COMPANIONS:
+        parser.add_argument(
+            f"--{name}", metavar="MODEL", help=f"served besides, as [{name}]; as --model"
+        )
     parser.add_argument("--port", type=int, default=9000, help="default: %(default)s")
     searched = parser.add_mutually_exclusive_group()
     searched.add_argument(

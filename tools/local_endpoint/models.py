@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,6 +58,29 @@ def artifact_of(
     command = ["model_compiler", model, *accepted, *fewer]
     _build(artifact, f"compiling {model}", command, verbose=verbose)
     return artifact
+
+
+def together_of(artifacts: Mapping[str, Path], *, cache: Path = _CACHE) -> Path:
+    """Return a folder of several artifacts, which one function serves.
+
+    Args:
+        artifacts: The folder of each, by what the model does: `embed`, `rerank` or `sparse`.
+        cache: The folder for it.
+
+    Raises:
+        ModelError: If a model does something else.
+    """
+    names = json.dumps({task: str(folder) for task, folder in artifacts.items()}, sort_keys=True)
+    together = cache / f"together-{hashlib.sha256(names.encode()).hexdigest()[:12]}"
+    together.mkdir(parents=True, exist_ok=True)
+    for task, folder in artifacts.items():
+        if not (together / task).exists():
+            (together / task).symlink_to(folder, target_is_directory=True)
+    program = [sys.executable, "-m", "model_compiler.artifact.together", str(together)]
+    done = subprocess.run(program, check=False, capture_output=True, text=True)  # noqa: S603  (our own program)
+    if done.returncode:
+        raise ModelError(done.stderr.strip().removeprefix("error: "))
+    return together
 
 
 def index_of(texts: str, artifact: Path, *, cache: Path = _CACHE, verbose: bool = False) -> Path:

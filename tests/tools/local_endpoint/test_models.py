@@ -8,10 +8,11 @@ import pytest
 
 from embedding_client import EmbeddingClient
 from model_compiler.fidelity.measure import texts
+from tests.fixtures.models_together import write_together
 from tests.model_compiler.goldens.tiny_models import write_model
 from tools.local_endpoint import models
 from tools.local_endpoint.endpoint import endpoint
-from tools.local_endpoint.models import ModelError, artifact_of, index_of
+from tools.local_endpoint.models import ModelError, artifact_of, index_of, together_of
 
 FACTS = ["Water boils at 100 degrees.", "A violin has four strings.", "Rain is wet."]
 
@@ -87,3 +88,16 @@ def test_changed_texts_build_another_index(minilm_artifact, facts, tmp_path):
     first = index_of(str(facts), minilm_artifact.folder, cache=tmp_path)
     facts.write_text("\n".join([*FACTS, "Snow is cold."]))
     assert index_of(str(facts), minilm_artifact.folder, cache=tmp_path) != first
+
+
+def test_models_of_several_kinds_are_one_folder(tmp_path, facts):
+    """It has the index of two of them; two models of one kind are refused by name."""
+    artifacts, index = write_together(tmp_path, FACTS)
+    given = {task: artifacts / task for task in ("embed", "sparse")}
+    folder = together_of(given, cache=tmp_path / "cache")
+    assert together_of(given, cache=tmp_path / "cache") == folder
+    made = index_of(str(facts), folder, cache=tmp_path / "cache")
+    for file in ("manifest.json", "vectors.npy", "postings.impacts.npy"):
+        assert (made / file).read_bytes() == (index / file).read_bytes()
+    with pytest.raises(ModelError, match=r"must be a sparse encoder, \[sparse\]; found a model"):
+        together_of({**given, "sparse": artifacts / "rerank"}, cache=tmp_path / "cache")
