@@ -1,42 +1,57 @@
-"""Makes the golden vectors of the small models, as their own libraries give them.
+"""Makes the golden vectors and scores of the small models, as their own libraries give them.
+
+Each input is alone in its batch. Without names of files, all of `GOLDENS` are made.
 
 pip install torch==2.13.0 transformers==5.23.0 sentence-transformers==6.2.0 model2vec==0.10.0 orjson
-PYTHONPATH=.:lambda_image python tests/model_compiler/goldens/make_vectors.py
+PYTHONPATH=.:lambda_image python tests/model_compiler/goldens/make_vectors.py [NAME ...]
 """
 
 import importlib.metadata
 import json
-import tempfile
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
-from model2vec import StaticModel
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import CrossEncoder, SentenceTransformer, SparseEncoder
 
-from tests.model_compiler.goldens import static_models
+from tests.model_compiler.goldens import (
+    prompt_models,
+    reranker_models,
+    sparse_models,
+    static_models,
+)
 from tests.model_compiler.goldens.families import FAMILIES, open_reference
+from tests.model_compiler.goldens.tiny_models import TEXTS, write_router
 
 HERE = Path(__file__).resolve().parent
+LIBRARIES = ("torch", "transformers", "sentence-transformers", "model2vec", "tokenizers")
 
 
 def main() -> None:
-    """Write the vectors with the versions of the libraries, and the configurations."""
-    libraries = ("torch", "transformers", "sentence-transformers", "model2vec", "tokenizers")
-    versions = {name: importlib.metadata.version(name) for name in libraries}
-    for file, vectors in (("families", _families()), ("static", _static())):
-        np.savez(HERE / f"{file}.npz", **vectors, versions=np.array(json.dumps(versions)))
+    """Write the files, with the versions of the libraries."""
+    known = {item.metadata["Name"]: item.version for item in importlib.metadata.distributions()}
+    versions = {name: known[name] for name in LIBRARIES if name in known}
+    for name in sys.argv[1:] or GOLDENS:
+        found = GOLDENS[name]()
+        if name == "rerankers":
+            text = json.dumps({"versions": versions, **found}, indent=1)
+            (HERE / "rerankers.json").write_text(f"{text}\n", "utf-8")
+        else:
+            values = {**found, "versions": np.array(json.dumps(versions))}
+            np.savez_compressed(HERE / f"{name}.npz", **values)
 
 
 def _families() -> dict[str, Any]:
-    """Embed each input alone; also keep the configurations as this transformers writes them."""
+    """Embed with each family; also keep the configurations as this transformers writes them."""
     vectors: dict[str, Any] = {}
     configs: dict[str, Any] = {}
     for name, family in FAMILIES.items():
         for variant, traits in family.variants.items():
-            with tempfile.TemporaryDirectory() as temporary:
+            with TemporaryDirectory() as temporary:
                 model = open_reference(family.write(Path(temporary) / "model", **traits))
                 vectors[f"{name} {variant}"] = _embedded(model, family.inputs, family.prompt)
                 if name == "qwen3" and not traits:
@@ -49,20 +64,82 @@ def _families() -> dict[str, Any]:
 
 
 def _static() -> dict[str, Any]:
+    from model2vec import StaticModel
+
     vectors = {}
     for name, traits in static_models.SENTENCE_TRANSFORMERS.items():
-        with tempfile.TemporaryDirectory() as temporary:
+        with TemporaryDirectory() as temporary:
             folder = Path(temporary) / "model"
             model = open_reference(static_models.write_sentence_transformers(folder, **traits))
             for prompt in ("query", "document"):
                 vectors[f"{name} {prompt}"] = _embedded(model, static_models.TEXTS, prompt)
     for name, traits in static_models.MODEL2VEC.items():
-        with tempfile.TemporaryDirectory() as temporary:
+        with TemporaryDirectory() as temporary:
             folder = static_models.write_model2vec(Path(temporary) / "model", **traits)
             static = StaticModel.from_pretrained(folder)
             texts = static_models.TEXTS
             vectors[name] = np.concatenate([static.encode([text]) for text in texts])
     return vectors
+
+
+def _prompts() -> dict[str, Any]:
+    """Embed without the prompt's tokens."""
+    vectors = {}
+    for name in prompt_models.MODELS:
+        with TemporaryDirectory() as temporary:
+            folder = prompt_models.write_model_of(Path(temporary) / "model", name)
+            model = SentenceTransformer(str(folder), device="cpu")
+            for prompt in prompt_models.PROMPTS:
+                vectors[f"{name} {prompt}"] = _embedded(model, TEXTS, prompt)
+    return vectors
+
+
+def _routes() -> dict[str, Any]:
+    """Embed with the two routes of a Router."""
+    with TemporaryDirectory() as temporary:
+        folder = write_router(Path(temporary) / "pair")
+        model = SentenceTransformer(str(folder), device="cpu")
+        query = np.concatenate([model.encode_query([text]) for text in TEXTS])
+        document = np.concatenate([model.encode_document([text]) for text in TEXTS])
+        model.save(f"{temporary}/saved")
+        saved = Path(temporary, "saved", "router_config.json").read_text("utf-8")
+        assert saved.split() == (folder / "router_config.json").read_text("utf-8").split(), saved
+    return {"query": query, "document": document}
+
+
+def _sparse() -> dict[str, Any]:
+    """Encode each text as a query and as a document."""
+    vectors = {}
+    for variant, traits in {**sparse_models.VARIANTS, sparse_models.ROUTER: None}.items():
+        with TemporaryDirectory() as temporary:
+            folder = Path(temporary) / "model"
+            if traits is None:
+                folder.mkdir()
+                sparse_models.write_sparse_router(folder)
+            else:
+                sparse_models.write_sparse(folder, **traits)
+            model = SparseEncoder(str(folder), device="cpu")
+            for side in ("query", "document"):
+                encode = getattr(model, f"encode_{side}")
+                rows = [encode([text]).to_dense()[0].numpy() for text in sparse_models.TEXTS]
+                vectors[f"{variant}/{side}"] = np.stack(rows)
+    return vectors
+
+
+def _rerankers() -> dict[str, Any]:
+    """Score each pair, with and without the model's activation."""
+    scores = {}
+    for variant, traits in reranker_models.VARIANTS.items():
+        with TemporaryDirectory() as temporary:
+            folder = reranker_models.write_reranker(Path(temporary) / "model", **traits)
+            model = CrossEncoder(str(folder), device="cpu")
+            pairs = [list(pair) for pair in reranker_models.PAIRS]
+            none = torch.nn.Identity()
+            scores[variant] = {
+                "scores": [model.predict([pair])[0].tolist() for pair in pairs],
+                "logits": [model.predict([pair], activation_fn=none)[0].tolist() for pair in pairs],
+            }
+    return scores
 
 
 def _embedded(model: SentenceTransformer, inputs: Sequence[Any], prompt: str | None) -> Any:
@@ -79,6 +156,15 @@ def _embedded(model: SentenceTransformer, inputs: Sequence[Any], prompt: str | N
             vectors.append(output["sentence_embedding"].numpy())
     return np.concatenate(vectors).astype(np.float32)
 
+
+GOLDENS: dict[str, Callable[[], dict[str, Any]]] = {
+    "families": _families,
+    "static": _static,
+    "prompts": _prompts,
+    "routes": _routes,
+    "sparse": _sparse,
+    "rerankers": _rerankers,
+}
 
 if __name__ == "__main__":
     main()
