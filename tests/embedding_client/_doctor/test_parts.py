@@ -82,7 +82,7 @@ def test_the_bucket_of_documents_must_send_events(aws, snapshot):
     """Without them the index is right once a day; dead letters are a warning."""
     url = "https://sqs.eu-central-1.amazonaws.com/1/letters"
     deployed(aws, stack("Index", DocumentsUrl="s3://docs/handbook/", DeadLettersUrl=url))
-    sent = {"EventBridgeConfiguration": {}}
+    sent: dict[str, dict[str, str]] = {"EventBridgeConfiguration": {}}
     aws.answers("s3", "get_bucket_notification_configuration", sent, {"Bucket": "docs"})
     asked = {"QueueUrl": url, "AttributeNames": ["ApproximateNumberOfMessages"]}
     answer = {"Attributes": {"ApproximateNumberOfMessages": "0"}}
