@@ -43,6 +43,16 @@ _UPLOADED, _DOWNLOADED = 5 << 20, 16 << 20
 #: A shard of a batch job has about so many texts, and makes so many requests to S3.
 _SHARD_TEXTS, _SHARD_WRITES, _SHARD_READS = 500, 1, 10
 _EXPRESS_GB = 64 / 1024
+#: Seconds of a small request to S3, the lower of AWS's figures: not measured.
+#: https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html
+_S3_SECONDS = 0.1
+#: Requests to S3 for an event of a document with up to 32 new chunks, and for one that is compared.
+_EVENT_READS, _EVENT_WRITES, _COMPARED_READS = 4, 2, 2
+#: Requests to a queue for an event, and the polls of Lambda in an hour, five of 20 seconds each.
+_EVENT_MESSAGES, _POLLS = 3, 5 * 3600 / 20
+#: Documents of a group, chunks that a change embeds, and metrics of documents.
+_GROUP_DOCUMENTS, _CHANGED_CHUNKS, _DOCUMENT_METRICS = 50, 3, 6
+_NIGHTS = HOURS / 24
 #: Bytes of a line of the access log, and months that it is kept.
 _ACCESS_LOG_BYTES, _ACCESS_LOG_MONTHS = 600, 3
 #: Bytes of a stored vector besides its numbers: its key, and its text and metadata.
@@ -85,6 +95,7 @@ def added_items(
         *bill.batch(),
         *server_items(environment, prices),
         *bill.index(),
+        *bill.documents(),
     )
 
 
@@ -268,11 +279,42 @@ class _Items:
             self._priced("vector_processing", "index, data searched", gigabytes * searches / 1000),
         )
 
-    def _vector_gigabytes(self) -> float:
-        """Return the size of the vectors in the index, with their keys, texts and metadata."""
+    def documents(self) -> Bill:
+        """Price the documents of an index: events, chunks, and the comparison each night."""
+        if self.environment.ingest is None:
+            return ()
+        changes, compared = self.choices.changes, self.choices.documents * _NIGHTS
+        chunks = self.choices.chunks
+        chunks = changes * _CHANGED_CHUNKS if chunks is None else chunks
+        reads = changes * _EVENT_READS + compared * _COMPARED_READS
+        writes, groups = changes * _EVENT_WRITES, compared / _GROUP_DOCUMENTS
+        waits, embeds = (reads + writes) * _S3_SECONDS, chunks * self.scenario.core_seconds
+        (memory_mb,) = (
+            int(function["MemorySize"])
+            for function in _of("Lambda::Function", self.resources)
+            if "EMBEDDING_INGEST" in function.get("Environment", {}).get("Variables", {})
+        )
+        messages = changes * _EVENT_MESSAGES + _POLLS * HOURS
+        express = compared * _COMPARED_READS * _S3_SECONDS * _EXPRESS_GB
+        return (
+            self._priced("events", "documents, events", changes),
+            self._priced("messages", "documents, queue", messages),
+            self._priced("lambda_duration", "documents, embedding", embeds * memory_mb / 1024),
+            self._priced("lambda_duration", "documents, waiting for S3", waits * memory_mb / 1024),
+            self._priced("lambda_requests", "documents, requests", changes + groups),
+            self._priced("express_requests", "documents, executions", groups),
+            self._priced("express_duration", "documents, their duration", express),
+            self._priced("storage_write", "documents, writes to S3", writes),
+            self._priced("storage_read", "documents, reads from S3", reads),
+            self._priced("vector_writes", "documents, vectors", self._vector_gigabytes(chunks)),
+            self._priced("metric", "documents, metrics", _DOCUMENT_METRICS),
+        )
+
+    def _vector_gigabytes(self, count: float | None = None) -> float:
+        """Return the size of vectors of the index, by default all, with keys, texts, metadata."""
         indexes = _of("S3Vectors::Index", self.resources)
         each = sum(4 * int(index["Dimension"]) + _METADATA_BYTES for index in indexes)
-        return self.choices.vectors * each / _GB
+        return (self.choices.vectors if count is None else count) * each / _GB
 
 
 def _of(kind: str, resources: Sequence[Resource]) -> list[Mapping[str, Any]]:

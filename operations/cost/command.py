@@ -22,7 +22,14 @@ from operations.cost.workload import SHAPES, Choices
 
 _ENVIRONMENTS = Path(__file__).resolve().parents[2] / "environments"
 #: The tables without which an option has no effect.
-_OF_TABLE = {"batch_texts": "batch", "vectors": "index", "searches": "index"}
+_OF_TABLE = {
+    "batch_texts": "batch",
+    "vectors": "index",
+    "searches": "index",
+    "documents": "ingest",
+    "changes": "ingest",
+    "chunks": "ingest",
+}
 
 
 def main(
@@ -181,6 +188,18 @@ def _parser() -> argparse.ArgumentParser:
     others.add_argument("--vectors", type=_amount, metavar="N", help="in the index of [index]")
     others.add_argument(
         "--searches", type=_amount, metavar="N", help="of the index a month (default: --requests)"
+    )
+    others.add_argument(
+        "--documents", type=_amount, metavar="N", help="of [ingest], compared each night"
+    )
+    others.add_argument(
+        "--changes", type=_amount, metavar="N", help="of documents a month, new ones included"
+    )
+    others.add_argument(
+        "--chunks",
+        type=_amount,
+        metavar="N",
+        help="of --tokens each that changes embed a month (default: 3 for each change)",
     )
     parser.add_argument("--json", action="store_true", help="instead of the table")
     return parser

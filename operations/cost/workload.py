@@ -104,6 +104,12 @@ class Choices:
     batch_texts: float = 0.0
     #: Vectors that are loaded into the index in this month, and kept.
     vectors: float = 0.0
+    #: Documents that are compared with the index each night.
+    documents: float = 0.0
+    #: Documents that are new, changed or deleted in this month.
+    changes: float = 0.0
+    #: Chunks that are embedded for them; 3 for each if None.
+    chunks: float | None = None
     #: Searches of the index; one for each request if None.
     searches: float | None = None
 

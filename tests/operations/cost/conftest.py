@@ -34,6 +34,7 @@ EXAMPLES = {
     "snapstart": DEV + '[cold_start]\nkind = "snapstart"\n',
     "batch": DEV + '[batch]\ninput = "s3://example-in/"\noutput = "s3://example-out/"\n',
     "index": DEV + "[index]\n",
+    "documents": DEV + '[index]\n[ingest]\nsource = "s3://example-docs/handbook/"\n',
     "server": DEV
     + """[server]
 vpc = "vpc-0123456789abcdef0"

@@ -202,6 +202,22 @@ def test_the_endpoints_of_a_private_network_are_priced(cost):
     assert "VPC endpoints" not in cost("index", "--vectors", "1M")[1]
 
 
+def test_documents_are_priced_by_changes_and_nights(cost):
+    """A million once with ten chunks each, and a thousand changes a day."""
+    once = values(cost("documents", "--changes", "1M", "--chunks", "10M")[1])
+    assert once["documents, events"] == pytest.approx(1.0)
+    # Two writes of 5 dollars a million, and four reads of 40 cents.
+    assert once["documents, writes to S3"] == pytest.approx(10.0)
+    assert once["documents, reads from S3"] == pytest.approx(1.6)
+    assert once["documents, vectors"] == pytest.approx(25.36 * 0.20, abs=0.01)
+    daily = values(cost("documents", "--changes", "30k", "--documents", "1M")[1])
+    # Two reads each night of each document, and four of a change.
+    assert daily["documents, reads from S3"] == pytest.approx(2 * 0.4 * 730 / 24 + 0.05, abs=0.01)
+    assert daily["documents, embedding"] < once["documents, embedding"] / 100
+    assert daily["documents, executions"] == pytest.approx(1e6 * 730 / 24 / 50 * 1e-6, abs=0.01)
+    assert "documents" not in cost("index")[1]
+
+
 def test_an_index_is_priced_where_it_is_switched_on(cost):
     """Ten million vectors of 384 numbers and 1 kB of metadata are 25 GB."""
     found = values(cost("index", "--vectors", "10M", "--searches", "100k")[1])
@@ -237,7 +253,7 @@ def test_another_region_has_its_own_prices_and_says_which_it_assumes(cost):
     """The environment's region decides, and `--region` overrides it."""
     _, out, err = cost("frankfurt")
     assert "frankfurt in eu-central-1" in out
-    assert "37 of 40 prices are those of us-east-1" in err
+    assert "39 of 42 prices are those of us-east-1" in err
     assert "scripts/cost --refresh --region eu-central-1" in err
     frankfurt = values(out)["EC2 t4g.small, load balancer"]
     virginia = values(cost("frankfurt", "--region", "us-east-1")[1])["EC2 t4g.small, load balancer"]
@@ -249,7 +265,7 @@ def test_prices_older_than_180_days_are_a_warning():
     prices, models = load_prices(), hosted_models()
     assert not list(price_notes(prices, models, today=date(2026, 11, 22)))
     notes = list(price_notes(prices, models, today=date(2027, 12, 1)))
-    assert "40 prices are older than 180 days" in notes[0]
+    assert "42 prices are older than 180 days" in notes[0]
     assert "edit constructs/embedding_kit/prices.json" in notes[1]
 
 
