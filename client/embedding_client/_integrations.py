@@ -10,6 +10,9 @@ from embedding_client._async_client import AsyncEmbeddingClient
 from embedding_client._client import EmbeddingClient
 from embedding_client._protocol import EmbedOptions, Match
 
+#: The arguments of a client that a retriever has.
+CONNECTION = ("url", "auth", "allow_plain_http", "vector_space")
+
 
 class RoleEmbedder:
     """Embeds documents and queries as lists of floats, blocking and asynchronously.
@@ -56,20 +59,38 @@ class RoleEmbedder:
         async with AsyncEmbeddingClient(**self._connection, vector_space=space) as client:
             return _lists(await client.embed(texts, **self._options_for(role)))
 
-    def search(self, query: str, options: Mapping[str, Any]) -> list[Match]:
-        """Search the endpoint's index. See `EmbeddingClient.search`."""
-        return self._client.search(query, **options)
-
-    async def search_async(self, query: str, options: Mapping[str, Any]) -> list[Match]:
-        """Search the endpoint's index asynchronously."""
-        space = self._client.vector_space
-        async with AsyncEmbeddingClient(**self._connection, vector_space=space) as client:
-            return await client.search(query, **options)
-
     def _options_for(self, role: str) -> EmbedOptions:
         if self._options.get("prompt") or self._options.get("input_type"):
             return self._options
         return {**self._options, "input_type": role}
+
+
+class Searcher:
+    """Searches the endpoint's index by `POST /search`, blocking and asynchronously.
+
+    Args:
+        connection: The arguments of the client; see `CONNECTION`.
+        top: The largest number of matches.
+        options: The others of `EmbeddingClient.search`.
+    """
+
+    def __init__(
+        self, connection: Mapping[str, Any], *, top: int, options: Mapping[str, Any]
+    ) -> None:
+        self._connection = connection
+        self._client = EmbeddingClient(**connection)
+        # With one of its options `POST /search` answers, not `POST /similar`.
+        self._options = {"top": top, "candidates": max(top, 50), **options}
+
+    def search(self, query: str) -> list[Match]:
+        """Return the matches, best first."""
+        return self._client.search(query, **self._options)
+
+    async def search_async(self, query: str) -> list[Match]:
+        """Return the matches, best first."""
+        # One client for each call, because connections belong to one event loop.
+        async with AsyncEmbeddingClient(**self._connection) as client:
+            return await client.search(query, **self._options)
 
 
 def _lists(vectors: npt.NDArray[Any]) -> list[list[float]]:

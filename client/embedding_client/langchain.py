@@ -12,9 +12,9 @@ import httpx
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
-from embedding_client._integrations import RoleEmbedder
+from embedding_client._integrations import CONNECTION, RoleEmbedder, Searcher
 from embedding_client._protocol import EmbedOptions, Match
 
 __all__ = ["FunctionUrlEmbeddings", "FunctionUrlRetriever"]
@@ -77,14 +77,11 @@ class FunctionUrlRetriever(BaseRetriever):
 
     Args:
         url: The Function URL.
-        auth: See `FunctionUrlEmbeddings`.
-        allow_plain_http: See `FunctionUrlEmbeddings`.
+        auth: See `FunctionUrlEmbeddings`, also for the next two.
+        allow_plain_http: Whether to call a host without TLS other than this machine.
         vector_space: The vector space of the index. Another one is refused.
         k: The largest number of documents.
-        mode: `dense`, `sparse` or `hybrid`; None for the most of what the endpoint has.
-        candidates: How many entries each search finds, to be fused and reranked.
-        rerank: Whether a reranker orders them; None: if there is one.
-        filter: Which metadata a document must have, with an index of S3 Vectors.
+        search_kwargs: The `mode`, `candidates`, `rerank` and `filter` of `EmbeddingClient.search`.
     """
 
     url: str
@@ -92,34 +89,20 @@ class FunctionUrlRetriever(BaseRetriever):
     allow_plain_http: bool = False
     vector_space: str | None = None
     k: int = 10
-    mode: str | None = None
-    candidates: int = 50
-    rerank: bool | None = None
-    filter: dict[str, Any] | None = None
-    _embedder: RoleEmbedder = PrivateAttr()
+    search_kwargs: dict[str, Any] = Field(default_factory=dict)
+    _searcher: Searcher = PrivateAttr()
 
     def model_post_init(self, context: Any, /) -> None:
         """Make the client."""
         super().model_post_init(context)
-        self._embedder = RoleEmbedder(
-            self.url,
-            auth=self.auth,
-            allow_plain_http=self.allow_plain_http,
-            vector_space=self.vector_space,
-            concurrency=1,
-            options={},
-        )
+        connection = {name: getattr(self, name) for name in CONNECTION}
+        self._searcher = Searcher(connection, top=self.k, options=self.search_kwargs)
 
     def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
-        return [_document(match) for match in self._embedder.search(query, self._options())]
+        return [_document(match) for match in self._searcher.search(query)]
 
     async def _aget_relevant_documents(self, query: str, **_: Any) -> list[Document]:
-        found = await self._embedder.search_async(query, self._options())
-        return [_document(match) for match in found]
-
-    def _options(self) -> dict[str, Any]:
-        names = ("filter", "mode", "candidates", "rerank")
-        return {"top": self.k, **{name: getattr(self, name) for name in names}}
+        return [_document(match) for match in await self._searcher.search_async(query)]
 
 
 def _document(match: Match) -> Document:

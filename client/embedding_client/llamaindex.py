@@ -12,9 +12,10 @@ import httpx
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
+from llama_index.core.callbacks import CallbackManager
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from embedding_client._integrations import RoleEmbedder
+from embedding_client._integrations import RoleEmbedder, Searcher
 from embedding_client._protocol import EmbedOptions, Match
 
 __all__ = ["FunctionUrlEmbedding", "FunctionUrlRetriever"]
@@ -88,60 +89,34 @@ class FunctionUrlRetriever(BaseRetriever):
 
     Args:
         url: The Function URL.
-        auth: See `FunctionUrlEmbedding`.
-        allow_plain_http: Whether to call a host without TLS other than this machine.
-        vector_space: The vector space of the index. Another one is refused.
         similarity_top_k: The largest number of nodes.
-        mode: `dense`, `sparse` or `hybrid`; None for the most of what the endpoint has.
-        candidates: How many entries each search finds, to be fused and reranked.
-        rerank: Whether a reranker orders them; None: if there is one.
-        filter: Which metadata a node must have, with an index of S3 Vectors.
-        kwargs: The arguments of `BaseRetriever`: `callback_manager`, …
+        search_kwargs: The `mode`, `candidates`, `rerank` and `filter` of `EmbeddingClient.search`.
+        callback_manager: LlamaIndex's own.
+        connection: `auth`, `allow_plain_http` and `vector_space`; see `FunctionUrlEmbedding`.
     """
 
     def __init__(
         self,
         url: str,
         *,
-        auth: httpx.Auth | None = None,
-        allow_plain_http: bool = False,
-        vector_space: str | None = None,
         similarity_top_k: int = 10,
-        mode: str | None = None,
-        candidates: int = 50,
-        rerank: bool | None = None,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002  (the API's name)
-        **kwargs: Any,
+        search_kwargs: Mapping[str, Any] | None = None,
+        callback_manager: CallbackManager | None = None,
+        **connection: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self._options = {
-            "top": similarity_top_k,
-            "mode": mode,
-            "candidates": candidates,
-            "rerank": rerank,
-            "filter": filter,
-        }
-        self._embedder = RoleEmbedder(
-            url,
-            auth=auth,
-            allow_plain_http=allow_plain_http,
-            vector_space=vector_space,
-            concurrency=1,
-            options={},
+        super().__init__(callback_manager=callback_manager)
+        self._searcher = Searcher(
+            {"url": url, **connection}, top=similarity_top_k, options=search_kwargs or {}
         )
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return _nodes(self._embedder.search(query_bundle.query_str, self._options))
+        return [_node(match) for match in self._searcher.search(query_bundle.query_str)]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return _nodes(await self._embedder.search_async(query_bundle.query_str, self._options))
+        found = await self._searcher.search_async(query_bundle.query_str)
+        return [_node(match) for match in found]
 
 
-def _nodes(matches: list[Match]) -> list[NodeWithScore]:
-    return [
-        NodeWithScore(
-            node=TextNode(id_=match.id, text=match.text or "", metadata={**match.metadata}),
-            score=match.score,
-        )
-        for match in matches
-    ]
+def _node(match: Match) -> NodeWithScore:
+    node = TextNode(id_=match.id, text=match.text or "", metadata={**match.metadata})
+    return NodeWithScore(node=node, score=match.score)
