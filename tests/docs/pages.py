@@ -1,9 +1,14 @@
 """The pages of the documentation and the examples on them."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+#: The URL of the pages' examples.
+SERVED = "http://127.0.0.1:9000"
 #: Those of a package are its description in the package index.
 OF_PACKAGES = [ROOT / "client" / "README.md", ROOT / "constructs" / "README.md"]
 OF_EXAMPLE = ROOT / "docs" / "examples" / "app" / "README.md"
@@ -18,6 +23,8 @@ FINETUNE = ROOT / "docs" / "finetune.md"
 RERANK = ROOT / "docs" / "rerank.md"
 #: tests/embedding_client/test_search.py runs it, with several models and an index.
 SEARCH = ROOT / "docs" / "search.md"
+#: tests/embedding_client/test_sparse.py runs it, with a sparse encoder.
+SPARSE = ROOT / "docs" / "sparse.md"
 BLOCK = re.compile(
     r"(<!-- not run: (?P<reason>[^>]+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)```", re.DOTALL
 )
@@ -27,6 +34,31 @@ def blocks(text: str, language: str) -> list[str]:
     """Return the examples of a page, without those that cannot run."""
     found = BLOCK.finditer(text)
     return [one["code"] for one in found if one["language"] == language and not one["reason"]]
+
+
+def run_examples(page: Path, url: str, folder: Path) -> list[str]:
+    """Run a page's examples in a folder, and return what each program prints.
+
+    The Python examples are one program, and each block of commands is one. They send requests to
+    `url` in place of the page's URL.
+    """
+    text = page.read_text("utf-8")
+    programs = [[sys.executable, "-W", "error", "-c", "\n".join(blocks(text, "python"))]]
+    programs += [["bash", "-euo", "pipefail", "-c", block] for block in blocks(text, "bash")]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    printed = []
+    for program in programs:
+        ran = subprocess.run(
+            [*program[:-1], program[-1].replace(SERVED, url)],
+            cwd=folder,
+            env={"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        printed.append(ran.stdout)
+    return printed
 
 
 def sections(page: Path, language: str, *, level: int = 2) -> dict[str, str]:

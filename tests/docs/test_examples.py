@@ -11,10 +11,11 @@ import pytest
 
 from tools.local_endpoint.endpoint import endpoint
 
-from .pages import FINETUNE, PAGES, RECIPES, RERANK, ROOT, SEARCH, VECTORS, blocks
+from .pages import FINETUNE, PAGES, RECIPES, RERANK, ROOT, SEARCH, SERVED, SPARSE, VECTORS, blocks
 
 README = ROOT / "README.md"
-SERVED = "http://127.0.0.1:9000"
+#: Other tests run their examples.
+ELSEWHERE = (FINETUNE, RECIPES, RERANK, SEARCH, SPARSE, VECTORS)
 generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
 
 
@@ -39,7 +40,7 @@ def pages_with(language):
             * ("aws_cdk" in "".join(examples(page, language)) and page != README),
         )
         for page in PAGES
-        if examples(page, language) and page not in (FINETUNE, RECIPES, RERANK, SEARCH, VECTORS)
+        if examples(page, language) and page not in ELSEWHERE
     ]
 
 

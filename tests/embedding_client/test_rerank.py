@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +25,7 @@ from embedding_client import (
     SigV4Auth,
 )
 from embedding_client._cli import run
-from tests.docs.pages import RERANK, blocks
+from tests.docs.pages import RERANK, run_examples
 from tests.embedder.server.test_serve import process
 from tests.embedding_client.conftest import Serve, compile_small
 from tests.model_compiler.goldens.reranker_models import write_reranker
@@ -153,21 +150,9 @@ def test_the_clients_errors(url: str, running: Any) -> None:
 
 def test_the_pages_examples(url: str, tmp_path: Path) -> None:
     """Each example on docs/rerank.md runs, and prints a passage or its place."""
-    page = RERANK.read_text("utf-8")
-    programs = [[sys.executable, "-W", "error", "-c", "\n".join(blocks(page, "python"))]]
-    programs += [["bash", "-euo", "pipefail", "-c", block] for block in blocks(page, "bash")]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    for program in programs:
-        ran = subprocess.run(
-            [*program[:-1], program[-1].replace("http://127.0.0.1:9000", url)],
-            cwd=tmp_path,
-            env={"PATH": path, "HOME": str(tmp_path), "LANG": "C.UTF-8"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        assert "violin" in ran.stdout or "Water" in ran.stdout
+    printed = run_examples(RERANK, url, tmp_path)
+    assert len(printed) == 2
+    assert all("violin" in text or "Water" in text for text in printed)
 
 
 def test_the_command(

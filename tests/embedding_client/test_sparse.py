@@ -17,6 +17,7 @@ from embedding_client import (
     RequestError,
     SparseVector,
 )
+from tests.docs.pages import SPARSE, run_examples
 from tests.embedding_client.conftest import Serve, compile_small
 from tests.model_compiler.goldens.sparse_models import write_sparse
 
@@ -65,6 +66,13 @@ def test_vectors_are_the_embedders(url: str, artifact: Path) -> None:
     cut = [vector.values >= 0.5 for vector in wanted]
     wanted = [SparseVector(v.indices[c], v.values[c]) for v, c in zip(wanted, cut, strict=True)]
     assert same(asyncio.run(encoded()), wanted)
+
+
+def test_the_pages_example(url: str, tmp_path: Path) -> None:
+    """The example on docs/sparse.md runs, and prints the 64 largest weights of its text."""
+    with EmbeddingClient(url) as client:
+        (vector,) = client.embed_sparse(["A violin has four strings."], top_k=64)
+    assert run_examples(SPARSE, url, tmp_path) == [f"{vector.indices} {vector.values}\n"]
 
 
 def test_errors_name_the_text(url: str) -> None:

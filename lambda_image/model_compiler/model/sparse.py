@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from onnx import TensorProto
@@ -23,7 +23,7 @@ from model_compiler.files.weights import Weights
 from model_compiler.graph import architectures
 from model_compiler.graph.architectures.bert import BertConfig
 from model_compiler.graph.builder import GraphBuilder, Precision
-from model_compiler.graph.encoder import activate
+from model_compiler.graph.encoder import activate, read_activation
 from model_compiler.graph.quantization import Floats, linear
 from model_compiler.model.base import INPUTS, OUTPUT, Graph, OwnModel
 from model_compiler.model.compiled import CompiledModel
@@ -79,6 +79,13 @@ NAMES = {
         decoder="vocab_projector",
     ),
     "camembert": _ROBERTA,
+    "modernbert": Names(
+        table="model.embeddings.tok_embeddings.weight",
+        dense="head.dense",
+        norm="head.norm",
+        bias="decoder.bias",
+        decoder="decoder",
+    ),
     "roberta": _ROBERTA,
     "xlm-roberta": _ROBERTA,
 }
@@ -92,6 +99,8 @@ class SpladeHead:
     """
 
     names: Names
+    #: Which of the dense layer, the normalization and the logits have a bias.
+    biases: tuple[bool, bool, bool] = (True, True, True)
     hidden_size: int
     vocabulary_size: int
     activation: str
@@ -104,14 +113,18 @@ class SpladeHead:
     def take(self, weights: Weights) -> Mapping[str, Floats]:
         """Take the head's weights, before the encoder checks that all are used."""
         names, size = self.names, self.hidden_size
+        biases = (
+            ("dense.bias", f"{names.dense}.bias", size),
+            ("norm.bias", f"{names.norm}.bias", size),
+            ("bias", names.bias, self.vocabulary_size),
+        )
         taken = {
             "dense": weights.take(f"{names.dense}.weight", size, size),
-            "dense.bias": weights.take(f"{names.dense}.bias", size),
             "norm": weights.take(f"{names.norm}.weight", size),
-            "norm.bias": weights.take(f"{names.norm}.bias", size),
-            "bias": weights.take(names.bias, self.vocabulary_size),
             "decoder": weights.take(names.table, self.vocabulary_size, size),
         }
+        for (part, name, width), there in zip(biases, self.biases, strict=True):
+            taken[part] = weights.take(name, width) if there else np.zeros(width, np.float32)
         copies = (("weight", names.table, "decoder"), ("bias", names.bias, "bias"))
         for part, original, name in copies:
             copy = f"{names.decoder}.{part}"
@@ -247,8 +260,13 @@ def read_sparse_folder(
             f"{config.path}: the compiler cannot express a sparse encoder of model_type "
             f"{family!r}; it can of {', '.join(sorted(NAMES))}."
         )
+    own = _modernbert_head(config) if family == "modernbert" else None
     architecture = architectures.parse(config, remedy="")
-    assert isinstance(architecture, BertConfig)  # noqa: S101 - for mypy: all of NAMES are
+    if isinstance(architecture, BertConfig):
+        # transformers' RobertaLMHead has GELU, whatever `hidden_act` says.
+        activation = "gelu" if NAMES[family] is _ROBERTA else architecture.activation
+        own = {"activation": activation, "norm_epsilon": architecture.norm_epsilon}
+    assert own is not None  # noqa: S101 - for mypy: the other families of NAMES are BertConfig's
     tokenizer = read_tokenizer(
         encoder / "tokenizer.json", vocabulary_size=architecture.vocabulary_size
     )
@@ -270,14 +288,27 @@ def read_sparse_folder(
             names=NAMES[family],
             hidden_size=architecture.hidden_size,
             vocabulary_size=architecture.vocabulary_size,
-            # transformers' RobertaLMHead has GELU, whatever `hidden_act` says.
-            activation="gelu" if NAMES[family] is _ROBERTA else architecture.activation,
-            norm_epsilon=architecture.norm_epsilon,
             strategy=strategy,
             logarithms=logarithms,
+            **own,
         ),
         precision=precision,
     )
+
+
+def _modernbert_head(config: ConfigFile) -> dict[str, Any]:
+    """Return what a ModernBERT's settings say of the part before the logits."""
+    if not config.has("classifier_activation"):
+        config.fail("classifier_activation", "the name of a function", None)
+    return {
+        "activation": read_activation(config, "classifier_activation"),
+        "norm_epsilon": config.number("norm_eps"),
+        "biases": (
+            config.boolean("classifier_bias", False),
+            config.boolean("norm_bias", False),
+            config.boolean("decoder_bias", True),
+        ),
+    }
 
 
 def _read_pooling(folder: Path, vocabulary_size: int) -> tuple[str, int]:

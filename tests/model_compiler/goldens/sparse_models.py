@@ -27,6 +27,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "bert, prompts": {"prompts": {"query": "hello: ", "document": "the "}},
     "distilbert": {"family": "distilbert"},
     "xlm-roberta": {"family": "xlm-roberta"},
+    "modernbert": {"family": "modernbert"},
+    "modernbert, other biases": {
+        "family": "modernbert",
+        "config": {
+            "classifier_activation": "silu",
+            "classifier_bias": True,
+            "norm_bias": True,
+            "decoder_bias": False,
+        },
+    },
 }
 ROUTER = "router"
 
@@ -42,11 +52,25 @@ LOGITS = {
     "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
     "module_output_name": "token_embeddings",
 }
+WORDS = "embeddings.word_embeddings"
 #: The class of the masked language model, its table, and the names of its head.
 FAMILIES = {
-    "bert": ("Bert", "bert.embeddings", "cls.predictions.transform.{}", "cls.predictions.{}"),
-    "distilbert": ("DistilBert", "distilbert.embeddings", "vocab_{}", "vocab_projector.{}"),
-    "xlm-roberta": ("XLMRoberta", "roberta.embeddings", "lm_head.{}", "lm_head.{}"),
+    "bert": ("Bert", f"bert.{WORDS}", "cls.predictions.transform.{}", "cls.predictions.{}"),
+    "distilbert": ("DistilBert", f"distilbert.{WORDS}", "vocab_{}", "vocab_projector.{}"),
+    "modernbert": ("ModernBert", "model.embeddings.tok_embeddings", "head.{}", "decoder.{}"),
+    "xlm-roberta": ("XLMRoberta", f"roberta.{WORDS}", "lm_head.{}", "lm_head.{}"),
+}
+
+#: The biases that only some models of a family have, by their settings.
+BIASES = {
+    "bert": {},
+    "distilbert": {},
+    "modernbert": {
+        "classifier_bias": "head.dense.bias",
+        "norm_bias": "head.norm.bias",
+        "decoder_bias": "decoder.bias",
+    },
+    "xlm-roberta": {},
 }
 
 
@@ -75,8 +99,16 @@ def write_sparse(
     settings["architectures"] = [f"{FAMILIES[family][0]}ForMaskedLM"]
     _write(folder / "config.json", settings)
     tensors = load_file(folder / "model.safetensors")
-    encoder = {name: value for name, value in tensors.items() if "classifier" not in name}
-    save_file(encoder | _head(family, encoder), folder / "model.safetensors")
+    encoder = {
+        name: value
+        for name, value in tensors.items()
+        if "classifier" not in name and not name.startswith("head.")
+    }
+    left_out = {
+        name for key, name in BIASES[family].items() if not settings.get(key, key == "decoder_bias")
+    }
+    head = {name: value for name, value in _head(family, encoder).items() if name not in left_out}
+    save_file(encoder | head, folder / "model.safetensors")
     first = f"{OLD}MLMTransformer" if old_files else NEW["Transformer"]
     second = f"{OLD}SpladePooling" if old_files else NEW["SpladePooling"]
     _write_modules(folder, (first, ""), (second, "1_SpladePooling"))
@@ -132,11 +164,12 @@ def write_sparse_router(folder: Path, *, limit: int = 30) -> Path:
 def _head(family: str, encoder: Tensors) -> Tensors:
     random = np.random.default_rng(8)
     _, embeddings, inner, outer = FAMILIES[family]
-    table = encoder[f"{embeddings}.word_embeddings.weight"]
+    table = encoder[f"{embeddings}.weight"]
     rows, size = table.shape
     dense, norm = {
         "bert": ("dense", "LayerNorm"),
         "distilbert": ("transform", "layer_norm"),
+        "modernbert": ("dense", "norm"),
         "xlm-roberta": ("dense", "layer_norm"),
     }[family]
     shapes: dict[str, tuple[int, ...]] = {

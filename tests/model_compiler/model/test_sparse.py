@@ -59,7 +59,7 @@ def test_vectors_are_the_models_own(tmp_path: Path, compile_tiny: Compile, varia
 
 
 @pytest.mark.parametrize("precision", Precision)
-@pytest.mark.parametrize("variant", ["bert", "bert, sum", "xlm-roberta"])
+@pytest.mark.parametrize("variant", ["bert", "bert, sum", "modernbert", "xlm-roberta"])
 def test_a_vector_does_not_depend_on_other_texts(
     tmp_path: Path, compile_tiny: Compile, variant: str, precision: Precision
 ) -> None:
@@ -190,6 +190,14 @@ CHANGES: list[tuple[str, dict[str, Any], str]] = [
         "transformer_task is",
     ),
 ]
+
+
+def test_a_modernbert_must_name_its_activation(tmp_path: Path, edit_json: Edit) -> None:
+    """Versions of transformers differ in the default."""
+    folder = write_sparse(tmp_path / "model", family="modernbert")
+    edit_json(folder / "config.json", lambda value: {**value, "classifier_activation": None})
+    with pytest.raises(SourceError, match="classifier_activation must be"):
+        read_sparse_folder(folder)
 
 
 @pytest.mark.parametrize(("file", "change", "message"), CHANGES)
