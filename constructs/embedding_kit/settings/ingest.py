@@ -13,7 +13,7 @@ RECORDS = "_ingest/"
 #: Unless the model takes less.
 _DEFAULT_TOKENS = 256
 #: The metadata keys that each chunk has.
-_OWN_KEYS = frozenset({"document", "headings", "title"})
+_OWN_KEYS = frozenset({"document", "headings", "tenant", "title"})
 
 
 class IngestSettings(Settings):

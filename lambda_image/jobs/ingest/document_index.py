@@ -244,6 +244,8 @@ class DocumentIndex:
                 "title": document.title,
                 "text": chunk.text,
             }
+            if "/" in key:
+                metadata["tenant"] = key.partition("/")[0]
             if chunk.headings:
                 metadata["headings"] = " > ".join(chunk.headings)[:_MAX_HEADINGS]
             problem = metadata_problem(metadata, non_filterable=self._non_filterable)

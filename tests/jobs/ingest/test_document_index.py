@@ -77,6 +77,16 @@ def test_metadata_of_the_document_and_its_rows_is_in_the_index(world):
     assert found["row two"]["lang"] == "en"
 
 
+def test_the_first_folder_of_a_key_is_its_tenant(world):
+    """A search may filter by it, also in a row that claims another one."""
+    world.put("acme/2026/a.jsonl", '{"text": "words", "tenant": "other"}')
+    world.put("b.md", "others")
+    world.handle(world.event("acme/2026/a.jsonl"), world.event("b.md"))
+    found = {stored.metadata["text"]: stored.metadata for stored in world.index.vectors.values()}
+    assert found["words"]["tenant"] == "acme"
+    assert "tenant" not in found["others"]
+
+
 def test_a_document_that_cannot_be_read_leaves_the_index_and_is_reported(world):
     """Never a part of it is searched: not the chunks of its earlier content either."""
     world.put("a.md", "readable words")
