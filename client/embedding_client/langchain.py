@@ -12,7 +12,6 @@ import httpx
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
-from pydantic import Field, PrivateAttr
 
 from embedding_client._integrations import CONNECTION, RoleEmbedder, Searcher
 from embedding_client._protocol import EmbedOptions, Match
@@ -89,8 +88,8 @@ class FunctionUrlRetriever(BaseRetriever):
     allow_plain_http: bool = False
     vector_space: str | None = None
     k: int = 10
-    search_kwargs: dict[str, Any] = Field(default_factory=dict)
-    _searcher: Searcher = PrivateAttr()
+    search_kwargs: dict[str, Any] = {}  # noqa: RUF012  (pydantic copies it)
+    _searcher: Searcher
 
     def model_post_init(self, context: Any, /) -> None:
         """Make the client."""
