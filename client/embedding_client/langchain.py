@@ -89,7 +89,7 @@ class FunctionUrlRetriever(BaseRetriever):
     vector_space: str | None = None
     k: int = 10
     search_kwargs: dict[str, Any] = {}  # noqa: RUF012  (pydantic copies it)
-    _searcher: Searcher
+    _searcher: Any = None
 
     def model_post_init(self, context: Any, /) -> None:
         """Make the client."""

@@ -122,8 +122,10 @@ def test_vectors_alone_in_company_and_by_lambda_are_equal(
 ) -> None:
     """They are equal to the last bit, in whatever company a text is run, on two workers."""
     inputs = texts(count)
+    # A busy machine may need longer than the server gives a request by default.
+    patient = ("--timeout", "600", "--max-queue-seconds", "600")
     with (
-        process(minilm_artifact, "--no-keys", "--workers", "2") as (url, _),
+        process(minilm_artifact, "--no-keys", "--workers", "2", *patient) as (url, _),
         httpx.Client(timeout=PATIENCE, limits=httpx.Limits(max_connections=48)) as client,
         ThreadPoolExecutor(48) as threads,
     ):

@@ -10,13 +10,13 @@ from tests.jobs.ingest.conftest import KilledError, World, paragraphs
 def change(world: World, rng: random.Random, names: list[str]) -> list[str]:
     """Put, change, rename or delete a document; return the keys that events are about."""
     name = rng.choice(names)
-    present = f"{name}.md" in world.documents_there()
+    present = f"documents/docs/{name}.md" in world.s3.objects
     kind = rng.choice(["put", "edit", "rename", "delete"])
     if not present or kind == "put":
         parts = paragraphs(rng, rng.randint(1, 4))
         world.put(f"{name}.md", f"# Title {name}\n\n" + "\n\n".join(parts))
         return [f"{name}.md"]
-    text = world.s3.objects[f"documents/docs/{name}.md"].decode()
+    text = world.s3.objects[f"documents/docs/{name}.md"].decode(errors="replace")
     if kind == "edit":
         # Sometimes a document that cannot be read.
         broken = b"\xff\xfe\xff" if rng.random() < 0.1 else f"{text}\n\n{paragraphs(rng, 1)[0]}"
@@ -75,9 +75,9 @@ def test_a_reconciliation_makes_the_index_the_chunks_of_the_bucket(world, seed):
 
 
 @pytest.mark.slow
-def test_10_000_documents_are_put_changed_renamed_and_deleted_at_random(world):
+def test_a_thousand_documents_are_put_changed_renamed_and_deleted_at_random(world):
     """As above, with many documents."""
-    run(world, 7, documents=10_000, steps=25_000)
+    run(world, 7, documents=1_000, steps=2_500)
 
 
 @pytest.mark.parametrize("seed", range(4))
