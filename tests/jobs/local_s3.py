@@ -56,6 +56,8 @@ def _etag(data: bytes) -> str:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Headers and body are two writes: the second would wait for the client's acknowledgment.
+    disable_nagle_algorithm = True
     store: LocalS3
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
