@@ -12,7 +12,7 @@ from embedder.core import errors
 from embedder.core.artifact import Artifact
 from embedder.core.engine import Engine
 from embedder.core.errors import AnswerableError
-from embedder.http.apis import rerank, sparse
+from embedder.http.apis import rerank, search, sparse
 from embedder.http.apis.native import Native
 from embedder.http.apis.openai import OpenAI
 from embedder.http.apis.tei import Tei
@@ -86,7 +86,7 @@ def test_an_example_answers_what_it_shows(router: Router, command: str, shown: s
 def test_the_table_of_paths_is_the_codes() -> None:
     """The table lists every path with its method."""
     table = re.findall(r"^\| `(GET|POST) (/[^`]*)` \|", TEXT, re.MULTILINE)
-    others = {**rerank.ROUTES, **sparse.ROUTES}
+    others: dict[str, Any] = {**search.ROUTES, **rerank.ROUTES, **sparse.ROUTES}
     served = {**ROUTES, **{path: of for path, of in others.items() if path not in ROUTES}}
     assert table == [(method, path) for path, methods in served.items() for method in methods]
 

@@ -141,6 +141,7 @@ def test_the_document_is_valid(router: Router) -> None:
     assert set(document["paths"]) == {
         "/",
         "/similar",
+        "/search",
         "/health",
         "/embed_sparse",
         "/tokenize",
