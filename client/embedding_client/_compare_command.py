@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from embedding_client._addresses import check_url
 from embedding_client._connect import auth_for
-from embedding_client._errors import FileError, ResponseError, UnreachableError
+from embedding_client._errors import FileError, ResponseError, ServiceError, UnreachableError
 from embedding_client._flows import TIMEOUT
 from embedding_client._readers import Source
 
@@ -120,8 +120,10 @@ class _Endpoint:
         # infinity has its routes without /v1, and wants the name of a model that it serves.
         found = {path: self._send("GET", f"{path}/models") for path in ("/v1", "")}
         self._path = next((path for path, answer in found.items() if answer.is_success), "/v1")
-        models = found[self._path].json() if found[self._path].is_success else {}
-        self._model = models["data"][0]["id"] if models.get("data") else "model"
+        try:
+            self._model = str(found[self._path].json()["data"][0]["id"])
+        except (ValueError, LookupError, TypeError):
+            self._model = "model"
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -147,7 +149,14 @@ class _Endpoint:
                 f"{self.url} answered {answer.status_code}: {answer.text[:_SHOWN]}",
                 status=answer.status_code,
             )
-        self._vectors.append(answer.json()["data"][0]["embedding"])
+        try:
+            vector = [float(number) for number in answer.json()["data"][0]["embedding"]]
+        except (ValueError, LookupError, TypeError) as error:
+            raise ServiceError(
+                f"{self.url} answered without a vector in OpenAI's form.",
+                status=answer.status_code,
+            ) from error
+        self._vectors.append(vector)
 
     def _send(self, method: str, path: str, **more: Any) -> httpx.Response:
         try:

@@ -13,7 +13,7 @@ import httpx
 
 from embedding_client._addresses import check_url
 from embedding_client._connect import auth_for
-from embedding_client._errors import ConfigurationError
+from embedding_client._errors import ConfigurationError, EmbeddingClientError
 from embedding_client._flows import TIMEOUT
 
 #: JSON-RPC's codes of a line that is not JSON, and of an endpoint that cannot answer.
@@ -53,7 +53,8 @@ def bridge(url: str, http: httpx.Client, read: IO[str], write: IO[str]) -> None:
 def _ask(url: str, http: httpx.Client, line: str, number: Any) -> Any:
     try:
         response = http.post(url, content=line, headers={"content-type": "application/json"})
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, EmbeddingClientError) as error:
+        # Credentials that have expired are an answer too: they may be renewed meanwhile.
         return _error(number, _FAULT, f"{url} did not respond: {error}")
     if response.status_code == 202:
         return None

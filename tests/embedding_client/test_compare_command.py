@@ -89,6 +89,31 @@ def test_vectors_of_different_lengths_are_compared_by_their_rankings():
     assert shuffled["cosine_lowest"] < 0.9
 
 
+@pytest.mark.parametrize("content", ["<html></html>", '{"data": []}', "[]"])
+def test_an_answer_in_another_form_is_an_error(texts, capsys, content):
+    """A page, or JSON of another kind, is no vector."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            self.send_response(200)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content.encode())
+
+        do_POST = do_GET  # noqa: N815  (the name that the base class calls)
+
+        def log_message(self, *_):
+            """Write no log."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        assert run_command(["compare", url, url, str(texts)]) == 1
+        server.shutdown()
+    assert "answered without a vector in OpenAI's form" in capsys.readouterr().err
+
+
 def test_an_endpoint_that_answers_with_an_error_is_named(running, other, texts, capsys):
     """With its status and message."""
     url = f"{other[0]}/nothing"

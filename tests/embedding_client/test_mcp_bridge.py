@@ -6,7 +6,7 @@ import json
 import httpx
 import pytest
 
-from embedding_client import SigV4Auth
+from embedding_client import CredentialsError, SigV4Auth
 from embedding_client._mcp_bridge import bridge
 from tools.local_endpoint.endpoint import endpoint
 
@@ -51,6 +51,26 @@ def test_an_endpoint_without_a_door_is_named(running):
     (answer,) = answers(running.url, json.dumps(PING))
     assert answer["id"] == 1
     assert "it needs `mcp = true` under [function]" in answer["error"]["message"]
+
+
+def test_expired_credentials_are_an_answer_and_the_next_message_is_sent(door):
+    """The bridge goes on when they are renewed."""
+
+    class Renewed(SigV4Auth):
+        expired = True
+
+        def sync_auth_flow(self, request):
+            if self.expired:
+                self.expired = False
+                raise CredentialsError("The token has expired.")
+            yield from super().sync_auth_flow(request)
+
+    read, write = io.StringIO(f"{json.dumps(PING)}\n" * 2), io.StringIO()
+    with httpx.Client(auth=Renewed(region="us-east-1"), timeout=60) as http:
+        bridge(f"{door}/mcp", http, read, write)
+    first, second = map(json.loads, write.getvalue().splitlines())
+    assert "The token has expired." in first["error"]["message"]
+    assert second["result"] == {}
 
 
 def test_an_endpoint_that_does_not_respond_is_an_answer(door):

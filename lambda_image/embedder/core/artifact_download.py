@@ -116,7 +116,7 @@ def download(
 def _read_package(
     package: str | os.PathLike[str],
 ) -> tuple[dict[str, bytes], dict[str, FileEntry]]:
-    """Return what is in the package, and what must be downloaded, both by path in the folder."""
+    """Return the packaged files and those to download, both by path in the folder."""
     manifests = load_manifests(package)
     packed: dict[str, bytes] = {}
     files: dict[str, FileEntry] = {}

@@ -198,7 +198,7 @@ def test_a_search_in_one_mode(router: Router, alone: dict[str, Router]) -> None:
 
 
 def test_what_a_search_lacks_is_named(router: Router, alone: dict[str, Router]) -> None:
-    """Each refusal has the field, what was found and what is allowed."""
+    """Each refusal names the field, the value found and the values allowed."""
     refusals: list[tuple[Router, dict[str, Any], str, str]] = [
         (alone["embed"], {"mode": "hybrid"}, "mode", 'must be "dense"'),
         (router, {"mode": "lexical"}, "mode", 'one of "dense", "sparse", "hybrid"'),

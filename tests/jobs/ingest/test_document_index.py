@@ -122,7 +122,7 @@ def test_a_run_waits_for_another_one_that_may_write(world, writes):
 @pytest.mark.parametrize("place", ["_chunks", "_embed"])
 @pytest.mark.parametrize("earlier", [None, "earlier words"])
 def test_a_run_that_another_one_overtakes_begins_anew(world, monkeypatch, place, earlier):
-    """Its object, or its list, is another one when it goes on."""
+    """When it continues, another run has replaced its object or its list."""
     if earlier:
         world.put("a.md", earlier)
         world.handle(world.event("a.md"))
@@ -142,7 +142,7 @@ def test_a_run_that_another_one_overtakes_begins_anew(world, monkeypatch, place,
 
 
 def test_a_large_document_is_done_in_several_runs(world, monkeypatch):
-    """A run without time leaves what it has written, and the next one goes on."""
+    """A run that is out of time keeps its writes, and the next run continues from them."""
     monkeypatch.setattr(document_index, "_SLICE", 2)
     world.put("a.jsonl", "\n".join(f'{{"text": "row {n}"}}' for n in range(6)))
     real = world.documents._index.put

@@ -84,7 +84,7 @@ def test_the_steps_load_a_job_of_s3(s3, steps, index) -> None:
     ],
 )
 def test_what_a_load_cannot_be(steps, event, problem) -> None:
-    """The error says what is allowed, before anything is read."""
+    """The error lists the allowed values, before the job reads a file."""
     with pytest.raises(BatchError, match=problem):
         steps.run(event)
 

@@ -122,7 +122,7 @@ def write_sparse(
 
 
 def write_sparse_router(folder: Path, *, limit: int = 30) -> Path:
-    """Write a Router whose queries have a table and whose documents a BERT; return its folder."""
+    """Write a Router with a table for queries and a BERT for documents; return its folder."""
     whole = write_sparse(
         folder.with_name(f"{folder.name}-document"), pooling={"activation_function": "log1p_relu"}
     )

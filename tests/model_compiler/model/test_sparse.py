@@ -213,7 +213,7 @@ def test_what_the_compiler_cannot_express_is_named(
 
 
 def test_other_modules_are_named(tmp_path: Path, edit_json: Edit) -> None:
-    """A sparse autoencoder is of another kind, and so is an adapter."""
+    """A sparse autoencoder and an adapter are refused as other kinds of models."""
     folder = write_sparse(tmp_path / "model")
     (folder / "adapter_config.json").write_text("{}")
     with pytest.raises(CompilerError, match="has an adapter"):

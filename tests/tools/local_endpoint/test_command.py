@@ -158,6 +158,6 @@ def test_a_reranker_is_tried_with_a_query():
 
 
 def test_a_folder_of_several_artifacts_is_served(tmp_path):
-    """Nothing is compiled for what is compiled already."""
+    """A compiled artifact is served without compiling it again."""
     (tmp_path / "artifacts.json").write_text("{}")
     assert artifact_of(str(tmp_path)) == tmp_path.resolve()
