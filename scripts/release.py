@@ -18,6 +18,9 @@ ROOT = Path(__file__).resolve().parents[1]
 CHANGELOG = "docs/CHANGELOG.md"
 #: Both distributions are released together, with one version.
 PROJECTS = ("pyproject.toml", "client/pyproject.toml")
+#: The repository's address before it is public, and the files that name it.
+PLACEHOLDER = "https://github.com/OWNER/embedding-kit"
+ADDRESSED = (*PROJECTS, "README.md", "tools/mkdocs.yml")
 UNRELEASED = "## Unreleased\n"
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
@@ -44,14 +47,13 @@ def check(root: Path, tag: str) -> None:
         raise ReleaseError(f"the tag must be v and the version, such as v0.2.0; found {tag!r}")
     version = _valid(tag.removeprefix("v"))
     for name in PROJECTS:
-        text = _read(root, name)
-        for found in sorted({one for _, one in _STATED.findall(text)} - {version}):
+        for found in sorted({one for _, one in _STATED.findall(_read(root, name))} - {version}):
             raise ReleaseError(f"the tag is {tag}, but {name} has version {found}")
-        addresses = tomllib.loads(text)["project"].get("urls", {})
-        if any("/OWNER/" in address for address in addresses.values()):
+    for name in ADDRESSED:
+        if PLACEHOLDER in _read(root, name):
             raise ReleaseError(
-                f"[project.urls] of {name} has the placeholder OWNER: "
-                "write the address of the repository"
+                f"{name} must have the repository's address: write it into Repository of "
+                f"pyproject.toml, and run scripts/release {version}; found {PLACEHOLDER}"
             )
     notes(root, tag)
 
@@ -82,9 +84,9 @@ def notes(root: Path, tag: str) -> str:
 
 
 def prepare(root: Path, version: str, today: dt.date) -> None:
-    """Write the version into both projects, and date the unreleased changes.
+    """Write the version and the repository's address, and date the unreleased changes.
 
-    A second call with the same version changes nothing.
+    The address is `Repository` in the `[project.urls]` of `pyproject.toml`. A second call with the same version changes nothing.
 
     Args:
         root: The folder of the repository.
@@ -101,7 +103,10 @@ def prepare(root: Path, version: str, today: dt.date) -> None:
         if not found or not after.partition("\n## ")[0].strip():
             raise ReleaseError(f"{CHANGELOG} has no changes under '{UNRELEASED.strip()}'")
         text = f"{before}{UNRELEASED}\n## {version} - {today.isoformat()}\n{after}"
-    texts = {name: _STATED.sub(rf"\g<1>{version}", _read(root, name)) for name in PROJECTS}
+    address = tomllib.loads(_read(root, "pyproject.toml"))["project"]["urls"]["Repository"]
+    texts = {name: _read(root, name).replace(PLACEHOLDER, address) for name in ADDRESSED}
+    for name in PROJECTS:
+        texts[name] = _STATED.sub(rf"\g<1>{version}", texts[name])
     for name, new in {**texts, CHANGELOG: text}.items():
         (root / name).write_text(new, encoding="utf-8")
 

@@ -45,7 +45,7 @@ release = _load()
 @pytest.fixture
 def repository(tmp_path):
     """Copy the projects of this repository, with a changelog and an address."""
-    for name in release.PROJECTS:
+    for name in release.ADDRESSED:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         text = (ROOT / name).read_text().replace("/OWNER/", "/example/")
         (tmp_path / name).write_text(text)
@@ -136,13 +136,27 @@ def test_packages_of_two_versions_are_refused(repository):
         release.check(repository, "v1.2.3")
 
 
-def test_a_package_without_an_address_is_refused(repository):
-    """The pages of the package index would have links to nowhere."""
+@pytest.mark.parametrize("name", release.ADDRESSED)
+def test_a_placeholder_is_refused(repository, name):
+    """The pages of the package index and the README's first command would lead to nowhere."""
     release.prepare(repository, "1.2.3", TODAY)
-    path = repository / "pyproject.toml"
+    path = repository / name
     path.write_text(path.read_text().replace("/example/", "/OWNER/"))
-    with pytest.raises(release.ReleaseError, match="placeholder OWNER"):
+    with pytest.raises(release.ReleaseError, match=f"{name} must have the repository's address"):
         release.check(repository, "v1.2.3")
+
+
+def test_a_release_fills_the_address_everywhere(repository):
+    """`Repository` of pyproject.toml is written in one place, and stands in every file after."""
+    for name in release.ADDRESSED:
+        (repository / name).write_text((ROOT / name).read_text())
+    path = repository / "pyproject.toml"
+    line = 'Repository = "https://github.com/{}/embedding-kit"'
+    path.write_text(path.read_text().replace(line.format("OWNER"), line.format("acme")))
+    release.prepare(repository, "1.2.3", TODAY)
+    release.check(repository, "v1.2.3")
+    text = (repository / "README.md").read_text()
+    assert "git clone https://github.com/acme/embedding-kit && cd embedding-kit" in text
 
 
 @pytest.mark.parametrize(
