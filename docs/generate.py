@@ -32,7 +32,7 @@ from cost_tables import (
 )
 from measured_on_aws import measured_table
 from models_tables import models_table, prompts_table
-from pictures import benchmark, dashboard, demo, flow
+from pictures import benchmark, demo, flow
 from settings_page import settings_page
 
 __all__ = ["GENERATED", "errors_tree", "paths_table", "with_block"]
@@ -185,7 +185,6 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/llms.txt": llms_text,
     "docs/models.md": models_page,
     "docs/operations.md": _block("docs/operations.md", "standing-cost", standing_table),
-    "docs/pictures/dashboard.svg": dashboard.draw_dev,
     "docs/pictures/demo.svg": demo.draw,
     "docs/pictures/flow.svg": flow.draw,
     "docs/reference/commands.md": commands_page,

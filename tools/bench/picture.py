@@ -15,15 +15,13 @@ from tools.bench.run import KIT
 #: The colors in the light scheme, which figures use, and those in the dark one.
 LIGHT: Mapping[str, str] = {
     "paper": "#ffffff", "ink": "#1f2328", "quiet": "#57606a", "grid": "#d8dee4",
-    "green": "#1a7f37", "blue": "#0969da", "orange": "#bc4c00", "violet": "#8250df",
-    "red": "#cf222e", "gray": "#8c959f", "pale blue": "#ddf4ff", "pale orange": "#fff1e5",
-    "pale green": "#dafbe1", "page": "#f2f3f4",
+    "green": "#1a7f37", "blue": "#0969da", "orange": "#bc4c00", "gray": "#8c959f",
+    "pale blue": "#ddf4ff", "pale orange": "#fff1e5",
 }  # fmt: skip
 _DARK: Mapping[str, str] = {
     "paper": "#0d1117", "ink": "#e6edf3", "quiet": "#9198a1", "grid": "#2f353d",
-    "green": "#3fb950", "blue": "#58a6ff", "orange": "#db6d28", "violet": "#a371f7",
-    "red": "#ff7b72", "gray": "#656c76", "pale blue": "#0c2d6b", "pale orange": "#3d1300",
-    "pale green": "#12301c", "page": "#010409",
+    "green": "#3fb950", "blue": "#58a6ff", "orange": "#db6d28", "gray": "#656c76",
+    "pale blue": "#0c2d6b", "pale orange": "#3d1300",
 }  # fmt: skip
 # Text stays text, a dollar is a dollar, and the same figure gives the same file.
 matplotlib.rcParams.update({
@@ -57,7 +55,6 @@ def as_svg(figure: Figure) -> str:
     # Two decimals of each coordinate; the texts keep theirs.
     svg = re.sub(r"\d+\.\d{3,}(?=[^<>]*>)", lambda found: f"{float(found[0]):.2f}", file.getvalue())
     svg = svg.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
-    svg = svg.replace("'DejaVu Sans Mono'", "'DejaVu Sans Mono', Menlo, Consolas, monospace")
     rules = "".join(
         f'[style*="{key}: {color}"]{{{key}:{_DARK[name]}!important}}'
         for name, color in LIGHT.items()
