@@ -86,7 +86,8 @@ def notes(root: Path, tag: str) -> str:
 def prepare(root: Path, version: str, today: dt.date) -> None:
     """Write the version and the repository's address, and date the unreleased changes.
 
-    The address is `Repository` in the `[project.urls]` of `pyproject.toml`. A second call with the same version changes nothing.
+    The address is `Repository` in the `[project.urls]` of `pyproject.toml`. A second call with the
+    same version changes nothing.
 
     Args:
         root: The folder of the repository.
