@@ -96,5 +96,7 @@ def _filter(text: str | None) -> Mapping[str, Any] | None:
 def _line(match: Match, *, as_json: bool) -> str:
     if as_json:
         return json.dumps(asdict(match), ensure_ascii=False)
-    # An index may be loaded without its texts.
-    return f"{match.score:.4f}  {' '.join((match.text or match.id).split())}"
+    # An index may be loaded without its texts; that of documents names them.
+    source = match.metadata.get("document")
+    place = f"{source}: " if source else ""
+    return f"{match.score:.4f}  {place}{' '.join((match.text or match.id).split())}"

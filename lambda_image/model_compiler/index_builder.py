@@ -1,6 +1,7 @@
 """The command `embedding-kit model_compiler.index_builder`: builds an image's index from texts.
 
-The index is a folder: `entries.json` (the texts), `vectors.npy` (float32 [n, dimensions], rows of
+The index is a folder: `entries.json` (the texts, or objects with `id`, `text` and `metadata`),
+`vectors.npy` (float32 [n, dimensions], rows of
 length 1) and `manifest.json` (format, vector space, count). A sparse encoder's index has postings
 in the place of vectors; see `embedder.core.sparse_index`. That of an embedding model and a sparse
 encoder has both, and its manifest the `sparse_space` too. The embedder itself computes the vectors,
@@ -9,27 +10,32 @@ and an embedder with another vector space rejects the index.
 
 import argparse
 import ast
+import hashlib
 import importlib
 import inspect
+import sqlite3
 import sys
 import sysconfig
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 from tqdm import tqdm
 
 from embedder.core.artifact import Artifact, load_artifacts
 from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
-from embedder.core.sparse_encoder import SparseEncoder
+from embedder.core.search import About
+from embedder.core.sparse_encoder import SparseEncoder, SparseVector
 from embedder.core.sparse_index import make_postings
 from model_compiler.artifact.writer import new_folder
 from model_compiler.errors import CompilerError, SourceError
 
-__all__ = ["build_index", "main", "read_texts", "standard_library"]
+__all__ = ["VectorCache", "build_index", "main", "read_texts", "standard_library"]
 
 #: The format of the index's manifest, which `embedder.core.search` reads.
 FORMAT_VERSION = 1
@@ -65,6 +71,8 @@ def build_index(
     *,
     dimensions: int | None = None,
     prompt: str | None = None,
+    about: Sequence[About] | None = None,
+    cache: "VectorCache | None" = None,
     progress: bool = False,
 ) -> str:
     """Embed texts and write the index completely or not at all.
@@ -76,6 +84,8 @@ def build_index(
         dimensions: One of the model's allowed values; None for all dimensions.
         prompt: The name of the texts' prompt; None for the model's default. Of several models, it
             and the dimensions are the embedding model's.
+        about: The ids and the metadata of the texts; None for their places and no metadata.
+        cache: Vectors of earlier builds, which are not computed again; None for none.
         progress: Whether to draw a progress bar.
 
     Returns:
@@ -100,13 +110,57 @@ def build_index(
         raise SourceError(f"A sparse encoder has no dimensions to choose; found {dimensions}.")
     manifest: dict[str, int | str] = {"format_version": FORMAT_VERSION, "count": len(texts)}
     with new_folder(output) as partial:
-        space = _write_vectors(texts, first, partial, dimensions, prompt, progress=progress)
-        manifest["vector_space"] = space
+        manifest["vector_space"] = space = _write_vectors(
+            texts, first, partial, dimensions, prompt, cache=cache, progress=progress
+        )
         if companion:
-            manifest["sparse_space"] = _write_vectors(texts, companion, partial, progress=progress)
-        (partial / "entries.json").write_bytes(orjson.dumps(list(texts)))
+            manifest["sparse_space"] = _write_vectors(
+                texts, companion, partial, cache=cache, progress=progress
+            )
+        entries = [*texts] if about is None else list(map(_entry, texts, about))
+        (partial / "entries.json").write_bytes(orjson.dumps(entries))
         (partial / "manifest.json").write_bytes(orjson.dumps(manifest))
     return space
+
+
+def _entry(text: str, about: About) -> dict[str, Any]:
+    return {"id": about.id, "text": text, "metadata": about.metadata}
+
+
+class VectorCache:
+    """Vectors of texts in a file, by their space and prompt; of the last build of an index.
+
+    Raises:
+        SourceError: If the file is of something else.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._file = sqlite3.connect(path)
+            self._file.execute(
+                "CREATE TABLE IF NOT EXISTS vectors(space, text, vector, PRIMARY KEY(space, text))"
+            )
+        except sqlite3.DatabaseError as error:
+            raise SourceError(f"{path} cannot be read: {error}. Delete it.") from error
+
+    def read(self, space: str) -> dict[bytes, bytes]:
+        """Return the vectors of a space by the hashes of their texts."""
+        rows = self._file.execute("SELECT text, vector FROM vectors WHERE space = ?", (space,))
+        return dict(rows.fetchall())
+
+    def write(self, space: str, vectors: Mapping[bytes, bytes]) -> None:
+        """Add vectors; what an interrupted build has written, the next one reads."""
+        with self._file:
+            self._file.executemany(
+                "INSERT OR REPLACE INTO vectors VALUES(?, ?, ?)",
+                [(space, text, vector) for text, vector in vectors.items()],
+            )
+
+    def keep(self, space: str, texts: Collection[bytes]) -> None:
+        """Delete the vectors of other texts."""
+        gone = [(space, text) for text in self.read(space).keys() - set(texts)]
+        with self._file:
+            self._file.executemany("DELETE FROM vectors WHERE space = ? AND text = ?", gone)
 
 
 def _write_vectors(
@@ -116,29 +170,55 @@ def _write_vectors(
     dimensions: int | None = None,
     prompt: str | None = None,
     *,
+    cache: VectorCache | None,
     progress: bool,
 ) -> str:
     """Write the vectors or the postings of texts, and return their vector space."""
     sparse = artifact.manifest.task == "sparse"
     engine = (SparseEncoder if sparse else Engine).load(artifact, truncate="right")
-    vectors = []
+    space = engine.vector_space(dimensions)
+    cached = f"{space} {prompt or ''}"
+    names = [hashlib.sha256(text.encode()).digest() for text in texts]
+    known = cache.read(cached) if cache else {}
     # Texts of similar length share a batch, which saves padding.
-    order = sorted(range(len(texts)), key=lambda position: len(texts[position]))
-    with tqdm(total=len(texts), desc="index", unit=" texts", disable=not progress) as bar:
+    missing = {name: text for name, text in zip(names, texts, strict=True) if name not in known}
+    order = sorted(missing, key=lambda name: len(missing[name]))
+    silent = not progress or not order
+    with tqdm(total=len(order), desc="index", unit=" texts", disable=silent) as bar:
         for start in range(0, len(order), BATCH):
-            batch = [texts[position] for position in order[start : start + BATCH]]
-            vectors.append(engine.embed(batch, dimensions=dimensions, prompt=prompt).vectors)
+            batch = order[start : start + BATCH]
+            vectors = engine.embed(
+                [missing[name] for name in batch], dimensions=dimensions, prompt=prompt
+            ).vectors
+            done = {name: _packed(vector) for name, vector in zip(batch, vectors, strict=True)}
+            if cache:
+                cache.write(cached, done)
+            known |= done
             bar.update(len(batch))
-    sorted_vectors = np.concatenate(vectors)
-    placed = np.empty_like(sorted_vectors)
-    placed[order] = sorted_vectors
+    if cache:
+        cache.keep(cached, names)
     if sparse:
-        postings = make_postings(placed.tolist(), vocabulary=engine.limits.full_dimensions)
+        postings = make_postings(
+            [_sparse(known[name]) for name in names], vocabulary=engine.limits.full_dimensions
+        )
         for name, array in postings._asdict().items():
             np.save(folder / f"postings.{name}.npy", array)
     else:
-        np.save(folder / "vectors.npy", placed)
-    return engine.vector_space(dimensions)
+        rows = np.frombuffer(b"".join(known[name] for name in names), np.float32)
+        np.save(folder / "vectors.npy", rows.reshape(len(names), -1))
+    return space
+
+
+def _packed(vector: npt.NDArray[np.float32] | SparseVector) -> bytes:
+    """Return a vector as bytes: its floats; if it is sparse, after the indices of these."""
+    if isinstance(vector, SparseVector):
+        return vector.indices.tobytes() + vector.values.tobytes()
+    return vector.tobytes()
+
+
+def _sparse(packed: bytes) -> SparseVector:
+    indices, values = np.frombuffer(packed, np.uint32).reshape(2, -1)
+    return SparseVector(indices, values.view(np.float32))
 
 
 def read_texts(path: Path) -> list[str]:

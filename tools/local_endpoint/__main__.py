@@ -20,6 +20,7 @@ from tools.local_endpoint.models import (
     STANDARD_LIBRARY,
     ModelError,
     artifact_of,
+    documents_of,
     index_of,
     together_of,
 )
@@ -100,6 +101,8 @@ def server_command(flags: Sequence[str], environ: Mapping[str, str]) -> list[str
 def _built(options: argparse.Namespace) -> tuple[Path, Path | None]:
     """Return the folders of the artifact and of the index, if one is asked for."""
     verbose = options.verbose
+    if options.metadata and not options.documents:
+        raise ModelError("--metadata names keys of documents; found without --documents.")
     # The server has one model, and no options for others.
     given = {task: getattr(options, name, None) for name, task in _COMPANIONS.items()}
     models = {"embed": options.model, **{task: model for task, model in given.items() if model}}
@@ -108,6 +111,8 @@ def _built(options: argparse.Namespace) -> tuple[Path, Path | None]:
         for task, model in models.items()
     }
     artifact = together_of(artifacts) if len(artifacts) > 1 else artifacts["embed"]
+    if options.documents:
+        return artifact, documents_of(options.documents, artifact, metadata=options.metadata)
     if not options.index:
         return artifact, None
     return artifact, index_of(options.index, artifact, verbose=verbose)
@@ -137,8 +142,8 @@ def _server_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--server", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--index", metavar="TEXTS", help="the index for POST /similar")
     _add_model(parser)
+    _add_index(parser)
     return parser
 
 
@@ -161,6 +166,30 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_index(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
+    searched = parser.add_mutually_exclusive_group()
+    searched.add_argument(
+        "--index",
+        metavar="TEXTS",
+        help="the index to search: a text file with one text per line, a JSON list of texts, an "
+        f"index folder, or {STANDARD_LIBRARY} for the docstrings of Python's library",
+    )
+    searched.add_argument(
+        "--documents",
+        metavar="FOLDER",
+        help="search the documents of a folder, as [ingest] does those of S3; each start embeds "
+        "what has changed",
+    )
+    parser.add_argument(
+        "--metadata",
+        metavar="KEY",
+        action="append",
+        default=[],
+        help="with --documents, a metadata key that documents may have; may be repeated",
+    )
+    return searched
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scripts/serve",
@@ -175,18 +204,11 @@ def _parser() -> argparse.ArgumentParser:
             f"--{name}", metavar="MODEL", help=f"served besides, as [{name}]; as --model"
         )
     parser.add_argument("--port", type=int, default=9000, help="default: %(default)s")
-    searched = parser.add_mutually_exclusive_group()
-    searched.add_argument(
+    _add_index(parser).add_argument(
         "--vector-index",
         metavar="ARN",
-        help="an index of S3 Vectors for POST /similar, searched with AWS_ACCESS_KEY_ID, "
-        "AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN",
-    )
-    searched.add_argument(
-        "--index",
-        metavar="TEXTS",
-        help="the index for POST /similar: a text file with one text per line, a JSON list of "
-        f"texts, an index folder, or {STANDARD_LIBRARY} for the docstrings of Python's library",
+        help="an index of S3 Vectors to search, with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
+        "AWS_SESSION_TOKEN",
     )
     parser.add_argument(
         "--memory",

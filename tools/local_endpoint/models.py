@@ -1,4 +1,4 @@
-"""Finds or compiles the artifact of a model and the search index of texts.
+"""Finds or compiles the artifact of a model and the search index of texts or documents.
 
 Both are stored in .cache. They are built again when their input, or the code that builds them, has
 changed.
@@ -106,23 +106,52 @@ def index_of(texts: str, artifact: Path, *, cache: Path = _CACHE, verbose: bool 
         )
     else:
         source, name = texts, f"{path.stem}-{_fingerprint(texts, path)}"
-    named = next(file for file in _NAMES if (artifact / file).is_file())
-    model_digest = hashlib.sha256((artifact / named).read_bytes()).hexdigest()[:12]
-    index = cache / f"index-{name}-{model_digest}"
+    index = cache / f"index-{name}-{_digest(artifact)}"
     command = ["model_compiler.index_builder", source, "--artifact", str(artifact)]
     _build(index, f"embedding the texts of {texts}", command, verbose=verbose)
     return index
 
 
-def _build(folder: Path, title: str, command: Sequence[str], *, verbose: bool) -> None:
-    """Build a folder with a module of the compiler, unless it exists."""
-    if (folder / "manifest.json").is_file():
+def documents_of(
+    folder: str, artifact: Path, *, metadata: Sequence[str] = (), cache: Path = _CACHE
+) -> Path:
+    """Return the folder of an index of the documents in a folder, as they are now.
+
+    Args:
+        folder: The documents.
+        artifact: The folder of the model or the models that embed them.
+        metadata: The metadata keys that documents may have values of.
+        cache: The folder for indexes.
+
+    Raises:
+        ModelError: If it cannot be built.
+    """
+    path = Path(folder).expanduser().resolve()
+    place = hashlib.sha256(str(path).encode()).hexdigest()[:12]
+    index = cache / f"documents-{path.name}-{place}-{_digest(artifact)}"
+    command = ["tools.local_endpoint.documents", str(path), "--artifact", str(artifact)]
+    command += [word for key in metadata for word in ("--metadata", key)]
+    # Its progress is shown: a first run may take minutes.
+    _build(index, f"reading the documents of {folder}", command, verbose=True, again=True)
+    return index
+
+
+def _digest(artifact: Path) -> str:
+    named = next(file for file in _NAMES if (artifact / file).is_file())
+    return hashlib.sha256((artifact / named).read_bytes()).hexdigest()[:12]
+
+
+def _build(
+    folder: Path, title: str, command: Sequence[str], *, verbose: bool, again: bool = False
+) -> None:
+    """Build a folder with a program, unless it exists and need not be built again."""
+    if not again and (folder / "manifest.json").is_file():
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f"{folder.name}.lock").open("w") as lock:
         # Another process may build the same folder. Closing the file releases the lock.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "manifest.json").is_file():
+        if again or not (folder / "manifest.json").is_file():
             _run(folder, title, command, verbose=verbose)
 
 

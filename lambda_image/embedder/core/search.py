@@ -1,8 +1,8 @@
 """The protocol of an index that can be searched, and the one that an image may carry.
 
-The carried index has texts and their vectors, and is searched by brute force. A matrix product over
-100,000 vectors of 384 floats takes about 10 ms, so nothing cleverer is wanted at the sizes that fit
-into an image; beyond that, `embedder.core.s3_vectors` searches an index of S3 Vectors.
+The carried index has entries and their vectors, and is searched by brute force. A matrix product
+over 100,000 vectors of 384 floats takes about 10 ms, which is enough for what fits into an image;
+beyond that, `embedder.core.s3_vectors` searches an index of S3 Vectors.
 """
 
 from __future__ import annotations
@@ -90,46 +90,96 @@ class Searchable:
         """Drop what a snapshot must not carry."""
 
 
-class SearchIndex(Searchable):
-    """Texts and their vectors.
+class About(NamedTuple):
+    """What an entry of a carried index may have besides its text."""
+
+    id: str
+    metadata: Mapping[str, Any]
+
+
+class CarriedIndex(Searchable):
+    """Entries and their vectors, of any kind.
 
     Args:
         texts: The entries.
-        vectors: float32 [n, dimensions], rows of length 1.
         vector_space: The space of all vectors.
+        about: The ids and the metadata of the entries; None for places and no metadata.
     """
 
     def __init__(
-        self, texts: Sequence[str], vectors: npt.NDArray[np.float32], vector_space: str
+        self, texts: Sequence[str], vector_space: str, about: Sequence[About] | None = None
     ) -> None:
-        self.texts, self.vectors, self._space = texts, vectors, vector_space
+        self.texts, self._space, self.about = texts, vector_space, about
         self.entries = len(texts)
+        self.takes_filter = about is not None
 
     @property
     def vector_space(self) -> str:
         """See `Searchable`."""
         return self._space
 
+    def best(
+        self, scores: npt.NDArray[Any], num_results: int, where: Mapping[str, Any] | None
+    ) -> list[Match]:
+        """Return the entries of the highest scores, best first; equal ones are in index order.
+
+        Args:
+            scores: float [n]; an entry of -inf is not found.
+            num_results: how many to return; all that are found, if there are fewer.
+            where: which metadata an entry must have.
+        """
+        if where is not None:
+            # Imported when it is needed: no start pays for it.
+            from embedder.core.matching import matches  # noqa: PLC0415
+
+            kept = [matches(where, each.metadata) for each in self.about or ()]
+            scores = np.where(kept, scores, -np.inf)
+        count = min(num_results, int(np.count_nonzero(scores > -np.inf)))
+        if not count:
+            return []
+        best = np.argpartition(-scores, count - 1)[:count]
+        # Of equal scores, those before the cut are any: take the first ones.
+        lowest = scores[best].min()
+        above = np.flatnonzero(scores > lowest)
+        equal = np.flatnonzero(scores == lowest)[: count - len(above)]
+        best = np.concatenate([above[np.argsort(-scores[above], kind="stable")], equal])
+        return [self._match(position, float(scores[position])) for position in best.tolist()]
+
+    def _match(self, position: int, score: float) -> Match:
+        name, metadata = self.about[position] if self.about else (str(position), _NONE)
+        return Match(self.texts[position], position, score, name, metadata)
+
+
+class SearchIndex(CarriedIndex):
+    """Entries and their dense vectors.
+
+    Args:
+        texts: The entries.
+        vectors: float32 [n, dimensions], rows of length 1.
+        vector_space: The space of all vectors.
+        about: See `CarriedIndex`.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[str],
+        vectors: npt.NDArray[np.float32],
+        vector_space: str,
+        about: Sequence[About] | None = None,
+    ) -> None:
+        super().__init__(texts, vector_space, about)
+        self.vectors = vectors
+
     def search(
         self,
         query: npt.NDArray[np.float32],
         num_results: int,
         *,
-        where: Mapping[str, Any] | None = None,  # noqa: ARG002 - the API refuses a filter
+        where: Mapping[str, Any] | None = None,
         deadline: float | None = None,  # noqa: ARG002 - a search takes milliseconds
     ) -> list[Match]:
-        """See `Searchable`; equal scores are in index order."""
-        scores = self.vectors @ query
-        count = min(num_results, len(self.texts))
-        if not count:
-            return []
-        best = np.argpartition(-scores, count - 1)[:count]
-        # Rounding may put an equal score on either side of the partition; the order is still fixed.
-        best = best[np.lexsort((best, -scores[best]))]
-        return [
-            Match(self.texts[position], position, float(scores[position]), str(position))
-            for position in map(int, best)
-        ]
+        """See `Searchable`."""
+        return self.best(self.vectors @ query, num_results, where)
 
 
 def load_index(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> SearchIndex:
@@ -143,14 +193,14 @@ def load_index(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> Sear
         IndexFolderError: if the folder is not an index, is of a newer format, is incomplete, or
             holds vectors of a space that the model does not serve.
     """
-    texts, space = read_entries(folder, spaces=spaces)
+    texts, about, space = read_entries(folder, spaces=spaces)
     vectors = mapped(os.path.join(folder, "vectors.npy"), np.float32, dimensions=2)
     shape = (len(texts), int(space.rpartition("/")[2]))
     if vectors.shape != shape:
         raise IndexFolderError(
             f"{folder} has vectors of shape {vectors.shape}; its manifest says {shape}."
         )
-    return SearchIndex(texts=texts, vectors=vectors, vector_space=space)
+    return SearchIndex(texts, vectors, space, about)
 
 
 def read_space(
@@ -179,20 +229,33 @@ def read_space(
     return space, count
 
 
-def read_entries(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> tuple[list[str], str]:
-    """Return the texts of a carried index and its vector space; see `load_index`.
+def read_entries(
+    folder: str | os.PathLike[str], *, spaces: Sequence[str]
+) -> tuple[list[str], list[About] | None, str]:
+    """Return the entries of a carried index and its vector space; see `load_index`.
+
+    An entry is a text, or an object with `id`, `text` and `metadata`; all are of one form.
 
     Raises:
         IndexFolderError: if the folder is not an index of one of the spaces.
     """
     space, count = read_space(folder, spaces=spaces)
     entries = os.path.join(folder, "entries.json")
-    texts = _json(entries)
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise IndexFolderError(f"{entries} must be a list of strings.")
-    if len(texts) != count:
-        raise IndexFolderError(f"{folder} has {len(texts)} entries; its manifest says {count}.")
-    return texts, space
+    found = _json(entries)
+    rows: list[Any] = found if isinstance(found, list) else [None]
+    about = None
+    if rows and all(isinstance(row, dict) for row in rows):
+        about = [About(row.get("id"), row.get("metadata")) for row in rows]
+        rows = [row.get("text") for row in rows]
+    if not all(isinstance(text, str) for text in rows) or not all(
+        isinstance(each.id, str) and isinstance(each.metadata, dict) for each in about or ()
+    ):
+        raise IndexFolderError(
+            f"{entries} must be a list of strings, or of objects with id, text and metadata."
+        )
+    if len(rows) != count:
+        raise IndexFolderError(f"{folder} has {len(rows)} entries; its manifest says {count}.")
+    return rows, about, space
 
 
 def mapped(path: str, dtype: npt.DTypeLike, *, dimensions: int) -> npt.NDArray[Any]:

@@ -17,7 +17,14 @@ import numpy as np
 
 from embedder.core.artifact import Manifest
 from embedder.core.errors import IndexFolderError
-from embedder.core.search import Match, Searchable, mapped, read_entries, read_space
+from embedder.core.search import (
+    About,
+    CarriedIndex,
+    Match,
+    mapped,
+    read_entries,
+    read_space,
+)
 from embedder.core.sparse_encoder import SparseVector
 
 if TYPE_CHECKING:  # see startup
@@ -43,23 +50,25 @@ class Postings(NamedTuple):
 _TYPES = Postings(np.int64, np.float32, np.uint32, np.uint8)  # type: ignore[arg-type]
 
 
-class SparseIndex(Searchable):
-    """Texts and their postings.
+class SparseIndex(CarriedIndex):
+    """Entries and their postings.
 
     Args:
         texts: the entries.
         postings: of all texts.
         vector_space: the space of all vectors.
+        about: see `CarriedIndex`.
     """
 
-    def __init__(self, texts: Sequence[str], postings: Postings, vector_space: str) -> None:
-        self.texts, self.postings, self._space = texts, postings, vector_space
-        self.entries = len(texts)
-
-    @property
-    def vector_space(self) -> str:
-        """See `Searchable`."""
-        return self._space
+    def __init__(
+        self,
+        texts: Sequence[str],
+        postings: Postings,
+        vector_space: str,
+        about: Sequence[About] | None = None,
+    ) -> None:
+        super().__init__(texts, vector_space, about)
+        self.postings = postings
 
     @property
     def dimensions(self) -> int:
@@ -84,24 +93,13 @@ class SparseIndex(Searchable):
         query: Any,
         num_results: int,
         *,
-        where: Mapping[str, Any] | None = None,  # noqa: ARG002 - the API refuses a filter
+        where: Mapping[str, Any] | None = None,
         deadline: float | None = None,  # noqa: ARG002 - a search takes milliseconds
     ) -> list[Match]:
         """See `Searchable`; `query` is a `SparseVector`, and an entry shares a token with it."""
         scores = self.scores(query)
-        count = min(num_results, int(np.count_nonzero(scores)))
-        if not count:
-            return []
-        best = np.argpartition(-scores, count - 1)[:count]
-        # Of equal scores, those before the cut are any: take the first ones.
-        lowest = scores[best].min()
-        above = np.flatnonzero(scores > lowest)
-        equal = np.flatnonzero(scores == lowest)[: count - len(above)]
-        best = np.concatenate([above[np.argsort(-scores[above], kind="stable")], equal])
-        return [
-            Match(self.texts[position], position, float(scores[position]), str(position))
-            for position in best.tolist()
-        ]
+        scores[scores == 0] = -np.inf
+        return self.best(scores, num_results, where)
 
 
 def make_postings(vectors: Sequence[SparseVector], *, vocabulary: int) -> Postings:
@@ -123,21 +121,24 @@ def make_postings(vectors: Sequence[SparseVector], *, vocabulary: int) -> Postin
 
 
 def load_sparse_index(
-    folder: str | os.PathLike[str], manifest: Manifest, *, texts: Sequence[str] | None = None
+    folder: str | os.PathLike[str], manifest: Manifest, *, beside: CarriedIndex | None = None
 ) -> SparseIndex:
     """Read an index.
 
     Args:
         folder: `manifest.json`, `entries.json` and a file for each field of `Postings`.
         manifest: the manifest of the model that encodes queries.
-        texts: the entries, if an index of vectors in the same folder has read them.
+        beside: the index of vectors in the same folder, which has read the entries, if any.
 
     Raises:
         IndexFolderError: if the folder is not such an index, or of another vector space.
     """
-    if texts is None:
-        texts, space = read_entries(folder, spaces=[manifest.space])
+    texts: Sequence[str]
+    about: Sequence[About] | None
+    if beside is None:
+        texts, about, space = read_entries(folder, spaces=[manifest.space])
     else:
+        texts, about = beside.texts, beside.about
         space, _ = read_space(folder, spaces=[manifest.space], field="sparse_space")
     postings = Postings(
         *(
@@ -156,4 +157,4 @@ def load_sparse_index(
             f"{len(postings.impacts)} impacts up to {starts[-1]}; they must be as many as those of "
             f"the model's vocabulary, {size}, and as each other."
         )
-    return SparseIndex(texts, postings, space)
+    return SparseIndex(texts, postings, space, about)

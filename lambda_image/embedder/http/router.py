@@ -415,12 +415,12 @@ def _sparse_index(
             f"{encoder.manifest.model.name} is a sparse encoder, and S3 Vectors has dense vectors; "
             "its search index must be one that the image carries."
         )
-    texts = beside.texts if isinstance(beside, SearchIndex) else None
-    if settings.index is None or (texts is None and not alone):
+    carried = beside if isinstance(beside, SearchIndex) else None
+    if settings.index is None or (carried is None and not alone):
         return None
     from embedder.core.sparse_index import load_sparse_index  # noqa: PLC0415
 
-    return load_sparse_index(settings.index, encoder.manifest, texts=texts)
+    return load_sparse_index(settings.index, encoder.manifest, beside=carried)
 
 
 def new_request_id() -> str:

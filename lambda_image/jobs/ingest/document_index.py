@@ -9,10 +9,8 @@ and in any order: each run takes the object as it is, and the last one sees its 
 
 import hashlib
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from itertools import islice
 from typing import Any, NamedTuple
 
 import orjson
@@ -21,14 +19,13 @@ from embedder.core.chunking import Chunker
 from embedder.core.embedding_request import EmbedRequest, Inputs
 from embedder.core.engine import Engine
 from jobs.errors import BatchError, UnavailableError
-from jobs.ingest.documents import MAX_BYTES, RefusedDocumentError, read_document
+from jobs.ingest.documents import RefusedDocumentError, digest, read_chunks
 from jobs.load.index_client import IndexClient
-from jobs.load.vectors import encode, metadata_problem
+from jobs.load.vectors import encode
 from jobs.storage import Folder
 
 #: Changes when an equal object would give other chunks.
 _FORMAT = 1
-_MAX_CHUNKS = 10_000
 #: Chunks that are embedded and written together; what an interrupted run has written, the next one
 #: does not embed again.
 _SLICE = 32
@@ -39,7 +36,6 @@ _REQUEST_SECONDS = 400
 #: How long a run waits for another one, before its message is tried again later.
 _PATIENCE_SECONDS = 20
 _ATTEMPTS = 5
-_MAX_HEADINGS = 512
 
 
 class BusyDocumentError(UnavailableError):
@@ -123,7 +119,7 @@ class DocumentIndex:
         self._source, self._lists, self._index = source, lists, index
         self._metadata, self._refuse = metadata, refuse
         self.now, self._sleep = now, sleep
-        self._settings = _digest(_FORMAT, space, chunker.settings, sorted(metadata))[:12]
+        self._settings = digest(_FORMAT, space, chunker.settings, sorted(metadata))[:12]
 
     def update(self, key: str, *, deadline: float) -> Counts:
         """Make the index's chunks of a document those of its object; without one, delete them.
@@ -144,6 +140,17 @@ class DocumentIndex:
                 return done
         raise BusyDocumentError("Other runs change the list of this document.")
 
+    def chunks(self, key: str, size: int) -> dict[str, dict[str, Any]]:
+        """Return the chunks of an object of a size in bytes; see `read_chunks`."""
+        return read_chunks(
+            self._source,
+            key,
+            size,
+            self._chunker,
+            wanted=self._metadata,
+            non_filterable=self._non_filterable,
+        )
+
     def key_of(self, name: str) -> str | None:
         """Return the document of a list; None if nothing of it is in the index."""
         found = self._lists.read_object(name)
@@ -162,7 +169,7 @@ class DocumentIndex:
         reason = None
         try:
             if found is not None:
-                chunks = self._chunks(key, found)
+                chunks = self.chunks(key, found[1])
         except RefusedDocumentError as error:
             reason = str(error)
         if self._source.version(key) != found:
@@ -224,45 +231,6 @@ class DocumentIndex:
                 raise BusyDocumentError("Another run writes the chunks of this document.")
             self._sleep(0.5)
 
-    def _chunks(self, key: str, found: tuple[str, int]) -> dict[str, dict[str, Any]]:
-        """Return the metadata of an object's chunks, with their texts, by the keys of vectors."""
-        if found[1] > MAX_BYTES:
-            raise RefusedDocumentError(
-                f"it has {found[1]:,} bytes; up to {MAX_BYTES:,} are allowed"
-            )
-        read = self._source.read_object(key)
-        if read is None:
-            return {}
-        document = read_document(key, read.data, read.attributes, wanted=self._metadata)
-        chunks: dict[str, dict[str, Any]] = {}
-        repeats: Counter[str] = Counter()
-        for chunk in islice(self._chunker.chunks(document.blocks), _MAX_CHUNKS + 1):
-            metadata: dict[str, Any] = {
-                **document.metadata,
-                **chunk.metadata,
-                "document": key,
-                "title": document.title,
-                "text": chunk.text,
-            }
-            if "/" in key:
-                metadata["tenant"] = key.partition("/")[0]
-            if chunk.headings:
-                metadata["headings"] = " > ".join(chunk.headings)[:_MAX_HEADINGS]
-            problem = metadata_problem(metadata, non_filterable=self._non_filterable)
-            if problem:
-                raise RefusedDocumentError(f"chunk {len(chunks) + 1} has {problem}")
-            # Equal chunks of a document are told apart by a number, not by their places: an
-            # inserted paragraph changes no other chunk.
-            content = _digest(key, metadata)
-            repeats[content] += 1
-            name = _digest(content, repeats[content])
-            chunks[name] = metadata
-        if len(chunks) > _MAX_CHUNKS:
-            raise RefusedDocumentError(f"it has more than {_MAX_CHUNKS:,} chunks")
-        if not chunks:
-            raise RefusedDocumentError("it has no text with tokens of the model")
-        return chunks
-
     def _embed(self, chunks: Mapping[str, Mapping[str, Any]]) -> list[bytes]:
         """Return vectors as S3 Vectors takes them, of metadata with texts by their keys."""
         texts = [metadata["text"] for metadata in chunks.values()]
@@ -284,8 +252,3 @@ class DocumentIndex:
 def list_name(key: str) -> str:
     """Return the path of a document's list in the folder of lists."""
     return f"{hashlib.sha256(key.encode()).hexdigest()}.json"
-
-
-def _digest(*parts: Any) -> str:
-    text = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
-    return hashlib.sha256(text).hexdigest()[:32]

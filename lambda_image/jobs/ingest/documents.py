@@ -1,13 +1,17 @@
-"""An object to a title, metadata and blocks of text; what cannot be read whole is refused by name.
+"""An object to a title, metadata and blocks of text, and to chunks with the metadata of an index.
+
+What cannot be read whole is refused by name.
 
 Rows of JSONL and CSV are sections: their text is the field `text`, or all fields as lines.
 """
 
 import csv
+import hashlib
 import io
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -15,13 +19,17 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from embedder.core.chunking import Block, read_blocks, split_front_matter
+from embedder.core.chunking import Block, Chunker, read_blocks, split_front_matter
 from jobs.errors import BatchError
+from jobs.load.vectors import metadata_problem
+from jobs.storage import Folder
 
-#: Of an object, and of the text of a PDF.
-MAX_BYTES = 32 * 1024 * 1024
+#: Of an object.
+_MAX_BYTES = 32 * 1024 * 1024
 _MAX_BLOCKS = 200_000
+_MAX_CHUNKS = 10_000
 _MAX_NAME = 256
+_MAX_HEADINGS = 512
 _PDF_SECONDS = 120
 _TEXT = "text"
 _CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)", re.IGNORECASE)
@@ -39,6 +47,70 @@ class Document(NamedTuple):
     title: str
     metadata: dict[str, Any]
     blocks: list[Block]
+
+
+def read_chunks(
+    folder: Folder,
+    key: str,
+    size: int,
+    chunker: Chunker,
+    *,
+    wanted: Collection[str],
+    non_filterable: Collection[str],
+) -> dict[str, dict[str, Any]]:
+    """Return the metadata of an object's chunks, with their texts, by the keys of vectors.
+
+    Args:
+        folder: The folder of the documents.
+        key: The object, below it; no chunk of one that does not exist.
+        size: Its bytes. A larger one than allowed is not read.
+        chunker: Divides it.
+        wanted: The metadata keys of the index.
+        non_filterable: Those that no query can filter by.
+
+    Raises:
+        RefusedDocumentError: If it cannot be read, or its chunks cannot be in the index.
+        BatchError: If S3 refuses.
+    """
+    if size > _MAX_BYTES:
+        raise RefusedDocumentError(f"it has {size:,} bytes; up to {_MAX_BYTES:,} are allowed")
+    read = folder.read_object(key)
+    if read is None:
+        return {}
+    document = read_document(key, read.data, read.attributes, wanted=wanted)
+    chunks: dict[str, dict[str, Any]] = {}
+    repeats: Counter[str] = Counter()
+    for chunk in islice(chunker.chunks(document.blocks), _MAX_CHUNKS + 1):
+        metadata: dict[str, Any] = {
+            **document.metadata,
+            **chunk.metadata,
+            "document": key,
+            "title": document.title,
+            "text": chunk.text,
+        }
+        if "/" in key:
+            metadata["tenant"] = key.partition("/")[0]
+        if chunk.headings:
+            metadata["headings"] = " > ".join(chunk.headings)[:_MAX_HEADINGS]
+        problem = metadata_problem(metadata, non_filterable=non_filterable)
+        if problem:
+            raise RefusedDocumentError(f"chunk {len(chunks) + 1} has {problem}")
+        # Equal chunks of a document are told apart by a number, not by their places: an inserted
+        # paragraph changes no other chunk.
+        content = digest(key, metadata)
+        repeats[content] += 1
+        chunks[digest(content, repeats[content])] = metadata
+    if len(chunks) > _MAX_CHUNKS:
+        raise RefusedDocumentError(f"it has more than {_MAX_CHUNKS:,} chunks")
+    if not chunks:
+        raise RefusedDocumentError("it has no text with tokens of the model")
+    return chunks
+
+
+def digest(*parts: Any) -> str:
+    """Return a hash of values for JSON."""
+    text = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(text).hexdigest()[:32]
 
 
 def read_document(

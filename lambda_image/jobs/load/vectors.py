@@ -3,7 +3,7 @@
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-limitations.html
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
 from datetime import time as day_time
 from math import isfinite
@@ -66,7 +66,7 @@ def encode(
     return Item(key, orjson.dumps(item, option=orjson.OPT_SERIALIZE_NUMPY))
 
 
-def metadata_problem(values: Mapping[str, Any], *, non_filterable: Sequence[str]) -> str | None:
+def metadata_problem(values: Mapping[str, Any], *, non_filterable: Collection[str]) -> str | None:
     """Return why S3 Vectors would refuse metadata: it is too large; None if it is not."""
     size = len(orjson.dumps(values))
     if size > _MAX_METADATA:

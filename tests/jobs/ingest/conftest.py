@@ -180,7 +180,9 @@ def paragraphs(rng: random.Random, count: int) -> list[str]:
 
 def chunks_of(documents: DocumentIndex, key: str) -> dict[str, Any]:
     """Return what the index should have of a document: nothing of one that cannot be read."""
+    found = documents._source.version(key)
+    assert found
     try:
-        return documents._chunks(key, documents._source.version(key))
+        return documents.chunks(key, found[1])
     except RefusedDocumentError:
         return {}

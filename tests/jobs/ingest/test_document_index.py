@@ -119,7 +119,7 @@ def test_a_run_waits_for_another_one_that_may_write(world, writes):
     assert list(world.found().values()) == ["first words"]
 
 
-@pytest.mark.parametrize("place", ["_chunks", "_embed"])
+@pytest.mark.parametrize("place", ["chunks", "_embed"])
 @pytest.mark.parametrize("earlier", [None, "earlier words"])
 def test_a_run_that_another_one_overtakes_begins_anew(world, monkeypatch, place, earlier):
     """When it continues, another run has replaced its object or its list."""

@@ -290,7 +290,7 @@ class Chunk(Operation):
 def filter_type(index: Searchable | None) -> JsonType:
     """Return the type of a search's filter."""
     if index is None or not index.takes_filter:
-        return Unsupported("only an index of S3 Vectors has metadata")
+        return Unsupported("the index has no metadata")
     # Imported when it is needed: other endpoints do not pay for it.
     from embedder.http.metadata_filter import MetadataFilter  # noqa: PLC0415
 

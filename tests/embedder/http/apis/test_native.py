@@ -205,7 +205,7 @@ def test_a_carried_index_takes_no_filter(make_router: MakeRouter) -> None:
     body = {"text": "a", "filter": {"language": "en"}}
     error = read(post(make_router(index=["a"]), "/similar", body), 400)
     assert error["field"] == "filter"
-    assert "only an index of S3 Vectors has metadata" in error["error"]
+    assert "the index has no metadata" in error["error"]
 
 
 def test_health_tells_what_is_served(router: Router) -> None:

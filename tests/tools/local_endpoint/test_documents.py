@@ -1,0 +1,167 @@
+"""A folder of documents, served with an index of its chunks."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from embedder.core.engine import Engine
+from embedder.core.settings import Settings
+from embedder.http.http_types import Request
+from embedder.http.router import build_router
+from tests.docs.pages import BLOCK, ROOT
+from tests.fixtures.models_together import write_together
+from tools.local_endpoint import __main__ as command
+from tools.local_endpoint import documents
+from tools.local_endpoint.models import ModelError, documents_of
+
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text("utf-8").partition("## 4. ")[2]
+MAKE, SERVE, ASK, *_ = (found["code"] for found in BLOCK.finditer(TUTORIAL))
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Return a folder of three small models."""
+    return write_together(tmp_path_factory.mktemp("models"), ["hello world"])[0]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a folder of documents, of which two cannot be read."""
+    place = tmp_path / "documents"
+    (place / "acme").mkdir(parents=True)
+    (place / "a.md").write_text("---\nyear: 2024\n---\n# The date\n\n## Parse\n\nparse a date")
+    (place / "acme" / "b.jsonl").write_text('{"text": "hello world", "year": 2020}')
+    (place / ".hidden.md").write_text("hidden")
+    (place / "c.txt").write_bytes(b"a\xff")
+    (place / "d.png").write_bytes(b"x")
+    return place
+
+
+def test_the_documents_are_searched_with_sources_and_filters(models, folder, tmp_path, capfd):
+    """In every mode, and reranked; what cannot be read is named."""
+    index = documents_of(str(folder), models, metadata=["year"], cache=tmp_path)
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert "not in the index: c.txt: byte 1 is not utf-8" in printed.err
+    assert "not in the index: d.png: the key must end with .txt" in printed.err
+    assert "100%" in printed.err
+    assert printed.err.endswith("2 documents, 2 chunks\n")
+    router = build_router(Settings(artifact=models, index=index))
+
+    def search(**body):
+        answer = router.handle(Request("POST", "/search", body=json.dumps(body).encode()))
+        return json.loads(answer.body)["results"]
+
+    first, second = search(query="parse a date")
+    assert first["scores"].keys() == {"dense", "sparse", "fused", "rerank"}
+    found = {each["source"]: each for each in (first, second)}
+    assert found["a.md"]["heading"] == "The date > Parse"
+    assert found["a.md"]["metadata"]["year"] == 2024
+    assert found["acme/b.jsonl"]["metadata"]["tenant"] == "acme"
+    for mode in ("dense", "sparse", "hybrid"):
+        where = {"$and": [{"tenant": {"$exists": False}}, {"year": {"$gte": 2024}}]}
+        results = search(query="parse a date", mode=mode, filter=where)
+        assert [each["source"] for each in results] == ["a.md"]
+
+
+def test_a_start_embeds_what_has_changed(models, folder, tmp_path, monkeypatch, capsys):
+    """A renamed or an equal document is not embedded again; the index is the same as a new one."""
+    embedded = []
+    real = Engine.embed
+
+    def counted(self, texts, **given):
+        embedded.extend(texts)
+        return real(self, texts, **given)
+
+    monkeypatch.setattr(Engine, "embed", counted)
+
+    def build(name):
+        embedded.clear()
+        output = tmp_path / name
+        words = [str(folder), "--artifact", str(models), "--output", str(output)]
+        assert documents.main(words) == 0
+        return {path.name: path.read_bytes() for path in output.iterdir()}
+
+    build("index")
+    # Each model embeds each text.
+    assert sorted(embedded) == ["hello world", "hello world", "parse a date", "parse a date"]
+    (folder / "a.md").rename(folder / "renamed.md")
+    (folder / "acme" / "b.jsonl").write_text('{"text": "a time"}\n{"text": "hello world"}')
+    changed = build("index")
+    assert embedded == ["a time", "a time"]
+    assert changed == build("another")
+    (folder / "acme" / "b.jsonl").unlink()
+    build("index")
+    assert embedded == []
+    (folder / "acme" / "b.jsonl").write_text('{"text": "a time"}')
+    build("index")
+    assert embedded == ["a time", "a time"]
+
+
+def test_errors_are_one_line(models, tmp_path, capfd):
+    """A folder that is none, or without documents; a file in the place of the cache."""
+    output = tmp_path / "index"
+    words = ["--artifact", str(models), "--output", str(output)]
+    assert documents.main([str(tmp_path / "gone"), *words]) == 2
+    assert "gone is not a folder" in capfd.readouterr().err
+    (tmp_path / "empty").mkdir()
+    assert documents.main([str(tmp_path / "empty"), *words]) == 2
+    assert "no texts" in capfd.readouterr().err
+    (tmp_path / "index.vectors").write_text("no database, which this is not" * 100)
+    (tmp_path / "empty" / "a.txt").write_text("hello")
+    assert documents.main([str(tmp_path / "empty"), *words]) == 2
+    assert re.fullmatch(r"error: .*index\.vectors cannot be read: .*\n", capfd.readouterr().err)
+    with pytest.raises(ModelError, match="failed"):
+        documents_of(str(tmp_path / "gone"), models, cache=tmp_path)
+
+
+def test_metadata_without_documents_is_refused(minilm_artifact, capsys):
+    """Other indexes have no keys to choose."""
+    model = str(minilm_artifact.folder)
+    assert command.main(["--model", model, "--metadata", "year", "--port", "0"]) == 1
+    assert "--metadata names keys of documents; found without" in capsys.readouterr().err
+
+
+def test_the_tutorial_answers_from_a_folder(minilm_artifact, tmp_path):
+    """Its commands find the kettle's care and the journey, each with its source."""
+    subprocess.run(["bash", "-euo", "pipefail", "-c", MAKE], cwd=tmp_path, check=True)
+    words = SERVE.split()[1:]
+    model = ["--model", str(minilm_artifact.folder), "--port", "0"]
+    environment = {
+        **{k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "EMBEDDING_"))},
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+    }
+    with subprocess.Popen(
+        [sys.executable, "-m", "tools.local_endpoint", *words, *model],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as program:
+        try:
+            output = ""
+            while not (found := re.search(r"embed .* --url (\S+)\n", output)):
+                line = program.stdout.readline()
+                assert line, program.stderr.read()
+                output += line
+            asked = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", ASK],
+                env=environment | {"EMBEDDING_URL": found[1]},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+        finally:
+            program.send_signal(signal.SIGTERM)
+            program.communicate()
+    kettle, travel = asked.stdout.splitlines()
+    assert re.fullmatch(r"0\.\d+  kitchen/kettle\.md: Descale the kettle every two .*", kettle)
+    assert re.fullmatch(r"0\.\d+  travel\.md: Take the train up to six hours.*", travel)

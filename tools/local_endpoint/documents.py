@@ -1,0 +1,76 @@
+"""`python -m tools.local_endpoint.documents FOLDER`: a folder of documents to an index to carry.
+
+It reads, divides and identifies them as the function of `[ingest]` does. Of an earlier run, only
+the chunks with other texts are embedded.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from embedder.core.artifact import load_artifacts
+from embedder.core.chunking import Chunker
+from embedder.core.engine import Engine
+from embedder.core.errors import EmbedderError
+from embedder.core.search import About
+from embedder.core.sparse_encoder import SparseEncoder
+from jobs.errors import BatchError
+from jobs.ingest.documents import RefusedDocumentError, read_chunks
+from jobs.ingest.run import is_document
+from jobs.storage import open_folder
+from model_compiler.errors import CompilerError
+from model_compiler.index_builder import VectorCache, build_index
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return 0, or 2 after an error of one line on standard error."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder")
+    parser.add_argument("--artifact", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--metadata", action="append", default=[])
+    options = parser.parse_args(arguments)
+    try:
+        _build(options.folder, options.artifact, options.output, metadata=options.metadata)
+    except (BatchError, CompilerError, EmbedderError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    return 0
+
+
+def _build(folder: str, artifact: Path, output: Path, *, metadata: Sequence[str]) -> None:
+    first = load_artifacts(artifact)[0]
+    engine = (SparseEncoder if first.manifest.task == "sparse" else Engine).load(first)
+    chunker = Chunker(engine.tokenizer, engine.encoder, engine.limits)
+    source = open_folder(folder)
+    texts: list[str] = []
+    about: list[About] = []
+    documents = 0
+    for file in source.files():
+        if not is_document(file.key):
+            continue
+        try:
+            chunks = read_chunks(
+                source, file.key, file.size, chunker, wanted=metadata, non_filterable=("text",)
+            )
+        except RefusedDocumentError as error:
+            print(f"not in the index: {file.key}: {error}")
+            continue
+        documents += 1
+        texts += [chunk.pop("text") for chunk in chunks.values()]
+        about += [About(name, chunk) for name, chunk in chunks.items()]
+    build_index(
+        texts,
+        artifact,
+        output,
+        prompt=chunker.prompt,
+        about=about,
+        cache=VectorCache(output.with_name(f"{output.name}.vectors")),
+        progress=True,
+    )
+    print(f"{documents} documents, {len(texts)} chunks")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
