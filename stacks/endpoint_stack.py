@@ -5,6 +5,7 @@ An artifact in S3 is published into the environment's own bucket, with all files
 
 import aws_cdk as cdk
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_ssm as ssm
 
 from embedding_kit.bootstrap import bootstrap_value
 from embedding_kit.endpoint import EmbeddingEndpoint
@@ -68,6 +69,22 @@ class EndpointStack(EnvironmentStack):
                 cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
             )
         self._make_outputs()
+        self._make_parameters()
+
+    def _make_parameters(self) -> None:
+        """Tell other stacks and programs how to call, without a reference to this stack."""
+        values = {
+            "url": self.endpoint.url,
+            "alias-arn": self.endpoint.alias_arn,
+            "vector-space": self.endpoint.check.vector_space,
+        }
+        for key, value in values.items():
+            ssm.StringParameter(
+                self,
+                f"Parameter-{key}",
+                parameter_name=f"/embedding-kit/{self.endpoint.name}/{key}",
+                string_value=value,
+            )
 
     def _make_outputs(self) -> None:
         endpoint = self.endpoint

@@ -41,6 +41,7 @@ class ReleaseCheck(Construct):
     Attributes:
         function: The function that warms and checks a new version.
         resource: The custom resource.
+        vector_space: The vector space of the version that was checked.
     """
 
     def __init__(
@@ -101,7 +102,8 @@ class ReleaseCheck(Construct):
                 "RecordedAs": record.logical_id,
             },
         )
-        record.value = self.resource.get_att_string("VectorSpace")
+        self.vector_space = self.resource.get_att_string("VectorSpace")
+        record.value = self.vector_space
         record.description = "The vector space that was deployed last"
         if alias.node.default_child:
             alias.node.default_child.node.add_dependency(self.resource)

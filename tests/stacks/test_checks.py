@@ -130,8 +130,9 @@ def test_everything_carries_the_tags_that_costs_are_allocated_by(synthesized):
     } <= set(tagged)
 
 
-def _tags(tags: list[dict[str, str]]) -> dict[str, str]:
-    return {tag["Key"]: tag["Value"] for tag in tags}
+def _tags(tags: list[dict[str, str]] | dict[str, str]) -> dict[str, str]:
+    # Systems Manager takes them as a table.
+    return tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
 
 
 def _violations(pack: Any, app: App) -> list[tuple[str, str]]:
