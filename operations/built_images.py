@@ -150,9 +150,9 @@ def check_accepts(environment: EnvironmentSettings, built: EnvironmentSettings) 
         lines = "\n  ".join(differences)
         raise EnvironmentFileError(
             f"{environment.name} would not accept what {built.name} builds:\n  {lines}\n"
-            f"found is what environments/{built.name}.toml says, allowed is what "
-            f"environments/{environment.name}.toml says; give both the same, or build for "
-            f"{environment.name} apart: scripts/build {environment.name}; nothing was built"
+            f"found is what {built.file} says, allowed is what "
+            f"{environment.file} says; give both the same, or build for "
+            f"{environment.name} apart: scripts/build {environment.argument}; nothing was built"
         )
 
 

@@ -145,7 +145,8 @@ def _refuse_stuck_weights(session: Session, environment: EnvironmentSettings) ->
         return 0
     print(
         f"error: {weights} and no release is running, so AWS refuses further releases; "
-        f"scripts/reset-traffic {environment.name} gives all of it to version {weights.favorite}",
+        f"scripts/reset-traffic {environment.argument} gives all of it to version "
+        f"{weights.favorite}",
         file=sys.stderr,
     )
     return 1
@@ -161,7 +162,7 @@ def _after_failure(session: Session, environment: EnvironmentSettings) -> int:
     ]
     for reason in reasons:
         print(f"note: {reason}", file=sys.stderr)
-    again = f"scripts/deploy {environment.name}"
+    again = f"scripts/deploy {environment.argument}"
     if reasons:
         print(f"error: the deploy has not ended; when AWS has: {again}", file=sys.stderr)
     elif not _refuse_stuck_weights(session, environment):
@@ -203,7 +204,6 @@ def _before_destroy(
 
 def _unprotect(environment: EnvironmentSettings, protected: Sequence[DeployedStack]) -> str:
     """Describe how to turn off the termination protection of stacks."""
-    name = environment.name
     ways = [
         "aws cloudformation update-termination-protection --no-enable-termination-protection "
         f"--stack-name {stack.name}"
@@ -213,8 +213,8 @@ def _unprotect(environment: EnvironmentSettings, protected: Sequence[DeployedSta
     if len(ways) < len(protected):
         ways.insert(
             0,
-            f"set termination_protection = false in environments/{name}.toml, "
-            f"scripts/deploy {name}",
+            f"set termination_protection = false in {environment.file}, "
+            f"scripts/deploy {environment.argument}",
         )
     return (
         "no stack with termination protection can be deleted; found: "
@@ -229,8 +229,8 @@ def _after_deploy(session: Session, environment: EnvironmentSettings) -> int:
     for stack in DeployedStacks(session, environment).removed:
         print(
             f"note: {stack.name} is still deployed, reachable and billed, though "
-            f"environments/{environment.name}.toml no longer has it; to destroy it: "
-            f"scripts/destroy {environment.name} --removed",
+            f"{environment.file} no longer has it; to destroy it: "
+            f"scripts/destroy {environment.argument} --removed",
             file=sys.stderr,
         )
     return 0
@@ -282,7 +282,7 @@ def _print_what_stays(environment: EnvironmentSettings) -> None:
             f"the images stay in the repository {name}, as the environment says; to remove them:\n"
             f"  aws ecr delete-repository --force --repository-name {name}\n"
             "to deploy the environment again with them:\n"
-            f"  scripts/deploy {environment.name} --import-existing-resources"
+            f"  scripts/deploy {environment.argument} --import-existing-resources"
         )
     if has_bucket_stack(environment):
         account, region = environment.account or "ACCOUNT", environment.region or "REGION"
@@ -292,7 +292,7 @@ def _print_what_stays(environment: EnvironmentSettings) -> None:
             f"the artifacts stay in the bucket {name}; to remove them:\n"
             f"  aws s3 rb --force s3://{name}\n"
             f"to deploy the environment again with them{first}:\n"
-            f"  scripts/deploy {environment.name} --import-existing-resources"
+            f"  scripts/deploy {environment.argument} --import-existing-resources"
         )
     elif not has_images and not artifact_in_s3(environment.model, environment.function):
         print(

@@ -103,7 +103,7 @@ def find_alias(
             f"the alias {deployed.alias}, which {endpoint_stack_name(environment.name)} made, was "
             f"deleted by other means; nothing was changed. To make it again: aws lambda "
             f"create-alias --function-name {deployed.function} --name {deployed.alias} "
-            f"--function-version {version}, and after it scripts/deploy {environment.name}"
+            f"--function-version {version}, and after it scripts/deploy {environment.argument}"
         )
     return alias
 

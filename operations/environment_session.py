@@ -33,7 +33,7 @@ def session_for(
     """
     session = get_session()
     account, region = place_of_caller(session, environment)
-    file = f"environments/{environment.name}.toml"
+    file = environment.file
     if environment.account not in {None, account}:
         raise EnvironmentFileError(
             f"{file}: account: the credentials are of another account; found: {account}; allowed: "
@@ -58,7 +58,7 @@ def place_of_caller(session: Session, environment: EnvironmentSettings) -> tuple
     if not region:
         raise EnvironmentFileError(
             "there is no region; found: none; allowed: AWS_REGION, the region of a profile, or "
-            f"region in environments/{environment.name}.toml"
+            f"region in {environment.file}"
         )
     client = session.create_client("sts", region_name=region)
     return client.get_caller_identity()["Account"], region

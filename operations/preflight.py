@@ -236,7 +236,7 @@ def _artifact_bucket(session: Session, environment: EnvironmentSettings) -> Iter
     name = artifact_bucket_name(environment.name, **place)
     if look_up(client.head_bucket, Bucket=name) is None:
         return
-    file = f"environments/{environment.name}.toml"
+    file = environment.file
     first = (
         ""
         if environment.account
@@ -245,8 +245,8 @@ def _artifact_bucket(session: Session, environment: EnvironmentSettings) -> Iter
     )
     yield Finding(
         f"the bucket {name} exists and belongs to no stack, as after a destroy, which retains it. "
-        f"To use it again: {first}scripts/deploy {environment.name} {_IMPORT}. To deploy with a "
-        f"new one: aws s3 rb --force s3://{name}",
+        f"To use it again: {first}scripts/deploy {environment.argument} {_IMPORT}. To deploy "
+        f"with a new one: aws s3 rb --force s3://{name}",
         stops=True,
     )
 
@@ -269,7 +269,7 @@ def _repository(
     if found and stack is None:
         yield Finding(
             f"the image repository {name} exists and belongs to no stack, as after a destroy "
-            f"that retained it. To use it again: scripts/deploy {environment.name} {_IMPORT}",
+            f"that retained it. To use it again: scripts/deploy {environment.argument} {_IMPORT}",
             stops=True,
         )
 

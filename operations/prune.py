@@ -88,7 +88,7 @@ def _prune(environment: EnvironmentSettings, options: argparse.Namespace) -> int
     if options.yes:
         prune(session, environment, plan)
     elif plan:
-        print(f"To delete it: scripts/prune {environment.name} --keep {options.keep} --yes")
+        print(f"To delete it: scripts/prune {environment.argument} --keep {options.keep} --yes")
     return 0
 
 

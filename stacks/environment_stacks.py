@@ -31,7 +31,7 @@ class EnvironmentStacks:
         front: The stack of the API in front of it; None without one.
         batch: The stack of the batch jobs; None without them.
         server: The stack of the server; None without it.
-        observability: The stack of alarms, dashboard and budget.
+        observability: The stack of alarms, dashboard and budget; None for a branch.
     """
 
     def __init__(
@@ -87,17 +87,19 @@ class EnvironmentStacks:
                 function=settings.function,
                 vector_index=index,
             )
-        self.observability = ObservabilityStack(
-            app,
-            foundation,
-            settings,
-            endpoint=endpoint,
-            batch=self.batch.batch if self.batch else None,
-            loading=self.index.loading if self.index else None,
-            ingestion=self.index.ingestion if self.index else None,
-            service=self.server.service if self.server else None,
-            front=self.front.front if self.front else None,
-        )
+        self.observability: ObservabilityStack | None = None
+        if settings.branch_of is None:
+            self.observability = ObservabilityStack(
+                app,
+                foundation,
+                settings,
+                endpoint=endpoint,
+                batch=self.batch.batch if self.batch else None,
+                loading=self.index.loading if self.index else None,
+                ingestion=self.index.ingestion if self.index else None,
+                service=self.server.service if self.server else None,
+                front=self.front.front if self.front else None,
+            )
         for stack in filter(None, (self.index, self.endpoint, self.batch, self.server)):
             if self.repository:
                 stack.add_stack_dependency(

@@ -103,7 +103,8 @@ def possible_stacks(environment: EnvironmentSettings) -> dict[str, bool]:
         front_stack_name(name): environment.front is not None,
         batch_stack_name(name): environment.batch is not None,
         server_stack_name(name): environment.server is not None,
-        observability_stack_name(name): True,
+        # It is billed without a request.
+        observability_stack_name(name): environment.branch_of is None,
     }
 
 

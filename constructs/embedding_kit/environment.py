@@ -22,6 +22,7 @@ from embedding_kit.settings import (
     ModelSource,
     NetworkSettings,
     Observability,
+    Provisioned,
     Release,
     RepositorySettings,
     RoleRules,
@@ -53,7 +54,10 @@ _TAGS = 48
 class EnvironmentSettings(Settings):
     """The settings of one environment."""
 
-    name: str = Field(exclude=True, description="The file's name.")
+    name: str = Field(exclude=True, description="The file's name; FILE-BRANCH for a branch.")
+    branch_of: str | None = Field(
+        default=None, exclude=True, description="The file of which this is a branch."
+    )
     account: (
         Annotated[
             str, Field(pattern=r"^[0-9]{12}$"), allowed("an account number of 12 digits, as text")
@@ -160,6 +164,18 @@ class EnvironmentSettings(Settings):
         description="Existing resources that are used by name; by default the kit creates all.",
     )
 
+    @property
+    def file(self) -> str:
+        """The path of the file in the repository."""
+        return f"environments/{self.branch_of or self.name}.toml"
+
+    @property
+    def argument(self) -> str:
+        """The environment as scripts take it: `FILE` or `FILE/BRANCH`."""
+        if self.branch_of is None:
+            return self.name
+        return f"{self.branch_of}/{self.name.removeprefix(f'{self.branch_of}-')}"
+
     @model_validator(mode="before")
     @classmethod
     def _network_of_the_server(cls, value: Any) -> Any:
@@ -217,6 +233,26 @@ class EnvironmentSettings(Settings):
                 allowed="one of them",
             )
         return tags
+
+    @model_validator(mode="after")
+    def _branch_is_free(self) -> Self:
+        """Refuse what a branch would be billed for without a request, or may exist once."""
+        tables = {
+            "termination_protection": self.termination_protection,
+            "[cold_start] with provisioned concurrency": isinstance(self.cold_start, Provisioned),
+            "[existing]": self.existing,
+            "[experiment]": self.experiment,
+            "[front]": self.front,
+            "[server]": self.server,
+        }
+        found = [name for name, is_there in tables.items() if is_there]
+        if self.branch_of and found:
+            raise rule_error(
+                "a branch costs nothing between requests, and shares nothing with another one",
+                found=f"{', '.join(found)} in {self.file}",
+                allowed="a file without them, such as dev",
+            )
+        return self
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -33,13 +33,33 @@ def load_environment(name: str, *, folder: Path, licensed: bool = True) -> Envir
     """Load the environment of that name.
 
     Args:
-        name: The environment's name, which is the file's name without `.toml`.
+        name: The file's name without `.toml`, which is the environment's name; or FILE/BRANCH for
+            another environment with the same settings, which is destroyed whole.
         folder: The folder of the environment files.
         licensed: Whether the terms of the model's license must be accepted, as to deploy it.
 
     Raises:
         EnvironmentFileError: The message has file, key, value found and values allowed.
     """
+    base, slash, branch = name.partition("/")
+    if slash and _NAME.fullmatch(base) and (folder / f"{base}.toml").is_file():
+        return _load_branch(base, branch, folder=folder, licensed=licensed)
+    return _load(name, {"name": name}, folder=folder, licensed=licensed)
+
+
+def _load_branch(base: str, branch: str, *, folder: Path, licensed: bool) -> EnvironmentSettings:
+    name = f"{base}-{branch}"
+    if _NAME.fullmatch(name) is None or (folder / f"{name}.toml").exists():
+        raise EnvironmentFileError(
+            f"a branch is an environment FILE-BRANCH; found: {name}; allowed: {_NAME_ALLOWED}, "
+            "without a file of that name"
+        )
+    own = {"name": name, "branch_of": base, "removal_policy": "destroy"}
+    return _load(base, own, folder=folder, licensed=licensed)
+
+
+def _load(name: str, own: dict[str, str], *, folder: Path, licensed: bool) -> EnvironmentSettings:
+    """Load a file, with settings that it does not decide."""
     path = folder / f"{name}.toml"
     shown = f"{folder.name}/{path.name}"
     if Path(name).name == name and path.is_file() and _NAME.fullmatch(name) is None:
@@ -52,14 +72,14 @@ def load_environment(name: str, *, folder: Path, licensed: bool = True) -> Envir
         known = ", ".join(stem for stem in stems if _NAME.fullmatch(stem)) or "none"
         raise EnvironmentFileError(f"there is no environment {name!r}; allowed: {known}")
     written = _read(path, shown)
-    if "name" in written:
+    for key in sorted({"name", "branch_of"} & set(written)):
         raise EnvironmentFileError(
-            f"{shown}: name: found: {_quote(written['name'])}; "
+            f"{shown}: {key}: found: {_quote(written[key])}; "
             "allowed: no such key, for the file's name is the environment's"
         )
     try:
         return EnvironmentSettings.model_validate(
-            {"name": name, **written}, context={"licensed": licensed, "folder": folder}
+            {**written, **own}, context={"licensed": licensed, "folder": folder}
         )
     except ValidationError as error:
         lines = [f"{shown}: {_explain(detail)}" for detail in error.errors()]

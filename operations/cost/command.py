@@ -74,7 +74,7 @@ def _forecast(
     given = _given(options)
     for name, table in _OF_TABLE.items():
         if name in given and getattr(environment, table) is None:
-            option, file = f"--{name.replace('_', '-')}", f"environments/{environment.name}.toml"
+            option, file = f"--{name.replace('_', '-')}", environment.file
             raise CostError(
                 f"{option} has no effect without [{table}] in {file}; found: only {option}; "
                 "allowed: both or none"

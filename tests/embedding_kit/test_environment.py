@@ -301,3 +301,51 @@ def test_models_next_to_the_model(load, refusal):
         MINILM + sparse + server: "a server with [sparse]; allowed: no [sparse]",
     }.items():
         assert said in refusal(text)
+
+
+def test_a_branch_has_the_settings_of_its_file_and_is_destroyed_whole(load, tmp_path):
+    """It differs in its name and in what stays after a destroy."""
+    source = load("termination_protection = false")
+    branch = load_environment("test/pr-12", folder=tmp_path / "environments")
+    assert (branch.name, branch.argument) == ("test-pr-12", "test/pr-12")
+    assert branch.file == source.file == "environments/test.toml"
+    assert (source.removal_policy, branch.removal_policy) == ("retain", "destroy")
+    assert branch.model_dump(exclude={"removal_policy"}) == source.model_dump(
+        exclude={"removal_policy"}
+    )
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "termination_protection = true",
+        '[cold_start]\nkind = "provisioned"\nrequest_duration = "50ms"\nminimum = 1\nmaximum = 2',
+        '[existing]\nrepository = "images"',
+        "[experiment]\nversion = 2",
+        '[[front.callers]]\nname = "a"\nrate = 1\nburst = 1',
+    ],
+)
+def test_a_branch_is_refused_what_costs_or_exists_once(load, tmp_path, table):
+    """The same file is an environment."""
+    load(table)
+    with pytest.raises(EnvironmentFileError, match="a branch costs nothing between requests"):
+        load_environment("test/pr-12", folder=tmp_path / "environments")
+
+
+@pytest.mark.parametrize("branch", ["", "Pr", "a/b", "x" * 40, "other"])
+def test_a_branch_never_has_the_name_of_another_environment(load, tmp_path, branch):
+    """Nor one that AWS would refuse."""
+    load(MINILM)
+    folder = tmp_path / "environments"
+    (folder / "test-other.toml").write_text(MINILM)
+    with pytest.raises(EnvironmentFileError, match=r"FILE-BRANCH; found: test-"):
+        load_environment(f"test/{branch}", folder=folder)
+
+
+def test_a_branch_of_no_file_is_refused_with_the_files(load, tmp_path):
+    """As is an environment without a file."""
+    load(MINILM)
+    with pytest.raises(
+        EnvironmentFileError, match="there is no environment 'none/pr-12'; allowed: test"
+    ):
+        load_environment("none/pr-12", folder=tmp_path / "environments")

@@ -64,6 +64,11 @@ def main(
 def _act(
     source: EnvironmentSettings, options: argparse.Namespace, transport: httpx.BaseTransport | None
 ) -> int:
+    if source.branch_of is not None:
+        raise ValueError(
+            f"a run measures a file's environment; found: {source.argument}; allowed: "
+            f"{source.branch_of}"
+        )
     run = Run(source.name, _ROOT)
     goes_on = "agreed" in run.done
     if run.file.exists() and not run.exists:

@@ -37,7 +37,7 @@ def export_schema(model: type[BaseModel]) -> _Schema:
     for name, field in model.model_fields.items():
         if field.exclude:
             del whole["properties"][name]
-            whole["required"].remove(name)
+            whole["required"] = [key for key in whole["required"] if key != name]
     inlined: _Schema = _inline(whole, definitions)
     return {"$schema": "http://json-schema.org/draft-07/schema#", **inlined}
 
