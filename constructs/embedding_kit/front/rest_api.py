@@ -9,6 +9,8 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_route53 as route53
+from aws_cdk import aws_route53_targets as route53_targets
 from aws_cdk import aws_wafv2 as wafv2
 from constructs import Construct
 
@@ -361,18 +363,40 @@ class EmbeddingRestApi(Construct):
         )
 
     def _make_domain(self, domain: Domain) -> apigateway.DomainName:
-        return apigateway.DomainName(
+        zone: route53.IHostedZone | None = None
+        if domain.hosted_zone:
+            # Named like the record: the zone's own name is not needed.
+            zone = route53.HostedZone.from_hosted_zone_attributes(
+                self, "Zone", hosted_zone_id=domain.hosted_zone, zone_name=domain.name
+            )
+        certificate: acm.ICertificate
+        if domain.certificate:
+            certificate = acm.Certificate.from_certificate_arn(
+                self, "Certificate", domain.certificate
+            )
+        else:
+            certificate = acm.Certificate(
+                self,
+                "Certificate",
+                domain_name=domain.name,
+                validation=acm.CertificateValidation.from_dns(zone),
+            )
+        made = apigateway.DomainName(
             self,
             "Domain",
             domain_name=domain.name,
-            certificate=acm.Certificate.from_certificate_arn(
-                self, "Certificate", domain.certificate
-            ),
+            certificate=certificate,
             endpoint_type=apigateway.EndpointType.REGIONAL,
             security_policy=_SECURITY_POLICY,
             endpoint_access_mode=apigateway.EndpointAccessMode.STRICT,
             mapping=self.api,
         )
+        if zone:
+            target = route53_targets.ApiGatewayDomain(made)
+            route53.ARecord(
+                self, "Record", zone=zone, target=route53.RecordTarget.from_alias(target)
+            )
+        return made
 
 
 def _integration(endpoint: IEmbeddingEndpoint, settings: ApiGatewayFront) -> apigateway.Integration:

@@ -81,6 +81,11 @@ _Function = Annotated[
     Field(pattern=r"^arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:[\w-]+(:[\w$-]+)?$"),
     allowed("an ARN such as arn:aws:lambda:eu-central-1:111122223333:function:authorize:live"),
 ]
+_HostedZone = Annotated[
+    str,
+    Field(pattern=r"^Z[A-Z0-9]{1,31}$"),
+    allowed("the id of a hosted zone such as Z0123456789ABCDEFGHIJ"),
+]
 _VpcEndpoint = Annotated[
     str,
     Field(pattern=r"^vpce-[0-9a-f]{8,17}$"),
@@ -115,11 +120,27 @@ class FrontCaller(Settings):
 class Domain(Settings):
     """A custom domain name. The API's default name is then switched off."""
 
-    name: DomainName = Field(
-        description="A name of the certificate. Make it an alias of the output `DomainTarget` in "
-        "your DNS."
+    name: DomainName = Field(description="The name, such as embeddings.example.com.")
+    certificate: Certificate | None = Field(
+        default=None,
+        description="The name's certificate in ACM, in the same region. If unset, the kit makes "
+        "one, which `hosted_zone` validates and renews.",
     )
-    certificate: Certificate = Field(description="The certificate in ACM, in the same region.")
+    hosted_zone: _HostedZone | None = Field(
+        default=None,
+        description="The id of the public zone in Route 53 that gets the name's record. If unset, "
+        "make the name an alias of the output `DomainTarget` in your DNS.",
+    )
+
+    @model_validator(mode="after")
+    def _has_a_certificate(self) -> Self:
+        if self.certificate is None and self.hosted_zone is None:
+            raise rule_error(
+                "a domain name needs a certificate",
+                found="neither certificate nor hosted_zone",
+                allowed="the ARN of one in ACM, or the zone in which the kit validates a new one",
+            )
+        return self
 
 
 class ApiGatewayFront(Settings):

@@ -57,7 +57,11 @@ def test_a_caller_has_up_to_two_keys(keys: list[str]) -> None:
             {"vpc_endpoints": ["vpce-0123456789abcdef0"], "domain": DOMAIN},
             "names of its VPC endpoints; found: vpc_endpoints with domain; allowed: one of them",
         ),
-        ({"domain": {"name": "embeddings.example.com"}}, "domain.certificate"),
+        (
+            {"domain": {"name": "embeddings.example.com"}},
+            "a domain name needs a certificate; found: neither certificate nor hosted_zone",
+        ),
+        ({"domain": {**DOMAIN, "hosted_zone": "example.com"}}, "domain.hosted_zone"),
         ({"timeout": "6m"}, "up to 5 minutes with a higher quota; found: 6m"),
         ({"timeout": "1500ms"}, "found: 1500ms; allowed: whole seconds, 1s to 5m"),
         (

@@ -303,3 +303,27 @@ def test_the_threshold_of_the_duration_can_be_exceeded(synthesize, settings, tim
         "AWS::CloudWatch::Alarm",
         {"ExtendedStatistic": "p99", "MetricName": "Latency", "Threshold": milliseconds},
     )
+
+
+@pytest.mark.parametrize(
+    "certificate", [None, f"arn:aws:acm:us-east-1:{HOME}:certificate/1234abcd"]
+)
+def test_a_hosted_zone_gets_the_record_and_validates_a_missing_certificate(make, certificate):
+    """The record leads to the domain name of the API; a given certificate is used."""
+    name, zone = "embeddings.example.com", "Z0123456789ABCDEFGHIJ"
+    domain = {"name": name, "hosted_zone": zone}
+    template = make(domain={**domain, "certificate": certificate} if certificate else domain)
+    record = only(template, "AWS::Route53::RecordSet")
+    assert (record["Name"], record["HostedZoneId"], record["Type"]) == (f"{name}.", zone, "A")
+    ((logical_id, made),) = template.find_resources("AWS::ApiGateway::DomainName").items()
+    assert record["AliasTarget"]["DNSName"] == {"Fn::GetAtt": [logical_id, "RegionalDomainName"]}
+    certificates = template.find_resources("AWS::CertificateManager::Certificate")
+    if certificate:
+        assert certificates == {}
+        assert made["Properties"]["RegionalCertificateArn"] == certificate
+        return
+    ((logical_id, found),) = certificates.items()
+    assert made["Properties"]["RegionalCertificateArn"] == {"Ref": logical_id}
+    assert found["Properties"]["DomainValidationOptions"] == [
+        {"DomainName": name, "HostedZoneId": zone}
+    ]
