@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from embedding_client._arguments import parsers
@@ -24,28 +24,49 @@ and check, from a clone: [operations](../operations.md). `--help` prints the sam
 def commands_page() -> str:
     """Return the page in Markdown."""
     _, default, commands = parsers()
-    lines = [_HEAD, *_command("embed TEXT", default, whole=True)]
+    lines = [_HEAD, *_command("embed TEXT", default, {})]
     for name, parser in commands.items():
+        known = dict.fromkeys(_arguments(default), "embed TEXT")
         steps = [action for action in parser._actions if isinstance(action.choices, dict)]
-        if steps:
-            for step, inner in steps[0].choices.items():  # type: ignore[union-attr]
-                lines += _command(f"embed {name} {step}", inner)
-        else:
-            lines += _command(f"embed {name}", parser)
+        inner = steps[0].choices if steps else {"": parser}
+        for step, one in inner.items():  # type: ignore[union-attr]
+            title = f"embed {name} {step}".strip()
+            lines += _command(title, one, known)
+            known = dict.fromkeys(_arguments(one), title) | known
     return "\n".join([*lines, *_scripts()]) + "\n"
 
 
-def _command(name: str, parser: argparse.ArgumentParser, *, whole: bool = False) -> Iterator[str]:
-    """Yield a command's arguments; the first has the arguments of the endpoint for all."""
+def _command(name: str, parser: argparse.ArgumentParser, known: Mapping[str, str]) -> Iterator[str]:
+    """Yield a command's arguments; those that another command has, too, by their names alone."""
     yield f"## {name}\n\n{parser.description}\n"
     groups = {group.title: group._group_actions for group in parser._action_groups}
-    shared = [] if whole else groups.get("endpoint", [])
-    for action in parser._actions:
-        if action.help != argparse.SUPPRESS and action.dest != "help" and action not in shared:
-            yield f"- {_names(action)}: {_text(parser, action)}"
-    if shared:
-        yield "- [the endpoint's](#embed-text): `--url`, `--region` and others"
+    endpoint = [_name(action) for action in groups.get("endpoint", [])] if known else []
+    shared: dict[str, list[str]] = {}
+    for line, option in _arguments(parser).items():
+        if line not in known or ": " not in line:
+            yield line
+        elif option not in endpoint:
+            shared.setdefault(known[line], []).append(option)
+    for other, options in shared.items():
+        yield f"- {', '.join(options)}: [as of `{other}`](#{other.lower().replace(' ', '-')})"
+    if endpoint:
+        yield "- [the endpoint's options](#embed-text)"
     yield ""
+
+
+def _arguments(parser: argparse.ArgumentParser) -> dict[str, str]:
+    """Return a line for each argument, and the argument's first name."""
+    return {
+        f"- {_names(action)}: {_text(parser, action)}".removesuffix(": "): _name(action)
+        for action in parser._actions
+        if action.help != argparse.SUPPRESS and action.dest != "help"
+    }
+
+
+def _name(action: argparse.Action) -> str:
+    return (
+        f"`{action.option_strings[0] if action.option_strings else action.metavar or action.dest}`"
+    )
 
 
 def _names(action: argparse.Action) -> str:

@@ -49,11 +49,11 @@ _APIS = {
 
 def paths_table() -> str:
     """Return a table with a row for each path of the service."""
-    rows = ["| request | API | description |", "|---|---|---|"]
+    rows = ["|request|API|description|", "|---|---|---|"]
     for path, methods in ROUTES.items():
         for method, operation in methods.items():
             api = _APIS[operation.api.name]
-            rows.append(f"| `{method} {path}` | {api} | {operation.summary} |")
+            rows.append(f"|`{method} {path}`|{api}|{operation.summary}|")
     others: dict[str, Any] = {
         "an index": search.ROUTES,
         "a reranker": rerank.ROUTES,
@@ -63,7 +63,7 @@ def paths_table() -> str:
         for path in [path for path in routes if path not in ROUTES]:
             for method, operation in routes[path].items():
                 api = f"{_APIS[operation.api.name]}, of {kind}"
-                rows.append(f"| `{method} {path}` | {api} | {operation.summary} |")
+                rows.append(f"|`{method} {path}`|{api}|{operation.summary}|")
     return "\n".join(rows)
 
 

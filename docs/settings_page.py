@@ -8,7 +8,7 @@ from typing import Any
 from embedding_kit.settings.base import DURATION_ALLOWED
 from embedding_kit.settings.descriptions import describe, is_list, kinds
 
-__all__ = ["settings_page"]
+__all__ = ["page_rows", "settings_page"]
 
 _HEAD = """# Settings
 
@@ -26,6 +26,8 @@ with a TOML language server complete and explain the settings by `environment.sc
 _LONGEST = 70
 _SECTION = 2
 _TOP = "At the top of the file"
+#: Tables whose settings are the first ones of `[model]`; a test compares them.
+_AS_MODEL = ("reranker", "sparse")
 
 
 def settings_page(schema: dict[str, Any]) -> str:
@@ -38,15 +40,12 @@ def _section(path: str, table: dict[str, Any], title: str, *, level: int) -> Ite
     if level == _SECTION and path:
         yield f"{table['description'].splitlines()[0]}\n"
     tables = {name: _tables(setting) for name, setting in table["properties"].items()}
-    # The heading has the kind.
-    plain = [name for name, setting in table["properties"].items() if _is_shown(setting)]
-    if plain:
-        yield "| setting | type | default | description |\n|---|---|---|---|"
-        for name in plain:
-            setting = table["properties"][name]
-            cells = (f"`{name}`", _type(setting), _default(setting), _first_sentence(setting))
-            yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-        yield ""
+    rows = page_rows(table)
+    if path in _AS_MODEL:
+        names = ", ".join(f"`{name}`" for name in table["properties"])
+        yield f"As in [`[model]`](#model): {names}.\n"
+    elif rows:
+        yield "\n".join(["|setting|type|default|description|", "|---|---|---|---|", *rows, ""])
     for name, found in tables.items():
         key = f"{path}.{name}" if path else name
         heading = f"`[[{key}]]`" if is_list(table["properties"][name]) else f"`[{key}]`"
@@ -55,12 +54,23 @@ def _section(path: str, table: dict[str, Any], title: str, *, level: int) -> Ite
             yield from _section(key, group, full, level=min(level + (1 if path else 0), 4))
 
 
+def page_rows(table: dict[str, Any]) -> list[str]:
+    """Return a row for each setting of a table that is no table itself."""
+    return [
+        "|" + "|".join(cell.replace("|", "\\|") for cell in cells) + "|"
+        for name, setting in table["properties"].items()
+        if _is_shown(setting)
+        for cells in [(f"`{name}`", _type(setting), _default(setting), _first_sentence(setting))]
+    ]
+
+
 def _tables(setting: dict[str, Any]) -> dict[str, Any]:
     """Return the tables of a setting, or of each entry of a list."""
     return kinds(setting["items"] if is_list(setting) else setting)
 
 
 def _is_shown(setting: dict[str, Any]) -> bool:
+    # The heading has the kind.
     return not _tables(setting) and "const" not in setting
 
 

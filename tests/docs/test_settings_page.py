@@ -10,13 +10,13 @@ import pytest
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
-from embedding_kit.settings.descriptions import export_schema
+from embedding_kit.settings.descriptions import export_schema, kinds
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = sorted((ROOT / "environments").glob("*.toml"))
 sys.path.insert(0, str(ROOT / "docs"))
 
-from settings_page import settings_page  # noqa: E402 - docs/ is on the path only here
+from settings_page import page_rows, settings_page  # noqa: E402 - docs/ is on the path only here
 
 SCHEMA = export_schema(EnvironmentSettings)
 
@@ -31,10 +31,20 @@ def test_the_page_has_every_setting():
 def test_the_page_writes_defaults_and_ranges_as_toml():
     """A default can be copied from the page into an environment's file."""
     page = settings_page(SCHEMA)
-    assert "| `memory_mb` | 128–10240 | `2048` |" in page
-    assert '| `timeout` | duration | `"30s"` |' in page
-    assert '| `truncate` | "refuse", "right", "left" | `"refuse"` |' in page
+    assert "|`memory_mb`|128–10240|`2048`|" in page
+    assert '|`timeout`|duration|`"30s"`|' in page
+    assert '|`truncate`|"refuse", "right", "left"|`"refuse"`|' in page
     assert "#### `[[cold_start.schedule]]`" in page or "### `[[cold_start.schedule]]`" in page
+
+
+@pytest.mark.parametrize("name", ["reranker", "sparse"])
+def test_a_table_that_refers_to_the_model_has_its_settings(name):
+    """`As in [model]` is true: names, types, defaults and descriptions are the same."""
+    settings = SCHEMA["properties"]
+    (table,), (model,) = (kinds(settings[one]).values() for one in (name, "model"))
+    rows = page_rows(table)
+    assert rows
+    assert set(rows) <= set(page_rows(model))
 
 
 @pytest.mark.parametrize("path", ENVIRONMENTS, ids=lambda path: path.stem)
