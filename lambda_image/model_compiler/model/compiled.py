@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from model_compiler.files.adapter import ADAPTER_FILE, merged_tensors
 from model_compiler.files.export_weights import ExportWeights
-from model_compiler.files.weights import Weights
+from model_compiler.files.weights import Weights, open_tensors, stored_tensors
 from model_compiler.graph.architectures import Architecture
 from model_compiler.graph.builder import GraphBuilder, graph_digest
 from model_compiler.model.base import (
@@ -95,7 +95,11 @@ class CompiledModel(OwnModel):
             encoder = ExportWeights(self.export, values=values, progress=progress)
         else:
             adapted = (folder / ADAPTER_FILE).exists()
-            tensors = merged_tensors(folder) if adapted else None
+            tensors = merged_tensors(folder) if adapted else stored_tensors(folder)
+            if not isinstance(self.head, Head) and self.head.file:
+                file = folder / self.head.file
+                head = open_tensors(file)
+                tensors = {**tensors, **{f"{file.stem}.{name}": head[name] for name in head}}
             encoder = Weights(folder, tensors=tensors, progress=progress)
         modules = self.head.modules if isinstance(self.head, Head) else ()
         return encoder, [Weights(module.folder, progress=progress) for module in modules]

@@ -19,7 +19,9 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from model_compiler.graph.architectures import Architecture
 from model_compiler.graph.architectures.bert import BertConfig
+from model_compiler.graph.architectures.family import has_own_code
 from model_compiler.graph.architectures.llama import LlamaConfig
+from model_compiler.graph.architectures.post_norm import PostNormConfig
 from model_compiler.graph.builder import Precision
 from model_compiler.graph.encoder import read_activation
 from model_compiler.model.base import Prompts
@@ -284,16 +286,29 @@ def _pairs(
 
     `first_only` says that the head takes no vector but the first token's.
     """
-    typed = isinstance(architecture, BertConfig) and architecture.token_types > 1
-    layout = read_pair_layout(tokenizer, types=typed and passes_types(encoder))
+    if not isinstance(architecture, PostNormConfig):
+        return read_pair_layout(tokenizer, types=False), architecture
+    architecture = replace(architecture, first_only=first_only)
+    types = architecture.token_types > 1 and passes_types(encoder)
+    layout = read_pair_layout(tokenizer, types=types)
     if isinstance(architecture, BertConfig):
-        types = layout.second_type == 1
-        architecture = replace(architecture, pair_types=types, first_only=first_only)
+        architecture = replace(architecture, pair_types=layout.second_type == 1)
+    elif layout.second_type:
+        raise UnsupportedModelError(
+            f"{encoder / 'config.json'}: type_vocab_size must be 0 or 1 for a cross-encoder of "
+            f"model_type {architecture.name!r}; found {architecture.token_types}."
+        )
     return layout, architecture
 
 
 def _bert_head(_: ConfigFile, prefix: str) -> dict[str, Any]:
     return {"dense": f"{prefix}pooler.dense", "out": "classifier"}
+
+
+def _gte_head(config: ConfigFile, prefix: str) -> dict[str, Any]:
+    names = ("NewForSequenceClassification", "GteForSequenceClassification")
+    has_own_code(config, *names, key="AutoModelForSequenceClassification")
+    return _bert_head(config, prefix)
 
 
 def _roberta_head(_: ConfigFile, __: str) -> dict[str, Any]:
@@ -332,7 +347,9 @@ HEADS = {
     "camembert": (_roberta_head, ""),
     "distilbert": (_distilbert_head, ""),
     "electra": (_electra_head, ""),
+    "gte": (_gte_head, "gte."),
     "modernbert": (_modernbert_head, ""),
+    "new": (_gte_head, "new."),
     "roberta": (_roberta_head, ""),
     "xlm-roberta": (_roberta_head, ""),
 }

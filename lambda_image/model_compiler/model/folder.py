@@ -36,6 +36,7 @@ __all__ = [
     "LANGUAGE_MODEL",
     "NEXT_TOKEN",
     "SCORES",
+    "SPARSE_HEAD",
     "UNPOOLED",
     "Output",
     "check_kind",
@@ -375,6 +376,14 @@ def read_modules(folder: Path) -> list[tuple[str, Path]]:
     """
     path = folder / "modules.json"
     if not path.exists():
+        if (folder / PICKLED_HEAD).exists():
+            raise SourceError(
+                f"{folder / PICKLED_HEAD} is a pickle, which can run any code and is never opened. "
+                'For sparse vectors, convert it with: python -c "import torch; from '
+                "safetensors.torch import save_file as s; "
+                f"s(torch.load('{folder / PICKLED_HEAD}', weights_only=True), "
+                f"'{folder / SPARSE_HEAD}')\""
+            )
         raise SourceError(
             f"{folder} is not a sentence-transformers folder: it has no modules.json. "
             f"Found {_listing(folder)}."
@@ -425,6 +434,8 @@ def _listing(folder: Path) -> str:
     return (", ".join(names[:8]) or "an empty folder") + (", ..." if len(names) > 8 else "")
 
 
+#: bge-m3's sparse head, which FlagEmbedding has as a pickle.
+SPARSE_HEAD, PICKLED_HEAD = "sparse_linear.safetensors", "sparse_linear.pt"
 CLASSIFIER, LANGUAGE_MODEL = "ForSequenceClassification", "ForCausalLM"
 
 
@@ -448,8 +459,14 @@ def check_kind(folder: Path, *, name: str | None = None) -> None:
 
 
 def is_sparse(folder: Path) -> bool:
-    """Return whether a folder is a sparse encoder's."""
-    return _read(folder / "config_sentence_transformers.json", "model_type") == "SparseEncoder"
+    """Return whether a folder is a sparse encoder's.
+
+    sentence-transformers' folders say so. bge-m3 has modules of its dense vectors, so a folder
+    without modules, and with its sparse head, is of the sparse ones.
+    """
+    if (folder / "modules.json").exists() or not (folder / SPARSE_HEAD).exists():
+        return _read(folder / "config_sentence_transformers.json", "model_type") == "SparseEncoder"
+    return True
 
 
 def is_cross_encoder(folder: Path) -> bool:

@@ -7,7 +7,7 @@ the graph cannot express are rejected.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from onnx import TensorProto
@@ -205,11 +205,15 @@ class Head:
 
 
 class TakenHead(Protocol):
-    """What follows the encoder, with weights in the encoder's own file."""
+    """What follows the encoder, with weights among the encoder's own."""
 
     @property
     def pooling(self) -> Pooling | None:
         """How tokens are pooled; None if the head does it by itself."""
+
+    @property
+    def file(self) -> str:
+        """The file with its weights, next to the encoder's; empty if they have one file."""
 
     def take(self, weights: Weights) -> Mapping[str, Floats]:
         """Take the head's weights, before the encoder checks that all are used."""
@@ -224,6 +228,7 @@ class TakenHead(Protocol):
 class ScoreHead:
     """Pools the tokens of a pair, and takes the vector to logits. Its weights stay in float32."""
 
+    file: ClassVar[str] = ""
     pooling: Pooling
     #: The linear layer before the last, by its name; empty without one.
     dense: str = ""

@@ -3,11 +3,13 @@
 It is a folder of sentence-transformers' SparseEncoder: a masked language model under a
 SpladePooling (Formal et al., 2021, arXiv:2109.10086), or the table of a SparseStaticEmbedding, with
 which queries need no model (Geng et al., 2024, arXiv:2411.04403). The truth is
-`sentence_transformers/sparse_encoder/modules`, and the class of each family in transformers.
+`sentence_transformers/sparse_encoder/modules`, and the class of each family in transformers. Or it
+is the encoder of bge-m3 with its sparse head (Chen et al., 2024, arXiv:2402.03216); the truth is
+FlagEmbedding's `M3Embedder`.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,13 +23,22 @@ from model_compiler.files.adapter import ADAPTER_FILE, MERGE
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph import architectures
-from model_compiler.graph.architectures.bert import BertConfig
+from model_compiler.graph.architectures import Architecture
+from model_compiler.graph.architectures.family import has_own_code
+from model_compiler.graph.architectures.post_norm import PostNormConfig
 from model_compiler.graph.builder import GraphBuilder, Precision
 from model_compiler.graph.encoder import activate, read_activation
 from model_compiler.graph.quantization import Floats, linear
 from model_compiler.model.base import INPUTS, OUTPUT, Graph, OwnModel
 from model_compiler.model.compiled import CompiledModel
-from model_compiler.model.folder import Output, read_max_tokens, read_modules, read_prompts
+from model_compiler.model.folder import (
+    SPARSE_HEAD,
+    UNPOOLED,
+    Output,
+    read_max_tokens,
+    read_modules,
+    read_prompts,
+)
 from model_compiler.model.modules import ALL
 from model_compiler.tokenizer.file import read_tokenizer, without_special_tokens
 
@@ -55,6 +66,27 @@ class Names:
     decoder: str
 
 
+_BERT = Names(
+    table="bert.embeddings.word_embeddings.weight",
+    dense="cls.predictions.transform.dense",
+    norm="cls.predictions.transform.LayerNorm",
+    bias="cls.predictions.bias",
+    decoder="cls.predictions.decoder",
+)
+_DISTILBERT = Names(
+    table="distilbert.embeddings.word_embeddings.weight",
+    dense="vocab_transform",
+    norm="vocab_layer_norm",
+    bias="vocab_projector.bias",
+    decoder="vocab_projector",
+)
+_MODERNBERT = Names(
+    table="model.embeddings.tok_embeddings.weight",
+    dense="head.dense",
+    norm="head.norm",
+    bias="decoder.bias",
+    decoder="decoder",
+)
 _ROBERTA = Names(
     table="roberta.embeddings.word_embeddings.weight",
     dense="lm_head.dense",
@@ -62,32 +94,28 @@ _ROBERTA = Names(
     bias="lm_head.bias",
     decoder="lm_head.decoder",
 )
-#: By `model_type`.
-NAMES = {
-    "bert": Names(
-        table="bert.embeddings.word_embeddings.weight",
-        dense="cls.predictions.transform.dense",
-        norm="cls.predictions.transform.LayerNorm",
-        bias="cls.predictions.bias",
-        decoder="cls.predictions.decoder",
-    ),
-    "distilbert": Names(
-        table="distilbert.embeddings.word_embeddings.weight",
-        dense="vocab_transform",
-        norm="vocab_layer_norm",
-        bias="vocab_projector.bias",
-        decoder="vocab_projector",
-    ),
-    "camembert": _ROBERTA,
-    "modernbert": Names(
-        table="model.embeddings.tok_embeddings.weight",
-        dense="head.dense",
-        norm="head.norm",
-        bias="decoder.bias",
-        decoder="decoder",
-    ),
-    "roberta": _ROBERTA,
-    "xlm-roberta": _ROBERTA,
+#: Of transformers, and of the model's own code.
+_GTE = [
+    Names(
+        table=f"{model}.embeddings.word_embeddings.weight",
+        dense="lm_head.dense",
+        norm=f"lm_head.{norm}",
+        bias="lm_head.decoder.bias",
+        decoder="lm_head.decoder",
+    )
+    for model in ("gte", "new")
+    for norm in ("layer_norm", "norm")
+]
+#: The spellings of each `model_type`; the first holds if the weights have no other's.
+NAMES: dict[str, Sequence[Names]] = {
+    "bert": [_BERT],
+    "camembert": [_ROBERTA],
+    "distilbert": [_DISTILBERT],
+    "gte": _GTE,
+    "modernbert": [_MODERNBERT],
+    "new": _GTE,
+    "roberta": [_ROBERTA],
+    "xlm-roberta": [_ROBERTA],
 }
 
 
@@ -98,7 +126,8 @@ class SpladeHead:
     A weight is log(1 + relu(logit)), pooled over all tokens, special ones too.
     """
 
-    names: Names
+    file: ClassVar[str] = ""
+    names: Sequence[Names]
     #: Which of the dense layer, the normalization and the logits have a bias.
     biases: tuple[bool, bool, bool] = (True, True, True)
     hidden_size: int
@@ -112,7 +141,15 @@ class SpladeHead:
 
     def take(self, weights: Weights) -> Mapping[str, Floats]:
         """Take the head's weights, before the encoder checks that all are used."""
-        names, size = self.names, self.hidden_size
+        size = self.hidden_size
+        names = next(
+            (
+                each
+                for each in self.names
+                if each.table in weights and f"{each.norm}.weight" in weights
+            ),
+            self.names[0],
+        )
         biases = (
             ("dense.bias", f"{names.dense}.bias", size),
             ("norm.bias", f"{names.norm}.bias", size),
@@ -187,6 +224,46 @@ class SpladeHead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LexicalHead:
+    """Weighs each token by a linear layer, and takes the largest weight of equal tokens.
+
+    A weight is relu(logit); special tokens have none. The layer stays in float32.
+    """
+
+    hidden_size: int
+    vocabulary_size: int
+    #: The ids of the tokens without a weight.
+    special: Sequence[int]
+    file: ClassVar[str] = SPARSE_HEAD
+    pooling: ClassVar[None] = None
+
+    def take(self, weights: Weights) -> Mapping[str, Floats]:
+        """Take the head's weights, before the encoder checks that all are used."""
+        return {
+            "weight": weights.take("sparse_linear.weight", 1, self.hidden_size),
+            "bias": weights.take("sparse_linear.bias", 1),
+        }
+
+    def add(
+        self, builder: GraphBuilder, hidden: str, taken: Mapping[str, Floats], *, output: str
+    ) -> None:
+        """Take the last hidden state to the graph's output, the weights [batch, vocabulary]."""
+        op, last, (ids, mask) = builder.op, builder.constant([-1], np.int64), INPUTS
+        logits = op.MatMul(hidden, builder.weight("head.linear", taken["weight"].T))
+        logits = op.Add(logits, builder.weight("head.linear.bias", taken["bias"]))
+        special = builder.constant(self.special, np.int64)
+        special = op.Cast(op.Equal(op.Unsqueeze(ids, last), special), to=TensorProto.FLOAT)
+        others = op.Sub(builder.constant(1, np.float32), op.ReduceMax(special, last, keepdims=0))
+        weight = op.Mul(op.Squeeze(op.Relu(logits), last), others)
+        weight = op.Mul(weight, op.Cast(mask, to=TensorProto.FLOAT))
+        texts = op.Shape(ids, start=0, end=1)
+        shape = op.Concat(texts, builder.constant([self.vocabulary_size], np.int64), axis=0)
+        zeros = op.Expand(builder.constant(0, np.float32), shape)
+        op.ScatterElements(zeros, ids, weight, axis=1, reduction="max", output=output)
+        builder.output(output, dtype=np.float32, shape=["batch", self.vocabulary_size])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SparseTable(OwnModel):
     """A weight for each token, which a text has for each of its tokens, however often it occurs."""
 
@@ -236,6 +313,8 @@ def read_sparse_folder(
         SourceError: If a file is missing or wrong.
         UnsupportedModelError: If the compiler cannot express a part of the model.
     """
+    if not (folder / "modules.json").exists():
+        return _model(folder, folder, None, precision)
     modules = read_modules(folder)
     kinds = [kind for kind, _ in modules]
     if kinds == ["SparseStaticEmbedding"]:
@@ -246,58 +325,82 @@ def read_sparse_folder(
             "encoder, the compiler can express a Transformer or MLMTransformer with a "
             "SpladePooling, or a SparseStaticEmbedding."
         )
-    encoder, pooling = (path for _, path in modules)
+    (_, encoder), (_, pooling) = modules
+    return _model(folder, encoder, pooling, precision)
+
+
+def _model(
+    folder: Path, encoder: Path, pooling: Path | None, precision: Precision
+) -> CompiledModel:
+    """Read an encoder with a SpladePooling, or without one with bge-m3's head."""
     if (encoder / ADAPTER_FILE).exists():
         raise UnsupportedModelError(
             f"{encoder} has an adapter ({ADAPTER_FILE}); the compiler merges one of an embedding "
             f"model. {MERGE}"
         )
     config = ConfigFile(encoder / "config.json")
-    config.require("tie_word_embeddings", True)
-    family = config.string("model_type")
-    if family not in NAMES:
+    family, families = config.string("model_type"), ["xlm-roberta"] if pooling is None else NAMES
+    if family not in families:
         raise UnsupportedModelError(
             f"{config.path}: the compiler cannot express a sparse encoder of model_type "
-            f"{family!r}; it can of {', '.join(sorted(NAMES))}."
+            f"{family!r}; it can of {', '.join(sorted(families))}."
         )
-    own = _modernbert_head(config) if family == "modernbert" else None
     architecture = architectures.parse(config, remedy="")
-    if isinstance(architecture, BertConfig):
-        # transformers' RobertaLMHead has GELU, whatever `hidden_act` says.
-        activation = "gelu" if NAMES[family] is _ROBERTA else architecture.activation
-        own = {"activation": activation, "norm_epsilon": architecture.norm_epsilon}
-    assert own is not None  # noqa: S101 - for mypy: the other families of NAMES are BertConfig's
     tokenizer = read_tokenizer(
         encoder / "tokenizer.json", vocabulary_size=architecture.vocabulary_size
     )
-    strategy, logarithms = _read_pooling(pooling, architecture.vocabulary_size)
+    sizes: dict[str, Any] = {
+        "hidden_size": architecture.hidden_size,
+        "vocabulary_size": architecture.vocabulary_size,
+    }
+    head: SpladeHead | LexicalHead
+    if pooling is None:
+        # The tokens that FlagEmbedding leaves out.
+        keys = ("cls_token", "eos_token", "pad_token", "unk_token")
+        special = sorted({tokenizer.special[key] for key in keys if key in tokenizer.special})
+        head = LexicalHead(special=special, **sizes)
+    else:
+        strategy, logarithms = _read_pooling(pooling, architecture.vocabulary_size)
+        head = SpladeHead(
+            names=NAMES[family],
+            strategy=strategy,
+            logarithms=logarithms,
+            **sizes,
+            **_before_logits(config, family, architecture),
+        )
     return CompiledModel(
         task="sparse",
         family=architecture.name,
         dimensions=architecture.vocabulary_size,
         vocabulary_size=architecture.vocabulary_size,
         max_tokens=read_max_tokens(
-            encoder, tokenizer, max_positions=architecture.max_positions, output=LOGITS
+            encoder,
+            tokenizer,
+            max_positions=architecture.max_positions,
+            output=LOGITS if pooling else UNPOOLED,
         ),
         prompts=read_prompts(folder, model_type="SparseEncoder", normalized=True),
         tokenizer=tokenizer,
         normalized=True,
         encoder_folder=encoder,
         architecture=architecture,
-        head=SpladeHead(
-            names=NAMES[family],
-            hidden_size=architecture.hidden_size,
-            vocabulary_size=architecture.vocabulary_size,
-            strategy=strategy,
-            logarithms=logarithms,
-            **own,
-        ),
+        head=head,
         precision=precision,
     )
 
 
-def _modernbert_head(config: ConfigFile) -> dict[str, Any]:
-    """Return what a ModernBERT's settings say of the part before the logits."""
+def _before_logits(config: ConfigFile, family: str, architecture: Architecture) -> dict[str, Any]:
+    """Return what a model's settings say of the part before the logits."""
+    config.require("tie_word_embeddings", True)
+    if isinstance(architecture, PostNormConfig):
+        activation = architecture.activation
+        if NAMES[family] is _GTE:
+            # transformers' GteLMHead has GELU, and the model's own code what `hidden_act` says.
+            config.require("hidden_act", "gelu")
+            has_own_code(config, "NewForMaskedLM", "GteForMaskedLM", key="AutoModelForMaskedLM")
+        elif NAMES[family] == [_ROBERTA]:
+            activation = "gelu"  # in transformers' RobertaLMHead, whatever `hidden_act` says
+        return {"activation": activation, "norm_epsilon": architecture.norm_epsilon}
     if not config.has("classifier_activation"):
         config.fail("classifier_activation", "the name of a function", None)
     return {

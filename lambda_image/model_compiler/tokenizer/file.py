@@ -8,7 +8,8 @@ import binascii
 import json
 import math
 import reprlib
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,7 +29,7 @@ from model_compiler.files.config import (
     values_of,
 )
 from model_compiler.tokenizer.classes import lowercases
-from model_compiler.tokenizer.settings import built_document, read_limit
+from model_compiler.tokenizer.settings import built_document, read_settings
 
 __all__ = ["TokenizerFile", "read_tokenizer", "without_special_tokens"]
 
@@ -51,6 +52,8 @@ class TokenizerFile:
     dropped: tuple[str, ...]
     #: The limit of tokens in `tokenizer_config.json`; None without one.
     max_tokens: float | None = None
+    #: The ids of the special tokens by their keys, such as `cls_token`.
+    special: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_tokenizer(path: Path, *, vocabulary_size: int, alone: bool = False) -> TokenizerFile:
@@ -78,7 +81,7 @@ def read_tokenizer(path: Path, *, vocabulary_size: int, alone: bool = False) -> 
             f"{path}: added_tokens must be a list of objects, each with an id of at least 0 and a "
             "content."
         )
-    max_tokens = None if alone else read_limit(path.parent, document)
+    max_tokens, special = (None, {}) if alone else read_settings(path.parent, document)
     # Some text models' tokenizers list tokens of a multimodal model: their ids have no row.
     kept = [token for token in added if token["id"] < vocabulary_size]
     dropped = tuple(str(token.get("content")) for token in added if token["id"] >= vocabulary_size)
@@ -97,6 +100,7 @@ def read_tokenizer(path: Path, *, vocabulary_size: int, alone: bool = False) -> 
         lowercases=lowercases(document.get("normalizer")),
         dropped=dropped,
         max_tokens=max_tokens,
+        special=special,
     )
 
 

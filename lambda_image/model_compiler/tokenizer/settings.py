@@ -24,7 +24,7 @@ from model_compiler.tokenizer.classes import (
     steps,
 )
 
-__all__ = ["built_document", "read_limit"]
+__all__ = ["built_document", "read_settings"]
 
 Json = Mapping[str, Any]
 
@@ -43,8 +43,10 @@ JOINS = (
 STRIP = {"type": "Strip", "strip_left": False, "strip_right": True}
 
 
-def read_limit(folder: Path, document: Json) -> float | None:
-    """Check the files next to a `tokenizer.json`, and return their limit of tokens, if any.
+def read_settings(folder: Path, document: Json) -> tuple[float | None, dict[str, int]]:
+    """Check the files next to a `tokenizer.json`.
+
+    Returns their limit of tokens, if any, and the ids of the special tokens, such as `cls_token`.
 
     Args:
         folder: The encoder's folder.
@@ -106,8 +108,8 @@ class _Settings:
         #: The special tokens by their keys.
         self._tokens: dict[str, str] = {}
 
-    def read(self) -> float | None:
-        """Check the files, and return the limit."""
+    def read(self) -> tuple[float | None, dict[str, int]]:
+        """Check the files; see `read_settings`."""
         config = self._config
         config.require("auto_map", None)
         config.require("init_inputs", [], None)
@@ -124,7 +126,7 @@ class _Settings:
         config.ignore(frozenset({*OF_BERT, "add_prefix_space"}))
         limit = self._limit()
         config.done("tokenizer_config.json")
-        return limit
+        return limit, {key: self._added[text]["id"] for key, text in self._tokens.items()}
 
     def build(self, vocabulary: Mapping[str, int]) -> dict[str, Any] | None:
         """Return what the class builds from a vocabulary; see `built_document`."""

@@ -63,6 +63,7 @@ RENAMED = {
     "self_attn.o_proj": "attention.o_proj",
     "post_attention_layernorm": "attn_ln",
     "post_mlp_layernorm": "mlp_ln",
+    "lm_head.layer_norm": "lm_head.norm",
 }
 #: The parts of one matrix there, in their order.
 JOINED = {
@@ -75,21 +76,31 @@ def write_own_gte(folder: Path, **changes: Any) -> Path:
     """Write the model of `write_encoder` in the other spelling, and return its folder."""
     write_encoder(folder, "gte")
     (folder / "config.json").write_text(json.dumps({**OWN, **changes}), encoding="utf-8")
-    path = folder / "model.safetensors"
-    tensors = load_file(path)
-    for layer in range(2):
-        for joined, parts in JOINED.items():
-            for kind in ("weight", "bias"):
-                names = [f"layers.{layer}.{part}.{kind}" for part in parts]
-                found = [tensors.pop(name) for name in names if name in tensors]
-                if found:
-                    tensors[f"layers.{layer}.{joined}.{kind}"] = np.concatenate(found)
-    save_file({_renamed(name): tensor for name, tensor in tensors.items()}, path)
+    respell(folder)
     return folder
 
 
-def _renamed(name: str) -> str:
+def respell(folder: Path) -> None:
+    """Give the weights of a folder the names of the model's own code."""
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    prefix = "gte." if any(name.startswith("gte.") for name in tensors) else ""
+    for layer in (f"{prefix}layers.{number}." for number in range(2)):
+        for joined, parts in JOINED.items():
+            for kind in ("weight", "bias"):
+                names = [f"{layer}{part}.{kind}" for part in parts]
+                found = [tensors.pop(name) for name in names if name in tensors]
+                if found:
+                    tensors[f"{layer}{joined}.{kind}"] = np.concatenate(found)
+    heads = {name for name in tensors if not name.startswith(prefix)}
+    save_file(
+        {_renamed(name, prefix, head=name in heads): tensor for name, tensor in tensors.items()},
+        path,
+    )
+
+
+def _renamed(name: str, prefix: str, *, head: bool) -> str:
     """Return a tensor's name in the model's own code, in a checkpoint with a head."""
     for newer, own in RENAMED.items():
         name = name.replace(newer, own)
-    return f"new.{name}"
+    return name if head else f"new.{name.removeprefix(prefix)}"

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers
+from safetensors.torch import load_file
 from sentence_transformers import CrossEncoder, SentenceTransformer, SparseEncoder
 
 from tests.model_compiler.goldens import (
@@ -123,7 +125,30 @@ def _sparse() -> dict[str, Any]:
                 encode = getattr(model, f"encode_{side}")
                 rows = [encode([text]).to_dense()[0].numpy() for text in sparse_models.TEXTS]
                 vectors[f"{variant}/{side}"] = np.stack(rows)
+    vectors[sparse_models.LEXICAL] = _lexical()
     return vectors
+
+
+def _lexical() -> Any:
+    """Encode each text as FlagEmbedding's M3Embedder does, by its formula."""
+    with TemporaryDirectory() as temporary:
+        folder = sparse_models.write_lexical(Path(temporary) / "model")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        model = transformers.AutoModel.from_pretrained(folder).eval()
+        head = load_file(folder / "sparse_linear.safetensors")
+    unused = {tokenizer.cls_token_id, tokenizer.eos_token_id}
+    unused |= {tokenizer.pad_token_id, tokenizer.unk_token_id}
+    rows = np.zeros((len(sparse_models.TEXTS), model.config.vocab_size), np.float32)
+    for row, text in zip(rows, sparse_models.TEXTS, strict=True):
+        inputs = tokenizer(text, truncation=True, return_tensors="pt")
+        with torch.no_grad():
+            hidden = model(**inputs).last_hidden_state[0]
+            logits = hidden @ head["weight"].float().T + head["bias"].float()
+        weights = logits.relu()[:, 0].tolist()
+        for token, weight in zip(inputs["input_ids"][0].tolist(), weights, strict=True):
+            if token not in unused:
+                row[token] = max(row[token], weight)
+    return rows
 
 
 def _rerankers() -> dict[str, Any]:

@@ -93,6 +93,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "camembert": {"family": "camembert"},
     "electra": {"family": "electra"},
+    "gte": {"family": "gte"},
     "distilbert": {"family": "distilbert", "labels": 2},
     "modernbert, mean": {"family": "modernbert"},
     "modernbert, cls": {
@@ -146,6 +147,7 @@ CLASSES = {
     "camembert": ("Camembert", "roberta.", GENERIC),
     "distilbert": ("DistilBert", "distilbert.", "DistilBertTokenizer"),
     "electra": ("Electra", "electra.", "ElectraTokenizer"),
+    "gte": ("Gte", "gte.", GENERIC),
     "modernbert": ("ModernBert", "model.", GENERIC),
     "roberta": ("Roberta", "roberta.", GENERIC),
     "xlm-roberta": ("XLMRoberta", "roberta.", GENERIC),
@@ -303,6 +305,7 @@ def _head(family: str, config: Mapping[str, Any], size: int, labels: int) -> Ten
     dense, out = {
         "bert": ("", "classifier"),
         "distilbert": ("pre_classifier", "classifier"),
+        "gte": ("gte.pooler.dense", "classifier"),
         "modernbert": ("head.dense", "classifier"),
     }.get(family, ("classifier.dense", "classifier.out_proj"))
     shapes: dict[str, tuple[int, ...]] = {

@@ -26,6 +26,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "bert, two logarithms": {"pooling": {"activation_function": "log1p_relu"}},
     "bert, prompts": {"prompts": {"query": "hello: ", "document": "the "}},
     "distilbert": {"family": "distilbert"},
+    "gte": {"family": "gte"},
     "xlm-roberta": {"family": "xlm-roberta"},
     "modernbert": {"family": "modernbert"},
     "modernbert, other biases": {
@@ -38,7 +39,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         },
     },
 }
-ROUTER = "router"
+ROUTER, LEXICAL = "router", "bge-m3"
 
 SPARSE = "sentence_transformers.sparse_encoder.modules."
 NEW = {
@@ -57,6 +58,7 @@ WORDS = "embeddings.word_embeddings"
 FAMILIES = {
     "bert": ("Bert", f"bert.{WORDS}", "cls.predictions.transform.{}", "cls.predictions.{}"),
     "distilbert": ("DistilBert", f"distilbert.{WORDS}", "vocab_{}", "vocab_projector.{}"),
+    "gte": ("Gte", f"gte.{WORDS}", "lm_head.{}", "lm_head.decoder.{}"),
     "modernbert": ("ModernBert", "model.embeddings.tok_embeddings", "head.{}", "decoder.{}"),
     "xlm-roberta": ("XLMRoberta", f"roberta.{WORDS}", "lm_head.{}", "lm_head.{}"),
 }
@@ -65,6 +67,7 @@ FAMILIES = {
 BIASES = {
     "bert": {},
     "distilbert": {},
+    "gte": {},
     "modernbert": {
         "classifier_bias": "head.dense.bias",
         "norm_bias": "head.norm.bias",
@@ -102,7 +105,7 @@ def write_sparse(
     encoder = {
         name: value
         for name, value in tensors.items()
-        if "classifier" not in name and not name.startswith("head.")
+        if "classifier" not in name and not name.startswith(("head.", "gte.pooler."))
     }
     left_out = {
         name for key, name in BIASES[family].items() if not settings.get(key, key == "decoder_bias")
@@ -118,6 +121,26 @@ def write_sparse(
     size = {"word_embedding_dimension": None} if old_files else {"embedding_dimension": None}
     values = {"pooling_strategy": "max", "activation_function": "relu", **size, **(pooling or {})}
     _write(folder / "1_SpladePooling" / "config.json", values)
+    return folder
+
+
+def write_lexical(folder: Path) -> Path:
+    """Write an encoder with bge-m3's sparse head, as a plain folder, and return it."""
+    write_reranker(folder, family="xlm-roberta")
+    settings = json.loads((folder / "config.json").read_text("utf-8"))
+    del settings["id2label"]
+    _write(folder / "config.json", {**settings, "architectures": ["XLMRobertaModel"]})
+    tensors = load_file(folder / "model.safetensors")
+    encoder = {
+        name.removeprefix("roberta."): value
+        for name, value in tensors.items()
+        if not name.startswith("classifier.")
+    }
+    save_file(encoder, folder / "model.safetensors")
+    random = np.random.default_rng(10)
+    weight = random.standard_normal((1, settings["hidden_size"])).astype(np.float16)
+    head = {"weight": weight, "bias": np.array([0.25], np.float16)}
+    save_file(head, folder / "sparse_linear.safetensors")
     return folder
 
 
@@ -169,6 +192,7 @@ def _head(family: str, encoder: Tensors) -> Tensors:
     dense, norm = {
         "bert": ("dense", "LayerNorm"),
         "distilbert": ("transform", "layer_norm"),
+        "gte": ("dense", "layer_norm"),
         "modernbert": ("dense", "norm"),
         "xlm-roberta": ("dense", "layer_norm"),
     }[family]

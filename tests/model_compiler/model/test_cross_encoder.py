@@ -15,8 +15,9 @@ from model_compiler.errors import CompilerError, SourceError
 from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import Precision
 from model_compiler.model.cross_encoder import read_cross_encoder
-from model_compiler.model.folder import is_cross_encoder
+from model_compiler.model.folder import CLASSIFIER, is_cross_encoder
 from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.goldens.gte_model import respell
 from tests.model_compiler.goldens.reranker_models import PAIRS, VARIANTS, write_reranker
 
 GOLDEN = json.loads(Path(__file__).parents[1].joinpath("goldens/rerankers.json").read_text("utf-8"))
@@ -35,10 +36,32 @@ def test_scores_are_the_models_own(tmp_path: Path, compile_tiny: Compile, varian
     assert max(work.tokens) == artifact.manifest.max_tokens
 
 
+def test_gte_in_its_own_spelling(tmp_path: Path, compile_tiny: Compile, edit_json: Edit) -> None:
+    """The weights have other names there, and more token types than one are refused."""
+    folder = write_reranker(tmp_path / "model", family="gte")
+    respell(folder)
+    code = {"AutoModel": "x.NewModel", "AutoModelForSequenceClassification": f"x.New{CLASSIFIER}"}
+    edit_json(folder / "config.json", model_type="new", auto_map=code)
+    logits = Reranker.load(compile_tiny(folder), truncate="right").predict(PAIRS).work.vectors
+    assert logits == pytest.approx(np.array(GOLDEN["gte"]["logits"])[:, None], abs=1e-5, rel=5e-5)
+    edit_json(folder / "config.json", type_vocab_size=2)
+    edit_json(folder / "tokenizer_config.json", model_input_names=["input_ids", "token_type_ids"])
+    with pytest.raises(CompilerError, match="type_vocab_size must be 0 or 1 for a cross-encoder"):
+        read_cross_encoder(folder)
+
+
 @pytest.mark.parametrize("precision", Precision)
 @pytest.mark.parametrize(
     "variant",
-    ["bert", "xlm-roberta", "modernbert, mean", "modernbert, modules", "bert, modules", "qwen3"],
+    [
+        "bert",
+        "gte",
+        "xlm-roberta",
+        "modernbert, mean",
+        "modernbert, modules",
+        "bert, modules",
+        "qwen3",
+    ],
 )
 def test_a_score_does_not_depend_on_other_passages(
     tmp_path: Path, compile_tiny: Compile, variant: str, precision: Precision

@@ -18,15 +18,19 @@ from model_compiler.artifact.manifest import Choices
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import CompilerError, SourceError
 from model_compiler.graph.builder import Precision
+from model_compiler.model.folder import is_sparse
 from model_compiler.model.sparse import read_sparse_folder
 from model_compiler.routes import compile_routes
 from model_compiler.source.find import find_source
 from model_compiler.source.router import routes_of
 from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.goldens.gte_model import respell
 from tests.model_compiler.goldens.sparse_models import (
+    LEXICAL,
     ROUTER,
     TEXTS,
     VARIANTS,
+    write_lexical,
     write_sparse,
     write_sparse_router,
 )
@@ -58,13 +62,66 @@ def test_vectors_are_the_models_own(tmp_path: Path, compile_tiny: Compile, varia
     assert max(encoder.embed(TEXTS, truncate="right").tokens) == artifact.manifest.max_tokens
 
 
+def test_bge_m3s_sparse_head(tmp_path: Path, compile_tiny: Compile) -> None:
+    """Weights are within 1e-5 of FlagEmbedding's formula, and special tokens have none."""
+    encoder = SparseEncoder.load(compile_tiny(write_lexical(tmp_path / "model")))
+    wanted = GOLDEN[LEXICAL]
+    assert encoded(encoder) == pytest.approx(wanted, abs=1e-5, rel=1e-5)
+    assert (wanted[:, 5:] > 0).any(axis=1).sum() > len(TEXTS) // 2
+
+
+@pytest.mark.parametrize("head", ["missing", "a pickle"])
+def test_bge_m3s_head_must_be_converted(tmp_path: Path, head: str) -> None:
+    """Without it a plain folder is of no known kind; a pickle is refused with the conversion."""
+    folder = write_lexical(tmp_path / "model")
+    path = folder / "sparse_linear.safetensors"
+    message = "has no modules.json"
+    if head == "a pickle":
+        path.rename(path.with_suffix(".pt"))
+        message = r"sparse_linear\.pt is a pickle.*For sparse vectors, convert it with: python -c"
+    else:
+        path.unlink()
+    with pytest.raises(SourceError, match=message):
+        compile_model(find_source(str(folder)), tmp_path / "out", Options(progress=False))
+
+
+def test_bge_m3s_head_is_xlm_robertas(tmp_path: Path, edit_json: Edit) -> None:
+    """Other encoders with such a file are not known; with modules, a folder is what they say."""
+    folder = write_lexical(tmp_path / "model")
+    edit_json(folder / "config.json", model_type="roberta")
+    with pytest.raises(CompilerError, match="'roberta'; it can of xlm-roberta"):
+        read_sparse_folder(folder)
+    (folder / "modules.json").write_text("[]")
+    assert not is_sparse(folder)
+
+
+def test_gte_in_its_own_spelling(tmp_path: Path, compile_tiny: Compile, edit_json: Edit) -> None:
+    """The head has another name there, and the class is stated."""
+    folder = write_sparse(tmp_path / "model", family="gte")
+    respell(folder)
+    code = {"AutoModel": "modeling.NewModel", "AutoModelForMaskedLM": "modeling.NewForMaskedLM"}
+    edit_json(folder / "config.json", model_type="new", auto_map=code)
+    vectors = encoded(SparseEncoder.load(compile_tiny(folder)))
+    assert vectors == pytest.approx(GOLDEN["gte/document"], abs=1e-5, rel=1e-5)
+    edit_json(folder / "config.json", auto_map={**code, "AutoModelForMaskedLM": "modeling.Other"})
+    with pytest.raises(CompilerError, match=r"auto_map\.AutoModelForMaskedLM must name NewFor"):
+        read_sparse_folder(folder)
+
+
 @pytest.mark.parametrize("precision", Precision)
-@pytest.mark.parametrize("variant", ["bert", "bert, sum", "modernbert", "xlm-roberta"])
+@pytest.mark.parametrize(
+    "variant", ["bert", "bert, sum", "gte", "modernbert", "xlm-roberta", LEXICAL]
+)
 def test_a_vector_does_not_depend_on_other_texts(
     tmp_path: Path, compile_tiny: Compile, variant: str, precision: Precision
 ) -> None:
     """A text has the same weights alone, with others and in another order, to the last bit."""
-    artifact = compile_tiny(write_sparse(tmp_path / "model", **VARIANTS[variant]), precision)
+    folder = tmp_path / "model"
+    if variant == LEXICAL:
+        write_lexical(folder)
+    else:
+        write_sparse(folder, **VARIANTS[variant])
+    artifact = compile_tiny(folder, precision)
     encoder = SparseEncoder.load(artifact, truncate="right")
     texts = [*TEXTS, *(f"{word} world" for word in "abcdefghijklmnopq")]
     together = dense(encoder, encoder.embed(texts).vectors)

@@ -55,8 +55,8 @@ def require_encoder(config: ConfigFile, *, encoder_decoder: bool = False) -> Non
     config.require("pruned_heads", {}, None)
 
 
-def has_own_code(config: ConfigFile, *names: str) -> bool:
-    """Return whether a folder names code of its own; its class must have one of the names.
+def has_own_code(config: ConfigFile, *names: str, key: str = "AutoModel") -> bool:
+    """Return whether a folder names code of its own; that of `key` must have one of the names.
 
     Raises:
         UnsupportedModelError: If the class is another one.
@@ -64,10 +64,10 @@ def has_own_code(config: ConfigFile, *names: str) -> bool:
     code = config.optional("auto_map")
     if code is None:
         return False
-    model = code.get("AutoModel") if isinstance(code, dict) else None
+    model = code.get(key) if isinstance(code, dict) else None
     if not isinstance(model, str) or model.rpartition(".")[2] not in names:
         raise UnsupportedModelError(
-            f"{config.path}: auto_map.AutoModel must name {' or '.join(names)}; found {model!r}."
+            f"{config.path}: auto_map.{key} must name {' or '.join(names)}; found {model!r}."
         )
     return True
 
