@@ -27,7 +27,7 @@ _LONGEST = 70
 _SECTION = 2
 _TOP = "At the top of the file"
 #: Tables whose settings are the first ones of `[model]`; a test compares them.
-_AS_MODEL = ("reranker", "sparse")
+_AS_MODEL = ("reranker", "sparse", "standby")
 
 
 def settings_page(schema: dict[str, Any]) -> str:
@@ -50,6 +50,8 @@ def _section(path: str, table: dict[str, Any], title: str, *, level: int) -> Ite
         key = f"{path}.{name}" if path else name
         heading = f"`[[{key}]]`" if is_list(table["properties"][name]) else f"`[{key}]`"
         for kind, group in found.items():
+            if key in _AS_MODEL:
+                group["description"] = table["properties"][name]["description"]
             full = f'{heading} with `kind = "{kind}"`' if len(found) > 1 else heading
             yield from _section(key, group, full, level=min(level + (1 if path else 0), 4))
 

@@ -71,10 +71,13 @@ def _running_definitions(client: Any) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class VectorStore:
-    """A vector bucket by name, and the ARN of its stack's index; None if the stack is gone."""
+    """A vector bucket by name, and the ARNs of its stack's indexes; none if the stack is gone.
+
+    The first one is that of the model that answers, and a second one that of the standby.
+    """
 
     bucket: str
-    index: str | None
+    indexes: tuple[str, ...]
     region: str | None
 
 
@@ -85,11 +88,11 @@ def find_store(session: Session, environment: EnvironmentSettings) -> VectorStor
     if found is None:
         return None
     (stack,) = found["Stacks"]
-    for output in stack.get("Outputs", []):
-        if output["OutputKey"] == "IndexArn":
-            arn = output["OutputValue"]
-            return VectorStore(bucket=arn.split("/")[1], index=arn, region=environment.region)
-    return None
+    outputs = {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
+    indexes = tuple(outputs[key] for key in ("IndexArn", "StandbyIndexArn") if key in outputs)
+    if not indexes:
+        return None
+    return VectorStore(indexes[0].split("/")[1], indexes=indexes, region=environment.region)
 
 
 def find_deleted_store(session: Session, environment: EnvironmentSettings) -> VectorStore | None:
@@ -111,7 +114,7 @@ def find_deleted_store(session: Session, environment: EnvironmentSettings) -> Ve
         for resource in page["StackResourceSummaries"]:
             if resource["ResourceType"] == "AWS::S3Vectors::VectorBucket":
                 bucket = resource["PhysicalResourceId"].rpartition("/")[2]
-                return VectorStore(bucket=bucket, index=None, region=environment.region)
+                return VectorStore(bucket, indexes=(), region=environment.region)
     return None
 
 
@@ -131,7 +134,7 @@ def unused_indexes(
     client = session.create_client("s3vectors", region_name=store.region)
     pages = client.get_paginator("list_indexes").paginate(vectorBucketName=store.bucket)
     indexes = [index["indexArn"] for page in pages for index in page["indexes"]]
-    named = {store.index}
+    named = {*store.indexes}
     for version in function_versions(session, store.region, gone=gone):
         variables = version.get("Environment", {})
         if "Error" in variables:

@@ -10,6 +10,9 @@ from aws_cdk import aws_ssm as ssm
 from embedding_kit.bootstrap import bootstrap_value
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.function import EmbeddingFunction
+from embedding_kit.hosting import Hosting
+from embedding_kit.settings import FunctionSettings, Model
 from embedding_kit.vector_index import IVectorIndex
 from stacks.environment_stack import EnvironmentStack, Foundation
 from stacks.names import endpoint_stack_name
@@ -30,6 +33,7 @@ class EndpointStack(EnvironmentStack):
         settings: EnvironmentSettings,
         *,
         vector_index: IVectorIndex | None,
+        standby_index: IVectorIndex | None,
     ) -> None:
         """Create the stack."""
         synthesizer = _synthesizer(app, foundation, settings.function.package)
@@ -42,17 +46,23 @@ class EndpointStack(EnvironmentStack):
         )
         if isinstance(synthesizer, PromotedZip):
             synthesizer.use_in(self)
+        release = settings.release
+        if settings.standby:
+            # A second model is there to become the one that answers.
+            release = release.model_copy(update={"allow_vector_space_change": True})
+        # Once: the VPC is a construct of the stack.
+        hosting = self.hosting()
         self.endpoint = EmbeddingEndpoint(
             self,
             "Endpoint",
             model=settings.model,
             function=settings.function,
             cold_start=settings.cold_start,
-            release=settings.release,
+            release=release,
             experiment=settings.experiment,
             alarms=settings.alarms,
             name=foundation.name,
-            hosting=self.hosting(),
+            hosting=hosting,
             role=foundation.role,
             log_group=logs.LogGroup.from_log_group_name(self, "LogGroup", foundation.log_group)
             if foundation.log_group
@@ -63,6 +73,10 @@ class EndpointStack(EnvironmentStack):
             self.endpoint.add_cors(settings.cors)
         if vector_index:
             self.endpoint.add_vector_index(vector_index)
+        if settings.standby and standby_index:
+            # All versions have one role, so the version before a switch needs its index after it.
+            standby_index.grant_query(self.endpoint.function)
+            self._make_standby(settings.standby, settings.function, standby_index, hosting)
         if foundation.removal_policy is cdk.RemovalPolicy.RETAIN and not foundation.log_group:
             # Deleted if its creation is rolled back, because it has no logs yet.
             self.endpoint.log_group.apply_removal_policy(
@@ -85,6 +99,28 @@ class EndpointStack(EnvironmentStack):
                 parameter_name=f"/embedding-kit/{self.endpoint.name}/{key}",
                 string_value=value,
             )
+
+    def _make_standby(
+        self, model: Model, function: FunctionSettings, index: IVectorIndex, hosting: Hosting
+    ) -> None:
+        """Serve the second model, to compare its answers with those of the endpoint.
+
+        It has neither alias nor URL: whoever may invoke the function calls its version.
+        """
+        standby = EmbeddingFunction(
+            self,
+            "Standby",
+            model=model,
+            settings=function.model_copy(update={"reserved_concurrency": None}),
+            in_s3=False,
+            metrics_namespace=self.endpoint.metrics.namespace,
+            name=self.foundation.name,
+            hosting=hosting,
+            keeps_versions=False,
+        )
+        standby.add_vector_index(index)
+        arn = standby.function.current_version.function_arn
+        cdk.CfnOutput(self, "StandbyFunctionArn", value=arn)
 
     def _make_outputs(self) -> None:
         endpoint = self.endpoint

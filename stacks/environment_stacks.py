@@ -65,11 +65,15 @@ class EnvironmentStacks:
                 foundation,
                 settings.index,
                 model=model,
+                standby=settings.standby,
                 source=source,
                 ingest=settings.ingest,
             )
         index = self.index.index if self.index else None
-        self.endpoint = EndpointStack(app, foundation, settings, vector_index=index)
+        standby_index = self.index.standby_index if self.index else None
+        self.endpoint = EndpointStack(
+            app, foundation, settings, vector_index=index, standby_index=standby_index
+        )
         endpoint = self.endpoint.endpoint
         self.front: FrontStack | None = None
         if settings.front:
@@ -86,6 +90,7 @@ class EnvironmentStacks:
                 model=model,
                 function=settings.function,
                 vector_index=index,
+                standby_index=standby_index,
             )
         self.observability: ObservabilityStack | None = None
         if settings.branch_of is None:
@@ -97,6 +102,7 @@ class EnvironmentStacks:
                 batch=self.batch.batch if self.batch else None,
                 loading=self.index.loading if self.index else None,
                 ingestion=self.index.ingestion if self.index else None,
+                standby_ingestion=self.index.standby_ingestion if self.index else None,
                 service=self.server.service if self.server else None,
                 front=self.front.front if self.front else None,
             )

@@ -5,19 +5,21 @@ import aws_cdk as cdk
 from embedding_kit.index_loading import IndexLoading
 from embedding_kit.ingestion import Ingestion
 from embedding_kit.settings import IngestSettings, LoadSource, Model, VectorIndexSettings
-from embedding_kit.vector_index import VectorIndex
+from embedding_kit.vector_index import IVectorIndex, VectorIndex
 from stacks.environment_stack import EnvironmentStack, Foundation
 from stacks.names import index_stack_name
 from stacks.promoted import image_synthesizer
 
 
 class IndexStack(EnvironmentStack):
-    """The vector index of one environment.
+    """The vector index of one environment, and that of its standby.
 
     Attributes:
         index: The index, for the endpoint that searches it.
         loading: The loads; None if the settings name no folder with the output of batch jobs.
         ingestion: What keeps the index equal to documents; None without documents.
+        standby_index: The index of the second model; None without one.
+        standby_ingestion: What keeps that index equal to documents; None without one of the two.
     """
 
     def __init__(
@@ -27,6 +29,7 @@ class IndexStack(EnvironmentStack):
         index: VectorIndexSettings,
         *,
         model: Model,
+        standby: Model | None,
         source: LoadSource | None,
         ingest: IngestSettings | None,
     ) -> None:
@@ -37,6 +40,7 @@ class IndexStack(EnvironmentStack):
             foundation: What it shares with the environment's other stacks.
             index: The index.
             model: The model of its vectors.
+            standby: The model of a second index; None for no second one.
             source: The folder that loads read; None for no loads.
             ingest: The documents that the index is kept equal to; None for none.
         """
@@ -51,7 +55,7 @@ class IndexStack(EnvironmentStack):
         cdk.CfnOutput(self, "IndexArn", value=self.index.index_arn)
         self.loading: IndexLoading | None = None
         # Once: the VPC is a construct of the stack.
-        hosting = self.hosting() if source or ingest else None
+        self._hosting = self.hosting() if source or ingest else None
         if source:
             self.loading = IndexLoading(
                 self,
@@ -61,27 +65,48 @@ class IndexStack(EnvironmentStack):
                 source=source,
                 settings=index,
                 name=foundation.name,
-                hosting=hosting,
+                hosting=self._hosting,
             )
             machine = self.loading.state_machine
             cdk.CfnOutput(self, "LoadStateMachineArn", value=machine.state_machine_arn)
         self.ingestion: Ingestion | None = None
+        self.standby_index: IVectorIndex | None = None
+        self.standby_ingestion: Ingestion | None = None
         if ingest:
-            self.ingestion = Ingestion(
-                self,
-                "Ingestion",
-                model=model,
-                index=self.index,
-                settings=ingest,
-                index_settings=index,
-                name=foundation.name,
-                hosting=hosting,
-            )
-            machine = self.ingestion.state_machine
-            cdk.CfnOutput(self, "IngestStateMachineArn", value=machine.state_machine_arn)
-            cdk.CfnOutput(self, "DeadLettersUrl", value=self.ingestion.dead_letters.queue_url)
-            # For the doctor and `embed ingest status`, which do not have the environment's file.
-            cdk.CfnOutput(self, "EventsUrl", value=self.ingestion.queue.queue_url)
+            self.ingestion = self._ingest(ingest, model, self.index)
             cdk.CfnOutput(self, "DocumentsUrl", value=ingest.source)
-            function = self.ingestion.function
-            cdk.CfnOutput(self, "IngestFunctionName", value=function.function_name)
+        if standby:
+            self.standby_index = self.index.add_standby(standby)
+            cdk.CfnOutput(self, "StandbyIndexArn", value=self.standby_index.index_arn)
+            if ingest:
+                self.standby_ingestion = self._ingest(
+                    ingest, standby, self.standby_index, role="Standby"
+                )
+
+    def _ingest(
+        self, ingest: IngestSettings, model: Model, index: IVectorIndex, *, role: str = ""
+    ) -> Ingestion:
+        """Keep an index equal to the documents; `role` begins the names of the outputs alone.
+
+        So a switch, which exchanges the two models, changes no resource.
+        """
+        made = Ingestion(
+            self,
+            self.index.id_of(model).replace("Index", "Ingestion"),
+            model=model,
+            index=index,
+            settings=ingest,
+            index_settings=self.index.settings,
+            name=self.foundation.name,
+            hosting=self._hosting,
+        )
+        # For the doctor and `embed ingest status`, which do not have the environment's file.
+        outputs = {
+            "IngestStateMachineArn": made.state_machine.state_machine_arn,
+            "DeadLettersUrl": made.dead_letters.queue_url,
+            "EventsUrl": made.queue.queue_url,
+            "IngestFunctionName": made.function.function_name,
+        }
+        for name, value in outputs.items():
+            cdk.CfnOutput(self, f"{role}{name}", value=value)
+        return made

@@ -35,6 +35,7 @@ class ObservabilityStack(EnvironmentStack):
         batch: EmbeddingBatch | None,
         loading: IndexLoading | None,
         ingestion: Ingestion | None,
+        standby_ingestion: Ingestion | None,
         service: EmbeddingService | None,
         front: EmbeddingRestApi | None,
     ) -> None:
@@ -60,13 +61,20 @@ class ObservabilityStack(EnvironmentStack):
             "BatchAlarms": batch,
             "LoadAlarm": loading,
             "DocumentAlarms": ingestion,
+            "StandbyAlarms": standby_ingestion,
             "ServerAlarms": service,
             "FrontAlarms": front,
         }
         for name, part in parts.items():
             if part:
                 made = PartAlarms(
-                    self, name, part=part, settings=settings.alarms, topic=topic, watch=watch
+                    self,
+                    name,
+                    part=part,
+                    settings=settings.alarms,
+                    topic=topic,
+                    watch=watch,
+                    prefix="Standby: " if part is standby_ingestion else "",
                 )
                 dashboard.dashboard.add_widgets(*made.widgets())
         if settings.budget:

@@ -26,6 +26,7 @@ class ServerStack(EnvironmentStack):
         model: Model,
         function: FunctionSettings,
         vector_index: IVectorIndex | None,
+        standby_index: IVectorIndex | None,
     ) -> None:
         """Create the stack."""
         super().__init__(
@@ -45,6 +46,9 @@ class ServerStack(EnvironmentStack):
             vector_index=vector_index,
             deletion_protection=foundation.termination_protection,
         )
+        if standby_index:
+            # The tasks before a switch have the same role, and still answer for a time.
+            standby_index.grant_query(self.service.service.task_definition.task_role)
         balancer = self.service.load_balancer
         cdk.CfnOutput(self, "Url", value=self.service.url)
         cdk.CfnOutput(self, "LoadBalancerName", value=balancer.load_balancer_dns_name)

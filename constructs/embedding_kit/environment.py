@@ -29,14 +29,15 @@ from embedding_kit.settings import (
     ServerSettings,
     VectorIndexSettings,
     check_batch,
+    check_dimension,
     check_endpoint,
     check_front,
     check_ingest,
     check_memory,
     check_ownership,
     check_server,
+    check_standby,
     check_without_images,
-    index_dimension,
     load_source,
 )
 from embedding_kit.settings.base import Settings, allowed, rule_error
@@ -101,6 +102,11 @@ class EnvironmentSettings(Settings):
         "none by default.",
     )
     model: Model = Field(description="The model that is served.")
+    standby: Model | None = Field(
+        default=None,
+        description="A second model, with its index kept up to date: the next one before a switch, "
+        "and the earlier one after it; none by default.",
+    )
     function: FunctionSettings = Field(
         default=FunctionSettings(), description="The function's size and limits."
     )
@@ -190,9 +196,11 @@ class EnvironmentSettings(Settings):
         parts = {name: network[name] for name in NetworkSettings.model_fields if name in network}
         return value | {"server": parts | server}
 
-    @field_validator("model")
+    @field_validator("model", "standby")
     @classmethod
-    def _with_companions(cls, model: Model, info: ValidationInfo) -> Model:
+    def _with_companions(cls, model: Model | None, info: ValidationInfo) -> Model | None:
+        if model is None:
+            return None
         whole = model.model_copy(update={name: info.data.get(name) for name in COMPANIONS})
         # A copy is not validated.
         check_index(whole)
@@ -282,8 +290,9 @@ class EnvironmentSettings(Settings):
             check_memory(self.model, self.batch, table="batch")
         if self.server is not None:
             check_server(self.model)
-        if self.index is not None:
-            index_dimension(self.index, self.model)
+        check_dimension(self.model, self.index)
+        if self.standby is not None:
+            check_standby(self.standby, self.model, self.index, self.function)
         if self.ingest is not None:
             check_ingest(self.ingest, self.index)
         check_ownership(

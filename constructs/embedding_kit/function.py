@@ -92,10 +92,11 @@ class EmbeddingFunction(Construct):
         in_s3: bool,
         metrics_namespace: str,
         name: str,
-        snap_start: bool,
         hosting: Hosting,
-        role: iam.IRole | str | None,
-        log_group: logs.ILogGroup | None,
+        snap_start: bool = False,
+        keeps_versions: bool = True,
+        role: iam.IRole | str | None = None,
+        log_group: logs.ILogGroup | None = None,
     ) -> None:
         """Create the function.
 
@@ -107,8 +108,9 @@ class EmbeddingFunction(Construct):
             in_s3: Whether the function downloads its artifact from S3.
             metrics_namespace: The namespace of the embedder's own metrics.
             name: The environment's name in the embedder's logs.
-            snap_start: Whether published versions start from a snapshot.
             hosting: The function's VPC, key and tracing.
+            snap_start: Whether published versions start from a snapshot.
+            keeps_versions: Whether earlier versions stay, to roll back to.
             role: Another execution role, or the name of an existing one, which is not changed.
             log_group: Another log group.
 
@@ -164,9 +166,9 @@ class EmbeddingFunction(Construct):
                 # deploy that was rolled back must be deleted: PublishVersion creates none with
                 # unchanged content, so the same commit could never be deployed again
                 # (DeletionPolicy RetainExceptOnCreate).
-                removal_policy=RemovalPolicy.DESTROY
-                if snap_start
-                else RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+                removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+                if keeps_versions and not snap_start
+                else RemovalPolicy.DESTROY
             ),
         )
         if artifact:

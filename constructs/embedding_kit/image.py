@@ -87,18 +87,6 @@ def _recipe(model: Model, target: str | None) -> dict[str, Any]:
     }
 
 
-def model_identity(model: Model) -> list[str | None]:
-    """Return what changes if the settings select a model with other vectors.
-
-    The routes of a Router have one vector space.
-
-    Raises:
-        FileNotFoundError: The model's folder does not exist.
-    """
-    folder = files_digest([model.folder]) if model.folder else None
-    return [model.name, model.revision, model.precision, folder]
-
-
 def _contexts(model: Model) -> dict[str, str] | None:
     contexts = {}
     named: dict[str, ModelSource] = {"folder": model, **model.companions}

@@ -1,13 +1,15 @@
-"""The identity of an image: its build arguments, and the labels that a built image has of them.
+"""The identity of an image, by its build arguments and labels, and of an index by its model.
 
 No module of the CDK is imported here: the commands that compare an image with an environment's
 settings need none.
 """
 
 import hashlib
+import json
 from pathlib import Path
 
-from embedding_kit.settings import Model, ModelSource
+from embedding_kit.settings import Model, ModelSource, VectorIndexSettings, index_dimension
+from embedding_kit.settings.index import TEXT_KEY
 from embedding_kit.settings.model_folder import s3_place
 
 #: The prefix of the labels that the Dockerfile sets.
@@ -24,6 +26,8 @@ _COMPARED = {
     "SPARSE": "and [sparse]",
 }
 _BASE_IMAGE = "BASE_IMAGE"
+#: Hexadecimal digits that tell the indexes of one stack apart.
+_DIGITS = 8
 
 
 def build_arguments(model: Model) -> dict[str, str]:
@@ -95,6 +99,38 @@ def compare_labels(labels: dict[str, str], model: Model) -> list[str]:
                 f"[model] {setting}: found: {found or 'not set'}; allowed: {allowed or 'not set'}"
             )
     return differences
+
+
+def model_identity(model: Model) -> list[str | None]:
+    """Return what changes if the settings select a model with other vectors.
+
+    The routes of a Router have one vector space.
+
+    Raises:
+        FileNotFoundError: The model's folder does not exist.
+    """
+    folder = files_digest([model.folder]) if model.folder else None
+    return [model.name, model.revision, model.precision, folder]
+
+
+def index_id(model: Model, settings: VectorIndexSettings, *, key_arn: str | None) -> str:
+    """Return the id of a model's index: another one for each set of what AWS cannot change.
+
+    With one id for all, CloudFormation would replace the index without a change of what refers to
+    it, and a function would keep the earlier one's ARN.
+
+    Args:
+        model: The model.
+        settings: The index.
+        key_arn: The KMS key that encrypts the vectors; None for S3's own.
+
+    Raises:
+        ValueError: The model has no vectors of that dimension, or its dimension is unknown.
+        FileNotFoundError: The model's folder does not exist.
+    """
+    keys = [TEXT_KEY, *settings.non_filterable]
+    properties = [model_identity(model), index_dimension(model), keys, key_arn]
+    return f"Index{hashlib.sha256(json.dumps(properties).encode()).hexdigest()[:_DIGITS]}"
 
 
 def files_digest(paths: list[Path]) -> str | None:

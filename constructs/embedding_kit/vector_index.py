@@ -1,16 +1,14 @@
 """An index in S3 Vectors: the vectors of one vector space, to search in and to load into."""
 
-import hashlib
-import json
 import re
 
-from aws_cdk import RemovalPolicy, Token
+from aws_cdk import CfnResource, RemovalPolicy, Token
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3vectors as s3vectors
 from constructs import Construct
 
-from embedding_kit.image import model_identity
+from embedding_kit.image_identity import index_id
 from embedding_kit.settings import Model, VectorIndexSettings, index_dimension
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.index import TEXT_KEY
@@ -37,8 +35,6 @@ _ARN = re.compile(
     r"arn:aws[a-z-]*:s3vectors:[a-z0-9-]+:[0-9]{12}:bucket/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
     r"/index/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
 )
-#: Hexadecimal digits that tell the indexes of one stack apart.
-_DIGITS = 8
 
 
 class IVectorIndex(Construct):
@@ -116,8 +112,8 @@ class VectorIndex(IVectorIndex):
         Args:
             scope: The parent.
             id: The construct's id.
-            model: The model of the vectors that are loaded.
-            settings: Dimension and metadata keys; the model's full dimension by default.
+            model: The model of the vectors that are loaded, which has the dimension.
+            settings: The metadata keys; none but the text by default.
             key: The KMS key that encrypts the vectors; S3's own by default. Its policy must let
                 `indexing.s3vectors.amazonaws.com` decrypt.
 
@@ -126,38 +122,60 @@ class VectorIndex(IVectorIndex):
         """
         super().__init__(scope, id)
         self.settings = settings or VectorIndexSettings()
-        self.dimension = index_dimension(self.settings, model)
+        self.dimension = index_dimension(model)
         self.key_arn = key.key_arn if key else None
-        keys = [TEXT_KEY, *self.settings.non_filterable]
+        self.bucket = s3vectors.CfnVectorBucket(self, "Bucket")
+        _retain(self.bucket)
+        self.index = self._make_index(model)
+        self.index_arn = self.index.attr_index_arn
+
+    def add_standby(self, model: Model) -> IVectorIndex:
+        """Create the index of another model in the same bucket, with the same metadata keys.
+
+        Call it once. The id of an index has nothing of its role: if the two models are exchanged,
+        neither index changes.
+
+        Args:
+            model: The other model.
+
+        Raises:
+            ValueError: It has the same vectors, or none of that dimension, or its dimension is
+                unknown.
+        """
+        if self.node.try_find_child(self.id_of(model)):
+            raise rule_error(
+                "a second index is of another model or dimension",
+                found=f"{model.name} twice, with the same files and settings",
+                allowed="another model, revision, precision, folder or index_dimension",
+            )
+        index_arn = self._make_index(model).attr_index_arn
+        return self.from_index_arn(self, "Standby", index_arn, key_arn=self.key_arn)
+
+    def id_of(self, model: Model) -> str:
+        """Return the id of a model's index in this bucket."""
+        return index_id(model, self.settings, key_arn=self.key_arn)
+
+    def _make_index(self, model: Model) -> s3vectors.CfnIndex:
         encryption = None
         if self.key_arn:
             encryption = s3vectors.CfnIndex.EncryptionConfigurationProperty(
                 sse_type="aws:kms", kms_key_arn=self.key_arn
             )
-        self.bucket = s3vectors.CfnVectorBucket(self, "Bucket")
-        # AWS can change none of these properties, so each set of them is another resource. With one
-        # id for all, CloudFormation would replace the index without a change of what refers to it,
-        # and a function would keep the earlier one's ARN.
-        properties = [model_identity(model), self.dimension, keys, self.key_arn]
-        digest = hashlib.sha256(json.dumps(properties).encode()).hexdigest()[:_DIGITS]
-        self.index = s3vectors.CfnIndex(
+        index = s3vectors.CfnIndex(
             self,
-            f"Index{digest}",
+            self.id_of(model),
             vector_bucket_arn=self.bucket.attr_vector_bucket_arn,
             data_type="float32",
-            dimension=self.dimension,
+            dimension=index_dimension(model),
             distance_metric="cosine",
             metadata_configuration=s3vectors.CfnIndex.MetadataConfigurationProperty(
-                non_filterable_metadata_keys=keys
+                non_filterable_metadata_keys=[TEXT_KEY, *self.settings.non_filterable]
             ),
             # Of the index alone: a bucket cannot change its key.
             encryption_configuration=encryption,
         )
-        for resource in (self.bucket, self.index):
-            # CloudFormation cannot tell a replacement from the end of the stack, and replaces the
-            # index before the release check has accepted the version that uses the new one.
-            resource.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
-        self.index_arn = self.index.attr_index_arn
+        _retain(index)
+        return index
 
     @staticmethod
     def from_index_arn(
@@ -185,3 +203,9 @@ class VectorIndex(IVectorIndex):
         imported.index_arn = index_arn
         imported.key_arn = key_arn
         return imported
+
+
+def _retain(resource: CfnResource) -> None:
+    # CloudFormation cannot tell a replacement from the end of the stack, and replaces the index
+    # before the release check has accepted the version that uses the new one.
+    resource.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)

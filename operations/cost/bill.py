@@ -289,11 +289,13 @@ class _Items:
         reads = changes * _EVENT_READS + compared * _COMPARED_READS
         writes, groups = changes * _EVENT_WRITES, compared / _GROUP_DOCUMENTS
         waits, embeds = (reads + writes) * _S3_SECONDS, chunks * self.scenario.core_seconds
-        (memory_mb,) = (
+        # With a second model there are two functions, and each gets every event.
+        functions = [
             int(function["MemorySize"])
             for function in _of("Lambda::Function", self.resources)
             if "EMBEDDING_INGEST" in function.get("Environment", {}).get("Variables", {})
-        )
+        ]
+        memory_mb = sum(functions)
         messages = changes * _EVENT_MESSAGES + _POLLS * HOURS
         express = compared * _COMPARED_READS * _S3_SECONDS * _EXPRESS_GB
         return (

@@ -293,9 +293,11 @@ def test_models_next_to_the_model(load, refusal):
     )
     for text, said in {
         ranker + "index = 'faq.json'\n" + MINILM: "reranker.index: unknown key",
-        MINILM + 'reranker = {name = "a/b"}\n': "model.reranker: a second model has a table of",
+        MINILM
+        + 'reranker = {name = "a/b"}\n': "model.reranker: a reranker or a sparse encoder has its",
         MINILM + "[reranker]\nprecision = 'int8'\n": "reranker: a model has a name of the catalog",
-        MINILM + 'sparse = {name = "a/b"}\n': "found: sparse in [model]; allowed: [sparse]",
+        MINILM
+        + 'sparse = {name = "a/b"}\n': "found: sparse in the table of a model; allowed: [sparse]",
         MINILM + ranker + server: "a server with [reranker]",
         sparse + MINILM + 'index = "test.toml"\nroute = "query"\n': "no index, no [sparse], or",
         MINILM + sparse + server: "a server with [sparse]; allowed: no [sparse]",

@@ -21,21 +21,22 @@ GEMMA = Model(name="google/embeddinggemma-300m", accept_license="gemma")
 
 def test_the_dimension_is_the_models_full_one():
     """The catalog's, with or without the organization in the name."""
-    assert index_dimension(VectorIndexSettings(), GEMMA) == 768
-    assert index_dimension(VectorIndexSettings(), Model(name="all-MiniLM-L6-v2")) == 384
+    assert index_dimension(GEMMA) == 768
+    assert index_dimension(Model(name="all-MiniLM-L6-v2")) == 384
     for entry in CATALOG:
         assert known_dimensions(entry.name) == entry.dimensions
 
 
 def test_a_smaller_dimension_is_one_of_the_models():
     """Those of the catalog, and those that the settings of the model add."""
-    assert index_dimension(VectorIndexSettings(dimension=256), GEMMA) == 256
-    model = Model(name="all-MiniLM-L6-v2", dimensions=(192,))
-    assert index_dimension(VectorIndexSettings(dimension=192), model) == 192
-    with pytest.raises(ValueError, match=r"found: index\.dimension = 300 with google"):
-        index_dimension(VectorIndexSettings(dimension=300), GEMMA)
+    assert index_dimension(GEMMA.model_copy(update={"index_dimension": 256})) == 256
+    model = Model(name="all-MiniLM-L6-v2", dimensions=(192,), index_dimension=192)
+    assert index_dimension(model) == 192
+    other = GEMMA.model_copy(update={"index_dimension": 300})
+    with pytest.raises(ValueError, match=r"found: index_dimension = 300 with google"):
+        index_dimension(other)
     with pytest.raises(ValueError, match=r"allowed: 768, 512, 256, 128$"):
-        index_dimension(VectorIndexSettings(dimension=300), GEMMA)
+        index_dimension(other)
 
 
 @pytest.mark.parametrize(
@@ -43,9 +44,9 @@ def test_a_smaller_dimension_is_one_of_the_models():
 )
 def test_the_dimension_of_an_unknown_model_is_given(model):
     """A folder is not the catalog's model, although it has its name."""
-    assert index_dimension(VectorIndexSettings(dimension=100), model) == 100
-    with pytest.raises(ValueError, match=r"found: no index\.dimension; allowed: index\.dimension"):
-        index_dimension(VectorIndexSettings(), model)
+    assert index_dimension(model.model_copy(update={"index_dimension": 100})) == 100
+    with pytest.raises(ValueError, match=r"without index_dimension .* allowed: index_dimension"):
+        index_dimension(model)
 
 
 @pytest.mark.parametrize(
@@ -90,9 +91,12 @@ def test_an_environments_file_is_checked_against_its_model(tmp_path):
     """The error names the setting, what was found and what is allowed."""
     folder = tmp_path / "environments"
     folder.mkdir()
-    text = '[model]\nname = "sentence-transformers/all-MiniLM-L6-v2"\n[index]\n'
-    (folder / "test.toml").write_text(text)
+    model = '[model]\nname = "sentence-transformers/all-MiniLM-L6-v2"\n'
+    (folder / "test.toml").write_text(f"{model}[index]\n")
     assert load_environment("test", folder=folder).index == VectorIndexSettings()
-    (folder / "test.toml").write_text(text + "dimension = 100\n")
-    with pytest.raises(EnvironmentFileError, match=r"index\.dimension = 100 .* allowed: 384"):
+    (folder / "test.toml").write_text(f"{model}index_dimension = 100\n[index]\n")
+    with pytest.raises(EnvironmentFileError, match=r"index_dimension = 100 .* allowed: 384"):
+        load_environment("test", folder=folder)
+    (folder / "test.toml").write_text(f"{model}index_dimension = 384\n")
+    with pytest.raises(EnvironmentFileError, match=r"index_dimension of .* without \[index\]"):
         load_environment("test", folder=folder)

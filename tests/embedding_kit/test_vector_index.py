@@ -37,7 +37,7 @@ def test_what_aws_cannot_change_makes_another_index(model, tmp_path):
     """With another id, what refers to the index changes too, such as a function's version."""
     weights = tmp_path / "weights"
     weights.write_bytes(b"one")
-    folder = Model(name="my/model", folder=tmp_path)
+    folder = Model(name="my/model", folder=tmp_path, index_dimension=10)
     stack = Stack()
 
     def id_of(of: Model = model, key: kms.IKey | None = None, **settings: Any) -> str:
@@ -54,10 +54,11 @@ def test_what_aws_cannot_change_makes_another_index(model, tmp_path):
         id_of(Model(name="BAAI/bge-small-en-v1.5")),
         id_of(Model(name="all-MiniLM-L6-v2", revision="0" * 40)),
         id_of(Model(name="all-MiniLM-L6-v2", precision="fp32")),
-        id_of(folder, dimension=10),
+        id_of(folder),
+        id_of(folder.model_copy(update={"index_dimension": 20})),
     ]
     weights.write_bytes(b"two")
-    ids.append(id_of(folder, dimension=10))
+    ids.append(id_of(folder))
     assert len(set(ids)) == len(ids)
 
 

@@ -144,7 +144,7 @@ def store(account, environments):
     """Return the vector bucket, of a stack with the third index."""
     account.deployed(("LoadStateMachineArn", "any"), ("IndexArn", f"{INDEX}index-c"))
     found = find_store(account, environments["dev"])
-    assert found == VectorStore(bucket=BUCKET, index=f"{INDEX}index-c", region=None)
+    assert found == VectorStore(bucket=BUCKET, indexes=(f"{INDEX}index-c",), region=None)
     return found
 
 
@@ -161,7 +161,7 @@ def test_an_index_is_unused_if_nothing_names_it(account, store):
 
 def test_the_index_of_the_stack_is_use(account, store):
     """No version names it until the release check has accepted one, as after a refused release."""
-    assert unused_indexes(account, replace(store, index=f"{INDEX}index-a")) == []
+    assert unused_indexes(account, replace(store, indexes=(f"{INDEX}index-a",))) == []
 
 
 def test_a_task_of_the_server_is_use(account, store):
@@ -201,7 +201,7 @@ def left(account, environments):
     account.deployed()
     account.resources(7, f"arn:aws:s3vectors:{REGION}:123456789012:bucket/{BUCKET}")
     found = find_deleted_store(account, environments["dev"])
-    assert found == VectorStore(bucket=BUCKET, index=None, region=None)
+    assert found == VectorStore(bucket=BUCKET, indexes=(), region=None)
     return found
 
 

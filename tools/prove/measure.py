@@ -176,9 +176,9 @@ class Endpoint:
     def search(self) -> Measured:
         """Write vectors of random words to the index, and measure searches in it."""
         store = find_store(self.session, self.environment)
-        if store is None or store.index is None:
+        if store is None or not store.indexes:
             raise ValueError(f"{self.environment.name} must have an index; found: none")
-        index, client = {"indexArn": store.index}, self._client("s3vectors")
+        index, client = {"indexArn": store.indexes[0]}, self._client("s3vectors")
         size, texts = client.get_index(**index)["index"]["dimension"], Texts(1)
         for start in range(0, VECTORS, _BATCH):
             given = [text for _ in range(_BATCH) for text in _texts(texts, 32)]
@@ -186,7 +186,7 @@ class Endpoint:
             _, answer = self._invoke(self.alias, "/", body)
             if start == 0:
                 tags = {SPACE_TAG: answer["vector_space"]}
-                client.tag_resource(resourceArn=store.index, tags=tags)
+                client.tag_resource(resourceArn=store.indexes[0], tags=tags)
             vectors = [
                 {"key": str(start + n), "data": {"float32": vector}, "metadata": {"text": text}}
                 for n, (text, vector) in enumerate(zip(given, answer["embeddings"], strict=True))

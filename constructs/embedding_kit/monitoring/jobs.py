@@ -145,16 +145,19 @@ def load_alarms(loading: IndexLoading) -> Iterator[AlarmDefinition]:
 
 
 def ingest_widgets(
-    ingestion: Ingestion, alarms: Sequence[cloudwatch.IAlarm]
+    ingestion: Ingestion, alarms: Sequence[cloudwatch.IAlarm], *, prefix: str
 ) -> list[cloudwatch.IWidget]:
-    """Return the rows of the dashboard: documents, chunks, what waits, and the time it takes."""
+    """Return the rows of the dashboard: documents, chunks, what waits, and the time it takes.
+
+    `prefix` begins the titles.
+    """
     delay = _metric(ingestion, "SearchableDelay", "p50")
     return [
         cloudwatch.AlarmStatusWidget(
-            title="Documents: alarms", alarms=list(alarms), width=24, height=2
+            title=f"{prefix}Documents: alarms", alarms=list(alarms), width=24, height=2
         ),
         graph(
-            "Documents: changed by events, repaired each night",
+            f"{prefix}Documents: changed by events, repaired each night",
             _metric(ingestion, "ChangedDocuments", "Changed"),
             _metric(ingestion, "RefusedDocuments", "Refused"),
             _metric(ingestion, "RepairedDocuments", "Repaired"),
@@ -164,13 +167,13 @@ def ingest_widgets(
             ],
         ),
         graph(
-            "Documents: messages",
+            f"{prefix}Documents: messages",
             _waiting(ingestion.queue, "Waiting"),
             _waiting(ingestion.dead_letters, "Dead letters"),
             right=[_oldest(ingestion)],
         ),
         graph(
-            "Documents: seconds from event to index",
+            f"{prefix}Documents: seconds from event to index",
             delay.with_(statistic="p50"),
             delay.with_(statistic="p99", label="p99"),
         ),

@@ -1,5 +1,7 @@
 """The alarms of what an app has besides the endpoint, and its row of the dashboard."""
 
+from dataclasses import replace
+
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
@@ -43,6 +45,7 @@ class PartAlarms(Construct):
         settings: AlarmSettings | None = None,
         topic: sns.ITopic | None = None,
         watch: Watch = "full",
+        prefix: str = "",
     ) -> None:
         """Create the alarms.
 
@@ -55,10 +58,12 @@ class PartAlarms(Construct):
             topic: A topic that all alarms notify. Its key must let CloudWatch encrypt. Default:
                 none.
             watch: Whether there are only the essential alarms. Default: all of them.
+            prefix: Begins the alarms' descriptions and the titles of documents' graphs, to tell
+                two of a kind apart. Default: nothing.
         """
         super().__init__(scope, id)
         settings = settings or AlarmSettings()
-        self._part = part
+        self._part, self._prefix = part, prefix
         if isinstance(part, EmbeddingBatch):
             definitions = batch_alarms(part)
         elif isinstance(part, IndexLoading):
@@ -71,7 +76,8 @@ class PartAlarms(Construct):
             definitions = front_alarms(part, settings)
         self.alarms: dict[str, cloudwatch.Alarm] = {}
         for definition in watched(definitions, watch):
-            alarm = make_alarm(self, definition, settings.runbook_url)
+            named = replace(definition, condition=f"{prefix}{definition.condition}")
+            alarm = make_alarm(self, named, settings.runbook_url)
             self.alarms[definition.name] = alarm
             if topic:
                 alarm.add_alarm_action(actions.SnsAction(topic))
@@ -84,7 +90,7 @@ class PartAlarms(Construct):
         if isinstance(part, IndexLoading):
             return load_widgets(part)
         if isinstance(part, Ingestion):
-            return ingest_widgets(part, alarms)
+            return ingest_widgets(part, alarms, prefix=self._prefix)
         if isinstance(part, EmbeddingService):
             return server_widgets(part, alarms)
         return front_widgets(part, alarms)

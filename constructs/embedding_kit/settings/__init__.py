@@ -25,11 +25,13 @@ from embedding_kit.settings.compatibility import (
     check_endpoint,
     check_memory,
     check_server,
+    check_standby,
 )
 from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.index import (
     LoadSource,
     VectorIndexSettings,
+    check_dimension,
     index_dimension,
     load_source,
 )

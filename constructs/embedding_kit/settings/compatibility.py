@@ -12,6 +12,7 @@ from embedding_kit.settings.base import format_duration, rule_error
 from embedding_kit.settings.batch import BatchSettings
 from embedding_kit.settings.cold_start import ColdStart, Provisioned, SnapStart
 from embedding_kit.settings.function import UNRESERVED_MINIMUM, FunctionSettings
+from embedding_kit.settings.index import VectorIndexSettings, check_dimension, index_dimension
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.observability import AlarmSettings
 from embedding_kit.settings.package import check_package
@@ -82,6 +83,40 @@ def check_memory(
             f"{named} does not fit into the function's memory",
             found=f"{table}.memory_mb = {function.memory_mb}",
             allowed=f"{needed} or more",
+        )
+
+
+def check_standby(
+    standby: Model, model: Model, index: VectorIndexSettings | None, function: FunctionSettings
+) -> None:
+    """Refuse a second model without an index, without images, or with the vectors of the first.
+
+    Raises:
+        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
+    """
+    if index is None:
+        raise rule_error(
+            "a second model has its own index in S3 Vectors",
+            found="[standby] without [index]",
+            allowed="both tables, or none of them",
+        )
+    if function.package == "zip":
+        raise rule_error(
+            "a second model runs from images, which Docker builds",
+            found='[standby] with function.package = "zip"',
+            allowed='function.package = "image", or no [standby]',
+        )
+    check_dimension(standby, index)
+    check_memory(standby, function)
+    first, second = (
+        (each.name.lower(), each.revision, each.precision, each.folder, index_dimension(each))
+        for each in (model, standby)
+    )
+    if first == second:
+        raise rule_error(
+            "a second model has other vectors, or another number of dimensions",
+            found=f"{standby.name} in [model] and [standby]",
+            allowed="another name, revision, precision, folder or index_dimension in [standby]",
         )
 
 

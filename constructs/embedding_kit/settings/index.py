@@ -1,4 +1,4 @@
-"""The vector index in S3 Vectors: its dimension and metadata keys, and what loads may read.
+"""The vector index in S3 Vectors: metadata keys and dimension, and what loads may read.
 
 The texts that the image carries are another index: `[model] index`.
 
@@ -32,11 +32,6 @@ _MetadataKeys = Annotated[tuple[_MetadataKey, ...], EachOnce]
 class VectorIndexSettings(Settings):
     """An index in S3 Vectors, with a state machine that loads it; off without this table."""
 
-    dimension: Annotated[int, Field(ge=1, le=4096)] | None = Field(
-        default=None,
-        description="The number of dimensions, one of the model's. If unset, the model's full "
-        "number; a model that is not in the catalog needs this setting.",
-    )
     filterable: _MetadataKeys = Field(
         default=(),
         strict=False,
@@ -135,27 +130,43 @@ def load_source(index: VectorIndexSettings, batch: BatchSettings | None) -> Load
     return LoadSource(batch.output, batch.output_key) if batch else None
 
 
-def index_dimension(index: VectorIndexSettings, model: Model) -> int:
+def check_dimension(model: Model, index: VectorIndexSettings | None) -> None:
+    """Refuse a dimension that the model's vectors do not have, and one without an index.
+
+    Raises:
+        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
+    """
+    if index is not None:
+        index_dimension(model)
+    elif model.index_dimension is not None:
+        raise rule_error(
+            "only an index in S3 Vectors has a dimension",
+            found=f"index_dimension of {model.name} without [index]",
+            allowed="both, or none of them",
+        )
+
+
+def index_dimension(model: Model) -> int:
     """Return the dimension of a model's index.
 
     Raises:
         PydanticCustomError: A `ValueError` if the model has no such dimension, or if its full
-            dimension is unknown and `dimension` is unset.
+            dimension is unknown and `index_dimension` is unset.
     """
-    known = model.known_dimensions
-    if index.dimension is None:
+    known, chosen = model.known_dimensions, model.index_dimension
+    if chosen is None:
         if not known:
             raise rule_error(
                 f"the full dimension of {model.name} is known only when it is compiled",
-                found="no index.dimension",
-                allowed="index.dimension with the number of the model's dimensions",
+                found="an index without index_dimension of the model",
+                allowed="index_dimension with the number of the model's dimensions",
             )
         return known[0]
     allowed_dimensions = {*known, *model.dimensions}
-    if known and index.dimension not in allowed_dimensions:
+    if known and chosen not in allowed_dimensions:
         raise rule_error(
             "an index has the dimension of the vectors that are loaded",
-            found=f"index.dimension = {index.dimension} with {model.name}",
+            found=f"index_dimension = {chosen} with {model.name}",
             allowed=", ".join(map(str, sorted(allowed_dimensions, reverse=True))),
         )
-    return index.dimension
+    return chosen

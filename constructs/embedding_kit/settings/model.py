@@ -193,6 +193,12 @@ class Model(ModelSource):
         description="Dimensions that callers may request from a model trained for truncation. If "
         "unset, the catalog's; for your own model, the full dimension only.",
     )
+    index_dimension: Annotated[int, Field(ge=1, le=4096)] | None = Field(
+        default=None,
+        description="The number of dimensions of its vectors in the index of `[index]`, one of the "
+        "model's. If unset, the model's full number; a model that is not in the catalog needs this "
+        "setting.",
+    )
     route: Literal["query", "document"] | None = Field(
         default=None,
         description="The part of a Router that is served; its vectors are in one space with the "
@@ -277,8 +283,8 @@ class Model(ModelSource):
     ) -> ModelSource | None:
         if value is not None and info.context:
             raise rule_error(
-                "a second model has a table of its own",
-                found=f"{info.field_name} in [model]",
+                "a reranker or a sparse encoder has its own table",
+                found=f"{info.field_name} in the table of a model",
                 allowed=f"[{info.field_name}]",
             )
         return value
