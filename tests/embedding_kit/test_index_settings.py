@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.image_identity import index_id
 from embedding_kit.settings import (
     BatchSettings,
     Model,
@@ -100,3 +101,58 @@ def test_an_environments_file_is_checked_against_its_model(tmp_path):
     (folder / "test.toml").write_text(f"{model}index_dimension = 384\n")
     with pytest.raises(EnvironmentFileError, match=r"index_dimension of .* without \[index\]"):
         load_environment("test", folder=folder)
+
+
+_GEMMA = 'name = "google/embeddinggemma-300m"\naccept_license = "gemma"\n'
+_STANDBY = '[model]\nname = "all-MiniLM-L6-v2"\n[standby]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('name = "bge-small-en-v1.5"\n', "found: [standby] without [index]; allowed: both tables"),
+        (
+            'name = "bge-small-en-v1.5"\n[index]\n[function]\npackage = "zip"\n',
+            'found: [standby] with function.package = "zip"; allowed: function.package = "image"',
+        ),
+        (
+            'name = "All-MiniLM-L6-v2"\n[index]\n',
+            "found: All-MiniLM-L6-v2 in [model] and [standby]",
+        ),
+        (
+            'name = "all-MiniLM-L6-v2"\nroute = "query"\n[index]\n',
+            "found: all-MiniLM-L6-v2 in [model] and [standby]",
+        ),
+        ('name = "acme/own"\n[index]\n', "the full dimension of acme/own is known only when"),
+        (
+            'name = "bge-small-en-v1.5"\nindex_dimension = 300\n[index]\n',
+            "found: index_dimension = 300 with bge-small-en-v1.5; allowed: 384",
+        ),
+        ('name = "google/embeddinggemma-300m"\n[index]\n', "standby: google/embeddinggemma-300m"),
+        (
+            f"{_GEMMA}[index]\n[function]\nmemory_mb = 128\n",
+            "found: function.memory_mb = 128; allowed: 256 or more",
+        ),
+        ('name = "a/b"\nrevision = "main"\n[index]\n', 'standby.revision: found: "main"'),
+        ('name = "a/b"\nfolder = "nowhere"\n[index]\n', "standby.folder: the path leads to no"),
+        ('name = "a/b"\nreranker = {name = "a/b"}\n[index]\n', "standby.reranker: a reranker or"),
+    ],
+)
+def test_a_second_model_that_cannot_work_is_refused_by_name(tmp_path, text, problem):
+    """Its rules are those of the first one."""
+    (tmp_path / "test.toml").write_text(_STANDBY + text)
+    with pytest.raises(EnvironmentFileError) as caught:
+        load_environment("test", folder=tmp_path)
+    assert problem in str(caught.value)
+
+
+def test_a_second_model_may_have_another_dimension(tmp_path):
+    """Of the same model, too. The reranker serves next to both."""
+    text = 'index_dimension = 192\ndimensions = [192]\nname = "all-MiniLM-L6-v2"\n[index]\n'
+    (tmp_path / "test.toml").write_text(f'{_STANDBY}{text}[reranker]\nname = "acme/ranker"\n')
+    loaded = load_environment("test", folder=tmp_path)
+    models = (loaded.model, loaded.standby)
+    assert [index_dimension(model) for model in models] == [384, 192]
+    assert {model.reranker for model in models} == {loaded.reranker}
+    ids = {index_id(model, loaded.index, key_arn=None) for model in models}
+    assert len(ids) == 2

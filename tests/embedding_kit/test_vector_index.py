@@ -62,6 +62,22 @@ def test_what_aws_cannot_change_makes_another_index(model, tmp_path):
     assert len(set(ids)) == len(ids)
 
 
+def test_a_second_index_is_of_another_model(model, tmp_path):
+    """Two folders with the same files have the same vectors."""
+    stack = Stack()
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "weights").write_bytes(b"one")
+    first, second = (Model(name="a/b", folder=each, index_dimension=10) for each in folders)
+    vectors = VectorIndex(stack, "Vectors", model=first)
+    with pytest.raises(ValueError, match=r"found: a/b twice, .* allowed: another model"):
+        vectors.add_standby(second)
+    assert vectors.add_standby(model).key_arn is None
+    Template.from_stack(stack).resource_count_is("AWS::S3Vectors::VectorBucket", 1)
+    Template.from_stack(stack).resource_count_is("AWS::S3Vectors::Index", 2)
+
+
 def test_a_key_encrypts_the_index(synthesize, model):
     """The bucket has none, because it could never get another one."""
     template = synthesize(

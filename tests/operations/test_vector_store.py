@@ -164,6 +164,14 @@ def test_the_index_of_the_stack_is_use(account, store):
     assert unused_indexes(account, replace(store, indexes=(f"{INDEX}index-a",))) == []
 
 
+def test_the_index_of_a_second_model_is_use(account, environments):
+    """The queue's function names it within JSON, and the function to compare with may be gone."""
+    account.deployed(("StandbyIndexArn", f"{INDEX}index-a"), ("IndexArn", f"{INDEX}index-c"))
+    found = find_store(account, environments["dev"])
+    assert found.indexes == (f"{INDEX}index-c", f"{INDEX}index-a")
+    assert unused_indexes(account, found) == []
+
+
 def test_a_task_of_the_server_is_use(account, store):
     """It may start at any time."""
     variable = {"name": "EMBEDDING_VECTOR_INDEX", "value": f"{INDEX}index-a"}

@@ -31,6 +31,7 @@ from embedding_kit.settings import (
     Experiment,
     FunctionSettings,
     IngestSettings,
+    Model,
     NetworkSettings,
     Observability,
     Provisioned,
@@ -121,6 +122,15 @@ VARIANTS: dict[str, dict[str, Any]] = {
             source_key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb",
         ),
     },
+    "standby": {
+        "observability": Observability(),
+        "index": VectorIndexSettings(filterable=("lang",)),
+        "ingest": IngestSettings(
+            source="s3://example-documents/texts/",
+            source_key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb",
+        ),
+        "standby": Model(name="BAAI/bge-small-en-v1.5"),
+    },
     "server": {
         "observability": Observability(),
         "server": ServerSettings(
@@ -193,6 +203,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         ),
         "index": VectorIndexSettings(),
         "ingest": IngestSettings(source="s3://example-documents/other/"),
+        "standby": Model(name="BAAI/bge-small-en-v1.5"),
         "observability": Observability(tracing=True),
         "alarms": AlarmTable(
             emails=("ops@example.com",), expected_traffic_interval=timedelta(hours=1)

@@ -1,4 +1,6 @@
-"""Snapshots of what dev deploys, and of each environment's and switch's difference from it.
+"""Snapshots of what dev deploys, and of each environment's and switch's difference.
+
+A difference is one from dev, or from the switch that another one needs.
 
 `pytest tests/stacks/test_snapshots.py --snapshot-update` writes them again.
 """
@@ -37,6 +39,7 @@ SWITCHES = (
     "reserved",
     "server",
     "snapstart",
+    "standby",
     "told",
     "vector-space-change",
     "watched",
@@ -44,6 +47,8 @@ SWITCHES = (
     "zip",
     "zip-s3",
 )
+#: The switches without which others have no effect.
+BASES = {"standby": "ingest"}
 
 
 class _Yaml(SingleFileSnapshotExtension):
@@ -148,15 +153,16 @@ def test_dev_deploys_this(synthesized, snapshot, stack):
 @pytest.mark.parametrize("name", [*ENVIRONMENTS, *SWITCHES])
 def test_this_differs_from_dev(synthesized, snapshot, name):
     """The snapshot shows the difference of another environment, or of one switch, from dev."""
-    before, after = synthesized("dev").templates, synthesized(name).templates
+    base = BASES.get(name, "dev")
+    before, after = synthesized(base).templates, synthesized(name).templates
     environment = name if name in ENVIRONMENTS else "dev"
     lines = [
         line
-        for stack in (*STACKS, *sorted(after.keys() - before.keys()))
+        for stack in (*STACKS, *sorted(after.keys() - {*STACKS}))
         for line in difflib.unified_diff(
             _readable(before[stack], "dev") if stack in before else [],
             _readable(after[stack], environment) if stack in after else [],
-            fromfile=f"dev {stack}",
+            fromfile=f"{base} {stack}",
             tofile=f"{name} {stack}",
             lineterm="",
         )

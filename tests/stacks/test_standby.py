@@ -1,0 +1,112 @@
+"""Test a second model: what an exchange of the two changes, and who may search which index."""
+
+import json
+from typing import Any
+
+import pytest
+from aws_cdk import App
+
+from embedding_kit.environment import EnvironmentSettings
+from stacks.environment_stacks import EnvironmentStacks
+from tests.stacks.conftest import NETWORK, VARIANTS
+
+ONE, OTHER = "sentence-transformers/all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5"
+#: What begins the ids of the two indexes, which `index_id` makes.
+IDS = {ONE: "Index880e133e", OTHER: "Index9a9e8266"}
+
+
+@pytest.fixture(scope="module")
+def pair(environments):
+    """Return the templates of an environment with all that searches, and of its exchange."""
+    both = environments["standby"]
+    with_all = dict(both) | {"network": NETWORK, "server": VARIANTS["server"]["server"]}
+
+    def make(model: Any, standby: Any) -> dict[str, dict[str, Any]]:
+        app = App(analytics_reporting=False)
+        given = with_all | {"model": model, "standby": standby}
+        EnvironmentStacks(app, EnvironmentSettings(**given))
+        stacks = app.synth().stacks
+        return {each.stack_name.rpartition("-")[2].lower(): each.template for each in stacks}
+
+    return make(both.model, both.standby), make(both.standby, both.model)
+
+
+def test_an_exchange_changes_no_resource_of_index_and_documents(pair):
+    """The outputs alone say which model answers, so both indexes stay up to date meanwhile."""
+    before, after = (templates["index"] for templates in pair)
+    assert before["Resources"] == after["Resources"]
+    found, exchanged = before["Outputs"], after["Outputs"]
+    roles = ("IndexArn", "IngestStateMachineArn", "DeadLettersUrl", "EventsUrl")
+    for name in (*roles, "IngestFunctionName"):
+        assert found[name]["Value"] == exchanged[f"Standby{name}"]["Value"]
+        assert found[f"Standby{name}"]["Value"] == exchanged[name]["Value"]
+        assert found[name] != exchanged[name]
+    assert IDS[ONE] in json.dumps(found["IndexArn"])
+
+
+def test_a_version_is_a_model_with_its_index(pair):
+    """An alias that shifts between two versions never mixes their vector spaces."""
+    for templates, (live, standby) in zip(pair, ((ONE, OTHER), (OTHER, ONE)), strict=True):
+        searched = {
+            properties["Description"]: _indexes(properties["Environment"])
+            for properties in _of("AWS::Lambda::Function", templates["endpoint"])
+            if "EMBEDDING_VECTOR_INDEX" in json.dumps(properties)
+        }
+        assert searched == {f"Embeddings by {name}": {name} for name in (live, standby)}
+        assert list(searched) == [f"Embeddings by {live}", f"Embeddings by {standby}"]
+        (task,) = _of("AWS::ECS::TaskDefinition", templates["server"])
+        assert _indexes(task["ContainerDefinitions"]) == {live}
+
+
+def test_each_role_searches_and_writes_what_it_must(pair):
+    """A version before the switch has the role of those after it, as a task of the server has."""
+    searching = {
+        policy["Roles"][0]["Ref"]: _indexes(policy["PolicyDocument"])
+        for stack in ("endpoint", "server")
+        for policy in _of("AWS::IAM::Policy", pair[0][stack])
+        if "s3vectors:" in json.dumps(policy)
+    }
+    assert {role.rstrip("0123456789ABCDEF"): found for role, found in searching.items()} == {
+        "EndpointEmbedderRole": {ONE, OTHER},
+        "StandbyRole": {OTHER},
+        "ServerTaskTaskRole": {ONE, OTHER},
+    }
+    writing = [
+        _indexes(policy["PolicyDocument"])
+        for policy in _of("AWS::IAM::Policy", pair[0]["index"])
+        if "s3vectors:" in json.dumps(policy)
+    ]
+    assert sorted(map(sorted, writing)) == [[OTHER], [ONE]]
+
+
+def test_another_space_is_released_only_with_a_second_model(synthesized, pair):
+    """Else the release check refuses it."""
+    for templates, allowed in ((synthesized("ingest").templates, "false"), (pair[0], "true")):
+        (check,) = _of("Custom::ReleaseCheck", templates["endpoint"])
+        assert check["AllowVectorSpaceChange"] == allowed
+
+
+def test_a_second_model_that_falls_behind_is_noticed(pair):
+    """Else a rollback would answer from an old index. The text says which of the two it is."""
+    alarms = [
+        properties["AlarmDescription"]
+        for properties in _of("AWS::CloudWatch::Alarm", pair[0]["observability"])
+        if "Documents" in json.dumps(properties) or "Ingestion" in json.dumps(properties)
+    ]
+    of_standby = {text.removeprefix("Standby: ") for text in alarms if text[:7] == "Standby"}
+    assert of_standby == {text for text in alarms if text[:7] != "Standby"}
+    assert len(of_standby) == 4
+
+
+def _of(kind: str, template: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        resource["Properties"]
+        for resource in template["Resources"].values()
+        if resource["Type"] == kind
+    ]
+
+
+def _indexes(value: Any) -> set[str]:
+    """Return the models of the indexes that a part of a template refers to."""
+    text = json.dumps(value)
+    return {model for model, index in IDS.items() if index in text}
