@@ -13,6 +13,8 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 _ROOT = Path(__file__).parents[1]
+#: The tables of models that have an image.
+_TABLES = ("model", "standby")
 _PINNED = re.compile(r"(?P<tag>[^@]+)@(?P<digest>sha256:[0-9a-f]{64})")
 
 
@@ -28,8 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
                 allowed = ", ".join(sorted(path.stem for path in file.parent.glob("*.toml")))
                 raise ValueError(f"there is no environment {name!r}; allowed: {allowed}")  # noqa: TRY301
         for name, file in files.items():
-            old, new = pin(file)
-            print(f"{name}: {old or 'not pinned'} -> {'unchanged' if old == new else new}")
+            for table, old, new in pin(file):
+                shown = name if table == "model" else f"{name}, [{table}]"
+                print(f"{shown}: {old or 'not pinned'} -> {'unchanged' if old == new else new}")
     except (ValueError, TOMLKitError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -39,31 +42,35 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def pin(file: Path) -> tuple[str | None, str]:
-    """Pin the base image in an environment's file to the current digest of its tag.
+def pin(file: Path) -> list[tuple[str, str | None, str]]:
+    """Pin the base image of each model in an environment's file to the current digest of its tag.
 
     Args:
         file: The file. A mirror that it names keeps its address.
 
     Returns:
-        The digest before, None if none was pinned, and the digest now.
+        Each model's table, the digest before, None if none was pinned, and the digest now.
 
     Raises:
         ValueError: The file names a base image without a digest, or Docker prints none.
         CalledProcessError: Docker finds no such image.
     """
     document = tomlkit.parse(file.read_text(encoding="utf-8"))
-    model = document["model"]
-    found = str(model.get("base_image", ""))
-    pinned = _PINNED.fullmatch(found)
-    if found and pinned is None:
-        raise ValueError(f"{file.name}: base_image: found: {found}; allowed: IMAGE@sha256:...")
-    tag = pinned["tag"] if pinned else _default_tag()
-    new = _digest(tag)
-    if f"{tag}@{new}" != found:
-        model["base_image"] = f"{tag}@{new}"
+    pins = []
+    for table in [name for name in _TABLES if name in document]:
+        model = document[table]
+        found = str(model.get("base_image", ""))
+        pinned = _PINNED.fullmatch(found)
+        if found and pinned is None:
+            raise ValueError(f"{file.name}: base_image: found: {found}; allowed: IMAGE@sha256:...")
+        tag = pinned["tag"] if pinned else _default_tag()
+        new = _digest(tag)
+        if f"{tag}@{new}" != found:
+            model["base_image"] = f"{tag}@{new}"
+        pins.append((table, pinned["digest"] if pinned else None, new))
+    if any(old != new for _, old, new in pins):
         file.write_text(tomlkit.dumps(document), encoding="utf-8")
-    return pinned["digest"] if pinned else None, new
+    return pins
 
 
 def _default_tag() -> str:

@@ -110,19 +110,19 @@ def built_images(session: Session, environment: EnvironmentSettings, assembly: P
         assembly: The folder with the synthesized stacks.
 
     Returns:
-        The address of each image with its digest; the endpoint's first.
+        The address of each image with its digest; those of the endpoint first.
     """
     place = place_of(session, environment)
-    tags: dict[str, str] = {}
+    targets: dict[str, str] = {}
     for manifest in sorted(assembly.glob("*.assets.json")):
         for entry in json.loads(manifest.read_text())["dockerImages"].values():
             target = entry["source"].get("dockerBuildTarget", "")
             for destination in entry["destinations"].values():
                 if destination["repositoryName"] == place.name:
-                    tags[target] = destination["imageTag"]
+                    targets[destination["imageTag"]] = target
     client = registry_client(session, place)
     images = []
-    for _, tag in sorted(tags.items()):
+    for tag in sorted(targets, key=lambda tag: (targets[tag], tag)):
         (found,) = client.describe_images(repositoryName=place.name, imageIds=[{"imageTag": tag}])[
             "imageDetails"
         ]
@@ -141,7 +141,14 @@ def check_accepts(environment: EnvironmentSettings, built: EnvironmentSettings) 
         EnvironmentFileError: Its settings differ; the message names each.
         FileNotFoundError: A model's folder or file of texts does not exist.
     """
-    differences = compare_labels(model_labels(built.model), environment.model)
+    labels = [model_labels(model) for model in built.models.values()]
+    differences = [
+        line
+        for table, model in environment.models.items()
+        for line in min((compare_labels(each, model, table) for each in labels), key=len)
+    ]
+    if built.standby and not environment.standby:
+        differences.append(f"[standby] name: found: {built.standby.name}; allowed: not set")
     needed, found = needed_targets(environment), needed_targets(built)
     # An image that is not needed stays where it is. A zip without its artifact is another zip.
     if not {*needed} <= {*found} or ("artifact" in found) != ("artifact" in needed):

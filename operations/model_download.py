@@ -34,8 +34,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _download(environment: EnvironmentSettings, _: argparse.Namespace) -> int:
-    for folder in [source.folder for source in environment.model.sources if source.folder]:
-        if place := s3_place(folder):
+    sources = [source for model in environment.models.values() for source in model.sources]
+    # A reranker serves next to each model, and is read once.
+    for folder in dict.fromkeys(source.folder for source in sources):
+        if folder and (place := s3_place(folder)):
             client = session_for(environment).create_client("s3", region_name=environment.region)
             download(client, *place, folder)
     return 0

@@ -3,6 +3,7 @@
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.image_identity import STANDBY, build_arguments
 from embedding_kit.settings import artifact_in_s3, load_source
 from operations.environment_session import place_of_caller
 from operations.image_registry import Place
@@ -18,7 +19,13 @@ from stacks.names import (
 
 
 def needed_targets(environment: EnvironmentSettings) -> list[str]:
-    """Return what an environment runs: targets of the Dockerfile, or a zip and its artifact."""
+    """Return what an environment runs: targets of the Dockerfile, or a zip and its artifact.
+
+    A target begins with `standby-` if its image is that of the second model.
+
+    Raises:
+        FileNotFoundError: A model's folder or file of texts does not exist.
+    """
     loads = environment.index is not None and load_source(environment.index, environment.batch)
     needed = {
         "endpoint": environment.function.package == "image",
@@ -27,6 +34,9 @@ def needed_targets(environment: EnvironmentSettings) -> list[str]:
         "zip": environment.function.package == "zip",
         "artifact": artifact_in_s3(environment.model, environment.function),
     }
+    model, standby = environment.model, environment.standby
+    if standby and build_arguments(standby) != build_arguments(model):
+        needed |= {f"{STANDBY}endpoint": True, f"{STANDBY}batch": environment.ingest is not None}
     return [target for target, need in needed.items() if need]
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.image_identity import LABEL, compare_labels
+from embedding_kit.image_identity import LABEL, STANDBY, compare_labels
 from operations.command import command_parser, run_command
 from operations.environment_session import session_for
 from operations.image_registry import Image, Place, Repository
@@ -294,16 +294,20 @@ def _accept(image: Image, environment: EnvironmentSettings, accepted: Mapping[st
             f"--image {image.digest}: it does not say what is in it; found: no label "
             f"{LABEL}target; allowed: an image of `scripts/build`"
         )
-    if target in accepted:
-        raise ValueError(f"--image {image.digest}: found: two images of the target {target}")
-    differences = compare_labels(image.labels, environment.model)
-    if differences:
-        lines = "\n  ".join(differences)
-        raise ValueError(
-            f"--image {image.digest} was not built for {environment.name}:\n  {lines}\n"
-            "found is what is in the image, allowed is what the environment's file says"
-        )
-    return target
+    differences = []
+    for table, model in environment.models.items():
+        found = compare_labels(image.labels, model, table)
+        name = f"{STANDBY if table == 'standby' else ''}{target}"
+        if not found and name in accepted:
+            raise ValueError(f"--image {image.digest}: found: two images of the target {name}")
+        if not found:
+            return name
+        differences += found
+    lines = "\n  ".join(differences)
+    raise ValueError(
+        f"--image {image.digest} was not built for {environment.name}:\n  {lines}\n"
+        "found is what is in the image, allowed is what the environment's file says"
+    )
 
 
 def _require(needed: Sequence[str], accepted: Mapping[str, object]) -> None:

@@ -25,7 +25,7 @@ class BatchStack(EnvironmentStack):
             batch_stack_name(foundation.name),
             foundation,
             title="batch",
-            synthesizer=image_synthesizer(foundation.repository, foundation.images),
+            synthesizer=image_synthesizer(foundation.repository, foundation.images, model),
         )
         self.batch = EmbeddingBatch(
             self,

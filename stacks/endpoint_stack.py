@@ -36,7 +36,7 @@ class EndpointStack(EnvironmentStack):
         standby_index: IVectorIndex | None,
     ) -> None:
         """Create the stack."""
-        synthesizer = _synthesizer(app, foundation, settings.function.package)
+        synthesizer = _synthesizer(app, foundation, settings)
         super().__init__(
             app,
             endpoint_stack_name(foundation.name),
@@ -134,10 +134,10 @@ class EndpointStack(EnvironmentStack):
 
 
 def _synthesizer(
-    app: cdk.App, foundation: Foundation, package: str
+    app: cdk.App, foundation: Foundation, settings: EnvironmentSettings
 ) -> cdk.DefaultStackSynthesizer | None:
-    if package == "image":
-        return image_synthesizer(foundation.repository, foundation.images)
+    if settings.function.package == "image":
+        return image_synthesizer(foundation.repository, foundation.images, settings.model)
     bucket = foundation.bucket
     if foundation.images:
         default = cdk.DefaultStackSynthesizer.DEFAULT_FILE_ASSETS_BUCKET_NAME

@@ -49,7 +49,7 @@ class IndexStack(EnvironmentStack):
             index_stack_name(foundation.name),
             foundation,
             title="index",
-            synthesizer=image_synthesizer(foundation.repository, foundation.images),
+            synthesizer=image_synthesizer(foundation.repository, foundation.images, model),
         )
         self.index = VectorIndex(self, "Index", model=model, settings=index, key=self.key)
         cdk.CfnOutput(self, "IndexArn", value=self.index.index_arn)

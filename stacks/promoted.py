@@ -13,11 +13,13 @@ from aws_cdk import (
 )
 
 from embedding_kit.artifact_bucket import ARTIFACTS
+from embedding_kit.image_identity import STANDBY, build_arguments
+from embedding_kit.settings import Model
 from stacks.names import artifact_key, zip_key
 
 #: The key of the CDK's context: `-c images=endpoint=sha256:...,batch=sha256:...`.
 CONTEXT = "images"
-_IMAGES = re.compile(r"[a-z]+=sha256:[0-9a-f]{64}(,[a-z]+=sha256:[0-9a-f]{64})*")
+_IMAGES = re.compile(r"[a-z-]+=sha256:[0-9a-f]{64}(,[a-z-]+=sha256:[0-9a-f]{64})*")
 #: The target of the Dockerfile's last stage, which has no name there.
 _LAST = "endpoint"
 
@@ -38,30 +40,41 @@ def parse_images(context: object) -> dict[str, str]:
     return dict(pair.split("=") for pair in context.split(","))
 
 
-def image_synthesizer(repository_name: str, images: Mapping[str, str]) -> DefaultStackSynthesizer:
+def image_synthesizer(
+    repository_name: str, images: Mapping[str, str], model: Model
+) -> DefaultStackSynthesizer:
     """Return what publishes a stack's images into a repository, or takes those that are there.
 
     Args:
         repository_name: The repository's name.
         images: The digest of each target, which the repository has; the images are built if empty.
+            A target of another model begins with `standby-`.
+        model: The model of the other targets.
     """
     if images:
-        return _PromotedImages(repository_name, images)
+        return _PromotedImages(repository_name, images, model)
     return DefaultStackSynthesizer(image_assets_repository_name=repository_name)
 
 
 class _PromotedImages(DefaultStackSynthesizer):
     """Gives each image's asset the address of an image that is already there; none is built."""
 
-    def __init__(self, repository_name: str, images: Mapping[str, str]) -> None:
+    def __init__(self, repository_name: str, images: Mapping[str, str], model: Model) -> None:
         super().__init__(image_assets_repository_name=repository_name)
         self._repository_name = repository_name
         self._images = images
+        self._arguments = build_arguments(model)
 
     def add_docker_image_asset(
-        self, *, docker_build_target: str | None = None, **_source: Any
+        self,
+        *,
+        docker_build_target: str | None = None,
+        docker_build_args: Mapping[str, str] | None = None,
+        **_source: Any,
     ) -> DockerImageAssetLocation:
         target = docker_build_target or _LAST
+        if docker_build_args != self._arguments:
+            target = STANDBY + target
         if target not in self._images:
             raise ValueError(
                 f"this environment needs an image of the target {target}; found: "

@@ -34,7 +34,7 @@ class ServerStack(EnvironmentStack):
             server_stack_name(foundation.name),
             foundation,
             title="server",
-            synthesizer=image_synthesizer(foundation.repository, foundation.images),
+            synthesizer=image_synthesizer(foundation.repository, foundation.images, model),
         )
         self.service = EmbeddingService(
             self,

@@ -182,6 +182,12 @@ class EnvironmentSettings(Settings):
             return self.name
         return f"{self.branch_of}/{self.name.removeprefix(f'{self.branch_of}-')}"
 
+    @property
+    def models(self) -> dict[str, Model]:
+        """The models of its images, by the names of their tables."""
+        tables = {"model": self.model, "standby": self.standby}
+        return {name: model for name, model in tables.items() if model}
+
     @model_validator(mode="before")
     @classmethod
     def _network_of_the_server(cls, value: Any) -> Any:

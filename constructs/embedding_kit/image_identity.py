@@ -14,6 +14,8 @@ from embedding_kit.settings.model_folder import s3_place
 
 #: The prefix of the labels that the Dockerfile sets.
 LABEL = "embedding-kit."
+#: Before the target of an image of the second model, where images are named by their targets.
+STANDBY = "standby-"
 #: The build arguments that decide the model and its vectors, and the setting of each.
 _COMPARED = {
     "MODEL": "name",
@@ -74,7 +76,7 @@ def model_labels(model: Model) -> dict[str, str]:
     return {f"{LABEL}{name.lower()}": arguments[name] for name in names if name in arguments}
 
 
-def compare_labels(labels: dict[str, str], model: Model) -> list[str]:
+def compare_labels(labels: dict[str, str], model: Model, table: str = "model") -> list[str]:
     """Return how a built image differs from the settings, one difference a line.
 
     A base image that the settings do not pin is not compared: any is allowed.
@@ -82,6 +84,7 @@ def compare_labels(labels: dict[str, str], model: Model) -> list[str]:
     Args:
         labels: The labels of the built image.
         model: The settings of the environment that would deploy it.
+        table: Their table in the environment's file.
 
     Raises:
         FileNotFoundError: The model's folder or the file of texts does not exist.
@@ -96,7 +99,7 @@ def compare_labels(labels: dict[str, str], model: Model) -> list[str]:
         allowed = wanted.get(argument, "")
         if found != allowed:
             differences.append(
-                f"[model] {setting}: found: {found or 'not set'}; allowed: {allowed or 'not set'}"
+                f"[{table}] {setting}: found: {found or 'not set'}; allowed: {allowed or 'not set'}"
             )
     return differences
 

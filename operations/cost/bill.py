@@ -158,7 +158,8 @@ class _Items:
         """
         function, size = self.environment.function, artifact_bytes(self.environment.model)
         if function.package == "image":
-            return (self._priced("image_storage", "image", _IMAGE_GB),)
+            models = len(self.environment.models)
+            return (self._priced("image_storage", "image", models * _IMAGE_GB),)
         releases = self.choices.releases
         earlier = _MONTHS_KEPT * releases
         if not artifact_in_s3(self.environment.model, function):
@@ -272,34 +273,39 @@ class _Items:
             return ()
         gigabytes, searches = self._vector_gigabytes(), self.choices.searches
         searches = self.scenario.traffic.requests if searches is None else searches
+        searched = self._vector_gigabytes(indexes=1) * searches / 1000
         return (
             self._priced("vector_storage", "index, vectors", gigabytes),
             self._priced("vector_writes", "index, loading them", gigabytes),
             self._priced("vector_searches", "index, searches", searches),
-            self._priced("vector_processing", "index, data searched", gigabytes * searches / 1000),
+            self._priced("vector_processing", "index, data searched", searched),
         )
 
     def documents(self) -> Bill:
-        """Price the documents of an index: events, chunks, and the comparison each night."""
+        """Price the documents of an index: events, chunks, and the comparison each night.
+
+        With a second model, each of two functions does all of it, in the times of the first model.
+        """
         if self.environment.ingest is None:
             return ()
-        changes, compared = self.choices.changes, self.choices.documents * _NIGHTS
-        chunks = self.choices.chunks
-        chunks = changes * _CHANGED_CHUNKS if chunks is None else chunks
-        reads = changes * _EVENT_READS + compared * _COMPARED_READS
-        writes, groups = changes * _EVENT_WRITES, compared / _GROUP_DOCUMENTS
-        waits, embeds = (reads + writes) * _S3_SECONDS, chunks * self.scenario.core_seconds
-        # With a second model there are two functions, and each gets every event.
-        functions = [
+        memory = [
             int(function["MemorySize"])
             for function in _of("Lambda::Function", self.resources)
             if "EMBEDDING_INGEST" in function.get("Environment", {}).get("Variables", {})
         ]
-        memory_mb = sum(functions)
-        messages = changes * _EVENT_MESSAGES + _POLLS * HOURS
+        events, memory_mb = self.choices.changes, sum(memory) / len(memory)
+        changes = events * len(memory)
+        compared = self.choices.documents * _NIGHTS * len(memory)
+        chunks = self.choices.chunks
+        chunks = events * _CHANGED_CHUNKS if chunks is None else chunks
+        reads = changes * _EVENT_READS + compared * _COMPARED_READS
+        writes, groups = changes * _EVENT_WRITES, compared / _GROUP_DOCUMENTS
+        waits = (reads + writes) * _S3_SECONDS
+        embeds = chunks * len(memory) * self.scenario.core_seconds
+        messages = changes * _EVENT_MESSAGES + len(memory) * _POLLS * HOURS
         express = compared * _COMPARED_READS * _S3_SECONDS * _EXPRESS_GB
         return (
-            self._priced("events", "documents, events", changes),
+            self._priced("events", "documents, events", events),
             self._priced("messages", "documents, queue", messages),
             self._priced("lambda_duration", "documents, embedding", embeds * memory_mb / 1024),
             self._priced("lambda_duration", "documents, waiting for S3", waits * memory_mb / 1024),
@@ -309,13 +315,16 @@ class _Items:
             self._priced("storage_write", "documents, writes to S3", writes),
             self._priced("storage_read", "documents, reads from S3", reads),
             self._priced("vector_writes", "documents, vectors", self._vector_gigabytes(chunks)),
-            self._priced("metric", "documents, metrics", _DOCUMENT_METRICS),
+            self._priced("metric", "documents, metrics", len(memory) * _DOCUMENT_METRICS),
         )
 
-    def _vector_gigabytes(self, count: float | None = None) -> float:
-        """Return the size of vectors of the index, by default all, with keys, texts, metadata."""
-        indexes = _of("S3Vectors::Index", self.resources)
-        each = sum(4 * int(index["Dimension"]) + _METADATA_BYTES for index in indexes)
+    def _vector_gigabytes(self, count: float | None = None, *, indexes: int | None = None) -> float:
+        """Return the size of vectors, by default all of all indexes, with keys, texts, metadata.
+
+        The index that is searched is the first one.
+        """
+        counted = _of("S3Vectors::Index", self.resources)[:indexes]
+        each = sum(4 * int(index["Dimension"]) + _METADATA_BYTES for index in counted)
         return (self.choices.vectors if count is None else count) * each / _GB
 
 

@@ -72,6 +72,17 @@ def test_the_digest_of_now_is_pinned(folder: Path, capsys, before, after, printe
     assert asked == f"buildx imagetools inspect {tag} --format {{{{json .Manifest.Digest}}}}\n"
 
 
+def test_a_second_model_is_pinned_too(folder: Path, capsys):
+    """It has an image, and after an exchange of the two it answers."""
+    standby = '[standby]\nname = "another/model"\n'
+    (folder / "dev.toml").write_text(WRITTEN + standby)
+    assert base_image.main(["dev"]) == 0
+    printed = f"dev: not pinned -> {NEW}\ndev, [standby]: not pinned -> {NEW}\n"
+    assert capsys.readouterr().out == printed
+    line = f'base_image = "{TAG}@{NEW}"\n'
+    assert (folder / "dev.toml").read_text() == WRITTEN + line + standby + line
+
+
 def test_an_unknown_environment_changes_none(folder, capsys):
     """All names are checked first."""
     (folder / "dev.toml").write_text(WRITTEN)

@@ -60,6 +60,21 @@ def test_what_differs_is_named(check, capsys, settings, message):
     assert error.endswith("nothing was built\n")
 
 
+def test_images_of_two_models_are_accepted_in_either_role(check, capsys):
+    """A promotion before an exchange of the two, and one after it, needs no other image."""
+    one, other = model(), model("mine/other")
+    index = "index_dimension = 10\n[index]\n"
+    both = one + other.replace("[model]", "[standby]") + index
+    exchanged = one.replace("[model]", "[standby]") + other + index
+    assert check(dev=both, staging=exchanged) == 0
+    assert check(dev=both, staging=one) == 1
+    assert "[standby] name: found: mine/other; allowed: not set\n" in capsys.readouterr().err
+    assert check(dev=one, staging=both) == 1
+    error = capsys.readouterr().err
+    assert f"  [standby] name: found: {MINILM}; allowed: mine/other\n" in error
+    assert "packages: found: endpoint; allowed: endpoint, standby-endpoint\n" in error
+
+
 def test_a_zip_with_its_artifact_is_another_one(check, capsys):
     """Neither takes the place of the other, although both have the same model."""
     assert check(dev=model() + ZIP, staging=model() + ZIP) == 0

@@ -154,6 +154,13 @@ def test_an_environment_with_a_folder_in_s3(tmp_path, monkeypatch, folder):
     assert model_download.main(["own", "--require-approval", "never"]) == 0
     assert model_download.main(["other"]) == 0
     assert read == [(store.client, "bucket", "models/own", folder)]
+    text = '[model]\nname = "acme/model"\n[index]\n[standby]\nfolder = "s3://bucket/models/own"\n'
+    shared = 'index_dimension = 9\n[reranker]\nfolder = "s3://bucket/models/ranker"\n'
+    (tmp_path / "two.toml").write_text(
+        text.replace("[index]", "index_dimension = 9\n[index]") + shared
+    )
+    assert model_download.main(["two"]) == 0
+    assert [place[2] for place in read[1:]] == ["models/ranker", "models/own"]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from stacks.promoted import parse_images
 from .conftest import ROOT
 
 ENDPOINT, BATCH, SERVER = (f"sha256:{character * 64}" for character in "abc")
+_OF_TWO = ("endpoint", "batch", "standby-endpoint", "standby-batch")
 
 
 @pytest.fixture
@@ -39,10 +40,35 @@ def test_the_functions_run_the_image_and_none_is_built(synth, environments):
     assert built == []
 
 
+def test_each_model_runs_its_own_images(synth, environments):
+    """The endpoint and its check have one, and the function to compare with the other."""
+    images = {name: f"sha256:{number:064d}" for number, name in enumerate(_OF_TWO)}
+    templates, built = synth(environments["standby"], images)
+    used = {
+        resource["Properties"]["Description"]: [
+            name for name, digest in images.items() if digest in json.dumps(resource)
+        ]
+        for template in templates.values()
+        for resource in template["Resources"].values()
+        if resource.get("Properties", {}).get("PackageType") == "Image"
+    }
+    one, other = "sentence-transformers/all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5"
+    assert used == {
+        f"Embeddings by {one}": ["endpoint"],
+        "Warms and checks a new version before the alias moves to it": ["endpoint"],
+        f"Documents embedded by {one}": ["batch"],
+        f"Embeddings by {other}": ["standby-endpoint"],
+        f"Documents embedded by {other}": ["standby-batch"],
+    }
+    assert built == []
+
+
 def test_an_image_that_is_missing_is_named(synth, environments):
     """The deploy's own check comes first; this is for the CDK's command without it."""
     with pytest.raises(RuntimeError, match="needs an image of the target endpoint; found: batch"):
         synth(environments["dev"], {"batch": BATCH})
+    with pytest.raises(RuntimeError, match="needs an image of the target standby-"):
+        synth(environments["standby"], {"endpoint": ENDPOINT, "batch": BATCH})
 
 
 def test_the_context_has_a_digest_of_each_target():

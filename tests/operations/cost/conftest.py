@@ -35,6 +35,8 @@ EXAMPLES = {
     "batch": DEV + '[batch]\ninput = "s3://example-in/"\noutput = "s3://example-out/"\n',
     "index": DEV + "[index]\n",
     "documents": DEV + '[index]\n[ingest]\nsource = "s3://example-docs/handbook/"\n',
+    "standby": DEV + '[standby]\nname = "BAAI/bge-small-en-v1.5"\n[index]\n'
+    '[ingest]\nsource = "s3://example-docs/handbook/"\n',
     "server": DEV
     + """[server]
 vpc = "vpc-0123456789abcdef0"

@@ -218,6 +218,17 @@ def test_documents_are_priced_by_changes_and_nights(cost):
     assert "documents" not in cost("index")[1]
 
 
+def test_a_second_model_doubles_what_keeps_an_index(cost):
+    """But for the events, which are billed once, and the searches, of one of the two."""
+    given = ("--changes", "1M", "--chunks", "10M", "--documents", "1M", "--vectors", "1M")
+    one, two = (values(cost(name, *given)[1]) for name in ("documents", "standby"))
+    once = {"documents, events", "index, searches", "index, data searched", "dashboard"}
+    kept = [name for name in one if name.startswith(("documents,", "index,", "image"))]
+    assert len(kept) > 12
+    for name in kept:
+        assert two[name] == pytest.approx(one[name] * (1 if name in once else 2), rel=0.02), name
+
+
 def test_an_index_is_priced_where_it_is_switched_on(cost):
     """Ten million vectors of 384 numbers and 1 kB of metadata are 25 GB."""
     found = values(cost("index", "--vectors", "10M", "--searches", "100k")[1])

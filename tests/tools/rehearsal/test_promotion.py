@@ -258,6 +258,27 @@ def test_each_target_has_its_image(session, environment, push):
         promote(session, staging, [images[1]] * 2)
 
 
+def test_each_of_two_models_has_its_images(session, environment, push):
+    """By what is in them: after an exchange of the two, the same images are accepted."""
+    one, other = Model(name=MODEL), Model(name="BAAI/bge-small-en-v1.5")
+    dev = environment(standby=other, index={})
+    digests = [push(dev, model=model) for model in (other, one)]
+    images = [_reference(session, dev, digest) for digest in digests]
+    assert promote(session, dev, images) == {
+        "endpoint": digests[1],
+        "standby-endpoint": digests[0],
+    }
+    exchanged = environment(model=other, standby=one, index={})
+    assert promote(session, exchanged, images)["endpoint"] == digests[0]
+    with pytest.raises(ValueError, match="Missing: standby-endpoint"):
+        promote(session, dev, images[1:])
+    with pytest.raises(ValueError, match="two images of the target standby-endpoint"):
+        promote(session, dev, [images[0]] * 2)
+    third = push(dev, model=Model(name="acme/third"))
+    with pytest.raises(ValueError, match=r"\[model\] name: .*\n.*\[standby\] name: "):
+        promote(session, dev, [_reference(session, dev, third)])
+
+
 @pytest.mark.parametrize("text", ["latest", "sha256:" + "a" * 64, "docker.io/x@sha256:" + "a" * 64])
 def test_an_image_is_named_by_its_digest(text):
     """A tag, no repository, or another registry is refused."""
