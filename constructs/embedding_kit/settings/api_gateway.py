@@ -216,17 +216,13 @@ class ApiGatewayFront(Settings):
         return callers
 
     @model_validator(mode="after")
-    def _domain_is_public(self) -> Self:
+    def _parts_fit(self) -> Self:
         if self.private and self.domain:
             raise rule_error(
                 "a private API is reached by the names of its VPC endpoints",
                 found="vpc_endpoints with domain",
                 allowed="one of them",
             )
-        return self
-
-    @model_validator(mode="after")
-    def _firewall_is_regional(self) -> Self:
         web_acl = self.firewall.web_acl if self.firewall else None
         if web_acl and ":regional/" not in web_acl:
             raise rule_error(

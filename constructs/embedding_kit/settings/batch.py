@@ -50,7 +50,7 @@ class BatchSettings(Settings):
         return location_of(self.output)
 
     @model_validator(mode="after")
-    def _folders_apart(self) -> Self:
+    def _jobs_possible(self) -> Self:
         inner, outer = self.source, self.destination
         if inner.bucket == outer.bucket and (
             inner.prefix.startswith(outer.prefix) or outer.prefix.startswith(inner.prefix)
@@ -60,10 +60,6 @@ class BatchSettings(Settings):
                 found=f"input = {self.input}, output = {self.output}",
                 allowed="two folders, none of them in the other",
             )
-        return self
-
-    @model_validator(mode="after")
-    def _concurrency_fits_reservation(self) -> Self:
         reserved = self.reserved_concurrency
         if reserved is not None and self.max_concurrency > reserved:
             raise rule_error(

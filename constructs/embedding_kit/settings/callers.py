@@ -114,17 +114,13 @@ class Callers(Settings):
         )
 
     @model_validator(mode="after")
-    def _someone_invokes(self) -> Self:
+    def _callers_fit(self) -> Self:
         if self.invoke and not (self.named or self.organizational_units):
             raise rule_error(
                 "no caller is listed who could invoke",
                 found="invoke = true without any caller",
                 allowed="principals, accounts, organization or organizational_units; or no invoke",
             )
-        return self
-
-    @model_validator(mode="after")
-    def _policy_has_room(self) -> Self:
         statements = _BY_BOTH if self.invoke else _BY_URL
         needed = sum(statements * (_STATEMENT_BYTES + len(name)) for name in self.named)
         room = _POLICY_BYTES - _FRONT_BYTES

@@ -68,7 +68,7 @@ class VectorIndexSettings(Settings):
         return (*self.filterable, *self.non_filterable)
 
     @model_validator(mode="after")
-    def _metadata_acceptable(self) -> Self:
+    def _columns_and_source_fit(self) -> Self:
         keys = [TEXT_KEY, *self.metadata]
         twice = sorted({key for key in keys if keys.count(key) > 1})
         if twice:
@@ -97,10 +97,6 @@ class VectorIndexSettings(Settings):
                 found=f"{len(keys) - 1} keys",
                 allowed=f"up to {_KEYS - 1}",
             )
-        return self
-
-    @model_validator(mode="after")
-    def _key_of_a_source(self) -> Self:
         if self.source_key and not self.source:
             raise rule_error(
                 "source_key encrypts the bucket of source",

@@ -151,17 +151,13 @@ class ModelSource(Settings):
         return found
 
     @model_validator(mode="after")
-    def _has_a_name(self) -> Self:
+    def _source_is_one(self) -> Self:
         if not self.name:
             raise rule_error(
                 "a model has a name of the catalog, or a folder",
                 found="neither",
                 allowed="name or folder, or both",
             )
-        return self
-
-    @model_validator(mode="after")
-    def _revision_of_a_repository(self) -> Self:
         if self.revision and self.folder:
             raise rule_error(
                 "a folder has no commits of a hub's repository",

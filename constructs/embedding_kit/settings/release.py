@@ -49,7 +49,7 @@ class Release(Settings):
         return value
 
     @model_validator(mode="after")
-    def _steps_have_a_kind(self) -> Self:
+    def _steps_possible(self) -> Self:
         found = sorted({"percent", "interval"} & self.model_fields_set)
         if found and self.kind == "all-at-once":
             raise rule_error(
@@ -57,10 +57,6 @@ class Release(Settings):
                 found=f'{" and ".join(found)} with kind = "all-at-once"',
                 allowed='kind = "canary" or "linear", or neither percent nor interval',
             )
-        return self
-
-    @model_validator(mode="after")
-    def _ends_in_time(self) -> Self:
         if self.kind == "linear" and self.shift > _SHIFT_LIMIT:
             longest = _SHIFT_LIMIT // self._intervals // timedelta(minutes=1) * timedelta(minutes=1)
             raise rule_error(

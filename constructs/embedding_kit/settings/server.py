@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
-from embedding_kit.settings.locations import Certificate, DomainName
+from embedding_kit.settings.locations import Certificate, DomainName, KeyArn
 from embedding_kit.settings.network import SecurityGroups, Subnets, VpcId
 
 #: Memory in MB that Fargate has for a task of so much CPU: the least, the most, the step.
@@ -102,14 +102,7 @@ class ServerSettings(Settings):
         default=None,
         description="The secret with the lines of the API keys. A task reads it when it starts.",
     )
-    keys_secret_key: (
-        Annotated[
-            str,
-            Field(pattern=rf"{_Arn}kms:[a-z0-9-]+:[0-9]{{12}}:key/[A-Za-z0-9-]+$"),
-            allowed("a key's ARN such as arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab"),
-        ]
-        | None
-    ) = Field(
+    keys_secret_key: KeyArn | None = Field(
         default=None,
         description="The KMS key that encrypts the secret, if it is not AWS's.",
     )
@@ -234,7 +227,7 @@ class ServerSettings(Settings):
         return self
 
     @model_validator(mode="after")
-    def _size_offered(self) -> Self:
+    def _tasks_possible(self) -> Self:
         least, most, step = _MEMORY[self.cpu]
         fits = least <= self.memory_mb <= most and (self.memory_mb - least) % step == 0
         if not fits or (self.cpu, self.memory_mb) == _NOT_OFFERED:
@@ -246,10 +239,6 @@ class ServerSettings(Settings):
                 found=f"memory_mb = {self.memory_mb} with cpu = {self.cpu}",
                 allowed=f"memory_mb of {steps}, or another cpu",
             )
-        return self
-
-    @model_validator(mode="after")
-    def _range_ordered(self) -> Self:
         if self.minimum > self.maximum:
             raise rule_error(
                 "the lowest number of tasks exceeds the highest",

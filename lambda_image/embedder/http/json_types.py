@@ -64,29 +64,12 @@ class Boolean(JsonType):
         raise self.error(value, name)
 
 
-class Integer(JsonType):
-    """A whole number in a range; true, false and 1.0 are rejected."""
-
-    def __init__(self, minimum: int, maximum: int) -> None:
-        self.minimum = minimum
-        self.maximum = maximum
-
-    @property
-    def allowed(self) -> str:
-        return f"a whole number from {self.minimum} to {self.maximum}"
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
-
-    def check(self, value: object, name: str) -> int:
-        if type(value) is int and self.minimum <= value <= self.maximum:
-            return value
-        raise self.error(value, name)
-
-
 class Number(JsonType):
     """A number in a range; true and false are rejected."""
+
+    kind = "number"
+    words = "a number"
+    types: tuple[type, ...] = (int, float)
 
     def __init__(self, minimum: float, maximum: float) -> None:
         self.minimum = minimum
@@ -94,16 +77,25 @@ class Number(JsonType):
 
     @property
     def allowed(self) -> str:
-        return f"a number from {self.minimum} to {self.maximum}"
+        return f"{self.words} from {self.minimum} to {self.maximum}"
 
     @property
     def schema(self) -> dict[str, Any]:
-        return {"type": "number", "minimum": self.minimum, "maximum": self.maximum}
+        return {"type": self.kind, "minimum": self.minimum, "maximum": self.maximum}
 
-    def check(self, value: object, name: str) -> float:
-        if type(value) in (int, float) and self.minimum <= value <= self.maximum:  # type: ignore[operator]
-            return value  # type: ignore[return-value]
+    def check(self, value: Any, name: str) -> Any:
+        # True is an int: the type itself must be one of these.
+        if type(value) in self.types and self.minimum <= value <= self.maximum:
+            return value
         raise self.error(value, name)
+
+
+class Integer(Number):
+    """A whole number in a range; true, false and 1.0 are rejected."""
+
+    kind = "integer"
+    words = "a whole number"
+    types = (int,)
 
 
 class Choice(JsonType):

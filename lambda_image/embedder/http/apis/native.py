@@ -14,17 +14,17 @@ from embedder.core.errors import (
 )
 from embedder.core.search import MAX_RESULTS, Searchable
 from embedder.http.apis.input_types import InputsType, TextType
-from embedder.http.apis.operation import Api, Call, Model, Operation, json_response
+from embedder.http.apis.operation import Api, Call, Operation, json_response
 from embedder.http.apis.options import (
+    ENCODING,
+    OUTPUT_DTYPE,
     dimensions_field,
-    encoding_field,
-    output_dtype_field,
     prompt_fields,
     truncate_field,
 )
 from embedder.http.http_types import Request, Response
 from embedder.http.json_body import parse_object
-from embedder.http.json_types import Choice, Field, Integer, JsonType, Object, Unsupported
+from embedder.http.json_types import Choice, Field, Integer, JsonType, Unsupported
 from embedder.http.vector_encoding import encode
 
 #: Entries that a search returns by default.
@@ -64,33 +64,27 @@ class Embed(Operation):
     answers_vectors = True
     summary = "Embed a text, or several."
 
-    def __init__(self, model: Model) -> None:
-        super().__init__(model)
-        limits = model.engine.limits
+    rule: ClassVar = {
+        "oneOf": [
+            {"required": ["text"], "properties": {"text": {"type": "string"}}},
+            {"required": ["texts"], "properties": {"texts": {"type": "array"}}},
+        ]
+    }
+
+    def fields(self) -> tuple[Field, ...]:
+        limits = self.model.engine.limits
         text = TextType(limits.max_characters)
-        self.body = Object(
-            (
-                Field("text", text, "The text to embed."),
-                Field("texts", InputsType(text, single=False), "Several texts to embed."),
-                *prompt_fields(limits),
-                truncate_field(limits),
-                *self.shape_fields(),
-            ),
-            rule={
-                "oneOf": [
-                    {"required": ["text"], "properties": {"text": {"type": "string"}}},
-                    {"required": ["texts"], "properties": {"texts": {"type": "array"}}},
-                ]
-            },
+        return (
+            Field("text", text, "The text to embed."),
+            Field("texts", InputsType(text, single=False), "Several texts to embed."),
+            *prompt_fields(limits),
+            truncate_field(limits),
+            *self.shape_fields(),
         )
 
     def shape_fields(self) -> tuple[Field, ...]:
-        """Make the fields that say how the vectors are returned."""
-        return (
-            dimensions_field("size", self.model.engine.limits),
-            output_dtype_field(),
-            encoding_field(),
-        )
+        """Return the fields that say how the vectors are returned."""
+        return (dimensions_field("size", self.model.engine.limits), OUTPUT_DTYPE, ENCODING)
 
     def shaped(self, vectors: Any, values: dict[str, Any], /) -> tuple[list[Any], dict[str, Any]]:
         """Return the vectors as these fields say, and what else the answer has."""
@@ -131,41 +125,32 @@ class Similar(Operation):
     more_statuses = (404,)
     summary = "Search the index."
 
-    def __init__(self, model: Model) -> None:
-        super().__init__(model)
-        self.body = self._body((self.mode,))
+    rule: ClassVar = {"not": _BOTH_COUNTS}
 
-    def _body(self, modes: tuple[str, ...]) -> Object:
+    def fields(self) -> tuple[Field, ...]:
         limits = self.model.engine.limits
         index = self.model.search_index
         count = Integer(1, MAX_RESULTS if index is None else index.max_results)
-        return Object(
-            (
-                Field(
-                    "text",
-                    TextType(limits.max_characters),
-                    "The text to search for.",
-                    required=True,
-                ),
-                Field("num_results", count, f"{_COUNT} By default {DEFAULT_RESULTS}."),
-                Field("top", count, "Another name for num_results."),
-                Field("filter", filter_type(index), "Which metadata an entry must have."),
-                Field(
-                    "mode",
-                    Choice(modes),
-                    "The kind of vectors to search: that of the model, or of one of the models.",
-                    default=self.mode,
-                ),
-                *prompt_fields(limits),
-                truncate_field(limits),
+        text = TextType(limits.max_characters)
+        return (
+            Field("text", text, "The text to search for.", required=True),
+            Field("num_results", count, f"{_COUNT} By default {DEFAULT_RESULTS}."),
+            Field("top", count, "Another name for num_results."),
+            Field("filter", filter_type(index), "Which metadata an entry must have."),
+            Field(
+                "mode",
+                Choice(tuple(each.mode for each in self.choices)),
+                "The kind of vectors to search: that of the model, or of one of the models.",
+                default=self.mode,
             ),
-            rule={"not": _BOTH_COUNTS},
+            *prompt_fields(limits),
+            truncate_field(limits),
         )
 
     def accompany(self, task: str, operation: Operation) -> None:
         """See `Operation`; the other model's index is searched in its own mode."""
         super().accompany(task, operation)
-        self.body = self._body(tuple(each.mode for each in self.choices))
+        self.body = self.make_body()
 
     def chosen(self, request: Request) -> Operation:
         """See `Operation`."""
@@ -236,30 +221,23 @@ class Chunk(Operation):
     name = "chunk"
     summary = "Divide a document into chunks, without embedding them."
 
-    def __init__(self, model: Model) -> None:
-        super().__init__(model)
-        most = model.engine.limits.max_tokens
-        self.body = Object(
-            (
-                Field("text", TextType(MAX_DOCUMENT), "The document.", required=True),
-                Field(
-                    "format",
-                    Choice(("text", "markdown", "html")),
-                    "What the document is written in.",
-                    default="text",
-                ),
-                Field(
-                    "chunk_tokens",
-                    Integer(1, most),
-                    "The most tokens of a chunk. By default 256, or what the model takes.",
-                ),
-                Field(
-                    "overlap_tokens",
-                    Integer(0, most),
-                    "The most tokens that a chunk repeats of the one before it. By default 32, or "
-                    "half of chunk_tokens.",
-                ),
-            )
+    def fields(self) -> tuple[Field, ...]:
+        most = self.model.engine.limits.max_tokens
+        formats = Choice(("text", "markdown", "html"))
+        return (
+            Field("text", TextType(MAX_DOCUMENT), "The document.", required=True),
+            Field("format", formats, "What the document is written in.", default="text"),
+            Field(
+                "chunk_tokens",
+                Integer(1, most),
+                "The most tokens of a chunk. By default 256, or what the model takes.",
+            ),
+            Field(
+                "overlap_tokens",
+                Integer(0, most),
+                "The most tokens that a chunk repeats of the one before it. By default 32, or "
+                "half of chunk_tokens.",
+            ),
         )
 
     def respond(self, call: Call, /) -> Response:

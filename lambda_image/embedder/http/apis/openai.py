@@ -8,19 +8,19 @@ from typing import Any
 from embedder.core.embedding_request import Embeddings, Limits
 from embedder.core.errors import AnswerableError, InvalidFieldError
 from embedder.http.apis.input_types import InputsType, TextType
-from embedder.http.apis.operation import Api, Call, Model, Operation, json_response
+from embedder.http.apis.operation import Api, Call, Operation, json_response
 from embedder.http.apis.options import (
+    ADD_SPECIAL_TOKENS,
+    ENCODING,
     INPUT_TYPES,
-    add_special_tokens_field,
+    OUTPUT_DTYPE,
     dimensions_field,
-    encoding_field,
-    output_dtype_field,
     prompt_fields,
     truncate_field,
 )
 from embedder.http.http_types import Response
 from embedder.http.json_body import quote_name
-from embedder.http.json_types import Field, Object, String
+from embedder.http.json_types import Field, String
 from embedder.http.vector_encoding import encode
 
 #: LangChain's default: ids of tiktoken's cl100k_base, whatever the model is.
@@ -57,33 +57,30 @@ class CreateEmbeddings(Operation):
     ids_hint = _IDS_HINT
     summary = "Embed texts or token ids, with OpenAI's API."
 
-    def __init__(self, model: Model) -> None:
-        super().__init__(model)
-        limits = model.engine.limits
+    def fields(self) -> tuple[Field, ...]:
+        limits = self.model.engine.limits
         text = TextType(limits.max_characters)
-        self.body = Object(
-            (
-                Field(
-                    "input",
-                    InputsType(text, vocabulary_size=limits.vocabulary_size, ids_hint=_IDS_HINT),
-                    "A text, a list of texts, token ids as POST /tokenize returns them, or a list "
-                    "of those.",
-                    required=True,
-                ),
-                add_special_tokens_field(),
-                Field(
-                    "model",
-                    String(256),
-                    "Any name: one model is served, and the answer names it. A prompt's name after "
-                    "the last colon chooses that prompt, as in embeddinggemma-300m:query.",
-                ),
-                dimensions_field("dimensions", limits),
-                encoding_field(),
-                Field("user", String(), "Accepted and ignored."),
-                *prompt_fields(limits),
-                truncate_field(limits),
-                output_dtype_field(),
-            )
+        return (
+            Field(
+                "input",
+                InputsType(text, vocabulary_size=limits.vocabulary_size, ids_hint=_IDS_HINT),
+                "A text, a list of texts, token ids as POST /tokenize returns them, or a list of "
+                "those.",
+                required=True,
+            ),
+            ADD_SPECIAL_TOKENS,
+            Field(
+                "model",
+                String(256),
+                "Any name: one model is served, and the answer names it. A prompt's name after "
+                "the last colon chooses that prompt, as in embeddinggemma-300m:query.",
+            ),
+            dimensions_field("dimensions", limits),
+            ENCODING,
+            Field("user", String(), "Accepted and ignored."),
+            *prompt_fields(limits),
+            truncate_field(limits),
+            OUTPUT_DTYPE,
         )
 
     def respond(self, call: Call, /) -> Response:

@@ -33,7 +33,7 @@ from embedder.core.search import Searchable
 from embedder.http.apis.options import choose_prompt, truncation
 from embedder.http.http_types import ENVELOPE_BYTES, MAX_RESPONSE_BYTES, Request, Response
 from embedder.http.json_body import parse_object
-from embedder.http.json_types import Object
+from embedder.http.json_types import Field, Object
 from embedder.http.telemetry import RequestRecord
 from embedder.http.vector_encoding import check_batch, too_large
 
@@ -118,8 +118,8 @@ class Operation:
     #: A short, stable name, for the log and as the document's operationId.
     name: str
     summary: str
-    #: The type of the request's body; None without one.
-    body: Object | None = None
+    #: A rule between the fields of the body, for the document: JSON Schema keywords.
+    rule: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     #: Statuses of errors that only this operation of its API has.
     more_statuses: tuple[int, ...] = ()
     #: Whether the response holds the vectors of the inputs.
@@ -133,6 +133,16 @@ class Operation:
 
     def __init__(self, model: Model) -> None:
         self.model = model
+        self.body = self.make_body()
+
+    def make_body(self) -> Object | None:
+        """Return the type of the request's body; None without one."""
+        fields = self.fields()
+        return Object(fields, rule=self.rule) if fields else None
+
+    def fields(self) -> tuple[Field, ...]:
+        """Return the fields of the body: what is checked, and what the document describes."""
+        return ()
 
     def serve(self, request: Request, record: RequestRecord) -> Response:
         """Answer a request.

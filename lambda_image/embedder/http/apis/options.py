@@ -90,35 +90,26 @@ def dimensions_field(name: str, limits: Limits) -> Field:
     )
 
 
-def add_special_tokens_field() -> Field:
-    """Make the field that says that token ids may lack the model's special tokens."""
-    return Field(
-        "add_special_tokens",
-        Boolean(),
-        "The token ids are this model's, and may lack the special tokens around them: add those. "
-        "Without it, ids that lack them are refused. Texts always get them.",
-        default=False,
-    )
-
-
-def output_dtype_field() -> Field:
-    """Make the field that asks for a number format."""
-    return Field(
-        "output_dtype",
-        Choice(DTYPES),
-        "The format of a vector's numbers, as Voyage and Cohere define them.",
-        default="float",
-    )
-
-
-def encoding_field() -> Field:
-    """Make the field that asks for base64."""
-    return Field(
-        "encoding_format",
-        Choice(ENCODINGS),
-        "A list of numbers, or base64 of their little-endian bytes.",
-        default="float",
-    )
+#: Whether token ids may lack the model's special tokens.
+ADD_SPECIAL_TOKENS = Field(
+    "add_special_tokens",
+    Boolean(),
+    "The token ids are this model's, and may lack the special tokens around them: add those. "
+    "Without it, ids that lack them are refused. Texts always get them.",
+    default=False,
+)
+OUTPUT_DTYPE = Field(
+    "output_dtype",
+    Choice(DTYPES),
+    "The format of a vector's numbers, as Voyage and Cohere define them.",
+    default="float",
+)
+ENCODING = Field(
+    "encoding_format",
+    Choice(ENCODINGS),
+    "A list of numbers, or base64 of their little-endian bytes.",
+    default="float",
+)
 
 
 def truncate_field(limits: Limits) -> Field:

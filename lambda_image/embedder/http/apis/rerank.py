@@ -16,9 +16,8 @@ Imported on demand: no embedding model pays for it.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from embedder import __version__
 from embedder.core.errors import (
     AnswerableError,
     BatchTooLargeError,
@@ -31,8 +30,8 @@ from embedder.core.reranker import MAX_PASSAGES, Reranker, Scores
 from embedder.http.apis.input_types import InputsType, TextType
 from embedder.http.apis.native import Native
 from embedder.http.apis.operation import Api, Call, Operation, json_response
-from embedder.http.apis.tei import Tei, timing_headers
-from embedder.http.http_types import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Response
+from embedder.http.apis.tei import Tei, described_model, timing_headers
+from embedder.http.http_types import Response
 from embedder.http.json_types import Boolean, Choice, Field, Integer, JsonType, Object, String
 
 
@@ -52,7 +51,7 @@ class ScoringOperation(Operation):
     truncate_hint = 'Send "truncate": true to have it cut.'
 
     def __init__(self, model: RerankModel) -> None:
-        self.model = model
+        super().__init__(model)  # type: ignore[arg-type]
 
     def score(
         self,
@@ -105,19 +104,15 @@ class Rerank(ScoringOperation):
     name = "tei_rerank"
     summary = "Score texts for a query, in the API of text-embeddings-inference."
 
-    def __init__(self, model: RerankModel) -> None:
-        super().__init__(model)
-        text = TextType(model.engine.max_characters)
-        self.body = Object(
-            (
-                Field("query", text, "What is searched for.", required=True),
-                Field(
-                    "texts", InputsType(text, single=False), "The texts to score.", required=True
-                ),
-                *_scoring_fields(model.engine),
-                Field("return_text", Boolean(), "Also return each text.", default=False),
-                TOP_N,
-            )
+    def fields(self) -> tuple[Field, ...]:
+        text = TextType(self.model.engine.max_characters)
+        texts = InputsType(text, single=False)
+        return (
+            Field("query", text, "What is searched for.", required=True),
+            Field("texts", texts, "The texts to score.", required=True),
+            *_scoring_fields(self.model.engine),
+            Field("return_text", Boolean(), "Also return each text.", default=False),
+            TOP_N,
         )
 
     def respond(self, call: Call, /) -> Response:
@@ -149,14 +144,11 @@ class Predict(ScoringOperation):
     name = "tei_predict"
     summary = "Score pairs of texts by label, in the API of text-embeddings-inference."
 
-    def __init__(self, model: RerankModel) -> None:
-        super().__init__(model)
-        pairs = PairsType(TextType(model.engine.max_characters))
-        self.body = Object(
-            (
-                Field("inputs", pairs, "Two texts, or a list of such pairs.", required=True),
-                *_scoring_fields(model.engine),
-            )
+    def fields(self) -> tuple[Field, ...]:
+        pairs = PairsType(TextType(self.model.engine.max_characters))
+        return (
+            Field("inputs", pairs, "Two texts, or a list of such pairs.", required=True),
+            *_scoring_fields(self.model.engine),
         )
 
     def respond(self, call: Call, /) -> Response:
@@ -233,42 +225,36 @@ class CohereRerank(ScoringOperation):
     summary = "Rank documents for a query, with Cohere's API."
     truncate_hint = 'Send "truncate": true to have the document cut.'
 
-    def __init__(self, model: RerankModel) -> None:
-        super().__init__(model)
-        text = TextType(model.engine.max_characters)
+    rule: ClassVar = {
+        "oneOf": [
+            {"required": [name], "properties": {name: {"type": "array"}}}
+            for name in ("documents", "texts")
+        ]
+    }
+
+    def fields(self) -> tuple[Field, ...]:
+        text = TextType(self.model.engine.max_characters)
         documents = DocumentsType(text)
-        self.body = Object(
-            (
-                Field(
-                    "model",
-                    String(256),
-                    "Any name: one model is served, and the answer names it.",
-                ),
-                Field("query", text, "What is searched for.", required=True),
-                Field("documents", documents, "What is ranked."),
-                Field("texts", documents, "Another name for documents."),
-                TOP_N,
-                Field("return_documents", Boolean(), "Also return each document.", default=False),
-                Field(
-                    "max_tokens_per_doc",
-                    Integer(1, 1_000_000),
-                    "The most tokens of a document; its end is cut off. By default, as many as fit "
-                    "with the query.",
-                ),
-                Field(
-                    "truncate",
-                    Boolean(),
-                    "Cut the end of a document that does not fit with the query; false refuses it.",
-                    default=True,
-                ),
-                Field("priority", Integer(0, 999), "Accepted and ignored."),
+        return (
+            Field("model", String(256), "Any name: one model is served, and the answer names it."),
+            Field("query", text, "What is searched for.", required=True),
+            Field("documents", documents, "What is ranked."),
+            Field("texts", documents, "Another name for documents."),
+            TOP_N,
+            Field("return_documents", Boolean(), "Also return each document.", default=False),
+            Field(
+                "max_tokens_per_doc",
+                Integer(1, 1_000_000),
+                "The most tokens of a document; its end is cut off. By default, as many as fit "
+                "with the query.",
             ),
-            rule={
-                "oneOf": [
-                    {"required": [name], "properties": {name: {"type": "array"}}}
-                    for name in ("documents", "texts")
-                ]
-            },
+            Field(
+                "truncate",
+                Boolean(),
+                "Cut the end of a document that does not fit with the query; false refuses it.",
+                default=True,
+            ),
+            Field("priority", Integer(0, 999), "Accepted and ignored."),
         )
 
     def respond(self, call: Call, /) -> Response:
@@ -368,36 +354,18 @@ class Info(ScoringOperation):
 
     def description(self) -> dict[str, Any]:
         reranker = self.model.engine
-        manifest = reranker.manifest
         labels = {str(index): label for index, label in enumerate(reranker.scoring.labels)}
         return {
-            "model_id": manifest.model.name,
-            "model_sha": manifest.model.revision,
-            "model_dtype": manifest.precision,
-            "served_model_name": manifest.model.name,
+            **described_model(self.model, reranker),
             "model_type": {
                 "reranker" if len(labels) == 1 else "classifier": {
                     "id2label": labels,
                     "label2id": {label: int(index) for index, label in labels.items()},
                 }
             },
-            "max_concurrent_requests": self.model.max_concurrent_requests,
-            "max_input_length": reranker.max_tokens,
-            "max_batch_tokens": max(reranker.run_tokens, reranker.max_tokens),
-            "max_batch_requests": None,
             "max_client_batch_size": MAX_PASSAGES,
-            "auto_truncate": reranker.truncate != "refuse",
-            "tokenization_workers": self.model.max_concurrent_requests,
-            "version": __version__,
-            "sha": None,
-            "docker_label": None,
             "score_space": reranker.score_space(),
             "activation": reranker.scoring.activation,
-            "truncate": reranker.truncate,
-            "max_characters": reranker.max_characters,
-            "max_request_bytes": MAX_REQUEST_BYTES,
-            "max_response_bytes": MAX_RESPONSE_BYTES,
-            "golden": [entry._asdict() for entry in manifest.golden],
         }
 
 

@@ -22,7 +22,7 @@ from embedder.http.apis.native import DEFAULT_RESULTS, Native, Similar, filter_t
 from embedder.http.apis.operation import Call, Operation, json_response
 from embedder.http.apis.options import truncate_field
 from embedder.http.http_types import Response
-from embedder.http.json_types import Boolean, Choice, Field, Integer, Object
+from embedder.http.json_types import Boolean, Choice, Field, Integer
 
 if TYPE_CHECKING:
     from embedder.core.reranker import Reranker
@@ -72,48 +72,40 @@ class Search(Operation):
     summary = "Search the index; fuse and rerank what is found."
 
     def __init__(self, similar: Similar, reranker: Reranker | None) -> None:
-        super().__init__(similar.model)
         self._searches = {each.mode: each for each in similar.choices}
         self._reranker = reranker
-        modes = [*self._searches, *([_HYBRID] if len(self._searches) > 1 else [])]
-        index = similar.model.search_index
+        super().__init__(similar.model)
+
+    def fields(self) -> tuple[Field, ...]:
+        limits, index = self.model.engine.limits, self.model.search_index
         assert index is not None  # noqa: S101 - for mypy: without an index this is not served
         count = Integer(1, index.max_results)
-        self.body = Object(
-            (
-                Field(
-                    "query",
-                    TextType(self.model.engine.limits.max_characters),
-                    "What is searched for.",
-                    required=True,
-                ),
-                Field(
-                    "top_k",
-                    count,
-                    "The largest number of entries to return.",
-                    default=DEFAULT_RESULTS,
-                ),
-                Field(
-                    "candidates",
-                    count,
-                    "How many entries each search finds, to be fused and reranked. By default "
-                    f"{DEFAULT_CANDIDATES}, or top_k if that is more.",
-                ),
-                Field("filter", filter_type(index), "Which metadata an entry must have."),
-                Field(
-                    "mode",
-                    Choice(tuple(modes)),
-                    "The kind of vectors to search; hybrid: both, fused by their ranks.",
-                    default=modes[-1],
-                ),
-                Field(
-                    "rerank",
-                    Boolean(),
-                    "Whether the reranker orders the candidates.",
-                    default=reranker is not None,
-                ),
-                truncate_field(self.model.engine.limits),
-            )
+        modes = [*self._searches, *([_HYBRID] if len(self._searches) > 1 else [])]
+        return (
+            Field("query", TextType(limits.max_characters), "What is searched for.", required=True),
+            Field(
+                "top_k", count, "The largest number of entries to return.", default=DEFAULT_RESULTS
+            ),
+            Field(
+                "candidates",
+                count,
+                "How many entries each search finds, to be fused and reranked. By default "
+                f"{DEFAULT_CANDIDATES}, or top_k if that is more.",
+            ),
+            Field("filter", filter_type(index), "Which metadata an entry must have."),
+            Field(
+                "mode",
+                Choice(tuple(modes)),
+                "The kind of vectors to search; hybrid: both, fused by their ranks.",
+                default=modes[-1],
+            ),
+            Field(
+                "rerank",
+                Boolean(),
+                "Whether the reranker orders the candidates.",
+                default=self._reranker is not None,
+            ),
+            truncate_field(limits),
         )
 
     def respond(self, call: Call, /) -> Response:

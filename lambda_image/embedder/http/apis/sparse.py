@@ -10,13 +10,10 @@ from typing import Any
 
 from embedder.http.apis import native, tei
 from embedder.http.apis.input_types import InputsType, TextType
-from embedder.http.apis.operation import Call, Model, Operation, json_response
-from embedder.http.apis.options import (
-    prompt_name_field,
-    truncation_fields,
-)
+from embedder.http.apis.operation import Call, Operation, json_response
+from embedder.http.apis.options import prompt_name_field, truncation_fields
 from embedder.http.http_types import Response
-from embedder.http.json_types import Field, Integer, Number, Object
+from embedder.http.json_types import Field, Integer, Number
 
 #: The most that a threshold may be: of a weight over it, e to the power of it would be a logit.
 _MAX_THRESHOLD = 1000
@@ -58,20 +55,13 @@ class TeiEmbedSparse(Operation):
     summary = "Encode texts as sparse vectors, in the API of text-embeddings-inference."
     truncate_hint = tei.Embed.truncate_hint
 
-    def __init__(self, model: Model) -> None:
-        super().__init__(model)
-        limits = model.engine.limits
-        self.body = Object(
-            (
-                Field(
-                    "inputs",
-                    InputsType(TextType(limits.max_characters)),
-                    "A text, or a list of texts.",
-                    required=True,
-                ),
-                *truncation_fields(limits),
-                prompt_name_field(limits),
-            )
+    def fields(self) -> tuple[Field, ...]:
+        limits = self.model.engine.limits
+        inputs = InputsType(TextType(limits.max_characters))
+        return (
+            Field("inputs", inputs, "A text, or a list of texts.", required=True),
+            *truncation_fields(limits),
+            prompt_name_field(limits),
         )
 
     def respond(self, call: Call, /) -> Response:

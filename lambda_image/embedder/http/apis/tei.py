@@ -39,11 +39,11 @@ from embedder.core.errors import (
 )
 from embedder.http.apis.input_types import InputsType, TextType
 from embedder.http.apis.openai import CreateEmbeddings
-from embedder.http.apis.operation import Api, Call, Model, Operation, json_response
+from embedder.http.apis.operation import Api, Call, Operation, json_response
 from embedder.http.apis.options import (
-    add_special_tokens_field,
+    ADD_SPECIAL_TOKENS,
+    OUTPUT_DTYPE,
     dimensions_field,
-    output_dtype_field,
     prompt_name_field,
     truncation_fields,
 )
@@ -116,34 +116,30 @@ class Embed(Operation):
     summary = "Embed texts or token ids, in the API of text-embeddings-inference."
     truncate_hint = 'Send "truncate": true, and where to cut as "truncation_direction".'
 
-    def __init__(self, model: Model) -> None:
-        super().__init__(model)
-        limits = model.engine.limits
-        self.body = Object(
-            (
-                Field(
-                    "inputs",
-                    InputsType(
-                        TextType(limits.max_characters), vocabulary_size=limits.vocabulary_size
-                    ),
-                    "A text, a list of texts, token ids, or a list of those.",
-                    required=True,
-                ),
-                *truncation_fields(limits),
-                prompt_name_field(limits),
-                Field(
-                    "normalize",
-                    Boolean(),
-                    "Normalize vectors that were truncated to fewer dimensions. (The model's own "
-                    "normalization is part of its graph and always applies.)",
-                    default=True,
-                ),
-                dimensions_field("dimensions", limits),
-                add_special_tokens_field(),
-                output_dtype_field(),
-                Field("parameters", Object(()), "Accepted if it is empty, and ignored."),
-                _OPTIONS,
-            )
+    def fields(self) -> tuple[Field, ...]:
+        limits = self.model.engine.limits
+        text = TextType(limits.max_characters)
+        return (
+            Field(
+                "inputs",
+                InputsType(text, vocabulary_size=limits.vocabulary_size),
+                "A text, a list of texts, token ids, or a list of those.",
+                required=True,
+            ),
+            *truncation_fields(limits),
+            prompt_name_field(limits),
+            Field(
+                "normalize",
+                Boolean(),
+                "Normalize vectors that were truncated to fewer dimensions. (The model's own "
+                "normalization is part of its graph and always applies.)",
+                default=True,
+            ),
+            dimensions_field("dimensions", limits),
+            ADD_SPECIAL_TOKENS,
+            OUTPUT_DTYPE,
+            Field("parameters", Object(()), "Accepted if it is empty, and ignored."),
+            _OPTIONS,
         )
 
     def respond(self, call: Call, /) -> Response:
@@ -174,28 +170,19 @@ class Similarity(Operation):
     summary = "Compare a sentence with others."
     truncate_hint = 'Send "parameters": {"truncate": true}.'
 
-    def __init__(self, model: Model) -> None:
-        super().__init__(model)
-        limits = model.engine.limits
+    def fields(self) -> tuple[Field, ...]:
+        limits = self.model.engine.limits
         text = TextType(limits.max_characters)
-        inputs = Object(
-            (
-                Field("source_sentence", text, "The sentence to compare.", required=True),
-                Field(
-                    "sentences",
-                    InputsType(text, single=False),
-                    "The sentences to compare it with.",
-                    required=True,
-                ),
-            )
+        others = InputsType(text, single=False)
+        inputs = (
+            Field("source_sentence", text, "The sentence to compare.", required=True),
+            Field("sentences", others, "The sentences to compare it with.", required=True),
         )
         self._parameters = Object((*truncation_fields(limits), prompt_name_field(limits)))
-        self.body = Object(
-            (
-                Field("inputs", inputs, "What to compare.", required=True),
-                Field("parameters", self._parameters, "How to embed it."),
-                _OPTIONS,
-            )
+        return (
+            Field("inputs", Object(inputs), "What to compare.", required=True),
+            Field("parameters", self._parameters, "How to embed it."),
+            _OPTIONS,
         )
 
     def respond(self, call: Call, /) -> Response:
@@ -217,25 +204,18 @@ class Tokenize(Operation):
     name = "tei_tokenize"
     summary = "Tokenize texts."
 
-    def __init__(self, model: Model) -> None:
-        super().__init__(model)
-        limits = model.engine.limits
-        self.body = Object(
-            (
-                Field(
-                    "inputs",
-                    InputsType(TextType(limits.max_characters)),
-                    "A text, or a list of texts.",
-                    required=True,
-                ),
-                Field(
-                    "add_special_tokens",
-                    Boolean(),
-                    "Also return the special tokens around each text.",
-                    default=True,
-                ),
-                prompt_name_field(limits),
-            )
+    def fields(self) -> tuple[Field, ...]:
+        limits = self.model.engine.limits
+        inputs = InputsType(TextType(limits.max_characters))
+        return (
+            Field("inputs", inputs, "A text, or a list of texts.", required=True),
+            Field(
+                "add_special_tokens",
+                Boolean(),
+                "Also return the special tokens around each text.",
+                default=True,
+            ),
+            prompt_name_field(limits),
         )
 
     def respond(self, call: Call, /) -> Response:
@@ -271,22 +251,14 @@ class Decode(Operation):
     name = "tei_decode"
     summary = "Turn token ids into text, where the model's tokenizer can."
 
-    def __init__(self, model: Model) -> None:
-        super().__init__(model)
-        limits = model.engine.limits
-        ids = InputsType(
-            TextType(limits.max_characters), vocabulary_size=limits.vocabulary_size, texts=False
-        )
-        self.body = Object(
-            (
-                Field("ids", ids, "Token ids, or a list of lists of them.", required=True),
-                Field(
-                    "skip_special_tokens",
-                    Boolean(),
-                    "Leave special tokens out of the text.",
-                    default=True,
-                ),
-            )
+    def fields(self) -> tuple[Field, ...]:
+        limits = self.model.engine.limits
+        text = TextType(limits.max_characters)
+        ids = InputsType(text, vocabulary_size=limits.vocabulary_size, texts=False)
+        skipped = "Leave special tokens out of the text."
+        return (
+            Field("ids", ids, "Token ids, or a list of lists of them.", required=True),
+            Field("skip_special_tokens", Boolean(), skipped, default=True),
         )
 
     def respond(self, call: Call, /) -> Response:
@@ -321,7 +293,7 @@ class Info(Operation):
 
     def description(self) -> dict[str, Any]:
         engine, index = self.model.engine, self.model.search_index
-        manifest, limits = engine.manifest, engine.limits
+        limits = engine.limits
         batches = {
             str(dimensions): {
                 dtype: {
@@ -332,36 +304,49 @@ class Info(Operation):
             for dimensions in limits.dimensions
         }
         return {
-            "model_id": manifest.model.name,
-            "model_sha": manifest.model.revision,
-            "model_dtype": manifest.precision,
-            "served_model_name": manifest.model.name,
+            **described_model(self.model, limits),
             # Pooling is part of the compiled graph.
             "model_type": {"embedding": {"pooling": "graph"}},
-            "max_concurrent_requests": self.model.max_concurrent_requests,
-            "max_input_length": limits.max_tokens,
-            "max_batch_tokens": max(engine.run_tokens, limits.max_tokens),
-            "max_batch_requests": None,
             "max_client_batch_size": largest_batch(limits.full_dimensions, "float", "float"),
-            "auto_truncate": limits.truncate != "refuse",
-            # Each request is tokenized in another thread.
-            "tokenization_workers": self.model.max_concurrent_requests,
-            "version": __version__,
-            "sha": None,
-            "docker_label": None,
             "vector_space": engine.vector_space(),
             "dimensions": list(limits.dimensions),
             "prompts": list(limits.prompts),
             "default_prompt": limits.default_prompt,
-            "truncate": limits.truncate,
-            "max_characters": limits.max_characters,
-            "max_request_bytes": MAX_REQUEST_BYTES,
-            "max_response_bytes": MAX_RESPONSE_BYTES,
             "max_batch_sizes": batches,
             "index_entries": None if index is None else index.entries,
-            # What the compiler computed, for a comparison from outside.
-            "golden": [entry._asdict() for entry in manifest.golden],
         }
+
+
+def described_model(model: Any, limits: Any) -> dict[str, Any]:
+    """Return the fields of `/info` that every kind of model has.
+
+    Args:
+        model: The model: a `Model` or a `RerankModel`.
+        limits: Its `max_tokens`, `max_characters` and `truncate`.
+    """
+    manifest = model.engine.manifest
+    return {
+        "model_id": manifest.model.name,
+        "model_sha": manifest.model.revision,
+        "model_dtype": manifest.precision,
+        "served_model_name": manifest.model.name,
+        "max_concurrent_requests": model.max_concurrent_requests,
+        "max_input_length": limits.max_tokens,
+        "max_batch_tokens": max(model.engine.run_tokens, limits.max_tokens),
+        "max_batch_requests": None,
+        "auto_truncate": limits.truncate != "refuse",
+        # Each request is tokenized in another thread.
+        "tokenization_workers": model.max_concurrent_requests,
+        "version": __version__,
+        "sha": None,
+        "docker_label": None,
+        "truncate": limits.truncate,
+        "max_characters": limits.max_characters,
+        "max_request_bytes": MAX_REQUEST_BYTES,
+        "max_response_bytes": MAX_RESPONSE_BYTES,
+        # What the compiler computed, for a comparison from outside.
+        "golden": [entry._asdict() for entry in manifest.golden],
+    }
 
 
 def timing_headers(embeddings: Embeddings, call: Call) -> dict[str, str]:
