@@ -7,8 +7,6 @@ from pathlib import Path
 
 from embedding_client._arguments import parsers
 
-__all__ = ["commands_page"]
-
 _SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 #: Longer lists of values are in the errors.
 _MOST_CHOICES = 5

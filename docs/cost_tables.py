@@ -21,14 +21,6 @@ from operations.cost.workload import (
 )
 from tools.cost import resources_of
 
-__all__ = [
-    "cold_start_table",
-    "example_table",
-    "length_table",
-    "server_table",
-    "standing_table",
-]
-
 _ROOT = Path(__file__).resolve().parents[1]
 _FARGATE = "Fargate, 1 vCPU, load balancer"
 _EC2 = "EC2 t4g.small, load balancer"

@@ -35,8 +35,6 @@ from models_tables import models_table, prompts_table
 from pictures import benchmark, demo, flow
 from settings_page import settings_page
 
-__all__ = ["GENERATED", "errors_tree", "paths_table", "with_block"]
-
 ROOT = Path(__file__).resolve().parents[1]
 _APIS = {
     "native": "native",

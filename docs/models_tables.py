@@ -6,9 +6,6 @@ from embedding_client._models import cells
 from model_compiler.listing import described
 from model_compiler.source.catalog import BENCHMARKS, CATALOG, CatalogEntry, measurements
 
-__all__ = ["models_table", "prompts_table"]
-
-
 _COLUMNS = (
     "model",
     "languages",

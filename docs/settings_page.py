@@ -8,8 +8,6 @@ from typing import Any
 from embedding_kit.settings.base import DURATION_ALLOWED
 from embedding_kit.settings.descriptions import describe, is_list, kinds
 
-__all__ = ["page_rows", "settings_page"]
-
 _HEAD = """# Settings
 
 The settings of `environments/NAME.toml`; a new file is a new environment. Synth validates all of

@@ -4,8 +4,6 @@ import posixpath
 import re
 from typing import Any
 
-__all__ = ["on_page_markdown"]
-
 _LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]*)(#[^)\s]*)?\)")
 
 

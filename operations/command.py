@@ -5,10 +5,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import load_environment
@@ -73,15 +71,9 @@ def run_command(
     return 1
 
 
-class _VersionAction(Protocol):
-    def __call__(
-        self, session: Session, environment: EnvironmentSettings, *, version: str | None
-    ) -> str: ...
-
-
 def run_version_command(
     parser: argparse.ArgumentParser,
-    action: _VersionAction,
+    action: Callable[..., str],
     arguments: Sequence[str] | None,
     *,
     default: str,
@@ -91,7 +83,8 @@ def run_version_command(
 
     Args:
         parser: The command's parser.
-        action: Returns a description of the change, or raises a `ValueError`.
+        action: Gets the session, the environment and `version`; returns a description of the
+            change, or raises a `ValueError`.
         arguments: The arguments; those of the process if None.
         default: The version that is chosen without `--version`, in words.
         failure: The text before an error of AWS.

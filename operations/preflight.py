@@ -36,8 +36,6 @@ from stacks.names import (
     repository_stack_name,
 )
 
-__all__ = ["Finding", "before_deploy", "main"]
-
 _IMPORT = "--import-existing-resources"
 #: The options of `cdk deploy` without which it asks: `--require-approval never` and `--yes`.
 _NO_QUESTION = {"never", "--require-approval=never", "--yes", "-y"}

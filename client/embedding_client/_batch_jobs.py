@@ -8,7 +8,6 @@ shards need four requests, each for 1,000 names.
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -24,45 +23,23 @@ _S3_WRITES = 2
 _S3_READS = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchPrices:
-    """List prices in US dollars, in the first tier of a month, before any discount or free tier."""
-
-    #: Lambda's duration on ARM, per GB-second.
-    lambda_gb_second: float
-    lambda_request: float
-    #: Step Functions' EXPRESS executions, which are the children of the map.
-    express_request: float
-    express_gb_second: float
-    #: S3's PUT and GET requests.
-    s3_write: float
-    s3_read: float
-    region: str
-    sources: tuple[str, ...]
-    #: The month in which the prices were read.
-    read: str
+#: List prices in US dollars, in the first tier of a month, before any discount or free tier.
+#: https://aws.amazon.com/lambda/pricing/ https://aws.amazon.com/step-functions/pricing/
+#: https://aws.amazon.com/s3/pricing/
+PRICES = {
+    "lambda_duration": 0.0000133334,  # on ARM, per GB-second
+    "lambda_requests": 0.20 / 1_000_000,
+    # EXPRESS executions, which are the children of the map.
+    "express_requests": 1.00 / 1_000_000,
+    "express_duration": 0.06 / 3600,
+    "storage_write": 0.005 / 1000,
+    "storage_read": 0.0004 / 1000,
+}
+#: Their region, and the month in which they were read.
+PRICED = "us-east-1, 2026-11"
 
 
-PRICES = BatchPrices(
-    lambda_gb_second=0.0000133334,
-    lambda_request=0.20 / 1_000_000,
-    express_request=1.00 / 1_000_000,
-    express_gb_second=0.06 / 3600,
-    s3_write=0.005 / 1000,
-    s3_read=0.0004 / 1000,
-    region="us-east-1",
-    sources=(
-        "https://aws.amazon.com/lambda/pricing/",
-        "https://aws.amazon.com/step-functions/pricing/",
-        "https://aws.amazon.com/s3/pricing/",
-    ),
-    read="2026-11",
-)
-
-
-def estimated_cost(
-    *, runs: int, seconds: float, gb_seconds: float, prices: BatchPrices = PRICES
-) -> float:
+def estimated_cost(*, runs: int, seconds: float, gb_seconds: float) -> float:
     """Return US dollars for runs of shards.
 
     Not included: Plan and Finish, cold starts, runs that failed, logs, and storage.
@@ -71,14 +48,16 @@ def estimated_cost(
         runs: How many runs.
         seconds: Their duration in all.
         gb_seconds: The same, each run's times the function's memory.
-        prices: List prices.
     """
-    return (
-        gb_seconds * prices.lambda_gb_second
-        + seconds * _EXPRESS_GB * prices.express_gb_second
-        + runs * (prices.lambda_request + prices.express_request)
-        + runs * (_S3_WRITES * prices.s3_write + _S3_READS * prices.s3_read)
-    )
+    amounts = {
+        "lambda_duration": gb_seconds,
+        "lambda_requests": runs,
+        "express_requests": runs,
+        "express_duration": seconds * _EXPRESS_GB,
+        "storage_write": runs * _S3_WRITES,
+        "storage_read": runs * _S3_READS,
+    }
+    return sum(PRICES[name] * amount for name, amount in amounts.items())
 
 
 _PARTS = "part-"
@@ -115,26 +94,6 @@ class Progress(NamedTuple):
     seconds_left: float | None
     #: An estimate in US dollars, for all runs of shards that have ended.
     cost: float
-
-
-def listed_progress(
-    client: Any, folder: str, *, shards: int, began: datetime, until: datetime
-) -> Progress:
-    """Read the progress of a job from S3.
-
-    Args:
-        client: botocore's client of S3.
-        folder: The job's folder.
-        shards: How many shards the job has.
-        began: When the execution began with its shards.
-        until: When it ended, or now.
-
-    Raises:
-        botocore.exceptions.ClientError: If the folder may not be listed.
-    """
-    runs = [run_of(name, ended) for name, ended in _names(client, folder, _RUNS)]
-    parts = [found[1] for name, _ in _names(client, folder, _PARTS) if (found := _PART.match(name))]
-    return progress_of(parts, runs, shards=shards, began=began, until=until)
 
 
 def progress_of(
@@ -211,13 +170,17 @@ class BatchJobs(Executions):
         if job.map_run is None:
             return None
         with aws_errors():
-            return listed_progress(
-                self._files,
-                self._folder(job.name),
-                shards=job.map_run["itemCounts"]["total"],
-                began=job.map_run["startDate"],
-                until=job.map_run.get("stopDate") or datetime.now(UTC),
-            )
+            folder = self._folder(job.name)
+            runs = [run_of(name, ended) for name, ended in _names(self._files, folder, _RUNS)]
+            names = (name for name, _ in _names(self._files, folder, _PARTS))
+            parts = [found[1] for name in names if (found := _PART.match(name))]
+        return progress_of(
+            parts,
+            runs,
+            shards=job.map_run["itemCounts"]["total"],
+            began=job.map_run["startDate"],
+            until=job.map_run.get("stopDate") or datetime.now(UTC),
+        )
 
     @cached_property
     def _files(self) -> Any:

@@ -10,12 +10,13 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 
 from embedding_client._addresses import LOOPBACK
-from embedding_client._auth import SigV4Auth, read_key
+from embedding_client._auth import read_key
 from embedding_client._client import EmbeddingClient
 from embedding_client._errors import ConfigurationError
 from embedding_client._shared_arguments import URL_VARIABLE
@@ -34,17 +35,32 @@ def connect_to(args: argparse.Namespace, *, vector_space: str | None = None) -> 
     """
     if not args.url and not args.function:
         raise ConfigurationError(f"No endpoint: give --url or --function, or set {URL_VARIABLE}.")
-    if args.function:
-        return _to_function(args, vector_space)
-    if args.endpoint_url:
-        raise ConfigurationError("--endpoint-url belongs to --function.")
-
-    return EmbeddingClient(
-        args.url,
-        auth=auth_for(args.url, args),
+    given: dict[str, Any] = {
+        "allow_plain_http": args.allow_plain_http,
+        "concurrency": args.concurrency,
+        "vector_space": vector_space,
+    }
+    if not args.function:
+        if args.endpoint_url:
+            raise ConfigurationError("--endpoint-url belongs to --function.")
+        return EmbeddingClient(args.url, auth=auth_for(args.url, args), **given)
+    if args.api_key_env:
+        raise ConfigurationError(
+            "--api-key-env belongs to a URL. Lambda's Invoke takes a signature only."
+        )
+    target = function_target(
+        args.function,
+        endpoint_url=args.endpoint_url,
+        region=args.region,
+        profile=args.profile,
         allow_plain_http=args.allow_plain_http,
-        concurrency=args.concurrency,
-        vector_space=vector_space,
+    )
+    return EmbeddingClient(
+        function=target.name,
+        endpoint_url=target.api,
+        region=target.region,
+        auth=choose_auth(target, allow_plain_http=args.allow_plain_http, profile=args.profile),
+        **given,
     )
 
 
@@ -67,35 +83,6 @@ def note_space(args: argparse.Namespace, client: EmbeddingClient) -> None:
     """Note the vector space of a URL, with which `embed doctor` compares it later."""
     if not args.function:
         note_use(args.url, client.vector_space)
-
-
-def _to_function(args: argparse.Namespace, vector_space: str | None) -> EmbeddingClient:
-
-    if args.api_key_env:
-        raise ConfigurationError(
-            "--api-key-env belongs to a URL. Lambda's Invoke takes a signature only."
-        )
-    target = function_target(
-        args.function,
-        endpoint_url=args.endpoint_url,
-        region=args.region,
-        profile=args.profile,
-        allow_plain_http=args.allow_plain_http,
-    )
-    return EmbeddingClient(
-        function=target.name,
-        endpoint_url=target.api,
-        region=target.region,
-        auth=SigV4Auth(
-            profile=args.profile,
-            region=target.region,
-            hosts=[target.host],
-            allow_plain_http=args.allow_plain_http,
-        ),
-        allow_plain_http=args.allow_plain_http,
-        concurrency=args.concurrency,
-        vector_space=vector_space,
-    )
 
 
 def spaces_file() -> Path:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from embedding_client._checkpoint import Checkpoint, Rejected
 from embedding_client._client import EmbeddingClient
 from embedding_client._errors import FileError, RequestError
-from embedding_client._progress import Progress, progress_on
+from embedding_client._progress import progress_on
 from embedding_client._protocol import EmbedOptions, data_type
 from embedding_client._readers import Record, Row, Source
 from embedding_client._responses import Part
@@ -69,7 +69,7 @@ def embed_file(
     options: EmbedOptions,
     overwrite: bool = False,
     on_error: OnError = "stop",
-    progress: Callable[..., Progress] = progress_on,
+    progress: Callable[..., Any] = progress_on,
 ) -> Summary:
     """Embed every row of a file and write the rows with their vectors.
 
@@ -165,7 +165,7 @@ class _Run:
     options: EmbedOptions
     on_error: OnError
     client: EmbeddingClient | None = None  # None if the checkpoint has all rows
-    shown: Progress | None = None
+    shown: Any = None  # the display of the progress
     report: list[dict[str, object]] = field(default_factory=list)
 
     def write(self, file: IO[bytes], suffix: str, schema: Any) -> int:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import httpx
 import numpy.typing as npt
 
 from embedding_client._async_client import AsyncEmbeddingClient
@@ -20,32 +19,14 @@ class RoleEmbedder:
     Documents use the model's document prompt and queries use its query prompt, if it has them.
 
     Args:
-        url: The Function URL.
-        auth: The signer, or None for the default.
-        allow_plain_http: Whether to call a host without TLS other than this machine.
-        vector_space: The vector space of the stored vectors, or None for any.
-        concurrency: The number of requests that one call sends at the same time.
+        connection: The arguments of the client.
         options: The options of every call. With `prompt` or `input_type`, documents and queries
             are embedded in the same way.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        auth: httpx.Auth | None,
-        allow_plain_http: bool,
-        vector_space: str | None,
-        concurrency: int,
-        options: EmbedOptions,
-    ) -> None:
-        self._connection: dict[str, Any] = {
-            "url": url,
-            "auth": auth,
-            "allow_plain_http": allow_plain_http,
-            "concurrency": concurrency,
-        }
-        self._client = EmbeddingClient(**self._connection, vector_space=vector_space)
+    def __init__(self, connection: Mapping[str, Any], options: EmbedOptions) -> None:
+        self._connection = connection
+        self._client = EmbeddingClient(**connection)
         self._options = options
 
     def embed(self, texts: list[str], role: str) -> list[list[float]]:
@@ -55,8 +36,8 @@ class RoleEmbedder:
     async def embed_async(self, texts: list[str], role: str) -> list[list[float]]:
         """Embed texts of a role asynchronously."""
         # One client for each call, because connections belong to one event loop.
-        space = self._client.vector_space
-        async with AsyncEmbeddingClient(**self._connection, vector_space=space) as client:
+        connection = {**self._connection, "vector_space": self._client.vector_space}
+        async with AsyncEmbeddingClient(**connection) as client:
             return _lists(await client.embed(texts, **self._options_for(role)))
 
     def _options_for(self, role: str) -> EmbedOptions:

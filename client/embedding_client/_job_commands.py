@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 from tqdm import tqdm
 
 from embedding_client._aws import AwsError
-from embedding_client._batch_jobs import PRICES, BatchJobs, Progress
+from embedding_client._batch_jobs import PRICED, BatchJobs, Progress
 from embedding_client._errors import ConfigurationError
 from embedding_client._executions import Execution, Executions
 from embedding_client._index_command import index_arn
@@ -236,7 +236,7 @@ def _fields(status: JobStatus) -> Iterator[tuple[str, object]]:
         cost = f"about ${progress.cost:,.4f}"
         if progress.rows:
             cost += f", ${1_000_000 * progress.cost / progress.rows:,.2f} per million rows,"
-        yield "cost", f"{cost} at list prices of {PRICES.region}, {PRICES.read}"
+        yield "cost", f"{cost} at list prices of {PRICED}"
     ended = job.ended or datetime.now(UTC)
     yield "started", f"{job.started:%Y-%m-%d %H:%M:%S %Z}"
     yield "duration", tqdm.format_interval((ended - job.started).total_seconds())

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, NoReturn, TypeVar
 
 from tqdm import tqdm
 
@@ -11,16 +11,6 @@ from embedding_client._errors import print_error
 
 _INTERVAL = 10.0
 _Status = TypeVar("_Status")
-
-
-class Progress(Protocol):
-    """Counts the rows that are complete."""
-
-    def update(self, rows: int) -> object:
-        """Add complete rows."""
-
-    def close(self) -> object:
-        """End the display."""
 
 
 class LineProgress:
@@ -59,12 +49,11 @@ class LineProgress:
         """Do nothing. The command prints the last line."""
 
 
-def progress_on(name: str, *, total: int, done: int) -> Progress:
+def progress_on(name: str, *, total: int, done: int) -> "LineProgress | tqdm[NoReturn]":
     """Return a progress bar if standard error is a terminal, else lines."""
     if not sys.stderr.isatty():
         return LineProgress(name, total, done)
-    bar: Progress = tqdm(total=total, initial=done, unit=" rows", desc=name, smoothing=0.1)
-    return bar
+    return tqdm(total=total, initial=done, unit=" rows", desc=name, smoothing=0.1)
 
 
 #: Seconds between two looks at a job that is followed.

@@ -232,47 +232,43 @@ def checked(texts: Iterable[str]) -> Iterator[str]:
 def embed_body(texts: Sequence[str], options: EmbedOptions) -> bytes:
     """Return the body of `POST /` for several texts."""
     dtype = data_type(options)
-    fields = {
-        "texts": list(texts),
-        "size": options.get("dimensions"),
-        "prompt_name": options.get("prompt"),
-        "input_type": options.get("input_type"),
-        "title": options.get("title"),
-        "truncate": options.get("truncate"),
-        "output_dtype": "float" if dtype == "float32" else dtype,
-        "encoding_format": "base64",
-    }
-    return _encode({name: value for name, value in fields.items() if value is not None})
+    return _encode(
+        texts=list(texts),
+        size=options.get("dimensions"),
+        prompt_name=options.get("prompt"),
+        input_type=options.get("input_type"),
+        title=options.get("title"),
+        truncate=options.get("truncate"),
+        output_dtype="float" if dtype == "float32" else dtype,
+        encoding_format="base64",
+    )
 
 
 def similar_body(text: str, num_results: int, where: Mapping[str, Any] | None) -> bytes:
     """Return the body of `POST /similar`; `where` is its filter."""
-    filters = {} if where is None else {"filter": where}
-    return _encode({"text": text, "num_results": num_results, **filters})
+    return _encode(text=text, num_results=num_results, filter=where)
 
 
 def chunk_body(text: str, **options: str | int | None) -> bytes:
     """Return the body of `POST /chunk`."""
-    given = {name: value for name, value in options.items() if value is not None}
-    return _encode({"text": text, **given})
+    return _encode(text=text, **options)
 
 
 def search_body(text: str, num_results: int, options: Mapping[str, Any]) -> bytes:
     """Return the body of `POST /search`."""
-    given = {name: value for name, value in options.items() if value is not None}
-    return _encode({"query": text, "top_k": num_results, **given})
+    return _encode(query=text, top_k=num_results, **options)
 
 
 def sparse_body(texts: Sequence[str], options: Mapping[str, Any]) -> bytes:
     """Return the body of `POST /` of a sparse encoder for several texts."""
-    given = {name: value for name, value in options.items() if value is not None}
-    return _encode({"texts": list(texts), **given})
+    return _encode(texts=list(texts), **options)
 
 
 def rerank_body(query: str, passages: Sequence[str], *, truncate: bool) -> bytes:
     """Return the body of `POST /v2/rerank`."""
-    return _encode({"query": query, "texts": list(passages), "truncate": truncate})
+    return _encode(query=query, texts=list(passages), truncate=truncate)
 
 
-def _encode(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+def _encode(**fields: Any) -> bytes:
+    given = {name: value for name, value in fields.items() if value is not None}
+    return json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode()

@@ -15,7 +15,7 @@ import binascii
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import botocore
@@ -48,51 +48,28 @@ class Request:
     delay: float = 0.0
 
 
-class Target(Protocol):
-    """Where requests go.
-
-    Attributes:
-        name: The URL or the function, for messages.
-        host: The host to sign for.
-        region: The region to sign for; None for the one in the host.
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def host(self) -> str: ...
-    @property
-    def region(self) -> str | None: ...
-
-    def request(self, method: str, path: str, body: bytes | None, *, delay: float) -> Request:
-        """Return the request for a call of the endpoint's API, with a JSON body or none."""
-
-    def response(self, response: httpx.Response) -> httpx.Response:
-        """Return the endpoint's response."""
-
-
 @dataclass(frozen=True)
 class UrlTarget:
-    """A Function URL, an API in front of it, or a server."""
+    """A Function URL, an API in front of it, or a server.
 
-    url: str
+    Attributes:
+        name: The URL.
+        region: None; the host names it.
+    """
+
+    name: str
     region: None = None
 
     @property
-    def name(self) -> str:
-        """The URL."""
-        return self.url
-
-    @property
     def host(self) -> str:
-        """The host of the URL."""
-        return urlsplit(self.url).hostname or ""
+        """The host to sign for."""
+        return urlsplit(self.name).hostname or ""
 
     def request(self, method: str, path: str, body: bytes | None, *, delay: float) -> Request:
-        """Return the request."""
+        """Return the request for a call of the endpoint's API, with a JSON body or none."""
         headers = {"content-type": "application/json"} if body is not None else {}
         return Request(
-            method=method, url=self.url + path, content=body, headers=headers, delay=delay
+            method=method, url=self.name + path, content=body, headers=headers, delay=delay
         )
 
     def response(self, response: httpx.Response) -> httpx.Response:
@@ -162,6 +139,10 @@ class FunctionTarget:
             return _http_response(result, headers)
         except (AttributeError, TypeError, ValueError, binascii.Error):
             return httpx.Response(502, headers=headers, content=b"Internal Server Error")
+
+
+#: Where requests go.
+Target = UrlTarget | FunctionTarget
 
 
 def function_target(

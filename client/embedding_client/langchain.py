@@ -45,14 +45,14 @@ class FunctionUrlEmbeddings(Embeddings):
         concurrency: int = 4,
         **options: Unpack[EmbedOptions],
     ) -> None:
-        self._embedder = RoleEmbedder(
-            url,
-            auth=auth,
-            allow_plain_http=allow_plain_http,
-            vector_space=vector_space,
-            concurrency=concurrency,
-            options=options,
-        )
+        connection = {
+            "url": url,
+            "auth": auth,
+            "allow_plain_http": allow_plain_http,
+            "vector_space": vector_space,
+            "concurrency": concurrency,
+        }
+        self._embedder = RoleEmbedder(connection, options)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed a list of documents of any length."""

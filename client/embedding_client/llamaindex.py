@@ -51,14 +51,9 @@ class FunctionUrlEmbedding(BaseEmbedding):
         fields: dict[str, Any] = {"model_name": url, "embed_batch_size": 256, **kwargs, "url": url}
         super().__init__(**fields)
         options: EmbedOptions = self.options  # type: ignore[assignment]  # checked by the client
-        self._embedder = RoleEmbedder(
-            url,
-            auth=auth,
-            allow_plain_http=self.allow_plain_http,
-            vector_space=self.vector_space,
-            concurrency=self.concurrency,
-            options=options,
-        )
+        names = ("url", "allow_plain_http", "vector_space", "concurrency")
+        connection = {"auth": auth, **{name: getattr(self, name) for name in names}}
+        self._embedder = RoleEmbedder(connection, options)
 
     @classmethod
     def class_name(cls) -> str:

@@ -35,12 +35,7 @@ class EmbeddingBatch(DistributedJobs):
     none is missing. Its input has the job's settings; `{}` embeds everything below `input`.
 
     Attributes:
-        function: The function that runs the steps.
-        state_machine: The state machine.
-        log_group: The function's log group.
-        settings: The settings.
-        name: The name in logs and in the metrics' namespace.
-        namespace: The namespace of the function's own metrics.
+        settings: The settings. For the others, see `DistributedJobs`.
     """
 
     def __init__(

@@ -143,7 +143,16 @@ def vpc_properties(
     )
     groups = hosting.security_groups
     if groups is None:
-        groups = [_new_group(scope, hosting.vpc, description, calls_aws=calls_aws)]
+        group = ec2.SecurityGroup(
+            scope,
+            "SecurityGroup",
+            vpc=hosting.vpc,
+            description=description,
+            allow_all_outbound=False,
+        )
+        if calls_aws:
+            let_call_aws(group)
+        groups = [group]
     return {"vpc": hosting.vpc, "vpc_subnets": hosting.vpc_subnets, "security_groups": groups}
 
 
@@ -173,17 +182,6 @@ def groups_of(scope: Construct, prefix: str, ids: tuple[str, ...]) -> list[ec2.I
         ec2.SecurityGroup.from_security_group_id(scope, f"{prefix}SecurityGroup{number}", group_id)
         for number, group_id in enumerate(ids, start=1)
     ]
-
-
-def _new_group(
-    scope: Construct, vpc: ec2.IVpc, description: str, *, calls_aws: bool
-) -> ec2.SecurityGroup:
-    group = ec2.SecurityGroup(
-        scope, "SecurityGroup", vpc=vpc, description=description, allow_all_outbound=False
-    )
-    if calls_aws:
-        let_call_aws(group)
-    return group
 
 
 def let_call_aws(group: ec2.ISecurityGroup) -> None:

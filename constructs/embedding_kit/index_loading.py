@@ -44,13 +44,7 @@ class IndexLoading(DistributedJobs):
 
     An execution of the state machine loads the job in its input's `source`, or the only one below
     the folder of all jobs. Loads of one index share its rate, so run one at a time.
-
-    Attributes:
-        function: The function that runs the steps.
-        state_machine: The state machine.
-        log_group: The function's log group.
-        name: The name in logs and in the metrics' namespace.
-        namespace: The namespace of the function's own metrics.
+    For its attributes, see `DistributedJobs`.
     """
 
     def __init__(

@@ -111,46 +111,27 @@ class GuardedRelease(Construct):
             ),
             "Slow": (slow, p99, f"had a p99 duration above {p99:,g} ms"),
         }
+        prefix = Names.unique_resource_name(self, separator="-", max_length=200)
         return [
-            self._alarm(
+            cloudwatch.Alarm(
+                self,
                 name,
-                version,
-                metric,
-                threshold,
-                f"{reason} for 1 minute",
-                runbook=alarms.runbook_url,
+                # A new name for each version makes a new alarm, which starts with
+                # INSUFFICIENT_DATA. An updated alarm keeps its state: after a failing version it
+                # would still be in ALARM when CodeDeploy reads it, and would stop the fix.
+                # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
+                alarm_name=f"{prefix}-{name}-{version}",
+                metric=metric,
+                threshold=threshold,
+                comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+                evaluation_periods=1,
+                # A version without requests has no data and no reason for a rollback.
+                treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+                alarm_description=f"The new version {reason} for 1 minute. CodeDeploy rolls back. "
+                f"Runbook: {alarms.runbook_url}#release",
             )
             for name, (metric, threshold, reason) in limits.items()
         ]
-
-    def _alarm(
-        self,
-        id: str,
-        version: str,
-        metric: cloudwatch.IMetric,
-        threshold: float,
-        reason: str,
-        *,
-        runbook: str,
-    ) -> cloudwatch.Alarm:
-        name = Names.unique_resource_name(self, separator="-", max_length=200)
-        return cloudwatch.Alarm(
-            self,
-            id,
-            # A new name for each version makes a new alarm, which starts with INSUFFICIENT_DATA. An
-            # updated alarm keeps its state: after a failing version it would still be in ALARM when
-            # CodeDeploy reads it, and would stop the fix.
-            # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
-            alarm_name=f"{name}-{id}-{version}",
-            metric=metric,
-            threshold=threshold,
-            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-            evaluation_periods=1,
-            # A version without requests has no data and no reason for a rollback.
-            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
-            alarm_description=f"The new version {reason}. CodeDeploy rolls back. "
-            f"Runbook: {runbook}#release",
-        )
 
     def _make_role(self, alias: lambda_.Alias) -> iam.Role:
         function = alias.version.lambda_.function_arn

@@ -5,8 +5,6 @@ from pathlib import Path
 
 from tools.bench.picture import bars
 
-__all__ = ["RESULTS", "draw", "draw_all", "draw_server"]
-
 RESULTS = Path(__file__).parents[1] / "performance.json"
 
 #: Name in the run → heading of its panel.

@@ -12,8 +12,6 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-__all__ = ["TRANSCRIPT", "draw"]
-
 TRANSCRIPT = Path(__file__).with_suffix(".txt")
 #: The last step lists the stacks of a deploy; the picture leaves it out.
 _LAST_STEP = "4  "

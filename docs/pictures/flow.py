@@ -6,8 +6,6 @@ from matplotlib.patches import FancyBboxPatch
 
 from tools.bench.picture import LIGHT, as_svg, new_figure
 
-__all__ = ["draw"]
-
 _WIDTH, _HEIGHT = 1000, 420
 _BOX = 172, 66
 _COLUMNS = (20, 215, 410, 605, 800)

@@ -47,9 +47,6 @@ from model_compiler.source.find import Source
 from model_compiler.tokenizer import tables as tokenizer_tables
 from model_compiler.tokenizer.tables import TokenizerTables, check_room
 
-__all__ = ["Options", "compile_model"]
-
-
 #: The families of which int8 was compared with full precision on a model's real weights.
 VERIFIED = frozenset({"bert"})
 

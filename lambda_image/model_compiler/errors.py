@@ -1,16 +1,5 @@
 """The compiler's exceptions. Each message is one line for the user of the command."""
 
-__all__ = [
-    "CompilerError",
-    "FidelityError",
-    "LicenseError",
-    "OutputError",
-    "PrecisionError",
-    "SourceError",
-    "UnsupportedModelError",
-    "printable",
-]
-
 
 def printable(text: str) -> str:
     """Return one line in which nothing is left that a terminal would obey.

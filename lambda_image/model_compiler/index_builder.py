@@ -35,8 +35,6 @@ from embedder.core.sparse_index import make_postings
 from model_compiler.artifact.writer import new_folder
 from model_compiler.errors import CompilerError, SourceError
 
-__all__ = ["VectorCache", "build_index", "main", "read_texts", "standard_library"]
-
 #: The format of the index's manifest, which `embedder.core.search` reads.
 FORMAT_VERSION = 1
 #: Number of texts per step of the progress bar.

@@ -37,8 +37,6 @@ from model_compiler.model.static import is_static, read_static_folder
 from model_compiler.source.find import Source
 from model_compiler.tokenizer import tables
 
-__all__ = ["Inspection", "as_json", "as_text", "inspect_model"]
-
 Result = TypeVar("Result")
 
 #: The files that a model needs besides its weights or its export. An export with the output

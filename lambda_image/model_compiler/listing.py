@@ -6,8 +6,6 @@ from typing import Any
 
 from model_compiler.source.catalog import CATALOG, CatalogEntry, measurements
 
-__all__ = ["as_json", "as_table", "described"]
-
 
 def as_json() -> str:
     """Return a JSON array with an object for each model; a missing value is null."""

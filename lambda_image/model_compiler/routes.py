@@ -23,8 +23,6 @@ from model_compiler.errors import FidelityError, SourceError
 from model_compiler.fidelity.measure import DenseRows, shipped_documents
 from model_compiler.source.find import Source
 
-__all__ = ["compile_routes"]
-
 #: The least share of texts with a query vector that is nearest to the document vector of the same
 #: text. Of two encoders that have nothing to do with each other, it is near 0.
 ALIGNED = 0.8

@@ -14,8 +14,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["budget", "supervised"]
-
 #: The signals by which somebody asks a command to end.
 _ASKED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 _PR_SET_PDEATHSIG = 1

@@ -7,8 +7,6 @@ import orjson
 from embedder.http.http_types import Request, Response
 from embedder.http.router import Router
 
-__all__ = ["get", "post", "read"]
-
 
 def post(router: Router, path: str, body: Any) -> Response:
     """Send a body: bytes unchanged, everything else as JSON."""

@@ -7,8 +7,6 @@ from typing import Any
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-__all__ = ["any_body", "matching", "nearly_matching"]
-
 Schema = dict[str, Any]
 #: Values of every kind, for schemas without a type and for invalid requests.
 SCALARS = (

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-__all__ = ["rest_api_event"]
-
 
 def rest_api_event(event: dict[str, Any]) -> dict[str, Any]:
     """Return the event that the REST API of `[front]` sends for the request of another event.

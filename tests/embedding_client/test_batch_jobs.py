@@ -22,6 +22,7 @@ import pytest
 
 from embedding_client._aws import AwsError
 from embedding_client._batch_jobs import (
+    PRICED,
     PRICES,
     BatchJobs,
     Progress,
@@ -324,13 +325,8 @@ def test_a_running_job_is_followed_on_a_terminal(states, s3, monkeypatch) -> Non
 
 def test_the_prices_are_those_of_scripts_cost() -> None:
     """The client has no part of the constructs, so that both have the same few prices."""
-    listed = load_prices(PRICES.region)
-    for name, price in {
-        "lambda_duration": PRICES.lambda_gb_second,
-        "lambda_requests": PRICES.lambda_request,
-        "express_duration": PRICES.express_gb_second,
-        "express_requests": PRICES.express_request,
-    }.items():
+    listed = load_prices(PRICED.partition(",")[0])
+    for name, price in PRICES.items():
         assert price == pytest.approx(listed[name].usd, rel=1e-5), name
 
 
@@ -340,7 +336,7 @@ def test_the_cost_of_the_worked_example_is_that_of_the_page() -> None:
     said = float(re.search(r"\| sum \| ([\d.]+) \|", page)[1])
     computed = estimated_cost(runs=2000, seconds=50_000, gb_seconds=50_000 * 1769 / 1024)
     assert computed == pytest.approx(said, abs=0.01)
-    assert f"List prices of {PRICES.region}" in page
+    assert f"List prices of {PRICED.partition(',')[0]}" in page
 
 
 def test_a_finished_job_shows_its_result(embed, states) -> None:

@@ -7,8 +7,6 @@ from aws_cdk import Stack
 
 from embedding_kit import Callers, Cors, EmbeddingEndpoint, Hosting, IVectorIndex
 
-__all__ = ["make_endpoint"]
-
 _HOSTING = {field.name for field in fields(Hosting)}
 
 

@@ -10,8 +10,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["COMMIT", "Hub", "serve", "sha256_of"]
-
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 

@@ -8,7 +8,8 @@ from botocore.stub import Stubber
 
 from embedding_kit.settings import FunctionSettings, Provisioned
 from operations import command, preflight
-from operations.preflight import Finding, before_deploy, main
+from operations.preflight import before_deploy, main
+from operations.preflight_account import Finding
 
 from .conftest import SESSION
 

@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -24,14 +25,7 @@ from embedding_client._addresses import check_url
 from embedding_client._auth import region_of
 from embedding_client._connect import auth_for, spaces_file
 from embedding_client._doctor import access, monitoring, parts, release, serving
-from embedding_client._doctor.probes import (
-    Aws,
-    AwsError,
-    Probes,
-    Web,
-    aws_clients,
-    web_client,
-)
+from embedding_client._doctor.probes import CONFIG, TIMEOUT, Aws, AwsError, Probes, Web
 from embedding_client._doctor.results import CheckResult, SkippedError, State, skipped, warning
 from embedding_client._doctor.snapshot import Question, Snapshot
 from embedding_client._errors import ConfigurationError
@@ -68,7 +62,7 @@ def run_doctor(args: argparse.Namespace) -> int:
         image_days=args.image_days,
         deployer=args.deployer,
     )
-    with web_client() as http:
+    with httpx.Client(timeout=TIMEOUT) as http:
         return report(Snapshot(asked, _probes(args, url, http)), as_program=args.json)
 
 
@@ -101,7 +95,7 @@ def _probes(args: argparse.Namespace, url: str | None, http: httpx.Client) -> Pr
     except botocore.exceptions.BotoCoreError as error:
         raise ConfigurationError(f"{error}.") from error
     return Probes(
-        aws=Aws(aws_clients(session, region)),
+        aws=Aws(partial(session.create_client, region_name=region, config=CONFIG)),
         # An environment's own URL is a Function URL, which every signer signs for.
         web=Web(http, auth_for(url or "", args)),
         region=region,

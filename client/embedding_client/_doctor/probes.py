@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import botocore.exceptions
-import botocore.session
 import httpx
 from botocore.config import Config
 
@@ -20,8 +19,8 @@ _SECONDS = 10
 #: Of a list; more would take too long in a large account.
 _MOST_PAGES = 20
 #: A cold start can take longer than a connection.
-_ANSWER_SECONDS = 60
-_CONFIG = Config(
+TIMEOUT = httpx.Timeout(_SECONDS, read=60)
+CONFIG = Config(
     connect_timeout=5,
     read_timeout=_SECONDS,
     retries={"mode": "standard", "max_attempts": 3},
@@ -231,13 +230,3 @@ class Probes:
     region: str | None
     memory: Path
     now: Callable[[], datetime]
-
-
-def aws_clients(session: botocore.session.Session, region: str | None) -> Callable[[str], Any]:
-    """Return a function that creates the client of a service."""
-    return lambda service: session.create_client(service, region_name=region, config=_CONFIG)
-
-
-def web_client() -> httpx.Client:
-    """Create the HTTP client of the endpoint."""
-    return httpx.Client(timeout=httpx.Timeout(_SECONDS, read=_ANSWER_SECONDS))

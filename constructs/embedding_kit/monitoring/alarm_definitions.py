@@ -96,49 +96,48 @@ def _duration(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
 
 
 def _init_duration(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
-    metrics = endpoint.metrics
-    yield AlarmDefinition(
-        name="InitDurationP99",
-        essential=True,
-        metric=metrics.of_platform("InitDuration", "p99"),
-        threshold=_INIT_P99_MS,
-        datapoints=1,
-        periods=1,
-        condition="p99 init duration above {:,g} ms",
-        advice="Lambda's limit is 10,000 ms. Likely a new image that is not cached yet, or a "
-        "larger artifact",
+    def alarm(metric: str, statistic: str, limit: float, what: str, advice: str) -> AlarmDefinition:
+        return AlarmDefinition(
+            name=metric + ("Max" if statistic == "Maximum" else "P99"),
+            essential=True,
+            metric=endpoint.metrics.of_platform(metric, statistic),
+            threshold=limit,
+            datapoints=1,
+            periods=1,
+            condition=f"{what} above {{:,g}} ms",
+            advice=advice,
+        )
+
+    yield alarm(
+        "InitDuration",
+        "p99",
+        _INIT_P99_MS,
+        "p99 init duration",
+        "Lambda's limit is 10,000 ms. Likely a new image that is not cached yet, or a larger "
+        "artifact",
     )
-    yield AlarmDefinition(
-        name="InitDurationMax",
-        essential=True,
-        metric=metrics.of_platform("InitDuration", "Maximum"),
-        threshold=_INIT_MAX_MS,
-        datapoints=1,
-        periods=1,
-        condition="Maximum init duration above {:,g} ms",
-        advice="At 10,000 ms Lambda restarts the initialization while the caller waits",
+    yield alarm(
+        "InitDuration",
+        "Maximum",
+        _INIT_MAX_MS,
+        "Maximum init duration",
+        "At 10,000 ms Lambda restarts the initialization while the caller waits",
     )
     if isinstance(endpoint.cold_start, Provisioned):
-        yield AlarmDefinition(
-            name="ProvisionedInitDurationMax",
-            essential=True,
-            metric=metrics.of_platform("ProvisionedInitDuration", "Maximum"),
-            threshold=_INIT_MAX_MS,
-            datapoints=1,
-            periods=1,
-            condition="Maximum init duration of provisioned concurrency above {:,g} ms",
-            advice="Autoscaling adds capacity late",
+        yield alarm(
+            "ProvisionedInitDuration",
+            "Maximum",
+            _INIT_MAX_MS,
+            "Maximum init duration of provisioned concurrency",
+            "Autoscaling adds capacity late",
         )
     if isinstance(endpoint.cold_start, SnapStart):
-        yield AlarmDefinition(
-            name="RestoreDurationP99",
-            essential=True,
-            metric=metrics.of_platform("RestoreDuration", "p99"),
-            threshold=_INIT_P99_MS,
-            datapoints=1,
-            periods=1,
-            condition="p99 restore duration above {:,g} ms",
-            advice="Cold starts without SnapStart may be faster",
+        yield alarm(
+            "RestoreDuration",
+            "p99",
+            _INIT_P99_MS,
+            "p99 restore duration",
+            "Cold starts without SnapStart may be faster",
         )
 
 

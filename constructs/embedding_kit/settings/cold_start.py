@@ -10,7 +10,7 @@ import re
 from typing import Annotated, Literal, Self
 from zoneinfo import available_timezones
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from embedding_kit.settings.base import Duration, Settings, allowed, format_duration, rule_error
 
@@ -30,6 +30,15 @@ _FLOOR = (
     "AWS refuses the next deploy if the minimum is 0, because scaling then removes the "
     "provisioned concurrency"
 )
+
+
+def _above_zero(value: object) -> object:
+    if value == 0:
+        raise rule_error(_FLOOR, found=0, allowed="1 or more")
+    return value
+
+
+_Minimum = Annotated[int, Field(ge=1), BeforeValidator(_above_zero)]
 
 
 class SnapStart(Settings):
@@ -54,19 +63,12 @@ class ScheduledCapacity(Settings):
     time_zone: Annotated[str, allowed(_ZONE_ALLOWED)] = Field(
         default="Etc/UTC", description="The schedule's time zone."
     )
-    minimum: Annotated[int, Field(ge=1)] | None = Field(
+    minimum: _Minimum | None = Field(
         default=None, description="The minimum provisioned concurrency from then on."
     )
     maximum: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="The maximum provisioned concurrency from then on."
     )
-
-    @field_validator("minimum", mode="before")
-    @classmethod
-    def _floor_above_zero(cls, value: object) -> object:
-        if value == 0:
-            raise rule_error(_FLOOR, found=0, allowed="1 or more")
-        return value
 
     @field_validator("at")
     @classmethod
@@ -108,22 +110,13 @@ class Provisioned(Settings):
         description="The mean duration of a request (the metric `Duration`). "
         "AWS serves 10 requests per second per environment, so short requests limit utilization.",
     )
-    minimum: Annotated[int, Field(ge=1)] = Field(
-        default=1, description="The minimum provisioned concurrency."
-    )
+    minimum: _Minimum = Field(default=1, description="The minimum provisioned concurrency.")
     maximum: Annotated[int, Field(ge=1)] = Field(
         default=10, description="The maximum provisioned concurrency."
     )
     schedule: tuple[ScheduledCapacity, ...] = Field(
         default=(), strict=False, description="Scheduled changes of the bounds."
     )
-
-    @field_validator("minimum", mode="before")
-    @classmethod
-    def _floor_above_zero(cls, value: object) -> object:
-        if value == 0:
-            raise rule_error(_FLOOR, found=0, allowed="1 or more")
-        return value
 
     @model_validator(mode="after")
     def _bounds_ordered(self) -> Self:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from embedder.core.artifact import KINDS, SEGMENTS, Artifact, Manifest
+from embedder.core.artifact import KINDS, SEGMENTS, Manifest
 from embedder.core.batching import TOKEN_BUDGET, Runs, SegmentRuns
 from embedder.core.embedding_request import (
     CHARACTERS_PER_TOKEN,
@@ -21,14 +21,14 @@ from embedder.core.embedding_request import (
 )
 from embedder.core.encoder import Encoder
 from embedder.core.errors import ArtifactError
-from embedder.core.fast_tokenizers import Tokenizer, load
-from embedder.core.runtimes import InferenceSession, load_session
+from embedder.core.fast_tokenizers import Tokenizer
+from embedder.core.runtimes import InferenceSession, Loadable
 
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
 
 
-class Engine:
+class Engine(Loadable):
     """The model: its tokenizer, its session, and a cache of vectors.
 
     Threads may share it, if they may share the session: ONNX Runtime's may be shared.
@@ -98,44 +98,6 @@ class Engine:
     def _kind_of_runs(self) -> type[Runs]:
         # Of an embedding model with segments, a prompt is not pooled.
         return SegmentRuns if SEGMENTS in self.manifest.graph.inputs else Runs
-
-    @classmethod
-    def load(
-        cls,
-        artifact: Artifact,
-        *,
-        threads: int = 1,
-        truncate: str = "refuse",
-        max_characters: int | None = None,
-        cache_entries: int = 0,
-        wrap: Callable[[InferenceSession], InferenceSession] | None = None,
-        run_tokens: int = TOKEN_BUDGET,
-    ) -> Self:
-        """Load an artifact's tokenizer and session.
-
-        Args:
-            artifact: the artifact to load.
-            threads: how many threads one run of the session may use.
-            truncate: see `Engine`, also for what is not listed here.
-            max_characters: the longest text.
-            cache_entries: how many vectors to keep.
-            wrap: gets the session and returns the one that the engine uses.
-            run_tokens: the most tokens of one run.
-
-        Raises:
-            ArtifactError: if the artifact cannot be served.
-        """
-        tokenizer = load(artifact.manifest.tokenizer.kind, artifact.tokenizer_path)
-        session = load_session(artifact, threads=threads)
-        return cls(
-            artifact.manifest,
-            tokenizer,
-            session if wrap is None else wrap(session),
-            truncate=truncate,
-            max_characters=max_characters,
-            cache_entries=cache_entries,
-            run_tokens=run_tokens,
-        )
 
     def embed(
         self,

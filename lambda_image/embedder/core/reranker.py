@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import time
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from embedder.core.artifact import Artifact, Manifest, ScoringEntry
+from embedder.core.artifact import Manifest, ScoringEntry
 from embedder.core.batching import TOKEN_BUDGET, SegmentRuns
 from embedder.core.embedding_request import CHARACTERS_PER_TOKEN, Embeddings, Timings
 from embedder.core.errors import (
@@ -20,8 +20,8 @@ from embedder.core.errors import (
     InferenceError,
     InputTooLongError,
 )
-from embedder.core.fast_tokenizers import Tokenizer, load
-from embedder.core.runtimes import InferenceSession, load_session
+from embedder.core.fast_tokenizers import Tokenizer
+from embedder.core.runtimes import InferenceSession, Loadable
 
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
@@ -46,7 +46,7 @@ class Scores(NamedTuple):
     work: Embeddings
 
 
-class Reranker:
+class Reranker(Loadable):
     """A model that scores passages for a query: its tokenizer, its session, a cache of scores.
 
     A passage's score does not depend on the passages beside it, to the last bit. Threads may share
@@ -99,35 +99,6 @@ class Reranker:
             run_tokens=run_tokens,
         )
         self.cache = self._runs.cache
-
-    @classmethod
-    def load(
-        cls,
-        artifact: Artifact,
-        *,
-        threads: int = 1,
-        truncate: str = "refuse",
-        max_characters: int | None = None,
-        cache_entries: int = 0,
-        wrap: Callable[[InferenceSession], InferenceSession] | None = None,
-        run_tokens: int = TOKEN_BUDGET,
-    ) -> Reranker:
-        """Load an artifact's tokenizer and session; see `Engine.load` and `Reranker`.
-
-        Raises:
-            ArtifactError: if the artifact cannot be served, or is no reranker's.
-        """
-        tokenizer = load(artifact.manifest.tokenizer.kind, artifact.tokenizer_path)
-        session = load_session(artifact, threads=threads)
-        return cls(
-            artifact.manifest,
-            tokenizer,
-            session if wrap is None else wrap(session),
-            truncate=truncate,
-            max_characters=max_characters,
-            cache_entries=cache_entries,
-            run_tokens=run_tokens,
-        )
 
     def score_space(self) -> str:
         """Name the space of the scores: scores of two spaces must not be compared."""

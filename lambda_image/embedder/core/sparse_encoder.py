@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from embedder.core.artifact import Artifact, Manifest
-from embedder.core.batching import TOKEN_BUDGET, Done, Runs
+from embedder.core.batching import Done, Runs
 from embedder.core.engine import Engine
 from embedder.core.errors import InferenceError
 from embedder.core.fast_tokenizers import Tokenizer
@@ -64,19 +64,10 @@ class SparseEncoder(Engine):
         tokenizer: Tokenizer,
         session: InferenceSession,
         *,
-        truncate: str = "refuse",
-        max_characters: int | None = None,
         cache_entries: int = 0,  # noqa: ARG002 - see the class
-        run_tokens: int = TOKEN_BUDGET,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            manifest,
-            tokenizer,
-            session,
-            truncate=truncate,
-            max_characters=max_characters,
-            run_tokens=run_tokens,
-        )
+        super().__init__(manifest, tokenizer, session, **options)
 
     @classmethod
     def load(

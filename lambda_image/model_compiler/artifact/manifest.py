@@ -17,9 +17,6 @@ from model_compiler.source.catalog import CatalogEntry, recognize
 from model_compiler.source.find import Source
 from model_compiler.tokenizer.tables import TokenizerTables
 
-__all__ = ["Choices", "manifest_bytes", "manifest_content", "model_settings"]
-
-
 #: Hexadecimal digits of each hash in the name of a vector space: 48 bits.
 DIGITS = 12
 

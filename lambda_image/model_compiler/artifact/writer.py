@@ -15,8 +15,6 @@ from pathlib import Path
 from embedder.core.artifact import MANIFEST_FILE
 from model_compiler.errors import OutputError
 
-__all__ = ["new_folder"]
-
 
 @contextmanager
 def new_folder(output: Path, *, marker: str = MANIFEST_FILE) -> Iterator[Path]:

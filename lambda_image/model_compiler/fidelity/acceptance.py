@@ -46,9 +46,6 @@ from model_compiler.model.base import Graph, Model
 from model_compiler.source.catalog import Golden
 from model_compiler.supervision import budget
 
-__all__ = ["Acceptance", "accept"]
-
-
 #: What runs an artifact of each task.
 KINDS: dict[str, type[Engine | Reranker]] = {
     "embed": Engine,

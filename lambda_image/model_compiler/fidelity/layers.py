@@ -22,8 +22,6 @@ from model_compiler.graph.builder import Precision
 from model_compiler.model.base import GRAPH_FILE, Graph, Model
 from model_compiler.model.compiled import CompiledModel
 
-__all__ = ["with_more_float32"]
-
 Floats = npt.NDArray[np.float32]
 
 #: Number of the report's texts that are compared, and of the tokens of each.

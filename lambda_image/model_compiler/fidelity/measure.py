@@ -20,24 +20,6 @@ from tqdm import tqdm
 from embedder.core.engine import Engine
 from model_compiler.source.catalog import Golden
 
-__all__ = [
-    "DIGITS",
-    "DOCUMENTS",
-    "DenseRows",
-    "Fidelity",
-    "Thresholds",
-    "batch_invariance",
-    "batch_problems",
-    "below",
-    "golden_entries",
-    "golden_problems",
-    "measure",
-    "problems",
-    "shipped_documents",
-    "table",
-    "texts",
-]
-
 Vectors = npt.NDArray[np.float32]
 
 #: Number of results per search, as in MTEB and most applications.

@@ -16,17 +16,6 @@ from tqdm import tqdm
 from embedder.core.reranker import Reranker
 from model_compiler.fidelity.measure import DIGITS, Thresholds, below, shipped_documents, texts
 
-__all__ = [
-    "ScoreFidelity",
-    "batch_difference",
-    "difference_problems",
-    "golden_pairs",
-    "kendall_tau",
-    "measure_scores",
-    "score_problems",
-    "score_table",
-]
-
 Logits = npt.NDArray[np.float32]
 
 #: Passages of a query, and its best ones that are compared.

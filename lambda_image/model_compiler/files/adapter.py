@@ -20,8 +20,6 @@ from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import StoredTensor, Weights, open_tensors, stored_tensors
 
-__all__ = ["ADAPTER_FILE", "ADAPTER_WEIGHTS", "MERGE", "merged_tensors"]
-
 ADAPTER_FILE = "adapter_config.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 #: What to do about an adapter that is not merged here.

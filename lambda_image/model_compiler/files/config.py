@@ -14,28 +14,6 @@ from typing import Any, NoReturn
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.harmless import NONE, harmless
 
-__all__ = [
-    "ADDED_TOKENS",
-    "CHARSMAP",
-    "CONVERSION",
-    "GROWTH",
-    "INTEGER",
-    "INTEGER_OF",
-    "MERGE",
-    "MERGES",
-    "PART_STRING",
-    "PART_VALUES",
-    "TOKEN",
-    "VOCABULARY",
-    "ConfigFile",
-    "check_most",
-    "inner_path",
-    "missing",
-    "read_json",
-    "require_file",
-    "values_of",
-]
-
 #: Bytes of a file. 33 MB: Gemma's tokenizer.json; 1.2 MB: its tokenizer_config.json.
 BYTES, BYTES_OF = 16 << 20, {"tokenizer.json": 256 << 20}
 #: Entries of a list or an object. 21,843: the labels of a classifier.

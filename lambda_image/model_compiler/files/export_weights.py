@@ -23,8 +23,6 @@ from model_compiler.errors import SourceError
 from model_compiler.files.config import require_file
 from model_compiler.files.weights import StoredTensor, Weights
 
-__all__ = ["ExportWeights", "external_file", "load_export"]
-
 #: The types of weights by the names that safetensors has for them.
 TYPES: dict[int, str] = {
     TensorProto.DOUBLE: "F64",

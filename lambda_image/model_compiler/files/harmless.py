@@ -6,8 +6,6 @@ Each key of a file is read, is in the file's list here, or is refused by name (`
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["NONE", "harmless"]
-
 NONE: Mapping[str, str] = MappingProxyType({})
 #: By file: the keys of each reason. `graph/architectures/` has those of one family only.
 REASONS: Mapping[str, Mapping[str, str]] = {

@@ -5,8 +5,6 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["file_sha256", "verify_files"]
-
 
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a regular file, in hexadecimal.

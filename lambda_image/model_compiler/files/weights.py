@@ -24,8 +24,6 @@ from safetensors import SafetensorError, safe_open
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import CONVERSION, read_json, require_file
 
-__all__ = ["StoredTensor", "Weights", "open_tensors", "stored_tensors"]
-
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 

@@ -19,18 +19,6 @@ from onnx import TensorProto
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import Floats
 
-__all__ = [
-    "BLOCK",
-    "BUCKETS",
-    "LOWEST",
-    "Blocks",
-    "FullAttention",
-    "HeadAttention",
-    "bucket",
-    "relative_bias",
-    "split_into_blocks",
-]
-
 #: Added to the scores of masked tokens, as in transformers (the lowest float32).
 LOWEST = float(np.finfo(np.float32).min)
 

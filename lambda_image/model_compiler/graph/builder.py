@@ -14,8 +14,6 @@ import numpy as np
 import numpy.typing as npt
 from onnx import GraphProto, ModelProto, TensorProto, helper, numpy_helper
 
-__all__ = ["MICROSOFT", "GraphBuilder", "Operators", "Precision", "graph_digest"]
-
 #: The domain of ONNX Runtime's own operators (its ContribOperators.md).
 MICROSOFT = "com.microsoft"
 

@@ -11,15 +11,6 @@ from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import Channels, Floats, Rows, linear, quantize, zero_points
 
-__all__ = [
-    "Encoder",
-    "activate",
-    "add_and_normalize",
-    "read_activation",
-    "rotary_tables",
-    "rotary_tables_by_kind",
-]
-
 Config = TypeVar("Config")
 
 

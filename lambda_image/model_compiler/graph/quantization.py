@@ -26,21 +26,6 @@ from onnx import TensorProto
 
 from model_compiler.graph.builder import GraphBuilder
 
-__all__ = [
-    "Channels",
-    "Floats",
-    "Rows",
-    "amplified_channels",
-    "dequantize",
-    "embedding",
-    "linear",
-    "matmul",
-    "quantize",
-    "quantize_rows",
-    "strong_inputs",
-    "zero_points",
-]
-
 Floats = npt.NDArray[np.float32]
 Channels = npt.NDArray[np.int64]
 

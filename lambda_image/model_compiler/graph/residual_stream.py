@@ -19,8 +19,6 @@ import numpy as np
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import Floats
 
-__all__ = ["ResidualStream", "rotate"]
-
 #: Rows that are rotated at a time: they fit the cache.
 CHUNK = 128
 

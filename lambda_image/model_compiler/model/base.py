@@ -10,17 +10,6 @@ from embedder.core.artifact import SEGMENTS, ScoringEntry
 from model_compiler.graph.builder import Precision
 from model_compiler.tokenizer.file import TokenizerFile
 
-__all__ = [
-    "GRAPH_FILE",
-    "INPUTS",
-    "OUTPUT",
-    "SEGMENT_INPUTS",
-    "Graph",
-    "Model",
-    "OwnModel",
-    "Prompts",
-]
-
 GRAPH_FILE = "model.onnx"
 #: The inputs that the embedder feeds, int64 [batch, tokens].
 INPUTS = ("input_ids", "attention_mask")

@@ -24,8 +24,6 @@ from model_compiler.model.base import (
 )
 from model_compiler.model.modules import Head, TakenHead
 
-__all__ = ["ROWS_FILE", "WEIGHTS_FILE", "CompiledModel"]
-
 WEIGHTS_FILE = "model.onnx.data"
 #: The embedding table; each token of a request reads one row of it.
 ROWS_FILE = "model.onnx.rows"

@@ -52,8 +52,6 @@ from model_compiler.tokenizer.file import TokenizerFile, read_tokenizer
 from model_compiler.tokenizer.pair_template import PairTemplate, read_pair_template
 from model_compiler.tokenizer.pairs import PairLayout, passes_types, read_pair_layout
 
-__all__ = ["read_cross_encoder"]
-
 #: The activations of a CrossEncoder, which follow the logits, by their names in its files.
 ACTIVATIONS = {
     "torch.nn.modules.activation.Sigmoid": "sigmoid",

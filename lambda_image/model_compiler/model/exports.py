@@ -41,19 +41,6 @@ from model_compiler.model.onnx_import import ImportedModel, foreign_operators
 from model_compiler.model.static import is_static
 from model_compiler.tokenizer.file import read_tokenizer
 
-__all__ = [
-    "Choice",
-    "Kind",
-    "choose",
-    "files_of",
-    "find_export",
-    "find_weights",
-    "has_weights",
-    "read_export",
-    "read_weights",
-    "why_not_compiled",
-]
-
 
 class Kind(StrEnum):
     """The precision of an export."""

@@ -32,28 +32,6 @@ from model_compiler.model.modules import (
 from model_compiler.tokenizer.file import TokenizerFile, read_tokenizer
 from model_compiler.tokenizer.pair_template import TEMPLATE_FILE, template_text
 
-__all__ = [
-    "LANGUAGE_MODEL",
-    "NEXT_TOKEN",
-    "SCORES",
-    "SPARSE_HEAD",
-    "UNPOOLED",
-    "Output",
-    "check_kind",
-    "encoder_folder_of",
-    "is_cross_encoder",
-    "is_normalized",
-    "is_pooled",
-    "is_sparse",
-    "plain_architecture",
-    "read_head",
-    "read_max_tokens",
-    "read_model_folder",
-    "read_modules",
-    "read_named_prompts",
-    "read_prompts",
-]
-
 #: The names of document prompts in sentence-transformers, in its order, for models without a
 #: default. Texts without a prompt name are treated as documents; embedding them without the
 #: document prompt silently costs quality.

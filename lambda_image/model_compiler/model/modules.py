@@ -20,23 +20,6 @@ from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.encoder import activate
 from model_compiler.graph.quantization import Floats, linear
 
-__all__ = [
-    "EMBEDDING",
-    "Dense",
-    "Head",
-    "LayerNorm",
-    "NextTokenHead",
-    "Pooling",
-    "ScoreHead",
-    "TakenHead",
-    "normalize",
-    "read_dense",
-    "read_dropout",
-    "read_layer_norm",
-    "read_normalize",
-    "read_pooling",
-]
-
 #: A layer that is applied to vectors of tokens or of texts.
 Project = Callable[[GraphBuilder, str], str]
 

@@ -32,8 +32,6 @@ from model_compiler.graph.builder import GraphBuilder
 from model_compiler.model.base import GRAPH_FILE, INPUTS, OUTPUT, Graph, Model
 from model_compiler.model.modules import Head, normalize
 
-__all__ = ["ImportedModel", "foreign_operators"]
-
 #: Prefix of every added name, so that none collides with the export's own.
 PREFIX = "embedding_kit."
 #: The domains of ONNX Runtime's operators.

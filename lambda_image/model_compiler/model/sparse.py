@@ -42,8 +42,6 @@ from model_compiler.model.folder import (
 from model_compiler.model.modules import ALL
 from model_compiler.tokenizer.file import read_tokenizer, without_special_tokens
 
-__all__ = ["SparseTable", "SpladeHead", "read_sparse_folder"]
-
 #: What the Transformer module of a sparse encoder gives: a logit for each token of the vocabulary.
 LOGITS = Output("fill-mask", "logits", "token_embeddings")
 #: How often the logarithm is taken, by the `activation_function` of a SpladePooling.

@@ -29,8 +29,6 @@ from model_compiler.model.folder import read_modules, read_prompts
 from model_compiler.model.modules import read_normalize
 from model_compiler.tokenizer.file import read_tokenizer, without_special_tokens
 
-__all__ = ["DEFAULT_MAX_TOKENS", "TABLE_FILE", "StaticModel", "is_static", "read_static_folder"]
-
 TABLE_FILE = "embeddings.npy"
 
 #: The table's names in sentence-transformers and in model2vec.

@@ -9,8 +9,6 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.model.folder import encoder_folder_of
 from model_compiler.source.linked import files_in, linked_folder
 
-__all__ = ["adapter_alone", "base_of", "check_base", "on_base"]
-
 COMMIT = re.compile(r"[0-9a-f]{40}")
 #: The files of an encoder that an adapter does not have.
 ENCODER_FILES = re.compile(r"config\.json|.*\.safetensors|.*\.safetensors\.index\.json|.*\.bin")

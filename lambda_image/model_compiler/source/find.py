@@ -18,8 +18,6 @@ from model_compiler.source.catalog import CatalogEntry, Wheel
 from model_compiler.source.hub import Download
 from model_compiler.source.linked import files_in
 
-__all__ = ["Source", "find_source"]
-
 
 @dataclass(frozen=True, slots=True)
 class Source:

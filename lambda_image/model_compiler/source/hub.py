@@ -20,8 +20,6 @@ from model_compiler.model.exports import choose, has_weights, why_not_compiled
 from model_compiler.model.folder import SPARSE_HEAD, check_kind, is_cross_encoder, is_sparse
 from model_compiler.source.catalog import Repository
 
-__all__ = ["Download", "download", "download_first", "is_repository_name"]
-
 #: The files that name a model's kind, and the vocabulary of a tokenizer without a JSON file.
 CONFIGURATION = ("*.json", "*.jinja", "*/config.json", "vocab.txt", SPARSE_HEAD)
 #: The files of a sentence-transformers folder. Weights in other formats are not downloaded.

@@ -7,8 +7,6 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["files_in", "linked_folder"]
-
 
 def files_in(folder: Path) -> dict[str, Path]:
     """Return the files of a folder by their paths in it, with slashes."""

@@ -12,8 +12,6 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.model.folder import DOCUMENT_PROMPTS, read_modules
 from model_compiler.source.linked import files_in, linked_folder
 
-__all__ = ["ROUTES", "routes_of"]
-
 #: The routes, and the prompts that sentence-transformers' encode_query and encode_document take.
 ROUTES = {"query": ("query",), "document": DOCUMENT_PROMPTS}
 MODULES, SENTENCES = "modules.json", "config_sentence_transformers.json"

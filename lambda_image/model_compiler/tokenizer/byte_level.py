@@ -20,8 +20,6 @@ from model_compiler.tokenizer.coverage import (
 )
 from model_compiler.tokenizer.table_file import CHARACTERS, PAGE, character_pages, deduplicated
 
-__all__ = ["byte_level_sections", "check_byte_level", "is_byte_level"]
-
 #: The one mark of the highest combining class (240): all others are moved in front of it.
 _HIGHEST = "\u0345"
 #: In the byte of a character: NFC may change it.

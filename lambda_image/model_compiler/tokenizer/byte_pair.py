@@ -15,8 +15,6 @@ from model_compiler.tokenizer.coverage import (
 )
 from model_compiler.tokenizer.table_file import CHARACTERS, PAGE, deduplicated, id_slots
 
-__all__ = ["BPE_OPTIONS", "byte_pair_sections", "check_byte_pair_encoding", "merge_sections"]
-
 #: Falsy values are all read as None. `fuse_unk` is about unknown tokens: with a token for each byte
 #: there are none.
 BPE_OPTIONS: Mapping[str, tuple[object, ...]] = {

@@ -23,8 +23,6 @@ from tokenizers import normalizers
 from model_compiler.tokenizer.coverage import NotCoveredError
 from model_compiler.tokenizer.table_file import SURROGATES
 
-__all__ = ["character_kinds", "read_charsmap", "write_charsmap"]
-
 _LEAF = 1 << 8
 _FAR = 1 << 9
 _OFFSET = 10

@@ -9,18 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = [
-    "BY_MODEL_TYPE",
-    "CLASSES",
-    "GENERIC",
-    "Step",
-    "TokenizerClass",
-    "class_name",
-    "default_settings",
-    "lowercases",
-    "steps",
-]
-
 #: Reads a key of `tokenizer_config.json`, with the default of the class.
 Setting = Callable[[str, Any], Any]
 #: The keys of one step of a part, and the values that each may have.

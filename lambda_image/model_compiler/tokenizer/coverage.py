@@ -7,8 +7,6 @@ means (https://github.com/huggingface/tokenizers).
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-__all__ = ["Json", "NotCoveredError", "check_parts", "check_vocabulary", "not_covered", "only_keys"]
-
 Json = Mapping[str, Any]
 
 _PARTS = {

@@ -31,8 +31,6 @@ from model_compiler.files.config import (
 from model_compiler.tokenizer.classes import lowercases
 from model_compiler.tokenizer.settings import built_document, read_settings
 
-__all__ = ["TokenizerFile", "read_tokenizer", "without_special_tokens"]
-
 #: How many rows of the embedding table may lie unused at its end. Tables are padded to round sizes.
 UNUSED_SHARE = 0.05
 UNUSED_ROWS = 1024

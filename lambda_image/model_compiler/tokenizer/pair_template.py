@@ -15,8 +15,6 @@ from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile, check_most, require_file
 from model_compiler.tokenizer.file import TokenizerFile
 
-__all__ = ["TEMPLATE_FILE", "PairTemplate", "read_pair_template", "template_text"]
-
 TEMPLATE_FILE = "chat_template.jinja"
 #: Characters of it. Some 700: Qwen3-Reranker's; 30,000: templates of chats.
 MOST_CHARACTERS = 100_000

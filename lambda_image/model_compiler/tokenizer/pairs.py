@@ -10,8 +10,6 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.tokenizer.classes import GENERIC, class_name
 from model_compiler.tokenizer.file import TokenizerFile
 
-__all__ = ["PairLayout", "passes_types", "read_pair_layout"]
-
 #: Pairs of texts that show what the post-processor does.
 EXAMPLES = (("a", "b"), ("Two words.", "東京 naïve 😀"), ("one two three", "x"))
 

@@ -9,8 +9,6 @@ from random import Random
 
 import tokenizers
 
-__all__ = ["sample_texts"]
-
 _SENTENCES = (
     "The quick brown fox jumps over the lazy dog.",
     "Don't stop: it's 3.14159, 1,000,000 or 50%—isn't it?",

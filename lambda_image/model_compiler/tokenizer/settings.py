@@ -24,8 +24,6 @@ from model_compiler.tokenizer.classes import (
     steps,
 )
 
-__all__ = ["built_document", "read_settings"]
-
 Json = Mapping[str, Any]
 
 #: Keys of further special tokens: lists, or objects by name.

@@ -10,19 +10,6 @@ import tokenizers
 from embedder.core.fast_tokenizers.table_file import HEADER, MAGIC, SECTION, VERSION
 from model_compiler.tokenizer.coverage import NotCoveredError
 
-__all__ = [
-    "CHARACTERS",
-    "PAGE",
-    "SURROGATES",
-    "added_token_sections",
-    "character_pages",
-    "deduplicated",
-    "id_slots",
-    "prefix_bits",
-    "table_file",
-    "text_sections",
-]
-
 #: Sections begin at multiples of this.
 _ALIGNMENT = 64
 #: Characters of a page, all code points, and those of them that are no characters.

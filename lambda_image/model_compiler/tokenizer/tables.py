@@ -29,8 +29,6 @@ from model_compiler.tokenizer.table_file import added_token_sections, table_file
 from model_compiler.tokenizer.unigram import check_unigram, unigram_sections
 from model_compiler.tokenizer.wordpiece import check_wordpiece, wordpiece_sections
 
-__all__ = ["TokenizerTables", "build", "check_room"]
-
 Kind = Literal["wordpiece", "bpe", "byte_level_bpe", "unigram", "tokenizers"]
 
 #: The kind of a library's model by its class; a BPE may also be a byte-level one.

@@ -23,8 +23,6 @@ from model_compiler.tokenizer.coverage import Json, not_covered, only_keys
 from model_compiler.tokenizer.table_file import CHARACTERS, PAGE, SURROGATES, deduplicated
 from model_compiler.tokenizer.wordpiece import paged
 
-__all__ = ["check_unigram", "unigram_sections"]
-
 #: The sum of all scores of any text is a number, and never infinite.
 _LARGEST_SCORE = 1e30
 

@@ -31,8 +31,6 @@ from model_compiler.tokenizer.table_file import (
     prefix_bits,
 )
 
-__all__ = ["character_sections", "check_wordpiece", "paged", "wordpiece_sections"]
-
 
 def check_wordpiece(document: Json) -> None:
     """Check that the fast WordPiece covers the normalizer, pre-tokenizer and model.

@@ -8,8 +8,6 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.embedder.core.aws.http_server import Server
 
-__all__ = ["Receiver", "attributes"]
-
 
 @dataclass
 class Receiver:

@@ -30,8 +30,6 @@ from embedder.server.serve import Server, http_server, listen
 from embedder.server.settings import ServerSettings
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, router_of
 
-__all__ = ["GatedSession", "Running", "running", "wait_until"]
-
 #: For events that always come, on a machine however busy.
 PATIENCE = 60.0
 SETTINGS = ServerSettings(host="127.0.0.1", port=0, no_keys=True, workers=1)

@@ -12,7 +12,6 @@ from embedding_client._doctor.probes import (
     NoCredentialsError,
     NotPermittedError,
     Web,
-    web_client,
 )
 from embedding_client._doctor.results import SkippedError
 from embedding_client._doctor.snapshot import NoAnswer
@@ -135,7 +134,7 @@ def test_a_url_of_no_stack_has_no_function(aws, snapshot):
 
 def test_the_signature_is_the_clients(running):
     """The local Function URL verifies it, and answers 403 without it."""
-    with web_client() as http:
+    with httpx.Client() as http:
         web = Web(http, SigV4Auth())
         assert web.send("GET", f"{running.url}/health").status == 200
         assert web.send("GET", f"{running.url}/health", signed=False).status == 403

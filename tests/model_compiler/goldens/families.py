@@ -24,8 +24,6 @@ from tests.model_compiler.goldens import (
     tiny_models,
 )
 
-__all__ = ["FAMILIES", "VARIANTS", "GoldenFamily", "open_reference", "write_family"]
-
 HERE = Path(__file__).resolve().parent
 
 

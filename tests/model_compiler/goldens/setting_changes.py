@@ -11,13 +11,6 @@ from typing import Any
 
 from tests.model_compiler.goldens.tiny_models import write_model
 
-__all__ = [
-    "DROPPED",
-    "change_file",
-    "write_tokenizer",
-    "write_with_dense",
-]
-
 DROPPED = "(dropped)"
 
 

@@ -33,8 +33,6 @@ from model_compiler.graph.attention import BUCKETS, LOWEST, FullAttention, relat
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import Floats, embedding
 
-__all__ = ["FAMILIES"]
-
 _BERT = Names(
     models=("bert.",),
     heads=("cls.",),

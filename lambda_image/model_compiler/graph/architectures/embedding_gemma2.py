@@ -31,8 +31,6 @@ from model_compiler.graph.quantization import (
     matmul,
 )
 
-__all__ = ["FAMILIES", "EmbeddingGemma2Config", "parse"]
-
 #: The defaults of transformers' EmbeddingGemma2TextConfig.
 DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 1_000_000.0}
 DEFAULT_SLIDING_PATTERN = 6

@@ -9,8 +9,6 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import GraphBuilder
 
-__all__ = ["Architecture", "Family", "has_own_code", "require_encoder"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture(ABC):

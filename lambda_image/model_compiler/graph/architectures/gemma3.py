@@ -25,8 +25,6 @@ from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.encoder import Encoder, rotary_tables_by_kind
 from model_compiler.graph.quantization import Rows, dequantize, embedding, matmul
 
-__all__ = ["FAMILY", "Gemma3Config", "parse"]
-
 #: The defaults of transformers' Gemma3TextConfig.
 DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 1_000_000.0}
 DEFAULT_SLIDING_PATTERN = 6

@@ -10,8 +10,6 @@ from typing import Any
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 
-__all__ = ["FULL", "SLIDING", "check_halves", "listed_layers", "rope_base", "rope_bases_by_kind"]
-
 SLIDING = "sliding_attention"
 FULL = "full_attention"
 

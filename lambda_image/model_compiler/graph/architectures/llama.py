@@ -30,8 +30,6 @@ from model_compiler.graph.attention import FullAttention
 from model_compiler.graph.builder import MICROSOFT, GraphBuilder
 from model_compiler.graph.encoder import read_activation, rotary_tables
 
-__all__ = ["FAMILIES", "LlamaConfig"]
-
 #: The default of transformers' Qwen3Config, whatever the hidden size and the number of heads are.
 DEFAULT_HEAD_SIZE = 128
 #: ONNX Runtime's GroupQueryAttention rotates heads of multiples of this width only.

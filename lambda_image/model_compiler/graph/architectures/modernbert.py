@@ -25,8 +25,6 @@ from model_compiler.graph.encoder import Encoder, activate, read_activation, rot
 from model_compiler.graph.quantization import Floats, Rows, dequantize, embedding, matmul
 from model_compiler.graph.residual_stream import ResidualStream
 
-__all__ = ["FAMILY", "ModernBertConfig", "parse"]
-
 #: The defaults of transformers' ModernBertConfig.
 DEFAULT_FULL_EVERY = 3
 DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 160_000.0}

@@ -12,8 +12,6 @@ from model_compiler.graph.architectures.family import Family
 from model_compiler.graph.architectures.layer_settings import rope_base
 from model_compiler.graph.architectures.rotary_post_norm import NAMES, RotaryConfig, head_size
 
-__all__ = ["FAMILY"]
-
 #: The keys of transformers and of the model's own code, for numbers of one meaning.
 SPELLINGS = {
     "hidden_size": "n_embd",

@@ -16,8 +16,6 @@ from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.encoder import Encoder, activate, add_and_normalize
 from model_compiler.graph.quantization import Floats, amplified_channels, strong_inputs
 
-__all__ = ["EXACT_GELU", "TANH_GELU", "Names", "PostNormConfig", "PostNormEncoder"]
-
 #: The names of the two forms of GELU in transformers. The exact form uses the error function, the
 #: other a hyperbolic tangent. They differ by up to 5e-4, so one cannot replace the other.
 EXACT_GELU = frozenset({"gelu", "gelu_python"})

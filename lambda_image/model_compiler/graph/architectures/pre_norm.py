@@ -12,8 +12,6 @@ from model_compiler.graph.encoder import Encoder, activate
 from model_compiler.graph.quantization import Floats, Rows, dequantize, embedding, matmul
 from model_compiler.graph.residual_stream import ResidualStream
 
-__all__ = ["PreNormConfig", "PreNormEncoder", "PreNormNames"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreNormNames:

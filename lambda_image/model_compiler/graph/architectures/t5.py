@@ -20,8 +20,6 @@ from model_compiler.graph.architectures.pre_norm import (
 from model_compiler.graph.attention import BUCKETS, LOWEST, relative_bias
 from model_compiler.graph.builder import GraphBuilder
 
-__all__ = ["FAMILY"]
-
 #: The feed-forward blocks of T5 and of its version 1.1: the activation, and the names of the layers
 #: to the wide side. transformers takes another form of GELU for "gated-gelu" than its name says.
 FEED_FORWARD = {

@@ -14,23 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "BENCHMARKS",
-    "CATALOG",
-    "MEASURED_FILE",
-    "Benchmark",
-    "CatalogEntry",
-    "Golden",
-    "License",
-    "Measurement",
-    "Measurements",
-    "Repository",
-    "Wheel",
-    "find",
-    "measurements",
-    "recognize",
-]
-
 CATALOG_FILE = Path(__file__).with_name("catalog.toml")
 MEASURED_FILE = Path(__file__).with_name("measured.json")
 

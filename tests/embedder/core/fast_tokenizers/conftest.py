@@ -164,5 +164,3 @@ _LICENSES = [
     path.read_text(errors="replace")
     for path in (Path(__file__).parents[4] / "LICENSE", Path(json.__file__), Path(__file__))
 ]
-
-__all__ = ["ALL_CHARACTERS", "Both", "both"]
