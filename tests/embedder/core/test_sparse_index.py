@@ -33,7 +33,8 @@ def test_the_best_are_those_of_the_exact_product(seed: int) -> None:
         # Half a step, or a whole one for a weight that would round to 0.
         steps = np.abs(weights - row) / np.maximum(postings.scales, 1e-9)
         assert steps.max() < 1
-        assert steps[weights > postings.scales].max() < 0.5 + 1e-4
+        # A float32 of 65,535 steps has an error of some thousandths of a step.
+        assert steps[weights > postings.scales].max() < 0.51
         assert np.array_equal(row > 0, weights > 0)
     for _ in range(20):
         query = drawn(random, 20)
