@@ -48,6 +48,8 @@ _EXPRESS_GB = 64 / 1024
 _S3_SECONDS = 0.1
 #: Requests to S3 for an event of a document with up to 32 new chunks, and for one that is compared.
 _EVENT_READS, _EVENT_WRITES, _COMPARED_READS = 4, 2, 2
+#: Of these, requests that wait at a time: with 0.1 s each, a step of 50 documents took 0.72 s.
+_COMPARED_AT_A_TIME = 16
 #: Requests to a queue for an event, and the polls of Lambda in an hour, five of 20 seconds each.
 _EVENT_MESSAGES, _POLLS = 3, 5 * 3600 / 20
 #: Documents of a group, chunks that a change embeds, and metrics of documents.
@@ -300,10 +302,10 @@ class _Items:
         chunks = events * _CHANGED_CHUNKS if chunks is None else chunks
         reads = changes * _EVENT_READS + compared * _COMPARED_READS
         writes, groups = changes * _EVENT_WRITES, compared / _GROUP_DOCUMENTS
-        waits = (reads + writes) * _S3_SECONDS
+        comparing = compared * _COMPARED_READS * _S3_SECONDS / _COMPARED_AT_A_TIME
+        waits = changes * (_EVENT_READS + _EVENT_WRITES) * _S3_SECONDS + comparing
         embeds = chunks * len(memory) * self.scenario.core_seconds
         messages = changes * _EVENT_MESSAGES + len(memory) * _POLLS * HOURS
-        express = compared * _COMPARED_READS * _S3_SECONDS * _EXPRESS_GB
         return (
             self._priced("events", "documents, events", events),
             self._priced("messages", "documents, queue", messages),
@@ -311,7 +313,7 @@ class _Items:
             self._priced("lambda_duration", "documents, waiting for S3", waits * memory_mb / 1024),
             self._priced("lambda_requests", "documents, requests", changes + groups),
             self._priced("express_requests", "documents, executions", groups),
-            self._priced("express_duration", "documents, their duration", express),
+            self._priced("express_duration", "documents, their duration", comparing * _EXPRESS_GB),
             self._priced("storage_write", "documents, writes to S3", writes),
             self._priced("storage_read", "documents, reads from S3", reads),
             self._priced("vector_writes", "documents, vectors", self._vector_gigabytes(chunks)),

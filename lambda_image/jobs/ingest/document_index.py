@@ -140,6 +140,17 @@ class DocumentIndex:
                 return done
         raise BusyDocumentError("Other runs change the list of this document.")
 
+    def unchanged(self, key: str) -> Counts | None:
+        """Return the counts of a document whose chunks are in the index; None if there is work.
+
+        It only reads, so that it may run for many documents at a time.
+
+        Raises:
+            BatchError: If S3 refuses.
+        """
+        listed, _ = self._listed(key, list_name(key))
+        return self._done(listed, self._source.version(key))
+
     def chunks(self, key: str, size: int) -> dict[str, dict[str, Any]]:
         """Return the chunks of an object of a size in bytes; see `read_chunks`."""
         return read_chunks(
@@ -161,10 +172,9 @@ class DocumentIndex:
         list_key = list_name(key)
         listed, etag = self._settled(key, list_key)
         found = self._source.version(key)
-        version = f"{found[0]} {self._settings}" if found else ""
-        if listed.version == version and not listed.possible:
-            refused = int(listed.refused is not None)
-            return Counts(1, len(listed.present), refused=refused)
+        done = self._done(listed, found)
+        if done is not None:
+            return done
         chunks: dict[str, dict[str, Any]] = {}
         reason = None
         try:
@@ -211,22 +221,36 @@ class DocumentIndex:
             self._index.delete(stale)
         if reason is not None:
             self._refuse(key, reason)
+        version = self._version(found)
         final = DocumentList(key=key, version=version, present=list(chunks), refused=reason)
         if not write(final if found else None):
             return None
         changed = int(bool(missing or stale))
         return Counts(1, len(chunks), changed, len(missing), len(stale), int(reason is not None))
 
+    def _version(self, found: tuple[str, int] | None) -> str:
+        return f"{found[0]} {self._settings}" if found else ""
+
+    def _done(self, listed: DocumentList, found: tuple[str, int] | None) -> Counts | None:
+        """Return the counts of a list, if it is of the object that was found; else None."""
+        if listed.version != self._version(found) or listed.possible:
+            return None
+        return Counts(1, len(listed.present), refused=int(listed.refused is not None))
+
+    def _listed(self, key: str, list_key: str) -> tuple[DocumentList, str]:
+        """Return the list of a document and its ETag."""
+        found = self._lists.read_object(list_key)
+        if found is None or not found.data:
+            return DocumentList(key=key), found.etag if found else ""
+        return DocumentList(**orjson.loads(found.data)), found.etag
+
     def _settled(self, key: str, list_key: str) -> tuple[DocumentList, str]:
         """Return the list of a document and its ETag, once no other run writes the index."""
         end = self.now() + _PATIENCE_SECONDS
         while True:
-            found = self._lists.read_object(list_key)
-            if found is None or not found.data:
-                return DocumentList(key=key), found.etag if found else ""
-            listed = DocumentList(**orjson.loads(found.data))
+            listed, etag = self._listed(key, list_key)
             if listed.until <= self.now():
-                return listed, found.etag
+                return listed, etag
             if self.now() >= end:
                 raise BusyDocumentError("Another run writes the chunks of this document.")
             self._sleep(0.5)

@@ -9,6 +9,7 @@ The first one over an index is the first load. Its records are in a folder of th
 
 import re
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple
 
@@ -31,6 +32,8 @@ FRAME = Frame(
 #: Documents of a group, and the bytes from which on a group gets no more.
 _GROUP = 50
 _GROUP_BYTES = 256 * 1024
+#: Documents that a step compares at a time: it mostly waits for S3.
+_READERS = 32
 #: How long a child of the map begins new work; it has 280 seconds.
 _SECONDS = 220
 #: As in batch jobs: the names that are no documents.
@@ -111,7 +114,14 @@ class ReconcileSteps(Steps):
         output = open_folder(event["folder"])
         deadline = self._documents.now() + _SECONDS
         counts = Counts()
-        for key in [*group.keys, *filter(None, map(self._documents.key_of, group.lists))]:
+        with ThreadPoolExecutor(_READERS) as pool:
+            gone = filter(None, pool.map(self._documents.key_of, group.lists))
+            keys = [*group.keys, *gone]
+            compared = list(pool.map(self._documents.unchanged, keys))
+        for key, done in zip(keys, compared, strict=True):
+            if done is not None:
+                counts = counts.plus(done)
+                continue
             try:
                 counts = counts.plus(self._documents.update(key, deadline=deadline))
             except BusyDocumentError:

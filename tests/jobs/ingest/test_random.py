@@ -1,9 +1,11 @@
 """Random histories of a bucket, with lost, doubled and late events and runs that end anywhere."""
 
 import random
+import threading
 
 import pytest
 
+from jobs.ingest.document_index import Counts
 from tests.jobs.ingest.conftest import KilledError, World, paragraphs
 
 
@@ -78,6 +80,21 @@ def test_a_reconciliation_makes_the_index_the_chunks_of_the_bucket(world, seed):
 def test_a_thousand_documents_are_put_changed_renamed_and_deleted_at_random(world):
     """As above, with many documents."""
     run(world, 7, documents=1_000, steps=2_500)
+
+
+def test_a_step_compares_documents_at_the_same_time(world, monkeypatch):
+    """It waits for S3 only: here, each comparison waits until eight have begun."""
+    for number in range(8):
+        world.put(f"{number}.md", "words")
+    world.reconcile()
+    barrier, real = threading.Barrier(8), world.documents.unchanged
+
+    def together(key: str) -> Counts | None:
+        barrier.wait(60)
+        return real(key)
+
+    monkeypatch.setattr(world.documents, "unchanged", together)
+    assert world.reconcile()["documents"] == 8
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -213,6 +213,10 @@ def test_documents_are_priced_by_changes_and_nights(cost):
     daily = values(cost("documents", "--changes", "30k", "--documents", "1M")[1])
     # Two reads each night of each document, and four of a change.
     assert daily["documents, reads from S3"] == pytest.approx(2 * 0.4 * 730 / 24 + 0.05, abs=0.01)
+    # Sixteen of them wait at a time, 0.1 seconds each, with 1,769 MB.
+    seconds = (30_000 * 6 + 2e6 * 730 / 24 / 16) * 0.1
+    waiting = seconds * 1769 / 1024 * 0.0000133334
+    assert daily["documents, waiting for S3"] == pytest.approx(waiting, abs=0.01)
     assert daily["documents, embedding"] < once["documents, embedding"] / 100
     assert daily["documents, executions"] == pytest.approx(1e6 * 730 / 24 / 50 * 1e-6, abs=0.01)
     assert "documents" not in cost("index")[1]
