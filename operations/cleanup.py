@@ -26,6 +26,7 @@ from stacks.names import (
     endpoint_stack_name,
     has_bucket_stack,
     has_repository_stack,
+    index_stack_name,
     repository_name,
 )
 
@@ -308,6 +309,9 @@ def _print_what_stays(environment: EnvironmentSettings) -> None:
             "  aws s3vectors delete-index --index-arn INDEX\n"
             "  aws s3vectors delete-vector-bucket --vector-bucket-name BUCKET"
         )
+    if environment.ingest and not environment.ingest.source:
+        name = f"{index_stack_name(environment.name)}-Documents".lower()
+        print(f"the documents stay in their bucket; to find it:\n  aws s3 ls | grep {name}")
     if environment.removal_policy == "retain":
         print(
             "the function's log group stays, as the environment says, and a new deploy makes a new "

@@ -1,9 +1,10 @@
 """The stack of the vector index and its loads, with an image of the environment's repository."""
 
 import aws_cdk as cdk
+from aws_cdk import aws_s3 as s3
 
 from embedding_kit.index_loading import IndexLoading
-from embedding_kit.ingestion import Ingestion
+from embedding_kit.ingestion import Ingestion, document_bucket
 from embedding_kit.settings import IngestSettings, LoadSource, Model, VectorIndexSettings
 from embedding_kit.vector_index import IVectorIndex, VectorIndex
 from stacks.environment_stack import EnvironmentStack, Foundation
@@ -72,9 +73,12 @@ class IndexStack(EnvironmentStack):
         self.ingestion: Ingestion | None = None
         self.standby_index: IVectorIndex | None = None
         self.standby_ingestion: Ingestion | None = None
+        self._bucket: s3.Bucket | None = None
         if ingest:
+            if not ingest.source:
+                self._bucket = document_bucket(self, "Documents", key=self.key)
             self.ingestion = self._ingest(ingest, model, self.index)
-            cdk.CfnOutput(self, "DocumentsUrl", value=ingest.source)
+            cdk.CfnOutput(self, "DocumentsUrl", value=self.ingestion.url)
         if standby:
             self.standby_index = self.index.add_standby(standby)
             cdk.CfnOutput(self, "StandbyIndexArn", value=self.standby_index.index_arn)
@@ -97,6 +101,7 @@ class IndexStack(EnvironmentStack):
             index=index,
             settings=ingest,
             index_settings=self.index.settings,
+            bucket=self._bucket,
             name=self.foundation.name,
             hosting=self._hosting,
         )

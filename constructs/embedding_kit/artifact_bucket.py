@@ -1,13 +1,13 @@
 """The bucket of artifacts that do not fit a zip: the CDK's role writes it, functions read it."""
 
-from aws_cdk import DefaultStackSynthesizer, Duration, Fn, RemovalPolicy
+from aws_cdk import DefaultStackSynthesizer, Fn
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from embedding_kit.bootstrap import bootstrap_value
 from embedding_kit.findings import acknowledge
+from embedding_kit.s3_permissions import private_bucket
 
 #: The prefix of the artifacts' keys. A stack publishes its template and its zips next to it.
 ARTIFACTS = "artifact/"
@@ -20,8 +20,6 @@ _BUCKET_ACTIONS = (
     "s3:ListBucket",
 )
 _OBJECT_ACTIONS = ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")
-#: An interrupted upload leaves parts that are no object; they are deleted after this time.
-_PARTS_KEPT = Duration.days(7)
 
 
 class ArtifactBucket(Construct):
@@ -59,26 +57,13 @@ class ArtifactBucket(Construct):
                 `kms:Decrypt` to its roles of the deploy and of CloudFormation.
         """
         super().__init__(scope, id)
-        self.bucket = s3.Bucket(
+        self.bucket = private_bucket(
             self,
             "Artifacts",
             # CloudFormation imports a retained bucket only by a name in plain text.
             # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/import-resources-automatically.html
-            bucket_name=Fn.sub(name) if "${" in name else name,
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            enforce_ssl=True,
-            encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
-            encryption_key=key,
-            bucket_key_enabled=True if key else None,
-            # Deleted only if its creation is rolled back, because then it is empty.
-            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
-            lifecycle_rules=[
-                s3.LifecycleRule(
-                    id="drop-what-an-upload-that-broke-off-has-left",
-                    abort_incomplete_multipart_upload_after=_PARTS_KEPT,
-                )
-            ],
+            name=Fn.sub(name) if "${" in name else name,
+            key=key,
         )
         acknowledge(
             self.bucket,

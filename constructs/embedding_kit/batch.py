@@ -7,7 +7,7 @@ from constructs import Construct
 
 from embedding_kit.distributed_map import DistributedJobs, MapProgram
 from embedding_kit.hosting import Hosting
-from embedding_kit.s3_permissions import READ_KEY, WRITE_KEY, allow, allow_listing, objects, shown
+from embedding_kit.s3_permissions import READ_KEY, WRITE_KEY, allow, allow_listing, objects
 from embedding_kit.settings import BatchSettings, Model, check_memory
 
 PROGRAM = MapProgram(
@@ -78,8 +78,8 @@ class EmbeddingBatch(DistributedJobs):
             defaults={"source": settings.input, "destination": settings.output},
             max_concurrency=settings.max_concurrency,
             wildcards={
-                shown(settings.source): "A job reads all files of the input's folder.",
-                shown(settings.destination): "A job writes into another folder, with a computed "
+                objects(settings.source): "A job reads all files of the input's folder.",
+                objects(settings.destination): "A job writes into another folder, with a computed "
                 "name.",
             },
             name=name,

@@ -18,7 +18,7 @@ from embedding_kit.findings import acknowledge, acknowledge_untraced
 from embedding_kit.function import function_role
 from embedding_kit.hosting import Hosting, make_log_group, vpc_properties
 from embedding_kit.image import image_code
-from embedding_kit.s3_permissions import WRITE_KEY, allow, objects, shown
+from embedding_kit.s3_permissions import WRITE_KEY, allow, objects
 from embedding_kit.settings import Model
 from embedding_kit.settings.locations import Location
 
@@ -269,7 +269,7 @@ class DistributedJobs(Construct):
         acknowledge(
             self,
             {
-                f"AwsSolutions-IAM5[Resource::{resource}]": reason
+                f"AwsSolutions-IAM5[Resource::{self._shown(resource)}]": reason
                 for resource, reason in {**wildcards, **self._wildcards()}.items()
             },
         )
@@ -316,13 +316,20 @@ class DistributedJobs(Construct):
         name = Stack.of(self).resolve(machine.node.default_child.logical_id)  # type: ignore[union-attr]
         children = "arn:<AWS::Partition>:states:<AWS::Region>:<AWS::AccountId>:execution:"
         return {
-            shown(location, f"*/{program.plan}"): "The plan is in the job's folder.",
-            shown(location, f"*/{program.results}/*"): "Step Functions names the files by the map "
-            "run.",
+            objects(location, f"*/{program.plan}"): "The plan is in the job's folder.",
+            objects(
+                location, f"*/{program.results}/*"
+            ): "Step Functions names the files by the map run.",
             f"{children}<{name}.Name>/{program.label}:*": "Child executions have generated names.",
             "*": "X-Ray's actions and those of log deliveries are granted on all resources or on "
             "none.",
         }
+
+    def _shown(self, resource: str) -> str:
+        """Return a resource as cdk-nag writes it: a reference is its name in angle brackets."""
+        resolved = Stack.of(self).resolve(resource)
+        parts = [resolved] if isinstance(resolved, str) else resolved["Fn::Join"][1]
+        return "".join(part if isinstance(part, str) else f"<{part['Ref']}>" for part in parts)
 
     def _grant_files(self, role: iam.IRole) -> None:
         """Let the state machine read the plans of jobs, and write what became of their items."""

@@ -7,7 +7,7 @@ from constructs import Construct
 
 from embedding_kit.distributed_map import DistributedJobs, MapProgram
 from embedding_kit.hosting import Hosting
-from embedding_kit.s3_permissions import WRITE_KEY, allow, allow_listing, objects, shown
+from embedding_kit.s3_permissions import WRITE_KEY, allow, allow_listing, objects
 from embedding_kit.settings import LoadSource, Model, VectorIndexSettings
 from embedding_kit.vector_index import IVectorIndex
 
@@ -95,8 +95,8 @@ class IndexLoading(DistributedJobs):
             max_concurrency=workers,
             worker={"vectors_per_second": rate // workers},
             wildcards={
-                shown(source.location): "A load reads the files of any job.",
-                shown(source.location, _RECORDS): "A load writes into another folder, with a "
+                objects(source.location): "A load reads the files of any job.",
+                objects(source.location, _RECORDS): "A load writes into another folder, with a "
                 "computed name.",
             },
             name=name,

@@ -6,7 +6,9 @@ from aws_cdk import Duration, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as events_targets
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as scheduler_targets
 from aws_cdk import aws_sqs as sqs
@@ -15,9 +17,11 @@ from constructs import Construct
 from embedding_kit.distributed_map import DistributedJobs, MapProgram
 from embedding_kit.findings import acknowledge
 from embedding_kit.hosting import Hosting
-from embedding_kit.s3_permissions import WRITE_KEY, allow, objects, shown
+from embedding_kit.s3_permissions import WRITE_KEY, allow, objects, private_bucket
 from embedding_kit.settings import IngestSettings, Model, VectorIndexSettings
+from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.ingest import RECORDS
+from embedding_kit.settings.locations import Location
 from embedding_kit.vector_index import IVectorIndex
 
 PROGRAM = MapProgram(
@@ -57,6 +61,7 @@ class Ingestion(DistributedJobs):
         queue: The events that wait.
         dead_letters: Documents that cannot be read, with the reasons, and events that fail.
         log_group: The function's log group.
+        url: The folder of the documents, `s3://BUCKET/PREFIX`.
         name: The name in logs and in the metrics' namespace.
         namespace: The namespace of the function's own metrics.
     """
@@ -70,6 +75,7 @@ class Ingestion(DistributedJobs):
         index: IVectorIndex,
         settings: IngestSettings,
         index_settings: VectorIndexSettings | None = None,
+        bucket: s3.IBucket | None = None,
         name: str | None = None,
         hosting: Hosting | None = None,
     ) -> None:
@@ -82,11 +88,29 @@ class Ingestion(DistributedJobs):
             index: The index; no one else should write to it.
             settings: The documents and their chunks.
             index_settings: The index's metadata keys, which documents may have values of.
+            bucket: The bucket of the documents, if the settings name none; it must send its events
+                to EventBridge.
             name: The name in logs and in the metrics' namespace; by default derived from the
                 construct's path.
             hosting: VPC, key and tracing of the function; the state machine is traced too.
                 Default: no VPC, no key, no traces.
+
+        Raises:
+            ValueError: There is no folder and no bucket, or both are given.
         """
+        location, key = settings.location, settings.source_key
+        if (location is None) == (bucket is None):
+            raise rule_error(
+                "documents are in one place",
+                found="bucket and settings.source" if bucket else "neither",
+                allowed="bucket or settings.source",
+            )
+        if bucket:
+            location = Location(bucket.bucket_name, "")
+            key = bucket.encryption_key.key_arn if bucket.encryption_key else None
+        assert location  # noqa: S101 - for mypy
+        records = Location(location.bucket, RECORDS)
+        self.url = f"s3://{location.bucket}/{location.prefix}"
         memory = max(_MEMORY_MB, (model.needed_memory_mb or 0) + _DOCUMENT_MB)
         super().__init__(
             scope,
@@ -95,14 +119,14 @@ class Ingestion(DistributedJobs):
             model=model,
             title="Documents embedded",
             memory_mb=min(memory, _MAX_MEMORY_MB),
-            location=settings.records,
-            key=settings.source_key,
-            grant=partial(_grant, settings=settings, index=index),
+            location=records,
+            key=key,
+            grant=partial(_grant, documents=location, records=records, key=key, index=index),
             defaults={},
             max_concurrency=_CONCURRENCY,
             wildcards={
-                shown(settings.location): "Any document is read.",
-                shown(settings.records): "A document's list is named by a hash.",
+                objects(location): "Any document is read.",
+                objects(records): "A document's list is named by a hash.",
             },
             name=name,
             hosting=hosting,
@@ -121,8 +145,8 @@ class Ingestion(DistributedJobs):
             "EMBEDDING_INGEST",
             Stack.of(self).to_json_string(
                 {
-                    "source": settings.source,
-                    "records": f"s3://{settings.records.bucket}/{RECORDS}",
+                    "source": self.url,
+                    "records": f"s3://{records.bucket}/{records.prefix}",
                     "index": index.index_arn,
                     "dead_letters": self.dead_letters.queue_url,
                     "chunk_tokens": settings.chunk_tokens,
@@ -150,17 +174,17 @@ class Ingestion(DistributedJobs):
         acknowledge(
             self.dead_letters, {"Serverless-SQSRedrivePolicy": "It has the dead letters itself."}
         )
-        prefix = settings.location.prefix
+        prefix = location.prefix
         keys = {"prefix": prefix} if prefix else {"anything-but": {"prefix": RECORDS}}
         events.Rule(
             self,
             "Changes",
-            description=f"Changes of the documents in {settings.source}",
+            description=f"Changes of the documents in {self.url}",
             event_pattern=events.EventPattern(
                 source=["aws.s3"],
                 detail_type=["Object Created", "Object Deleted"],
                 detail={
-                    "bucket": {"name": [settings.location.bucket]},
+                    "bucket": {"name": [location.bucket]},
                     "object": {"key": [keys]},
                 },
             ),
@@ -169,7 +193,7 @@ class Ingestion(DistributedJobs):
         scheduler.Schedule(
             self,
             "Nightly",
-            description=f"Compares the documents in {settings.source} with the index",
+            description=f"Compares the documents in {self.url} with the index",
             schedule=scheduler.ScheduleExpression.cron(hour=_HOUR, minute="0"),
             target=scheduler_targets.StepFunctionsStartExecution(self.state_machine),
         )
@@ -185,14 +209,31 @@ class Ingestion(DistributedJobs):
         )
 
 
-def _grant(role: iam.IRole, *, settings: IngestSettings, index: IVectorIndex) -> None:
+def document_bucket(scope: Construct, id: str, *, key: kms.IKey | None) -> s3.Bucket:
+    """Create a bucket for documents, which sends its events to EventBridge."""
+    bucket = private_bucket(scope, id, key=key)
+    resource = bucket.node.default_child
+    assert isinstance(resource, s3.CfnBucket)  # noqa: S101 - for mypy
+    # The property of `s3.Bucket` would turn it on with a function of the CDK's own.
+    resource.add_property_override(
+        "NotificationConfiguration.EventBridgeConfiguration.EventBridgeEnabled", True
+    )
+    acknowledge(
+        bucket, {"AwsSolutions-S1": "A log of accesses needs another bucket; CloudTrail has one."}
+    )
+    return bucket
+
+
+def _grant(
+    role: iam.IRole, *, documents: Location, records: Location, key: str | None, index: IVectorIndex
+) -> None:
     """Let the function read documents, and write their lists and vectors."""
-    allow(role, "ReadDocuments", ["s3:GetObject"], [objects(settings.location)])
-    allow(role, "WriteRecords", ["s3:GetObject", "s3:PutObject"], [objects(settings.records)])
+    allow(role, "ReadDocuments", ["s3:GetObject"], [objects(documents)])
+    allow(role, "WriteRecords", ["s3:GetObject", "s3:PutObject"], [objects(records)])
     # Of the whole bucket: only then S3 answers that a document does not exist, and not 403.
-    bucket = objects(settings.records).partition("/")[0]
+    bucket = objects(records).partition("/")[0]
     allow(role, "ListDocuments", ["s3:ListBucket"], [bucket])
-    if settings.source_key:
-        allow(role, "UseKey", WRITE_KEY, [settings.source_key])
+    if key:
+        allow(role, "UseKey", WRITE_KEY, [key])
     index.grant_load(role)
     index.grant_edit(role)

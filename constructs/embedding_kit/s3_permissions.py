@@ -1,15 +1,52 @@
-"""Permissions for folders of S3 and KMS keys, as settings name them."""
+"""Buckets of the kit, and permissions for folders of S3 and KMS keys, as settings name them."""
 
 from collections.abc import Sequence
 
-from aws_cdk import Aws
+from aws_cdk import Aws, Duration, RemovalPolicy
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
 
 from embedding_kit.settings.locations import Location
 
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
 READ_KEY = ("kms:Decrypt",)
 WRITE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
+#: An interrupted upload leaves parts that are no object; they are deleted after this time.
+_PARTS_KEPT = Duration.days(7)
+
+
+def private_bucket(
+    scope: Construct, id: str, *, name: str | None = None, key: kms.IKey | None
+) -> s3.Bucket:
+    """Create a bucket that only roles of the account read, by TLS, and that no deploy deletes.
+
+    Args:
+        scope: The parent.
+        id: The construct's id.
+        name: The bucket's name; CloudFormation's by default.
+        key: The KMS key that encrypts the objects; S3's own if None.
+    """
+    return s3.Bucket(
+        scope,
+        id,
+        bucket_name=name,
+        block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+        object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+        enforce_ssl=True,
+        encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
+        encryption_key=key,
+        bucket_key_enabled=True if key else None,
+        # Deleted only if its creation is rolled back, because then it is empty.
+        removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+        lifecycle_rules=[
+            s3.LifecycleRule(
+                id="drop-what-an-upload-that-broke-off-has-left",
+                abort_incomplete_multipart_upload_after=_PARTS_KEPT,
+            )
+        ],
+    )
 
 
 def allow(role: iam.IRole, sid: str, actions: Sequence[str], on: Sequence[str]) -> None:
@@ -36,11 +73,6 @@ def allow_listing(role: iam.IRole, sid: str, location: Location) -> None:
 def objects(location: Location, name: str = "*") -> str:
     """Return the ARN of the objects in a folder; `name` may have wildcards."""
     return f"{_bucket(location)}/{location.prefix}{name}"
-
-
-def shown(location: Location, name: str = "*") -> str:
-    """Return the ARN of objects as cdk-nag writes it."""
-    return objects(location, name).replace(Aws.PARTITION, "<AWS::Partition>")
 
 
 def _bucket(location: Location) -> str:

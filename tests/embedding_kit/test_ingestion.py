@@ -5,11 +5,12 @@ import json
 from pathlib import Path
 
 import pytest
+from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Match, Template
 
 from embedding_kit import Ingestion, IngestSettings, VectorIndex, VectorIndexSettings
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
-from embedding_kit.ingestion import PROGRAM
+from embedding_kit.ingestion import PROGRAM, document_bucket
 from jobs.ingest.messages import IngestSettings as FunctionSettings
 from jobs.ingest.run import FRAME
 from jobs.steps import read_settings
@@ -18,6 +19,7 @@ from tests.embedding_kit.roles import HOME, KEY, asker, resolved
 INDEX = f"arn:aws:s3vectors:us-east-1:{HOME}:bucket/one/index/one"
 DOCS = "arn:aws:s3:::documents/docs"
 RECORDS = "arn:aws:s3:::documents/_ingest/0123"
+UUID_KEY = f"{KEY}2222bbbb-33cc-44dd-55ee-666677778888"
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +104,87 @@ def test_no_record_is_an_event_of_a_document(synthesize, model, source, keys):
 
 
 @pytest.fixture(scope="module")
+def made(synthesize, model) -> Template:
+    """Return the template of documents in a bucket of the kit's, with a key."""
+
+    def build(stack):
+        key = kms.Key.from_key_arn(stack, "Key", UUID_KEY)
+        Ingestion(
+            stack,
+            "Ingestion",
+            model=model,
+            index=VectorIndex(stack, "Index", model=model),
+            settings=IngestSettings(),
+            bucket=document_bucket(stack, "Documents", key=key),
+        )
+
+    return synthesize(build)
+
+
+def test_a_bucket_of_the_kit_is_private_and_sends_events(made):
+    """It has the environment's key, takes TLS only, and stays when its stack goes."""
+    ((name, bucket),) = made.find_resources("AWS::S3::Bucket").items()
+    assert bucket["DeletionPolicy"] == "RetainExceptOnCreate"
+    properties = bucket["Properties"]
+    assert properties["NotificationConfiguration"] == {
+        "EventBridgeConfiguration": {"EventBridgeEnabled": True}
+    }
+    assert set(properties["PublicAccessBlockConfiguration"].values()) == {True}
+    (rule,) = properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    default = rule["ServerSideEncryptionByDefault"]
+    assert default == {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": UUID_KEY}
+    made.has_resource_properties(
+        "AWS::S3::BucketPolicy",
+        {
+            "PolicyDocument": {
+                "Statement": [
+                    Match.object_like(
+                        {
+                            "Effect": "Deny",
+                            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+                        }
+                    )
+                ]
+            }
+        },
+    )
+    made.has_resource_properties(
+        "AWS::Events::Rule",
+        {
+            "EventPattern": Match.object_like(
+                {
+                    "detail": {
+                        "bucket": {"name": [{"Ref": name}]},
+                        "object": {"key": [{"anything-but": {"prefix": "_ingest/"}}]},
+                    }
+                }
+            )
+        },
+    )
+    made.has_resource_properties(
+        "AWS::IAM::Policy",
+        {
+            "PolicyDocument": {
+                "Statement": Match.array_with(
+                    [Match.object_like({"Sid": "UseKey", "Resource": UUID_KEY})]
+                )
+            }
+        },
+    )
+
+
+def test_documents_are_in_one_place(synthesize, model):
+    """A folder of the settings, or a bucket."""
+
+    def build(stack):
+        index = VectorIndex(stack, "Index", model=model)
+        Ingestion(stack, "Ingestion", model=model, index=index, settings=IngestSettings())
+
+    with pytest.raises(ValueError, match="found: neither; allowed: bucket or settings"):
+        synthesize(build)
+
+
+@pytest.fixture(scope="module")
 def role_may(template, question, may):
     """Return whether a role may do an action on a resource."""
     return asker(template, question, may)
@@ -137,6 +220,10 @@ def test_the_function_reads_documents_and_writes_lists_and_vectors(
     [
         ('[ingest]\nsource = "s3://docs"', "[ingest] without [index]"),
         ('[index]\n[ingest]\nsource = "s3://docs/_ingest/a"', "the folder _ingest/ has the"),
+        (
+            "[index]\n[ingest]\nsource_key = 'arn:aws:kms:eu-central-1:111122223333:key/1'",
+            "source_key without source",
+        ),
         (
             '[index]\n[ingest]\nsource = "s3://docs"\nchunk_tokens = 50\noverlap_tokens = 26',
             "0 to 25",

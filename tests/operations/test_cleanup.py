@@ -330,6 +330,20 @@ def test_what_stays_after_a_destroy_is_told(asked, capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.usefixtures("asked")
+@pytest.mark.parametrize(("name", "said"), [("all-together", True), ("ingest", False)])
+def test_documents_that_stay_after_a_destroy_are_told(
+    capsys, monkeypatch, environments, name, said
+):
+    """In a bucket of the kit's, which has a name by CloudFormation."""
+    kept = environments[name].model_copy(update={"removal_policy": "retain"})
+    monkeypatch.setattr(command, "load_environment", lambda *_, **__: kept)
+    assert main(["dev", "--after", "destroy"]) == 0
+    printed = capsys.readouterr().out
+    assert ("aws s3 ls | grep embeddingkit-dev-index-documents\n" in printed) == said
+    assert ("documents stay" in printed) == said
+
+
 def test_a_zip_that_stays_after_a_destroy_is_told(asked, capsys, monkeypatch, environments):
     """It has no repository, and the bucket belongs to bootstrap."""
     monkeypatch.setattr(command, "load_environment", lambda *_, **__: environments["zip"])

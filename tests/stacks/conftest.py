@@ -202,7 +202,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
             input="s3://example-documents/texts/", output="s3://example-vectors/", max_concurrency=1
         ),
         "index": VectorIndexSettings(),
-        "ingest": IngestSettings(source="s3://example-documents/other/"),
+        "ingest": IngestSettings(),
         "standby": Model(name="BAAI/bge-small-en-v1.5"),
         "observability": Observability(tracing=True),
         "alarms": AlarmTable(

@@ -19,13 +19,14 @@ _OWN_KEYS = frozenset({"document", "headings", "tenant", "title"})
 class IngestSettings(Settings):
     """The documents of an S3 folder in the index of `[index]`; off without this table."""
 
-    source: FolderUrl = Field(
+    source: FolderUrl | None = Field(
+        default=None,
         description="The folder of the documents, in an existing bucket of the same region that "
-        "sends its events to EventBridge. The kit writes its records to the folder `_ingest` of "
-        "the bucket."
+        "sends its events to EventBridge. By default the kit makes a bucket. It writes its records "
+        "to the folder `_ingest` of the bucket.",
     )
     source_key: KeyArn | None = Field(
-        default=None, description="The KMS key that encrypts the bucket, if one does."
+        default=None, description="The KMS key that encrypts the bucket of `source`, if one does."
     )
     chunk_tokens: Annotated[int, Field(ge=8, le=8192)] | None = Field(
         default=None,
@@ -39,14 +40,9 @@ class IngestSettings(Settings):
     )
 
     @property
-    def location(self) -> Location:
-        """The folder of the documents."""
-        return location_of(self.source)
-
-    @property
-    def records(self) -> Location:
-        """The folder of the records."""
-        return Location(self.location.bucket, RECORDS)
+    def location(self) -> Location | None:
+        """The folder of the documents; None for a bucket of the kit's."""
+        return location_of(self.source) if self.source else None
 
 
 def check_ingest(ingest: IngestSettings, index: VectorIndexSettings | None) -> None:
@@ -68,7 +64,13 @@ def check_ingest(ingest: IngestSettings, index: VectorIndexSettings | None) -> N
             found=f"overlap_tokens = {ingest.overlap_tokens} with chunk_tokens = {tokens}",
             allowed=f"0 to {tokens // 2}",
         )
-    if ingest.location.prefix.startswith(RECORDS):
+    if ingest.source_key and not ingest.source:
+        raise rule_error(
+            "a bucket that the kit makes has the key of [encryption]",
+            found="source_key without source",
+            allowed="source_key with source",
+        )
+    if ingest.location and ingest.location.prefix.startswith(RECORDS):
         raise rule_error(
             f"the folder {RECORDS} has the records of documents",
             found=f"source = {ingest.source}",
