@@ -58,7 +58,7 @@ class EmbeddingClient(BaseClient[httpx.Client]):
         allow_plain_http: Whether to call a host without TLS other than this machine. Texts, vectors
             and keys then travel in the clear.
         vector_space: The vector space of your stored vectors. Responses from another space are
-            refused. By default, the first response sets it.
+            refused. By default, the first response with vectors sets it.
         concurrency: The number of requests that one call sends at the same time. On Lambda, each of
             them uses its own execution environment.
         limits: The limits of one request.

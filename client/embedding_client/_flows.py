@@ -209,7 +209,7 @@ class EmbeddingFlows:
             body = similar_body(text, top, where)
             response = yield from self._exchange("POST", "/similar", body)
         matches, space = read_matches(response)
-        self.guard.check(space)
+        self.guard.check_search(space)
         return matches
 
     def chunk(self, text: str, **options: str | int | None) -> Flow[dict[str, Any]]:
@@ -348,7 +348,7 @@ class BaseClient(Generic[_Http]):
 
     @property
     def vector_space(self) -> str | None:
-        """The vector space of the latest response, or the expected one before the first."""
+        """The vector space of the latest vectors, or the expected one before the first."""
         return self._flows.guard.current
 
 

@@ -18,7 +18,8 @@ _LOOKED = 20
 
 def show_status(args: argparse.Namespace) -> int:
     """Run `embed ingest status`."""
-    status = _status(args.environment, region=args.region, profile=args.profile)
+    role = "Standby" if args.standby else ""
+    status = read_status(args.environment, role=role, region=args.region, profile=args.profile)
     if args.json:
         print(json.dumps(status, default=datetime.isoformat))
     else:
@@ -27,7 +28,22 @@ def show_status(args: argparse.Namespace) -> int:
     return 0
 
 
-def _status(environment: str, *, region: str | None, profile: str | None) -> dict[str, Any]:
+def read_status(
+    environment: str, *, role: str = "", region: str | None = None, profile: str | None = None
+) -> dict[str, Any]:
+    """Return what `embed ingest status --json` prints.
+
+    Args:
+        environment: The environment's name.
+        role: The index: "" for that of `[model]`, as of the last deploy, or "Standby".
+        region: The region; the configured one by default.
+        profile: An AWS profile.
+
+    Raises:
+        ConfigurationError: If the environment has no such documents.
+        AwsError: If AWS refuses or does not answer.
+    """
+
     def client(service: str) -> Any:
         return aws_client(service, region, profile=profile)
 
@@ -35,13 +51,15 @@ def _status(environment: str, *, region: str | None, profile: str | None) -> dic
     with aws_errors():
         (found,) = client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
         outputs = {one["OutputKey"]: one["OutputValue"] for one in found.get("Outputs", [])}
-        if "DocumentsUrl" not in outputs:
-            raise ConfigurationError(f"The environment {environment} has no [ingest].")
+        machine = outputs.get(f"{role}IngestStateMachineArn")
+        if machine is None:
+            table = "[standby] with [ingest]" if role else "[ingest]"
+            raise ConfigurationError(f"The environment {environment} has no {table}.")
         queues = client("sqs")
 
         def count(output: str, *names: str) -> int:
             answer = queues.get_queue_attributes(
-                QueueUrl=outputs[output], AttributeNames=list(names)
+                QueueUrl=outputs[role + output], AttributeNames=list(names)
             )
             return sum(int(answer["Attributes"][name]) for name in names)
 
@@ -53,14 +71,13 @@ def _status(environment: str, *, region: str | None, profile: str | None) -> dic
         points = client("cloudwatch").get_metric_statistics(
             Namespace=f"EmbeddingKit/{environment}",
             MetricName="SearchableDelay",
-            Dimensions=[{"Name": "FunctionName", "Value": outputs["IngestFunctionName"]}],
+            Dimensions=[{"Name": "FunctionName", "Value": outputs[f"{role}IngestFunctionName"]}],
             StartTime=now - _DAY,
             EndTime=now,
             Period=int(_DAY.total_seconds()),
             ExtendedStatistics=list(_PERCENTILES),
         )["Datapoints"]
-    machine = outputs["IngestStateMachineArn"]
-    executions = Executions(machine, output="IngestStateMachineArn", profile=profile)
+    executions = Executions(machine, output=f"{role}IngestStateMachineArn", profile=profile)
     newest = list(executions.newest(_LOOKED))
     complete = next((name for name, state, _ in newest if state == "SUCCEEDED"), None)
     last = executions.status(complete) if complete else None

@@ -90,6 +90,9 @@ def add_ingest(commands: Any) -> None:
         run="_ingest_command.show_status",
     )
     status.add_argument("environment", metavar="ENVIRONMENT", help="deployed by `scripts/deploy`")
+    status.add_argument(
+        "--standby", action="store_true", help="those of the index of [standby], in a migration"
+    )
     status.add_argument("--json", action="store_true", help="print JSON")
     status.add_argument("--region", help="default: the configured one")
     add_profile(status)

@@ -66,6 +66,18 @@ class VectorSpaceGuard:
                 )
             self.current = space
 
+    def check_search(self, space: str) -> None:
+        """Check the vector space of a search's answer, if the caller has named one.
+
+        An answer has no vectors that could meet those of another one. So a client searches on
+        while an endpoint moves to another model with its index.
+
+        Raises:
+            VectorSpaceError: If it differs from the expected one.
+        """
+        if self._expected is not None:
+            self.check(space)
+
 
 def _family(space: str) -> str:
     return space.rpartition("/")[0] if _has_dimensions(space) else space

@@ -1,4 +1,4 @@
-"""Read `environments/NAME.toml`. No other module reads these files.
+"""Read `environments/NAME.toml`. Only `operations.environment_tables` reads their text, to edit it.
 
 An error lists all mistakes of a file, one per line: file, key, value found and values allowed.
 """

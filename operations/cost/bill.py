@@ -120,6 +120,49 @@ def free_items(items: Iterable[LineItem], resources: Sequence[Resource]) -> Bill
     return tuple(found)
 
 
+def vector_gigabytes(vectors: float, dimension: int) -> float:
+    """Return the size of vectors in an index, with keys, texts and metadata."""
+    return vectors * (4 * dimension + _METADATA_BYTES) / _GB
+
+
+def search_items(prices: Prices, gigabytes: float, searches: float) -> Bill:
+    """Price searches of an index of a size."""
+    return (
+        priced(prices, "vector_searches", "index, searches", searches),
+        priced(prices, "vector_processing", "index, data searched", gigabytes * searches / 1000),
+    )
+
+
+def copy_items(
+    prices: Prices,
+    *,
+    documents: float,
+    chunks: float,
+    dimension: int,
+    core_seconds: float,
+    memory_mb: int,
+) -> Bill:
+    """Price what it costs once to bring documents of S3 into an empty index.
+
+    Args:
+        prices: The prices.
+        documents: The documents; 0 if the texts do not come from S3.
+        chunks: Their chunks, or other texts to embed.
+        dimension: The dimensions of their vectors.
+        core_seconds: Seconds of one core for a chunk.
+        memory_mb: The memory of the function that embeds them.
+    """
+    gigabytes, requests = memory_mb / 1024, documents * (_EVENT_READS + _EVENT_WRITES)
+    waits = requests * _S3_SECONDS * gigabytes
+    return (
+        priced(prices, "lambda_duration", "embedding", chunks * core_seconds * gigabytes),
+        priced(prices, "lambda_duration", "waiting for S3", waits),
+        priced(prices, "storage_write", "writes to S3", documents * _EVENT_WRITES),
+        priced(prices, "storage_read", "reads from S3", documents * _EVENT_READS),
+        priced(prices, "vector_writes", "vectors", vector_gigabytes(chunks, dimension)),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Items:
     """Each method prices one part of the bill. A new thing that costs something adds one."""
@@ -275,12 +318,10 @@ class _Items:
             return ()
         gigabytes, searches = self._vector_gigabytes(), self.choices.searches
         searches = self.scenario.traffic.requests if searches is None else searches
-        searched = self._vector_gigabytes(indexes=1) * searches / 1000
         return (
             self._priced("vector_storage", "index, vectors", gigabytes),
             self._priced("vector_writes", "index, loading them", gigabytes),
-            self._priced("vector_searches", "index, searches", searches),
-            self._priced("vector_processing", "index, data searched", searched),
+            *search_items(self.prices, self._vector_gigabytes(indexes=1), searches),
         )
 
     def documents(self) -> Bill:
@@ -326,8 +367,8 @@ class _Items:
         The index that is searched is the first one.
         """
         counted = _of("S3Vectors::Index", self.resources)[:indexes]
-        each = sum(4 * int(index["Dimension"]) + _METADATA_BYTES for index in counted)
-        return (self.choices.vectors if count is None else count) * each / _GB
+        vectors = self.choices.vectors if count is None else count
+        return sum(vector_gigabytes(vectors, int(index["Dimension"])) for index in counted)
 
 
 def _of(kind: str, resources: Sequence[Resource]) -> list[Mapping[str, Any]]:

@@ -1,0 +1,101 @@
+"""Edits of whole tables in an environment's file. The rest of its text stays as it is.
+
+An edit is checked by parsing the new text: a file whose tables are written in another way is
+refused, and never half edited.
+"""
+
+import re
+import shutil
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from embedding_kit.environment_file import EnvironmentFileError
+
+_HEADER = re.compile(r"(\ufeff?[ \t]*\[+[ \t]*)([A-Za-z0-9_-]+)[ \t]*[].]")
+
+
+def tables_of(path: Path) -> list[str]:
+    """Return the names of a file's tables and other top-level keys, in the order of the text.
+
+    Raises:
+        EnvironmentFileError: The file cannot be read.
+    """
+    return list(_parse(_read(path)))
+
+
+def exchange_tables(path: Path, one: str, other: str) -> None:
+    """Exchange the headers of two tables, with those of the tables in them.
+
+    Raises:
+        EnvironmentFileError: The tables are not written with headers.
+    """
+    text = _read(path)
+    tables = _parse(text)
+    names = {one: other, other: one}
+    lines = []
+    for line in text.splitlines(keepends=True):
+        header = _HEADER.match(line)
+        new = header and header[1] + names.get(header[2], header[2]) + line[header.end(2) :]
+        lines.append(new or line)
+    wanted = {**tables, one: tables[other], other: tables[one]}
+    by_hand = f"to exchange the headers [{one}] and [{other}] by hand, then the same command again"
+    _write(path, "".join(lines), wanted, by_hand)
+
+
+def remove_table(path: Path, name: str) -> None:
+    """Remove a table, up to the comments before the next one.
+
+    Raises:
+        EnvironmentFileError: The table is not written with a header.
+    """
+    text = _read(path)
+    wanted = {key: value for key, value in _parse(text).items() if key != name}
+    kept: list[str] = []
+    #: The comments since the last value of the table: they may be about the next one.
+    last: list[str] = []
+    inside = False
+    for line in text.splitlines(keepends=True):
+        header = _HEADER.match(line)
+        if header:
+            inside = header[2] == name
+        if inside:
+            last = [*last, line] if line.strip()[:1] in {"", "#"} else []
+        else:
+            kept += [*last, line]
+            last = []
+    by_hand = f"to take the table [{name}] out by hand, then the same command again"
+    _write(path, "".join([*kept, *last]), wanted, by_hand)
+
+
+def _read(path: Path) -> str:
+    try:
+        # As bytes, so that the line ends stay.
+        return path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise EnvironmentFileError(f"{_shown(path)} cannot be read: {error}") from None
+
+
+def _parse(text: str) -> dict[str, Any]:
+    return tomllib.loads(text.removeprefix("\ufeff"))
+
+
+def _write(path: Path, text: str, wanted: dict[str, Any], by_hand: str) -> None:
+    """Replace the file in one step, if the text has what is wanted."""
+    try:
+        found = _parse(text)
+    except tomllib.TOMLDecodeError:
+        found = {}
+    if found != wanted:
+        raise EnvironmentFileError(
+            f"{_shown(path)}: only tables with headers of their own, such as [model], can be "
+            f"edited; found: another form; allowed: {by_hand}; nothing was changed"
+        )
+    new = path.with_name(f".{path.name}.new")
+    new.write_bytes(text.encode())
+    shutil.copymode(path, new)
+    new.replace(path)
+
+
+def _shown(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"

@@ -1,0 +1,664 @@
+"""Change the model of an environment without an outage: `scripts/migrate NAME STEP`.
+
+The file has both models: the earlier one, and below it the next one as `[standby]`, which has an
+index too. Ingestion keeps both indexes up to date. A switch exchanges the headers `[model]` and
+`[standby]` and releases as usual: each version of the function searches the index of its own model,
+so model and index move together, and a rollback finds an index that is up to date.
+
+No step writes a state of its own. Each reads the file and AWS, so it can be killed and repeated.
+The order of the two tables in the file is the direction: from the first to the second.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from botocore.session import Session
+from tqdm import tqdm
+
+from embedding_client._client import EmbeddingClient
+from embedding_client._errors import EmbeddingClientError
+from embedding_client._executions import Execution, Executions
+from embedding_client._formats import FORMATS
+from embedding_client._index import VectorIndex
+from embedding_client._ingest_command import read_status
+from embedding_client._progress import Shown, follow
+from embedding_client._readers import Source
+from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.image_identity import index_id
+from embedding_kit.prices import DEFAULT_REGION, load_prices
+from embedding_kit.settings import Model, VectorIndexSettings, index_dimension
+from jobs.errors import BatchError
+from operations.checkup import ILL
+from operations.command import ENVIRONMENTS, command_parser, run_command
+from operations.cost.bill import copy_items, search_items, vector_gigabytes
+from operations.cost.ways import ON_DEMAND, Scenario, usd, ways
+from operations.cost.workload import Choices, billed_seconds, core_seconds, speed_of
+from operations.deployed import find_alias, find_deployed, find_deployment_group
+from operations.environment_session import look_up, session_for
+from operations.environment_tables import exchange_tables, remove_table, tables_of
+from operations.package_places import place_of
+from operations.prune import Plan, prune
+from operations.rollback import roll_back
+from operations.vector_store import find_store, unused_indexes, versions_of
+from stacks.names import endpoint_stack_name, index_stack_name
+
+_VARIABLE = "EMBEDDING_VECTOR_INDEX"
+#: The steps that scripts/deploy is a part of, which gets their further options.
+_DEPLOYING = ("copy", "switch", "finish")
+#: Runs of the ingestion at a time, and requests of the client.
+_RUNS, _REQUESTS = 10, 4
+#: The most tokens of a chunk by default, and those of a query: shorter ones take as long.
+_CHUNK_TOKENS, _QUERY_TOKENS = 256, 32
+#: Seconds between two looks at AWS.
+_DELAY = 5
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return its exit status, that of scripts/deploy where a step deploys."""
+    parser = command_parser("scripts/migrate", "Change the model of an environment in steps.")
+    steps = parser.add_subparsers(dest="step", required=True, metavar="STEP")
+    parsers = {
+        name: steps.add_parser(name, help=description, description=description)
+        for name, (_, description) in _STEPS.items()
+    }
+    for name in ("plan", "copy"):
+        parsers[name].add_argument("--job", metavar="FOLDER", help="a batch job with the texts")
+    parsers["copy"].add_argument("--no-deploy", action="store_true", help="it is deployed")
+    parsers["finish"].add_argument("--yes", action="store_true", help="delete without asking")
+    queries = parsers["compare"]
+    queries.add_argument("--queries", type=Path, required=True, metavar="FILE", help="texts")
+    queries.add_argument("--column", default="text", help="the field with the query")
+    queries.add_argument("--format", choices=FORMATS, help="default: from the file's name")
+    queries.add_argument("--report", type=Path, metavar="FILE.html", help="a page to write")
+    queries.add_argument("--json", action="store_true", help="print JSON")
+    failure = "the step did not end for {}"
+    return run_command(parser, _act, arguments, failure=failure, takes_cdk_options=True)
+
+
+def _act(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
+    step = options.step
+    if options.of_cdk and step not in _DEPLOYING:
+        raise ValueError(
+            f"only {', '.join(_DEPLOYING)} pass options to scripts/deploy; found: {step} "
+            f"{' '.join(options.of_cdk)}; allowed: those of {step} --help"
+        )
+    if environment.branch_of:
+        raise ValueError(
+            f"a migration edits {environment.file}, which a branch shares; found: "
+            f"{environment.argument}; allowed: {environment.branch_of}"
+        )
+    if environment.standby is None and step not in {"finish", "status"}:
+        raise ValueError(
+            f"a migration is to the model of [standby]; found: no such table in {environment.file};"
+            " allowed: [standby] below [model] (docs/migrate.md)"
+        )
+    session = session_for(environment, changes=step in {*_DEPLOYING, "back"})
+    run, _ = _STEPS[step]
+    try:
+        return run(Migration(session, environment), options)
+    except (EmbeddingClientError, BatchError) as error:
+        raise ValueError(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One of the two models, and its index."""
+
+    model: Model
+    #: The prefix of its outputs: "" or "Standby", as of the last deploy; None before it.
+    role: str | None
+    #: The ARN of the index; "" before a deploy.
+    index: str
+
+    def __str__(self) -> str:
+        about = [self.model.precision, f"{index_dimension(self.model)} dimensions"]
+        return f"{self.model.name} ({', '.join(filter(None, about))})"
+
+
+@dataclass(frozen=True)
+class Migration:
+    """What the file and AWS say of a migration; the file has `[standby]` for `old` and `new`."""
+
+    session: Session
+    environment: EnvironmentSettings
+
+    @property
+    def command(self) -> str:
+        """The command, for messages that name a step."""
+        return f"scripts/migrate {self.environment.name}"
+
+    @property
+    def file(self) -> Path:
+        """The environment's file."""
+        return ENVIRONMENTS / f"{self.environment.name}.toml"
+
+    def client(self, service: str) -> Any:
+        """Return botocore's client of a service in the environment's region."""
+        return self.session.create_client(service, region_name=self.environment.region)
+
+    @cached_property
+    def outputs(self) -> Mapping[str, str]:
+        """The outputs of the deployed stacks of endpoint and index."""
+        outputs: dict[str, str] = {}
+        name = self.environment.name
+        for stack in (endpoint_stack_name(name), index_stack_name(name)):
+            found = look_up(self.client("cloudformation").describe_stacks, StackName=stack)
+            described = found["Stacks"][0].get("Outputs", []) if found else []
+            outputs |= {output["OutputKey"]: output["OutputValue"] for output in described}
+        return outputs
+
+    @cached_property
+    def is_exchanged(self) -> bool:
+        """Whether the file has `[standby]` above `[model]`, as after a switch."""
+        tables = tables_of(self.file)
+        return tables.index("standby") < tables.index("model")
+
+    @cached_property
+    def old(self) -> Side:
+        """The earlier model, of the first table."""
+        return self._side("standby" if self.is_exchanged else "model")
+
+    @cached_property
+    def new(self) -> Side:
+        """The next model, of the second table."""
+        return self._side("model" if self.is_exchanged else "standby")
+
+    def _side(self, table: str) -> Side:
+        environment = self.environment
+        model = getattr(environment, table)
+        key = environment.encryption.key if environment.encryption else None
+        settings = environment.index or VectorIndexSettings()
+        wanted = index_id(model, settings, key_arn=key)
+        # The roles are those of the last deploy: what belongs to a model of the file is known by
+        # the logical id of its index.
+        roles = [role for role, found in self._ids.items() if wanted in found]
+        role = roles[0] if roles else None
+        index = "" if role is None else self.outputs[f"{role}IndexArn"]
+        return Side(model=model, role=role, index=index)
+
+    @cached_property
+    def _ids(self) -> Mapping[str, str]:
+        """The logical ids of the deployed indexes by role."""
+        roles = [role for role in ("", "Standby") if f"{role}IndexArn" in self.outputs]
+        if not roles:
+            return {}
+        stack = index_stack_name(self.environment.name)
+        template = self.client("cloudformation").get_template(StackName=stack)["TemplateBody"]
+        values = {role: template["Outputs"][f"{role}IndexArn"]["Value"] for role in roles}
+        return {role: value["Fn::GetAtt"][0] for role, value in values.items()}
+
+    def shares(self) -> dict[str | None, float]:
+        """Return the share of the requests that each index answers now; none before a deploy."""
+        deployed = find_deployed(self.session, self.environment)
+        if deployed is None:
+            return {}
+        alias = find_alias(self.session, self.environment, deployed)
+        weights = (alias.get("RoutingConfig") or {}).get("AdditionalVersionWeights", {})
+        shares: dict[str | None, float] = {}
+        for version, share in {
+            alias["FunctionVersion"]: 1 - sum(weights.values()),
+            **weights,
+        }.items():
+            found = self.client("lambda").get_function_configuration(
+                FunctionName=deployed.function, Qualifier=version
+            )
+            shares[index_of(found)] = shares.get(index_of(found), 0.0) + share
+        return shares
+
+    def documents(self, side: Side) -> dict[str, Any]:
+        """Return the state of a side's documents, as `embed ingest status --json` prints it."""
+        region = self.environment.region
+        return read_status(self.environment.name, role=side.role or "", region=region)
+
+    def standby(self, space: str | None = None) -> EmbeddingClient:
+        """Return a client of the function of `[standby]` that accepts one space; any with None."""
+        function = self.outputs["StandbyFunctionArn"]
+        return EmbeddingClient(function=function, vector_space=space, concurrency=_REQUESTS)
+
+    def incomplete(self) -> Iterator[str]:
+        """Yield why the new index cannot answer yet: the rule, what was found, what is allowed."""
+        new, old, copy = self.new, self.old, f"{self.command} copy"
+        if not (new.index and old.index):
+            yield f"both indexes are deployed; found: not that of {new}; allowed: {copy}"
+            return
+        if self.environment.ingest:
+            yield from _unfinished(self.documents(new), self.documents(old), copy)
+        else:
+            count, most = VectorIndex(new.index).count(), VectorIndex(old.index).count()
+            if count < most:
+                yield f"all vectors are there; found: {count:,} of {most:,}; allowed: {copy}"
+        space = space_of(new)
+        if space is None:
+            yield f"the new index has vectors; found: none; allowed: {copy}"
+        elif new.role == "Standby":
+            # The function refuses an index of another space than its own.
+            with self.standby(space) as client:
+                client.search("ready", top=1, candidates=1)
+
+
+def _unfinished(new: Mapping[str, Any], old: Mapping[str, Any], copy: str) -> Iterator[str]:
+    """Yield what the new index's documents lack, by the states of both."""
+    newest = (new["newest_comparison"] or "none").lower()
+    if new["compared"] is None or newest not in {"running", "succeeded"}:
+        yield f"all documents are compared with the new index; found: {newest}; allowed: {copy}"
+        return
+    if new["refused"] > (old["refused"] or 0):
+        yield (
+            f"the new index refuses no document that the old one has; found: {new['refused']:,} "
+            f"refused; allowed: {old['refused'] or 0:,}, as of the old one"
+        )
+    if new["busy"]:
+        yield f"no document is left out; found: {new['busy']:,} busy; allowed: {copy}"
+
+
+def space_of(side: Side) -> str | None:
+    """Return the vector space in the tag of a side's index; None before a load."""
+    space: str | None = VectorIndex(side.index).describe()["vector_space"] if side.index else None
+    return space
+
+
+def index_of(configuration: Mapping[str, Any]) -> str | None:
+    """Return the index that a version of a function searches."""
+    found: str | None = configuration.get("Environment", {}).get("Variables", {}).get(_VARIABLE)
+    return found
+
+
+def _plan(migration: Migration, options: argparse.Namespace) -> int:
+    old, new, ingest = migration.old, migration.new, migration.environment.ingest
+    documents = chunks = 0
+    tokens, runs, texts = _CHUNK_TOKENS, _RUNS, "not known before a comparison"
+    memory = migration.environment.function.memory_mb
+    missing = []
+    if options.job:
+        # It imports pyarrow.
+        from operations.migration_job import read_job  # noqa: PLC0415
+
+        job, _, result = read_job(options.job)
+        chunks, runs = job.rows, _REQUESTS
+        tokens = -(-result["tokens"] // max(1, chunks))
+        texts = f"{chunks:,} rows of {job.folder}"
+    elif ingest and old.index:
+        tokens = ingest.chunk_tokens or _CHUNK_TOKENS
+        function = migration.outputs[f"{old.role}IngestFunctionName"]
+        found = migration.client("lambda").get_function_configuration(FunctionName=function)
+        memory, state = found["MemorySize"], migration.documents(old)
+        if state["compared"]:
+            documents, chunks = state["documents"], state["chunks"]
+            texts = f"{documents:,} documents, with {chunks:,} chunks"
+    elif not ingest:
+        missing.append("the texts: [ingest], or --job with a batch job that has them")
+    if not old.index:
+        missing.append(f"the deployed environment: scripts/deploy {migration.environment.name}")
+    if ingest:
+        bucket = ingest.location.bucket
+        sent = migration.client("s3").get_bucket_notification_configuration(Bucket=bucket)
+        if "EventBridgeConfiguration" not in sent:
+            missing.append(f"the events of the bucket {bucket}: docs/search.md#documents")
+    core = core_seconds(speed_of(new.model), tokens)
+    bill = copy_items(
+        load_prices(migration.environment.region or DEFAULT_REGION),
+        documents=documents,
+        chunks=chunks,
+        dimension=index_dimension(new.model),
+        core_seconds=core,
+        memory_mb=memory,
+    )
+    seconds = chunks * billed_seconds(core, memory_mb=memory) / runs
+    print(f"from     {old}, {space_of(old) or 'space not known yet'}")
+    print(f"to       {new}, {space_of(new) or 'space not known yet'}")
+    print(f"texts    {texts}")
+    print(f"tokens   at most {chunks * tokens:,}")
+    print(f"time     about {tqdm.format_interval(seconds)}, {runs} at a time")
+    print(f"cost     about ${usd(bill):,.2f} once, at list prices")
+    print("\n".join(f"missing  {what}" for what in missing or ["nothing"]))
+    return 0
+
+
+def _copy(migration: Migration, options: argparse.Namespace) -> int:
+    environment, status = migration.environment, 0
+    if environment.ingest is None and not options.job:
+        raise ValueError(
+            "the texts are documents or a batch job's; found: neither [ingest] nor --job; "
+            "allowed: one of them"
+        )
+    if migration.is_exchanged:
+        raise ValueError(
+            f"a copy comes before the switch; found: [standby] above [model] in {environment.file},"
+            f" as after it; allowed: [standby] below [model], or first {migration.command} back"
+        )
+    if not options.no_deploy:
+        status = deploy(environment, options)
+        migration = Migration(migration.session, environment)
+    if not migration.new.index:
+        raise ValueError(
+            f"the index of {migration.new} is deployed; found: it is not; allowed: copy without "
+            "--no-deploy"
+        )
+    if options.job:
+        from operations.migration_job import copy_job  # noqa: PLC0415 - it imports pyarrow
+
+        dimension = index_dimension(migration.new.model)
+        loaded = copy_job(options.job, migration.new.index, dimension, migration.standby)
+        if loaded:
+            return loaded
+    else:
+        _compare_documents(migration)
+        _wait_for_events(migration)
+    print(
+        f"the index of {migration.new} is complete. Next: {migration.command} compare --queries "
+        "FILE, then switch"
+    )
+    return status
+
+
+def _compare_documents(migration: Migration) -> None:
+    """Let all documents be compared with the new index until nothing is left to do."""
+    output = f"{migration.new.role}IngestStateMachineArn"
+    executions, left = Executions(migration.outputs[output], output=output), True
+    while left:
+        newest = next(executions.newest(1), None)
+        if newest and newest[1] == "RUNNING":
+            name = newest[0]
+        else:
+            name = executions.start({}, name=f"migrate-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}")
+        look = partial(executions.status, name)
+        ended = follow(name, look(), look, _shown_groups, on_terminal=sys.stderr.isatty())
+        if ended.result is None:
+            raise ValueError(
+                f"the comparison {name} must succeed; found: {ended.state.lower()}, "
+                f"{ended.problem}; allowed: the same command, which starts another one"
+            )
+        numbers = (f"{ended.result[key]:,} {key}" for key in ("documents", "changed", "refused"))
+        print(f"{name}: {', '.join(numbers)}", flush=True)
+        left = bool(ended.result["changed"] or ended.result["busy"])
+
+
+def _shown_groups(execution: Execution) -> Shown | None:
+    """Return how far a comparison is, for one line; None once it has ended."""
+    if execution.state != "RUNNING":
+        return None
+    share = execution.done / execution.items if execution.items else 0.0
+    text = f"{execution.done:,} of {execution.items or '?'} groups of documents, {share:.0%}"
+    if share:
+        elapsed = (datetime.now(UTC) - execution.started).total_seconds()
+        text += f", about {tqdm.format_interval(elapsed / share - elapsed)} left"
+    return Shown(text, execution.done, execution.items)
+
+
+def _wait_for_events(migration: Migration) -> None:
+    """Wait until no more events wait for the new index than for the old one."""
+
+    def ahead() -> int:
+        new, old = migration.documents(migration.new), migration.documents(migration.old)
+        return max(0, int(new["waiting"]) - int(old["waiting"]))
+
+    first = ahead()
+
+    def show(left: int) -> Shown | None:
+        done = max(0, first - left)
+        return Shown(f"{left:,} wait, {done / first:.0%} done", done, first) if left else None
+
+    follow("events", first, ahead, show, on_terminal=sys.stderr.isatty())
+
+
+def _compare(migration: Migration, options: argparse.Namespace) -> int:
+    # It imports matplotlib.
+    from operations.migration_report import Asked, compare, print_report  # noqa: PLC0415
+
+    new, old = migration.new, migration.old
+    if not (new.index and old.index):
+        raise ValueError(
+            f"both models are deployed; found: not {new}; allowed: after {migration.command} copy"
+        )
+    live, standby = (old, new) if new.role == "Standby" else (new, old)
+    if standby.index in migration.shares():
+        raise ValueError(
+            f"the function of [standby] is that of the model that does not answer; found: "
+            f"{standby}; allowed: {live}, after scripts/deploy {migration.environment.name}"
+        )
+    with (
+        EmbeddingClient(migration.outputs["Url"], vector_space=space_of(live)) as one,
+        migration.standby(space_of(standby)) as other,
+    ):
+        report = compare(
+            Asked(str(live), one, _price(migration, live)),
+            Asked(str(standby), other, _price(migration, standby)),
+            Source(options.queries, kind=options.format, column=options.column),
+        )
+    print_report(report, page=options.report, as_json=options.json)
+    return 0
+
+
+def _price(migration: Migration, side: Side) -> float:
+    """Return US dollars for a million searches, at list prices."""
+    environment = migration.environment
+    if environment.ingest:
+        vectors = migration.documents(side)["chunks"] or 0
+    else:
+        vectors = VectorIndex(side.index).count()
+    scenario = Scenario(
+        traffic=Choices(tokens=_QUERY_TOKENS, shape="flat").traffic,
+        core_seconds=core_seconds(speed_of(side.model), _QUERY_TOKENS),
+        memory_mb=environment.function.memory_mb,
+    )
+    prices = load_prices(environment.region or DEFAULT_REGION)
+    gigabytes = vector_gigabytes(vectors, index_dimension(side.model))
+    items = search_items(prices, gigabytes, scenario.traffic.requests)
+    return usd((*ways(())[ON_DEMAND](prices, scenario), *items))
+
+
+def _switch(migration: Migration, options: argparse.Namespace) -> int:
+    new = migration.new
+    if migration.is_exchanged and set(migration.shares()) == {new.index}:
+        print(f"{new} answers already. Next: {migration.command} finish, or back")
+        return 0
+    if problems := list(migration.incomplete()):
+        raise ValueError(f"{'; '.join(problems)}; nothing was changed")
+    if migration.environment.ingest:
+        _wait_for_events(migration)
+    if not migration.is_exchanged:
+        _exchange(migration)
+    status = deploy(migration.environment, options)
+    print(f"{new} answers. To go back: {migration.command} back; when you are sure: finish")
+    return status
+
+
+def _exchange(migration: Migration) -> None:
+    exchange_tables(migration.file, "model", "standby")
+    print(f"exchanged [model] and [standby] in {migration.environment.file}", flush=True)
+
+
+def _back(migration: Migration, _: argparse.Namespace) -> int:
+    old, functions = migration.old, migration.client("lambda")
+    deployed = find_deployed(migration.session, migration.environment)
+    found = versions_of(functions, deployed.function) if deployed else ()
+    versions = [int(one["Version"]) for one in _numbered(found) if index_of(one) == old.index]
+    if not versions:
+        raise ValueError(
+            f"a version of the function searches the index of {old}; found: none; allowed: after a "
+            "switch; nothing was changed"
+        )
+    while set(migration.shares()) != {old.index}:
+        # First it may stop a release, then wait for the end of its rollback.
+        print(
+            roll_back(migration.session, migration.environment, version=str(max(versions))),
+            flush=True,
+        )
+        time.sleep(_DELAY)
+    if migration.is_exchanged:
+        _exchange(migration)
+    print(f"{old} answers. The index of {migration.new} stays up to date")
+    return 0
+
+
+def _numbered(versions: Iterator[dict[str, Any]] | tuple[()]) -> Iterator[dict[str, Any]]:
+    return (version for version in versions if version["Version"].isdecimal())
+
+
+def _finish(migration: Migration, options: argparse.Namespace) -> int:
+    environment, doomed, status = migration.environment, "", 0
+    if environment.standby:
+        _require_rest(migration)
+        doomed = migration.old.index
+        _ask(migration, [doomed], options)
+        remove_table(migration.file, "standby")
+        print(f"took [standby] out of {migration.environment.file}", flush=True)
+    if doomed or "StandbyIndexArn" in migration.outputs:
+        status = deploy(environment, options)
+    left = _left(migration, only=doomed)
+    # Without the table, an earlier run has taken it out, or somebody by hand.
+    if left.indexes and not doomed:
+        _ask(migration, left.indexes, options)
+    prune(migration.session, environment, left)
+    print(f"deleted: {left}")
+    return status
+
+
+def _require_rest(migration: Migration) -> None:
+    """Check that the new model answers all requests, and has for the time of a release's step."""
+    environment, new = migration.environment, migration.new
+    name, interval = environment.name, environment.release.interval
+    if not migration.is_exchanged:
+        raise ValueError(
+            f"finish follows a switch; found: [standby] below [model] in {environment.file}; "
+            f"allowed: {migration.command} switch. To give up {new}: take [standby] out, "
+            f"scripts/deploy {name}, then finish"
+        )
+    share = migration.shares().get(new.index, 0.0)
+    group = find_deployment_group(migration.session, environment)
+    client = migration.client("codedeploy")
+    if share < 1 or (group and group.running(client)):
+        raise ValueError(
+            f"finish follows the end of a release to {new}; found: {share:.0%} of the requests are "
+            "there, or a release runs; allowed: 100%, and none"
+        )
+    last = group.last_successful(client) if group else None
+    if last:
+        ended = client.get_deployment(deploymentId=last)["deploymentInfo"]["completeTime"]
+        waited = datetime.now(UTC) - ended
+        if waited < interval:
+            raise ValueError(
+                f"the last release is older than `interval` of [release], for it ends the way back;"
+                f" found: {waited // timedelta(minutes=1)} minutes; allowed: "
+                f"{interval // timedelta(minutes=1)} or more"
+            )
+
+
+def _ask(migration: Migration, indexes: Sequence[str], options: argparse.Namespace) -> None:
+    """Let the environment's name be typed before indexes are deleted, unless `--yes` is given."""
+    name, listed = migration.environment.name, "\n".join(f"  {arn}" for arn in indexes)
+    print(f"To be deleted for ever, with the versions that search it:\n{listed}", file=sys.stderr)
+    if options.yes:
+        return
+    print(f"Type {name} to delete: ", end="", file=sys.stderr, flush=True)
+    typed = ""
+    with suppress(EOFError):
+        typed = input().strip()
+    if typed != name:
+        raise ValueError(
+            f"a deletion is confirmed by the environment's name; found: {typed or 'nothing'}; "
+            f"allowed: {name}, or --yes; nothing was changed"
+        )
+
+
+def _left(migration: Migration, *, only: str = "") -> Plan:
+    """Return the indexes that nothing but old versions of the function names, and these versions.
+
+    Args:
+        migration: The migration.
+        only: The only index to return; all if empty.
+
+    Raises:
+        ValueError: The environment is not deployed.
+    """
+    session, environment = migration.session, migration.environment
+    deployed, store = find_deployed(session, environment), find_store(session, environment)
+    if deployed is None or store is None:
+        raise ValueError(f"{environment.name} is not deployed; nothing was deleted")
+    kept = {*store.indexes, *migration.shares(), None}
+    searched = {
+        version["Version"]: index_of(version)
+        for version in _numbered(versions_of(migration.client("lambda"), deployed.function))
+    }
+    gone = {(deployed.function, number) for number, index in searched.items() if index not in kept}
+    unused = unused_indexes(session, store, gone=gone)
+    indexes = [arn for arn in unused if arn not in kept and only in {"", arn}]
+    return Plan(
+        function=deployed.function,
+        versions=[number for number, index in searched.items() if index in indexes],
+        place=place_of(session, environment),
+        images=[],
+        indexes=indexes,
+    )
+
+
+def _status(migration: Migration, _: argparse.Namespace) -> int:
+    shares = migration.shares()
+    if migration.environment.standby is None:
+        is_left = "StandbyIndexArn" in migration.outputs or _left(migration).indexes
+        found = f"an index is left: {migration.command} finish" if is_left else "nothing is left"
+        print(f"step     none, without [standby] in {migration.environment.file}; {found}")
+        return 0
+    for title, side in (("from", migration.old), ("to", migration.new)):
+        print(f"{title:<9}{side}, {shares.get(side.index, 0):.0%} of the requests")
+        print(f"  index       {side.index or 'not deployed'}")
+        if side.index and migration.environment.ingest:
+            state = migration.documents(side)
+            for key in ("documents", "chunks", "refused", "waiting", "newest_comparison"):
+                print(f"  {key.partition('_')[2] or key:<12}{state[key]}")
+        elif side.index:
+            print(f"  vectors     {VectorIndex(side.index).count()}")
+    print(f"step     {_step(migration, shares)}")
+    return 0
+
+
+def _step(migration: Migration, shares: Mapping[str | None, float]) -> str:
+    """Say which step is next or under way."""
+    share = shares.get(migration.new.index, 0.0)
+    if not migration.is_exchanged:
+        problems = list(migration.incomplete())
+        return f"copy: {'; '.join(problems)}" if problems else "compare, then switch"
+    if not share:
+        return "switch, or back: the headers are exchanged, and the release is not deployed"
+    return "finish, or back" if share == 1 else f"switch: {share:.0%} of the requests are there"
+
+
+def deploy(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
+    """Run scripts/deploy; return 0, or its status if only a check of the doctor has failed.
+
+    Raises:
+        CalledProcessError: It failed, and has printed why.
+    """
+    command = [str(ENVIRONMENTS.parent / "scripts/deploy"), environment.name, *options.of_cdk]
+    with subprocess.Popen(command) as process:  # noqa: S603 - our own script
+        # Ctrl-C reaches the script, too, which then says what AWS continues.
+        while process.returncode is None:
+            with suppress(KeyboardInterrupt):
+                process.wait()
+    if process.returncode not in {0, ILL}:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return process.returncode
+
+
+_STEPS: Mapping[str, tuple[Callable[[Migration, argparse.Namespace], int], str]] = {
+    "plan": (_plan, "Print what is embedded, its time and cost, and what is missing."),
+    "copy": (_copy, "Deploy the standby, and bring all texts into its index."),
+    "compare": (_compare, "Compare the answers of both models to your queries."),
+    "switch": (_switch, "Exchange [model] and [standby], and release."),
+    "back": (_back, "Give all requests back to the earlier model."),
+    "finish": (_finish, "Delete the earlier model's index, after asking."),
+    "status": (_status, "Print the step, and the numbers of both indexes."),
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""The texts of a finished batch job in another index: `scripts/migrate NAME copy --job FOLDER`.
+
+The standby's function embeds them as `embed --file` does, into files that look like another job's,
+which `embed index load --local` loads. An interrupted copy goes on: a file that is there is
+complete, and so is each part that is loaded.
+"""
+
+import hashlib
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from io import BytesIO
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+from pyarrow import parquet
+
+from embedding_client._client import EmbeddingClient
+from embedding_client._file_embedding import embed_file
+from embedding_client._progress import progress_on
+from embedding_client._protocol import EmbedOptions
+from embedding_client._readers import Source
+from jobs.embed.job import EMBEDDING_COLUMN, FRAME
+from jobs.load.__main__ import main as load
+from jobs.load.run import FinishedJob, find_job
+from jobs.storage import open_folder
+from operations.command import ENVIRONMENTS
+
+
+def read_job(source: str) -> tuple[FinishedJob, dict[str, Any], dict[str, Any]]:
+    """Return the job in a folder, or the only one below it, with its settings and its result.
+
+    Raises:
+        BatchError: There is none, or it is not complete.
+        ValueError: It has not copied its texts.
+    """
+    job = find_job(source)
+    folder = open_folder(job.folder)
+    settings = orjson.loads(folder.read(FRAME.settings_file))
+    copied = settings["job"]["metadata"]
+    if job.text not in copied:
+        raise ValueError(
+            f"the job has its texts, as a column; found: {', '.join(copied) or 'none'}; allowed: "
+            f"one of `embed batch start --metadata {job.text}`"
+        )
+    return job, settings, orjson.loads(folder.read(FRAME.result_file))
+
+
+def copy_job(
+    source: str, index: str, dimension: int, connect: Callable[[str | None], EmbeddingClient]
+) -> int:
+    """Embed a job's texts and load them; return the exit status of the load.
+
+    Args:
+        source: The folder of the job.
+        index: The ARN of the index.
+        dimension: Its dimensions.
+        connect: Returns a client of the model that accepts one vector space; any with None.
+    """
+    job, settings, result = read_job(source)
+    name = hashlib.sha256(f"{job.folder} {index}".encode()).hexdigest()[:12]
+    output, opened = ENVIRONMENTS.parent / ".cache" / "migrate" / name, open_folder(job.folder)
+    output.mkdir(parents=True, exist_ok=True)
+    truncate = settings["job"]["truncate"]
+    options = EmbedOptions(input_type="document", dimensions=dimension, truncate=truncate)
+    rows, space = 0, ""
+    with closing(progress_on(job.folder, total=job.rows, done=0)) as shown:
+        # One display for all files.
+        display = SimpleNamespace(update=shown.update, close=lambda: None)
+        for part in job.parts:
+            file, texts = output / part.key, output / f"_{part.key}"
+            if file.exists():
+                shown.update(parquet.read_metadata(file).num_rows)
+            else:
+                table = parquet.read_table(BytesIO(opened.read(part.key, etag=part.etag)))
+                parquet.write_table(table.drop_columns([EMBEDDING_COLUMN]), texts)
+                embed_file(
+                    connect,
+                    Source(texts, column=job.text, name=part.key),
+                    file,
+                    options=options,
+                    on_error="skip",
+                    progress=lambda *_, **__: display,
+                )
+                texts.unlink()
+            rows += parquet.read_metadata(file).num_rows
+            space = parquet.read_schema(file).metadata[b"vector_space"].decode()
+    rejected = job.rows - rows
+    if rejected:
+        print(f"{rejected:,} rows have no vector: {output}/*.errors.jsonl", file=sys.stderr)
+    FRAME.write_plan(str(output), {**settings, "vector_space": space}, [])
+    result |= {"rows": rows, "rejected": rejected, "vector_space": space}
+    FRAME.finish(str(output), result, rejected=rejected, rows=job.rows, allowed=100)
+    return load([str(output), index])

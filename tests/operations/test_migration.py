@@ -1,0 +1,427 @@
+"""`scripts/migrate`, acted out: two models, real ingestion and searches, kills at each write."""
+
+import io
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from embedder.core.artifact import Artifact
+from embedder.core.s3_vectors import SPACE_TAG
+from embedding_client import (
+    EmbeddingClient,
+    VectorSpaceError,
+    _executions,
+    _ingest_command,
+    _progress,
+)
+from embedding_kit.environment_file import load_environment
+from jobs.embed.job import Job
+from jobs.embed.run import finish_job, plan_job
+from jobs.embed.worker import embed_shard
+from jobs.load import index_client
+from jobs.load.__main__ import main as load
+from jobs.load.index_client import IndexClient
+from jobs.storage import open_folder
+from operations import command, environment_tables, migration
+from tests.fixtures.s3_vectors.server import local_s3_vectors
+from tests.jobs.conftest import s3
+from tests.jobs.ingest.conftest import KilledError, paragraphs
+from tests.operations.migration_world import (
+    FILE,
+    NEW,
+    OLD,
+    QUERY,
+    STANDBY,
+    World,
+    engine_of,
+    event_of,
+    serve,
+)
+
+__all__ = ["s3"]
+
+QUERIES = [QUERY, "w5 w250", "w99 w100 w101"]
+
+
+class _Time:
+    """Time that does not pass while somebody waits."""
+
+    def __init__(self) -> None:
+        import time
+
+        self.monotonic = time.monotonic
+
+    def sleep(self, _: float) -> None:
+        """Return."""
+
+
+@pytest.fixture
+def worlds(s3, tmp_path, monkeypatch, minilm_artifact: Artifact) -> Iterator[Any]:
+    """Return a function that makes an environment that searches documents with the old model."""
+    monkeypatch.setenv("EMBEDDING_ARTIFACT", str(minilm_artifact.folder))
+    monkeypatch.setattr(index_client, "_ATTEMPTS", 1)
+    for module in (_progress, migration):
+        monkeypatch.setattr(module, "time", _Time())
+    from embedder.aws_lambda.handler import handle_event
+
+    folder = tmp_path / "environments"
+    folder.mkdir()
+    for module in (command, migration):
+        monkeypatch.setattr(module, "ENVIRONMENTS", folder)
+    ends, edit_file = [], environment_tables._write
+
+    def make(text: str = FILE) -> World:
+        s3.objects.clear()
+        manager = local_s3_vectors()
+        vectors = manager.__enter__()
+        ends.append(lambda: manager.__exit__(None, None, None))
+        vectors.any_credentials = True
+        world = World(s3, vectors, handle_event, folder / "dev.toml")
+        served = serve(world)
+        next(served)
+        ends.append(lambda: next(served, None))
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3VECTORS", vectors.url)
+        monkeypatch.setenv("AWS_ENDPOINT_URL_LAMBDA", world.url)
+        monkeypatch.setattr(migration, "session_for", lambda *_, **__: world)
+        monkeypatch.setattr(migration, "deploy", world.deploy)
+
+        def write_file(*edit: Any) -> None:
+            world.write("file")
+            edit_file(*edit)
+
+        monkeypatch.setattr(environment_tables, "_write", write_file)
+        for module in (_ingest_command, _executions):
+            monkeypatch.setattr(
+                module, "aws_client", lambda service, *_, **__: world.create_client(service)
+            )
+        for number in range(8):
+            world.put(f"d{number}.md", *paragraphs(world.rng, 3))
+        world.file.write_text(text)
+        world.deploy()
+        if world.ingested:
+            compared(world)
+        world.file.write_text(text.replace("\n[index]", f"{STANDBY}\n[index]"))
+        return world
+
+    yield make
+    for end in reversed(ends):
+        end()
+
+
+@pytest.fixture
+def world(worlds) -> World:
+    return worlds()
+
+
+def compared(world: World) -> None:
+    """Let all documents be brought into the first index."""
+    machines = world.create_client("stepfunctions")
+    (arn,) = world.ingested
+    machine = f"arn:aws:states:eu-central-1:1:stateMachine:{arn.rpartition('/')[2]}"
+    machines.start_execution(stateMachineArn=machine, name="first")
+    execution = f"{machine.replace(':stateMachine:', ':execution:')}:first"
+    while machines.describe_execution(executionArn=execution)["status"] == "RUNNING":
+        world.deliver()
+    # Before that, there was nothing to find.
+    world.searches = world.failed = 0
+    world.writes.clear()
+
+
+def act(world: World, *arguments: str) -> None:
+    """Run a step until it ends; AWS goes on with what a killed one has begun."""
+    while True:
+        try:
+            assert world.run(*arguments) == 0
+        except KilledError:
+            world.settle()
+        else:
+            return
+
+
+def answers(world: World) -> list[Any]:
+    """Return the answers to some queries, once all changes are in the indexes."""
+    world.changes = False
+    world.deliver()
+    found = [world.search(query) for query in QUERIES]
+    world.changes = True
+    return found
+
+
+def migrate(world: World) -> None:
+    """Go through all steps, and once back."""
+    act(world, "status")
+    act(world, "plan")
+    act(world, "copy")
+    world.put("late.md", *paragraphs(world.rng, 2))
+    world.deliver()
+    old, new = world.index_of(OLD), world.index_of(NEW)
+    assert world.is_equal(old)
+    assert world.is_equal(new)
+    before = answers(world)
+    world.changes = False
+    act(world, "switch")
+    assert set(world.alias) == {"FunctionVersion"}
+    after = answers(world)
+    assert after != before
+    world.changes = False
+    act(world, "back")
+    assert answers(world) == before
+    assert load_environment("dev", folder=world.file.parent).model.name == OLD
+    act(world, "copy")
+    act(world, "switch")
+    act(world, "status")
+    world.deliver()
+    assert world.is_equal(old)
+    act(world, "finish", "--yes")
+    world.put("last.md", *paragraphs(world.rng, 2))
+    world.deliver()
+    assert world.is_equal(new)
+    assert list(world.vectors.indexes) == [new]
+    assert {index for index, _ in world.versions.values()} == {new}
+    environment = load_environment("dev", folder=world.file.parent)
+    assert (environment.model.name, environment.standby) == (NEW, None)
+    assert (world.failed, world.mixed) == (0, 0)
+
+
+def test_a_migration_goes_forth_and_back_under_searches(world, capsys):
+    """Changes land in both indexes, no search fails, and after `back` the answers are the old."""
+    migrate(world)
+    assert world.searches > 100
+    shown = capsys.readouterr().out
+    assert "groups of documents" not in shown
+    assert f"{NEW} (384 dimensions) answers" in shown
+
+
+@pytest.mark.slow
+def test_each_step_can_be_killed_before_each_write_and_repeated(worlds):
+    """Of the file, of the deploy and its release, of a comparison, a rollback, and a deletion."""
+    plain = worlds()
+    migrate(plain)
+    for number in range(len(plain.writes)):
+        world = worlds()
+        world.writes_left, world.completes = number, number % 2 == 0
+        migrate(world)
+        assert len(world.killed) == 1
+
+
+def test_a_copy_attaches_to_a_comparison_and_starts_one_that_failed_again(world, capsys):
+    """Progress is a percentage; the copy ends when nothing is left to do."""
+    world.deploy()
+    (one,) = (made for made in world.ingested.values() if not made.executions)
+    one.executions.append({"name": "broken", "status": "FAILED", "startDate": datetime.now(UTC)})
+    act(world, "copy", "--no-deploy")
+    names = [execution["name"] for execution in one.executions]
+    running = next(name for name in reversed(names) if name != "broken")
+    assert (
+        f"{running}: 1 of 1 groups of documents, 100%, about 00:00 left" in capsys.readouterr().err
+    )
+    one.executions[0] |= {"status": "RUNNING", "groups": []}
+    act(world, "copy", "--no-deploy")
+    assert [execution["name"] for execution in one.executions] == names
+    assert f"the index of {NEW} (384 dimensions) is complete" in capsys.readouterr().out
+
+
+def test_a_comparison_that_fails_ends_the_copy(world, capsys):
+    """The same command starts another one."""
+    world.deploy()
+    (one,) = (made for made in world.ingested.values() if not made.executions)
+    one.executions.append({"name": "x", "status": "RUNNING", "startDate": datetime.now(UTC)})
+    one.executions[0] |= {"groups": [], "total": 0, "folder": "", "fails": True}
+    assert world.run("copy", "--no-deploy") == 1
+    assert "the comparison x must succeed; found: failed" in capsys.readouterr().err
+
+
+def test_the_answers_of_both_models_are_compared(world, tmp_path, capsys):
+    """By their documents, on a page, in JSON and in words; the texts stay on this machine."""
+    act(world, "copy")
+    world.changes = False
+    queries = tmp_path / "queries.txt"
+    queries.write_text("w17 <b>w233\nw408 w11\n")
+    page = tmp_path / "page.html"
+    capsys.readouterr()
+    act(world, "compare", "--queries", str(queries), "--report", str(page), "--json")
+    report = json.loads(capsys.readouterr().out)
+    documents = {
+        name: [
+            {match["metadata"]["document"] for match in ask(world, name, query)}
+            for query in queries.read_text().split("\n")[:2]
+        ]
+        for name in (OLD, NEW)
+    }
+    overlaps = [
+        len(one & other) / max(len(one), len(other))
+        for one, other in zip(documents[OLD], documents[NEW], strict=True)
+    ]
+    assert report["overlaps"] == pytest.approx(overlaps, abs=1e-4)
+    assert report["overlap_lowest"] == min(report["overlaps"])
+    assert [model["name"] for model in report["models"]] == [
+        f"{name} (384 dimensions)" for name in (OLD, NEW)
+    ]
+    assert all(model["p95_ms"] >= model["p50_ms"] > 0 for model in report["models"])
+    # bge-small has twice the layers.
+    cheap, dear = (model["usd_per_million"] for model in report["models"])
+    assert 0 < cheap < dear
+    text = page.read_text()
+    assert "w17 &lt;b&gt;w233" in text
+    assert text.count("<svg") == 1
+    assert "currentColor" in text
+    assert "<script" not in text
+    act(world, "compare", "--queries", str(queries))
+    assert "overlap@10  mean " in capsys.readouterr().out
+    queries.write_text("")
+    assert world.run("compare", "--queries", str(queries)) == 1
+    assert "has no queries; allowed: 1 or more" in capsys.readouterr().err
+
+
+def ask(world: World, model: str, query: str) -> list[Any]:
+    """Return the first ten answers of a model."""
+    router = world.router(model, world.index_of(model))
+    body = json.dumps({"query": query, "top_k": 10})
+    found: list[Any] = json.loads(
+        world.handle(router, event_of("POST", "/search", body), None)["body"]
+    )["results"]
+    return found
+
+
+def test_the_texts_of_a_batch_job_are_copied(worlds, tmp_path, monkeypatch, capsys):
+    """By the standby's function, into its index, with ids and metadata; a killed copy goes on."""
+    world = worlds(FILE.replace('[ingest]\nsource = "s3://documents/docs/"', ""))
+    rows = [
+        {"id": f"r{n}", "text": " ".join(paragraphs(world.rng, 1)), "year": n} for n in range(9)
+    ]
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    source, destination = str(tmp_path / "texts"), str(tmp_path / "vectors")
+    metadata = ("text", "year")
+    job = Job(source=source, destination=destination, id="id", metadata=metadata, shard_bytes=400)
+    engine = engine_of(OLD)
+    plan = plan_job(job, engine.manifest)
+    for shard in plan.shards:
+        embed_shard(engine, open_folder(job.source), open_folder(plan.folder), shard, job)
+    finish_job(plan)
+    assert load([plan.folder, world.index_of(OLD)]) == 0
+    world.changes = False
+    assert world.run("copy") == 1
+    assert "found: neither [ingest] nor --job" in capsys.readouterr().err
+    act(world, "plan", "--job", plan.folder)
+    assert f"texts    9 rows of {plan.folder}" in capsys.readouterr().out
+    put, count = IndexClient.put, [1]
+
+    def once(*arguments: Any) -> Any:
+        count[0] -= 1
+        if count[0] < 0:
+            monkeypatch.setattr(IndexClient, "put", put)
+            raise KilledError
+        return put(*arguments)
+
+    monkeypatch.setattr(IndexClient, "put", once)
+    with pytest.raises(KilledError):
+        world.run("copy", "--job", plan.folder)
+    assert world.run("switch") == 1
+    assert "all vectors are there; found: " in capsys.readouterr().err
+    act(world, "copy", "--job", plan.folder)
+    found = world.vectors.indexes[world.index_of(NEW)].vectors
+    years = {key: (one.metadata["text"], one.metadata["year"]) for key, one in found.items()}
+    # A batch job's metadata of JSONL are strings.
+    assert years == {str(row["id"]): (row["text"], str(row["year"])) for row in rows}
+    (vector,) = engine_of(NEW).embed([str(rows[0]["text"])]).vectors
+    assert found["r0"].numbers == pytest.approx(vector, abs=1e-6)
+    act(world, "switch")
+    assert (world.failed, world.mixed) == (0, 0)
+
+
+def test_what_a_step_refuses(world, capsys, monkeypatch):
+    """Each message has the rule, what was found, and what is allowed; nothing changes."""
+
+    def refused(message: str, *arguments: str) -> None:
+        text = world.file.read_text()
+        assert world.run(*arguments) == 1
+        assert message in capsys.readouterr().err
+        assert world.file.read_text() == text
+
+    refused(
+        "only copy, switch, finish pass options to scripts/deploy; found: plan -x", "plan", "-x"
+    )
+    refused(f"both models are deployed; found: not {NEW}", "compare", "--queries", "none.txt")
+    refused(f"both indexes are deployed; found: not that of {NEW}", "switch")
+    refused(
+        "finish follows a switch; found: [standby] below [model] in environments/dev.toml", "finish"
+    )
+    act(world, "copy")
+    world.changes = False
+    new = world.ingested[world.index_of(NEW)]
+    new.executions[0]["output"] = json.dumps(
+        json.loads(new.executions[0]["output"]) | {"refused": 2}
+    )
+    refused("the new index refuses no document that the old one has; found: 2 refused", "switch")
+    new.executions[0]["output"] = json.dumps(
+        json.loads(new.executions[0]["output"]) | {"refused": 0}
+    )
+    new.executions.insert(0, new.executions[0] | {"status": "TIMED_OUT"})
+    refused("all documents are compared with the new index; found: timed_out", "switch")
+    new.executions.pop(0)
+    index = world.vectors.indexes[world.index_of(NEW)]
+    index.tags[SPACE_TAG] = "another@1/fp32/0/384"
+    refused("another@1/fp32/0/384", "switch")
+    index.tags[SPACE_TAG] = engine_of(NEW).vector_space()
+    act(world, "switch")
+    refused("a copy comes before the switch; found: [standby] above [model]", "copy")
+    world.since_release = timedelta(minutes=2)
+    refused("found: 2 minutes; allowed: 5 or more", "finish", "--yes")
+    world.since_release = timedelta(hours=1)
+    world.alias["RoutingConfig"] = {"AdditionalVersionWeights": {"1": 0.5}}
+    refused("found: 50% of the requests are there", "finish", "--yes")
+    world.alias.pop("RoutingConfig")
+    monkeypatch.setattr("sys.stdin", io.StringIO("prod\n"))
+    refused("found: prod; allowed: dev, or --yes; nothing was changed", "finish")
+    world.file.write_text(FILE)
+    refused(
+        "found: no such table in environments/dev.toml; allowed: [standby] below [model]", "plan"
+    )
+
+
+def test_a_switch_waits_for_events_of_the_new_index_alone(world, capsys, monkeypatch):
+    """Then both indexes are equally far, and a busy bucket does not stop a switch."""
+    act(world, "copy")
+    world.deliver()
+    event = json.dumps(
+        {"time": "2026-11-25T00:00:00Z", "detail": {"object": {"key": "docs/d0.md"}}}
+    )
+    world.ingested[world.index_of(NEW)].events[:] = [event] * 3
+    world.changes = False
+    capsys.readouterr()
+    calls: list[None] = []
+
+    def deliver_late() -> None:
+        calls.append(None)
+        if len(calls) > 6:
+            World.deliver(world)
+
+    monkeypatch.setattr(world, "deliver", deliver_late)
+    act(world, "switch")
+    assert "events: 3 wait, 0% done\n" in capsys.readouterr().err
+
+
+def test_a_client_searches_on_after_a_switch(world):
+    """Unless it has named the vector space that its answers must be of."""
+    act(world, "copy")
+    space = engine_of(OLD).vector_space()
+    with (
+        EmbeddingClient(world.url) as client,
+        EmbeddingClient(world.url, vector_space=space) as own,
+    ):
+        before = [one.search(QUERY, top=3, candidates=10) for one in (client, own)]
+        assert before[0] == before[1]
+        act(world, "switch")
+        assert client.search(QUERY, top=3, candidates=10) != before[0]
+        with pytest.raises(VectorSpaceError, match="cannot be compared"):
+            own.search(QUERY, top=3, candidates=10)
+
+
+def test_a_branch_has_no_migration_of_its_own(world, capsys):
+    """The edit of the file would be another environment's."""
+    assert migration.main(["dev/pr-1", "status"]) == 1
+    assert "which a branch shares; found: dev/pr-1; allowed: dev" in capsys.readouterr().err
