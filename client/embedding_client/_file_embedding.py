@@ -69,7 +69,6 @@ def embed_file(
     options: EmbedOptions,
     overwrite: bool = False,
     on_error: OnError = "stop",
-    progress: Callable[..., Any] = progress_on,
 ) -> Summary:
     """Embed every row of a file and write the rows with their vectors.
 
@@ -85,7 +84,6 @@ def embed_file(
         overwrite: Whether to replace an existing output.
         on_error: How to handle a row that cannot be embedded: `stop`, `skip` it, or write it with
             `null` as the vector. `OUTPUT.errors.jsonl` lists these rows.
-        progress: Returns the progress display for a name, a total and a number of complete rows.
 
     Raises:
         EmbeddingClientError: See `embedding_client._errors`.
@@ -115,7 +113,7 @@ def embed_file(
         with ExitStack() as stack:
             if checkpoint.rows < survey.rows:
                 client = stack.enter_context(connect(checkpoint.vector_space))
-                shown = progress(source.name, total=survey.rows, done=checkpoint.rows)
+                shown = progress_on(source.name, total=survey.rows, done=checkpoint.rows)
                 run = replace(run, client=client, shown=stack.enter_context(closing(shown)))
             outputs.place(write)
         rejected = len(checkpoint.rejected)

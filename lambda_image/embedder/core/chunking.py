@@ -352,7 +352,6 @@ class _HtmlReader(HTMLParser):
         self._outline = outline
         self._parts: list[str] = []
         self._hidden = 0
-        self._title = ""
         self._preformatted = 0
 
     def handle_starttag(self, tag: str, _attrs: list[tuple[str, str | None]]) -> None:

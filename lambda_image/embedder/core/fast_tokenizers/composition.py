@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from unicodedata import combining, normalize
 
-_MARKED = 0x80
 #: Characters. In a run of marks, Python's own way takes the square of the run's length.
 _LONG = 1000
 #: Characters that composition may change, in the replacement text.
