@@ -147,7 +147,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="a small replica, few rounds")
     parser.add_argument(
         "--model",
-        type=_gemma,
+        type=Path,
         metavar="FOLDER",
         help="real weights: EmbeddingGemma or a fine-tune of it, as sentence-transformers has it",
     )
@@ -181,10 +181,7 @@ def measure(options: argparse.Namespace) -> Run:
     present = {name: one for name, one in everyone.items() if one.label not in absent}
     base = BASE if quantized else next(name for name in everyone if name != KIT)
     notes = ["exported by torch" if options.peers else "not exported: our own graph in fp32"]
-    targets = {_GEMMA: _GEMMA_TARGETS, _GEMMA_2: _GEMMA_2_TARGETS}.get(family, dict(_TARGETS))
-    to_export = ("init", "peak memory") if family == _GEMMA_2 else ()
-    if not quantized and shape.vocabulary >= _LARGE_VOCABULARY:
-        targets["init"] = _LARGE_INIT
+    targets = _targets(family, base, options)
     texts = Texts(source / "tokenizer.json")
     longest = [texts.text(min(_MEMORY_TOKENS, shape.max_tokens))]
     memory = dict.fromkeys(present, longest)
@@ -197,9 +194,7 @@ def measure(options: argparse.Namespace) -> Run:
         ("peak memory", "MB", middle(warm["peak"])),
         ("peak memory of the start", "MB", middle(warm["start_peak"])),
     ]
-    if options.no_cold or quick or not os.access(DROP_CACHES, os.W_OK):
-        notes.append("init with the page cache dropped: not measured (not asked for, or not root)")
-    else:
+    if not (options.no_cold or quick) and os.access(DROP_CACHES, os.W_OK):
         cold = starts(present, memory, rounds=max(1, rounds // 2), cold=True)
         found.append(("init, page cache dropped", "ms", least(cold["wall"], 1000)))
     with workers(present) as running:
@@ -223,31 +218,35 @@ def measure(options: argparse.Namespace) -> Run:
     for one in present.values():
         size = sum(path.stat().st_size for path in one.folder.rglob("*") if path.is_file())
         notes.append(f"files of {one.label}: {size / 1e6:.0f} MB")
-    if not options.peers or options.model or quick or family == _MINILM:
-        targets = {}  # They were set for torch's exports, and the full size of the other models.
     return Run(
         model=title,
         labels={name: one.label for name, one in everyone.items()},
         base=base,
-        rows=[
-            Row(
-                name,
-                unit,
-                values,
-                {_EXPORT if name in to_export else base: targets[name]} if name in targets else {},
-            )
-            for name, unit, values in found
-        ],
+        rows=[Row(name, unit, values, targets.get(name, {})) for name, unit, values in found],
         notes=notes,
         absent=absent,
         cosines=cosines,
     )
 
 
+def _targets(family: str, base: str, options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """Return the highest accepted ratio to a contender for each row that has one."""
+    if not options.peers or options.model or options.quick or family == _MINILM:
+        return {}  # They were set for torch's exports, and the full size of the other models.
+    ratios = {_GEMMA: _GEMMA_TARGETS, _GEMMA_2: _GEMMA_2_TARGETS}.get(family, _TARGETS)
+    if ratios is _TARGETS and SHAPES[FAMILIES[family]].vocabulary >= _LARGE_VOCABULARY:
+        ratios = {**_TARGETS, "init": _LARGE_INIT}
+    to_export = ("init", "peak memory") if family == _GEMMA_2 else ()
+    return {name: {_EXPORT if name in to_export else base: one} for name, one in ratios.items()}
+
+
 def _model(family: str, options: argparse.Namespace) -> tuple[Path, str]:
     """Return the folder of the model, and its description for the table."""
     if options.model:
-        return options.model, options.model.name
+        config = json.loads((options.model / "config.json").read_text("utf-8"))
+        if (kind := config.get("model_type")) != "gemma3_text":
+            raise SystemExit(f"error: --model must be of the family gemma3_text; found: {kind}")
+        return options.model.resolve(), options.model.name
     if family == _MINILM:
         return real(options.cache, family), f"{family}, real weights"
     folder = replica(options.cache, FAMILIES[family], options.peers, small=options.quick)
@@ -263,21 +262,21 @@ def _engines(
     with tempfile.TemporaryDirectory() as folder:
         texts = Path(folder, "texts")
         texts.write_text("\n".join(calibration), encoding="utf-8")
-        for kind, label in _ENGINES.items():
-            reason = missing(options.peers, kind)
+        forms: dict[str, tuple[Path, list[Path]]] = {
+            "openvino-static": (export, [texts]),
+            "openvino-weights": (export, []),
+            _LLAMA: (source, [options.llama_cpp]),
+        }
+        for kind, (origin, extra) in forms.items():
+            label, reason = _ENGINES[kind], missing(options.peers, kind)
             if kind == _LLAMA and options.llama_cpp is None:
                 reason = "--llama-cpp is not given"
             if reason:
                 absent[label] = reason
-                continue
-            origin, extra = {
-                "openvino-static": (export, [texts]),
-                "openvino-weights": (export, []),
-                _LLAMA: (source, [options.llama_cpp]),
-            }[kind]
-            form = form_of(origin, kind, options.peers, *extra)
-            found[kind] = Contender(kind, label, form, options.peers)
-    return found, absent
+            else:
+                form = form_of(origin, kind, options.peers, *extra)
+                found[kind] = Contender(kind, label, form, options.peers)
+        return found, absent
 
 
 def real_texts() -> tuple[list[str], list[str]]:
@@ -302,21 +301,23 @@ def _cosines(running: Mapping[str, Worker]) -> dict[str, float]:
 def _contenders(
     source: Path, options: argparse.Namespace, family: str, *, static: bool
 ) -> dict[str, Contender]:
-    cache, peers = options.cache, options.peers or sys.executable
-    kit = {KIT: Contender(KIT, "Embedding Kit", artifact_of(source, cache))}
+    peers = options.peers or sys.executable
+    folders = {KIT: ("Embedding Kit", artifact_of(source, options.cache))}
     if static:
-        return {**kit, _STATIC: Contender(_STATIC, "model2vec", source, peers)}
-    export = export_of(source, cache, options.peers)
-    label = "plain ONNX export" if options.peers else "our graph in fp32"
-    plain = {_EXPORT: Contender(_EXPORT, label, export)}
-    if family not in (_GEMMA, _GEMMA_2):
-        return {**kit, **plain}
-    baseline = {BASE: Contender(BASE, "baseline", baseline_of(export))}
-    if family == _GEMMA_2:
-        return {**baseline, **kit, **plain}
-    libraries = {"sentence-transformers": source, "fastembed": export}
-    others = {name: Contender(name, name, folder, peers) for name, folder in libraries.items()}
-    return {**baseline, **kit, **plain, **others}
+        folders[_STATIC] = ("model2vec", source)
+    else:
+        export = export_of(source, options.cache, options.peers)
+        folders[_EXPORT] = ("plain ONNX export" if options.peers else "our graph in fp32", export)
+        if family in (_GEMMA, _GEMMA_2):
+            folders = {BASE: ("baseline", baseline_of(export)), **folders}
+        if family == _GEMMA:
+            folders["sentence-transformers"] = ("sentence-transformers", source)
+            folders["fastembed"] = ("fastembed", export)
+    python = dict.fromkeys((_STATIC, "sentence-transformers", "fastembed"), peers)
+    return {
+        kind: Contender(kind, label, folder, python.get(kind, sys.executable))
+        for kind, (label, folder) in folders.items()
+    }
 
 
 def _requests(gemma: bool, max_tokens: int, *, quick: bool) -> dict[str, Sequence[int]]:
@@ -333,22 +334,6 @@ def _requests(gemma: bool, max_tokens: int, *, quick: bool) -> dict[str, Sequenc
     return {**found, "24 texts of 4 to 400 tokens, each": mixed}
 
 
-def _gemma(argument: str) -> Path:
-    """Return the model's folder if it has the shape of the replica that it replaces."""
-    folder = Path(argument)
-    try:
-        family = json.loads((folder / "config.json").read_text("utf-8"))["model_type"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise argparse.ArgumentTypeError(
-            f"{folder} is not a model's folder: config.json cannot be read, or has no model_type"
-        ) from error
-    if family != "gemma3_text":
-        raise argparse.ArgumentTypeError(
-            f"{folder} is of the family {family}; EmbeddingGemma's, gemma3_text, is measured here"
-        )
-    return folder.resolve()
-
-
 def _rate(source: Path, seconds: float) -> str:
     """Return the rate of int8 multiply-adds at 128 tokens, with the core's peak if known."""
     config: Mapping[str, int] = json.loads((source / "config.json").read_text("utf-8"))
@@ -356,21 +341,16 @@ def _rate(source: Path, seconds: float) -> str:
     heads, size = config["num_attention_heads"], config["head_dim"]
     layer = hidden * size * (2 * heads + 2) + 3 * hidden * wide
     rate = 128 * layer * config["num_hidden_layers"] / seconds
-    if (peak := _int8_peak()) is None:
-        return f"int8 multiply-adds at 128 tokens: {rate / 1e9:.0f} G/s (no C compiler: no peak)"
-    return (
-        f"int8 multiply-adds at 128 tokens: {rate / 1e9:.0f} G/s, {rate / peak:.2f} of the "
-        f"core's peak of {peak / 1e9:.0f} G/s (at full size, target: 0.50)"
+    peak = _int8_peak()
+    part = (
+        f"{rate / peak:.2f} of the core's peak (target: 0.50)" if peak else "no peak: no C compiler"
     )
+    return f"int8 multiply-adds at 128 tokens: {rate / 1e9:.0f} G/s, {part}"
 
 
 def _int8_peak() -> float | None:
-    """Return int8 multiply-adds per second of one core, the physical limit of the model.
-
-    Without a C compiler or an instruction for dot products it is None.
-    """
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
+    """Return int8 multiply-adds per second of one core; None without a compiler or dot products."""
+    if (compiler := shutil.which("cc") or shutil.which("clang")) is None:
         return None
     native = "-mcpu=native" if platform.machine() == "aarch64" else "-march=native"
     with tempfile.TemporaryDirectory() as folder:

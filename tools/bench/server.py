@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Self
+from typing import Self
 
 import httpx
 import orjson
@@ -66,39 +66,33 @@ class Server:
     def __enter__(self) -> Self:
         began = time.monotonic()
         with tempfile.TemporaryFile() as log:
-            self._process = subprocess.Popen(  # noqa: S603  (programs of the benchmark)
+            process = subprocess.Popen(  # noqa: S603  (programs of the benchmark)
                 self.command,
                 env={**os.environ, **self.environment},
                 stdout=subprocess.DEVNULL,
                 stderr=log,
             )
-            self._wait(began, log)
+            self._process = process
+            while not self._is_ready():
+                late = time.monotonic() - began > _START_SECONDS
+                if late or process.poll() is not None:
+                    process.kill()
+                    log.seek(0)
+                    why = "was late" if late else f"ended with {process.returncode}"
+                    raise RuntimeError(f"{self.label} {why}: {log.read()[-2000:].decode()}")
+                time.sleep(0.05)
         self.start_seconds = time.monotonic() - began
         self.start_cpu_seconds = self.cpu_seconds()
         return self
 
-    def _wait(self, began: float, log: IO[bytes]) -> None:
-        process = self._process
-        while process is not None and not self._is_ready():
-            if process.poll() is not None:
-                log.seek(0)
-                raise RuntimeError(
-                    f"{self.label} ended with {process.returncode}: {log.read()[-2000:].decode()}"
-                )
-            if time.monotonic() - began > _START_SECONDS:
-                process.kill()
-                raise RuntimeError(f"{self.label} was not ready after {_START_SECONDS:.0f} s")
-            time.sleep(0.05)
-
     def __exit__(self, *_: object) -> None:
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(30)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        if self._process:
+            self._process.terminate()
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
 
     def cpu_seconds(self) -> float:
         """Return the processor time that the process and its children have taken."""
@@ -171,18 +165,13 @@ def infinity(python: str, folder: Path) -> Server:
         name="infinity",
         label="infinity",
         command=[
-            *(str(Path(python).with_name("infinity_emb")), "v2"),
-            *("--model-id", str(folder), "--served-model-name", "m"),
+            *(str(Path(python).with_name("infinity_emb")), "v2", "--no-trust-remote-code"),
+            *("--model-id", str(folder), "--served-model-name", "m", "--url-prefix", "/v1"),
             *("--engine", "torch", "--device", "cpu", "--host", "127.0.0.1", "--port", str(port)),
-            *("--url-prefix", "/v1", "--no-trust-remote-code"),
         ],
         port=port,
         ready="/health",
-        environment={
-            "INFINITY_ANONYMOUS_USAGE_STATS": "0",
-            "DO_NOT_TRACK": "1",
-            "HF_HUB_OFFLINE": "1",
-        },
+        environment={"DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1"},
     )
 
 
@@ -360,10 +349,10 @@ def under_load(servers: Sequence[Server], *, rounds: int, seconds: float) -> lis
     found: list[Row] = []
     for load, target in LOADS.items():
         # Each round has other texts, the same for all servers.
-        work = {
-            server.name: partial(_sent, server, load, seconds, itertools.count())
-            for server in servers
-        }
+        def measure(server: Server, load: Load, seeds: "itertools.count[int]") -> Sent:
+            return asyncio.run(send(server, load, seconds=seconds, seed=next(seeds)))
+
+        work = {one.name: partial(measure, one, load, itertools.count()) for one in servers}
         sent = turns(work, rounds=rounds, warm_up=0)
         name = f"{load.kind} texts, {load.clients} client{'s' if load.clients > 1 else ''}"
         merged = _MERGED.get(load)
@@ -378,7 +367,3 @@ def under_load(servers: Sequence[Server], *, rounds: int, seconds: float) -> lis
             values = {server: [value(one) for one in all_of] for server, all_of in sent.items()}
             found.append(Row(name + what, unit, middle(values), {} if what else targets))
     return found
-
-
-def _sent(server: Server, load: Load, seconds: float, seeds: "itertools.count[int]") -> Sent:
-    return asyncio.run(send(server, load, seconds=seconds, seed=next(seeds)))

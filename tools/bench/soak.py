@@ -54,7 +54,6 @@ _EVERY, _SAMPLED = 100, 50
 _MOST_GROWTH, _MOST_RUNS, _MOST_MB = 2.0, 3.0, 200.0
 #: The soak's own caller of the server, and its key.
 _MIXED = "mixed"
-#: Parts of an answer that differ from time to time.
 _VARYING = ("timings", "request_id")
 _JSON = {"content-type": "application/json"}
 _CALLER = Caller(access_key="local", session_token=None)
@@ -65,6 +64,9 @@ embedding lambda signature region timeout retry Zürich naïve мир שלום
 
 #: Method, path, body, expected status.
 Case = tuple[str, str, Any, int]
+_Request = Callable[[random.Random], Case]
+_BASE64 = {"encoding_format": "base64", "add_special_tokens": True}
+_SOURCE = "source_sentence"
 
 
 @dataclass
@@ -131,14 +133,15 @@ class OtherCallers:
     @contextlib.asynccontextmanager
     async def sending(self) -> AsyncIterator[None]:
         """Send requests until the end of the context."""
+        callers = [
+            *(self._greedy() for _ in range(_LISTS)),
+            *(self._upload(upload) for upload in _UPLOADS),
+            *(self._head(*head) for head in _ENDLESS),
+            *(self._single(seed) for seed in range(_TEXTS)),
+            self._run(),
+        ]
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                *[group.create_task(self._greedy()) for _ in range(_LISTS)],
-                *[group.create_task(self._upload(upload)) for upload in _UPLOADS],
-                *[group.create_task(self._head(*head)) for head in _ENDLESS],
-                *[group.create_task(self._single(seed)) for seed in range(_TEXTS)],
-                group.create_task(self._run()),
-            ]
+            tasks = [group.create_task(caller) for caller in callers]
             yield
             for task in tasks:
                 task.cancel()
@@ -178,9 +181,8 @@ class OtherCallers:
         """Begin an upload of 500 kB, and wait until the server gives it up."""
         head = f"POST /embed HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {HOSTILE}\r\n"
         while True:
-            self.uploads[
-                await self._attack(f"{head}content-length: 500000\r\n\r\n".encode(), body)
-            ] += 1
+            status = await self._attack(f"{head}content-length: 500000\r\n\r\n".encode(), body)
+            self.uploads[status] += 1
 
     async def _head(self, begin: bytes, repeated: bytes) -> None:
         """Send a head without an end for as long as the server takes it."""
@@ -210,10 +212,8 @@ class OtherCallers:
 
 def _seconds(duration: str) -> float:
     """Parse a time that is written as Rust writes it."""
-    unit, factor = next(
-        one for one in (("ms", 1e-3), ("µs", 1e-6), ("s", 1)) if duration.endswith(one[0])
-    )
-    return float(duration.removesuffix(unit)) * factor
+    number = duration.rstrip("mµs")
+    return float(number) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[duration.removeprefix(number)]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -231,30 +231,23 @@ def measure(options: argparse.Namespace) -> Run:
     Raises:
         SystemExit: AWS's emulator has no binary for this machine.
     """
-    requests = tqdm(
-        cases(options.requests, options.seed),
-        total=options.requests,
-        unit=" requests",
-        mininterval=1,
-    )
+    count, artifact = options.requests, options.artifact.resolve()
+    requests = iter(tqdm(cases(count, options.seed), total=count, unit=" requests", mininterval=1))
     rows: list[Row] = []
     notes: list[str] = []
     if options.server:
-        keys = (_MIXED, *CALLERS)
-        with kit(options.artifact.resolve(), truncate="refuse", keys=keys) as server:
+        with kit(artifact, truncate="refuse", keys=(_MIXED, *CALLERS)) as server:
             others = OtherCallers(server)
-            result = asyncio.run(_with_others(others, iter(requests), options.clients))
+            result = asyncio.run(_with_others(others, requests, options.clients))
         rows, notes = _results(others)
     else:
-        result = _function(options.artifact.resolve(), iter(requests))
+        result = _function(artifact, requests)
     tenth = len(result.memory) // 10
-    tenths = [
-        statistics.mean(result.memory[part * tenth : (part + 1) * tenth]) / 1024
-        for part in range(10)
-    ]
+    parts = [result.memory[part * tenth : (part + 1) * tenth] for part in range(10)]
+    tenths = [statistics.mean(part) / 1024 for part in parts]
     growth = 100 * (tenths[9] / tenths[1] - 1)
     return Run(
-        f"{options.requests} mixed requests",
+        f"{count} mixed requests",
         {KIT: "the server" if options.server else "the function", LIMIT: "limit"},
         [
             Row("wrong answers", "requests", {KIT: len(result.wrong), LIMIT: 0}, {LIMIT: 1}),
@@ -305,18 +298,14 @@ def _function(artifact: Path, requests: Iterator[Case]) -> Soak:
         source_root=ROOT / "lambda_image",
         environment={"EMBEDDING_ARTIFACT": str(artifact)},
     )
-    runtime = EmulatedRuntime(function, binary=binary)
     result = Soak()
-    try:
+    with contextlib.closing(EmulatedRuntime(function, binary=binary)) as runtime:
         for case in requests:
-            request = SignedRequest(
-                method=case[0], target=case[1], headers=_JSON, body=_body(case[2])
-            )
+            method, path, body, _ = case
+            request = SignedRequest(method=method, target=path, headers=_JSON, body=_body(body))
             event = to_event(request, caller=_CALLER, source_ip="127.0.0.1")
             answer = json.loads(runtime.invoke(event))
             result.add(case, answer["statusCode"], str(answer).encode(), _function_memory)
-    finally:
-        runtime.close()
     return result
 
 
@@ -356,53 +345,26 @@ def _body(body: Any) -> bytes:
 
 
 def _fixed(answer: bytes) -> Any:
+    """Return an answer without what differs from time to time."""
     value = orjson.loads(answer)
-    if isinstance(value, dict):
-        return {name: part for name, part in value.items() if name not in _VARYING}
+    for name in _VARYING if isinstance(value, dict) else ():
+        value.pop(name, None)
     return value
 
 
 def cases(count: int, seed: int) -> Iterator[Case]:
     """Yield requests, the same for the same seed, each with the expected status."""
     rng = random.Random(seed)  # noqa: S311 - chance that can be repeated, no secret
-    kinds: list[tuple[int, Callable[[random.Random], Case]]] = [
-        (30, lambda r: ("POST", "/", {"text": _text(r)}, 200)),
-        (20, lambda r: ("POST", "/v1/embeddings", {"input": _texts(r), "model": "m"}, 200)),
-        (
-            10,
-            lambda r: ("POST", "/v1/embeddings", {**_openai(r), "encoding_format": "base64"}, 200),
-        ),
-        (10, lambda r: ("POST", "/embed", {"inputs": _texts(r), "truncate": True}, 200)),
-        (5, lambda r: ("POST", "/api/v1/embed", {"inputs": _text(r), "normalize": True}, 200)),
-        (5, lambda r: ("POST", "/", {"texts": _texts(r), "output_dtype": "int8"}, 200)),
-        (3, lambda r: ("POST", "/tokenize", {"inputs": _texts(r)}, 200)),
-        (2, lambda r: ("POST", "/similarity", {"inputs": _similarity(r)}, 200)),
-        (2, lambda _: ("GET", "/health", None, 200)),
-        (1, lambda _: ("GET", "/info", None, 200)),
-        (1, lambda _: ("GET", "/openapi.json", None, 200)),
-        (2, lambda r: ("POST", "/", {"text": _text(r), "size": 7}, 400)),
-        (2, lambda r: ("POST", "/embed", {"inputs": "word " * r.randint(3000, 5000)}, 422)),
-        (2, lambda r: ("POST", "/v1/embeddings", {"input": [_text(r), ""]}, 400)),
-        (2, lambda r: ("POST", "/", f'{{"text": "{r.random()}', 400)),
-        (1, lambda r: ("GET", f"/{r.random()}", None, 404)),
-        (1, lambda _: ("DELETE", "/", None, 405)),
-        (1, lambda r: ("POST", "/", {"texts": [_text(r) for _ in range(64)]}, 200)),
-    ]
-    weights = [weight for weight, _ in kinds]
     for _ in range(FILLING):
-        yield from _filling(rng)
+        words = _new_words(rng, FILLING_WORDS)
+        # One chunk, too long to be remembered itself.
+        yield "POST", "/tokenize", {"inputs": words.replace(" ", ".")}, 200
+        # Refused as too long, but tokenized, so that the filling takes little time.
+        yield "POST", "/embed", {"inputs": words}, 422
+    weights, requests = zip(*_MIX, strict=True)
     for _ in range(count - 2 * FILLING):
-        (_, make), *_ = rng.choices(kinds, weights)
-        yield make(rng)
-
-
-def _filling(rng: random.Random) -> Iterator[Case]:
-    """Fill the caches of words and of chunks in step, so that both are full at once."""
-    words = _new_words(rng, FILLING_WORDS)
-    # One chunk, too long to be remembered itself.
-    yield "POST", "/tokenize", {"inputs": words.replace(" ", ".")}, 200
-    # Tokenized and refused as too long, but not embedded, so that the filling takes little time.
-    yield "POST", "/embed", {"inputs": words}, 422
+        (request,) = rng.choices(requests, weights)
+        yield request(rng)
 
 
 def _text(rng: random.Random) -> str:
@@ -418,16 +380,39 @@ def _new_words(rng: random.Random, count: int = 4) -> str:
 
 
 def _texts(rng: random.Random) -> list[str]:
-    """Return a few texts."""
     return [_text(rng) for _ in range(rng.randint(1, 4))]
 
 
-def _openai(rng: random.Random) -> dict[str, Any]:
-    """Return an input of token ids."""
-    ids = [rng.randint(1000, 20_000) for _ in range(rng.randint(1, 9))]
-    return {"input": ids, "model": "m", "add_special_tokens": True}
+def _ids(rng: random.Random) -> list[int]:
+    return [rng.randint(1000, 20_000) for _ in range(rng.randint(1, 9))]
 
 
-def _similarity(rng: random.Random) -> dict[str, Any]:
-    """Return sentences to compare."""
-    return {"source_sentence": _text(rng), "sentences": _texts(rng)}
+def _post(path: str, body: Callable[[random.Random], Any], status: int = 200) -> _Request:
+    return lambda rng: ("POST", path, body(rng), status)
+
+
+def _get(path: str) -> _Request:
+    return lambda _: ("GET", path, None, 200)
+
+
+#: Each kind of request, with its share in percent.
+_MIX: list[tuple[int, _Request]] = [
+    (30, _post("/", lambda r: {"text": _text(r)})),
+    (20, _post("/v1/embeddings", lambda r: {"input": _texts(r), "model": "m"})),
+    (10, _post("/v1/embeddings", lambda r: {"input": _ids(r), "model": "m", **_BASE64})),
+    (10, _post("/embed", lambda r: {"inputs": _texts(r), "truncate": True})),
+    (5, _post("/api/v1/embed", lambda r: {"inputs": _text(r), "normalize": True})),
+    (5, _post("/", lambda r: {"texts": _texts(r), "output_dtype": "int8"})),
+    (3, _post("/tokenize", lambda r: {"inputs": _texts(r)})),
+    (2, _post("/similarity", lambda r: {"inputs": {_SOURCE: _text(r), "sentences": _texts(r)}})),
+    (1, _post("/", lambda r: {"texts": [_text(r) for _ in range(64)]})),
+    (2, _get("/health")),
+    (1, _get("/info")),
+    (1, _get("/openapi.json")),
+    (2, _post("/", lambda r: {"text": _text(r), "size": 7}, 400)),
+    (2, _post("/embed", lambda r: {"inputs": "word " * r.randint(3000, 5000)}, 422)),
+    (2, _post("/v1/embeddings", lambda r: {"input": [_text(r), ""]}, 400)),
+    (2, _post("/", lambda r: f'{{"text": "{r.random()}', 400)),
+    (1, lambda r: ("GET", f"/{r.random()}", None, 404)),
+    (1, lambda _: ("DELETE", "/", None, 405)),
+]
