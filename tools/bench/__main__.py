@@ -41,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     name = words.pop(0) if words and words[0] in _SUBJECTS else "bench"
     options = _parser(name).parse_args(words)
+    if options.quick:
+        options.rounds = 1
     machine = Machine.here()
     run = _SUBJECTS[name].measure(options)
     table, numbers = as_table(run, machine), as_json(run, machine)
@@ -64,6 +66,9 @@ def _parser(name: str) -> argparse.ArgumentParser:
         epilog=f"Other subjects, with other options: {others}.",
     )
     parser.add_argument("--peers", metavar="PYTHON", help="an interpreter with the other libraries")
+    parser.add_argument(
+        "--quick", action="store_true", help="a short run: only to see that it works"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "bench")
     parser.add_argument("--output", type=Path, default=ROOT / ".cache" / "bench" / "results")

@@ -79,10 +79,9 @@ def measure(options: argparse.Namespace) -> Run:
         f"Python itself, in its own order: {blocks(base, of_python)} blocks",
     ]
     for path in first if options.files else ():
-        if any(read[path]):
-            some, all_ = (pages * _PAGE >> 10 for pages in (sum(read[path]), len(read[path])))
-            found = f"{some} of {all_} KiB, {blocks([path], read)} blocks"
-            notes.append(f"{path.relative_to(tree)}: {found}")
+        if found := sum(read[path]):
+            size = f"{found * _PAGE >> 10} of {len(read[path]) * _PAGE >> 10} KiB"
+            notes.append(f"{path.relative_to(tree)}: {size}, {blocks([path], read)} blocks")
     megabytes = sum(map(sum, read.values())) * _PAGE / 1e6
     return Run(
         f"Blocks of a start of {options.model}",
@@ -129,12 +128,7 @@ def _run(*command: str | Path) -> str:
 
 
 def blocks(order: Iterable[Path], read: Mapping[Path, list[bool]]) -> int:
-    """Return how many blocks have a page that was read.
-
-    Args:
-        order: The files, as they follow each other in the file system.
-        read: Of each page of a file, whether it was read.
-    """
+    """Return how many blocks have a page that was read."""
     page, found = 0, set()
     for path in order:
         found |= {(page + place) * _PAGE // _BLOCK for place, was in enumerate(read[path]) if was}

@@ -11,23 +11,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
-from tools.bench.run import KIT, ROOT, turns
+from tools.bench.run import ROOT, turns
 
 #: Consecutive starts of a contender: unmeasured ones to warm up, then measured ones.
 _WARM_UPS, _STARTS = 2, 3
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 #: The packages that a start of these contenders imports.
 _IMPORTED = ("numpy", "onnxruntime", "orjson", "tokenizers", "huggingface_hub")
-#: The packages that a contender or an export needs, where they are not its name.
+#: The packages that a peer or an export needs; all others are of this project.
 PACKAGES: Mapping[str, Sequence[str]] = {
     "cross-encoder": ("sentence_transformers",),
-    "export": ("torch", "transformers", "safetensors", "onnx", "onnxscript"),
+    "torch": ("torch", "transformers", "safetensors", "onnx", "onnxscript"),
+    "fastembed": ("fastembed",),
+    "llama-cpp": ("llama_cpp", "gguf", "torch", "transformers"),
+    "model2vec": ("model2vec",),
     "openvino-static": ("openvino", "nncf", "onnx", "tokenizers"),
     "openvino-weights": ("openvino", "nncf", "onnx", "tokenizers"),
-    "llama-cpp": ("llama_cpp", "gguf", "torch", "transformers"),
+    "sentence-transformers": ("sentence_transformers",),
 }
 _FIND = "import sys, importlib.util as u; print(*(n for n in sys.argv[1:] if not u.find_spec(n)))"
 
@@ -51,24 +55,14 @@ class Contender:
     @property
     def absent(self) -> str:
         """The reason why it cannot be measured; empty if it can."""
-        if self.python == sys.executable and self.kind in (
-            KIT,
-            "baseline",
-            "export",
-            "pairs",
-            "pairs-int8",
-        ):
-            return ""
-        return missing(self.python, self.kind)
+        return missing(self.python, self.kind) if self.kind in PACKAGES else ""
 
 
 def missing(python: str, kind: str) -> str:
     """Return the packages that a contender needs and an interpreter lacks; empty if none."""
-    packages = PACKAGES.get(kind, (kind.replace("-", "_"),))
+    command = [python, "-c", _FIND, *PACKAGES[kind]]
     try:
-        found = subprocess.run(  # noqa: S603 - the user's own interpreter
-            [python, "-c", _FIND, *packages], capture_output=True, check=True, text=True
-        )
+        found = subprocess.run(command, capture_output=True, check=True, text=True)  # noqa: S603 - the user's own interpreter
     except (OSError, subprocess.CalledProcessError) as error:
         raise SystemExit(
             f"error: --peers must be a Python interpreter; found: {python} ({error})"
@@ -123,23 +117,20 @@ class Worker:
         self._process.wait(timeout=30)
         self._answers.close()
 
-    def embed(self, *requests: Sequence[str]) -> dict[str, float]:
-        """Embed lists of texts, one list after the other.
-
-        Returns:
-            Seconds `cpu` and `wall`, and `peak`, the highest memory in MB since the start.
-        """
-        self._requests.write(json.dumps(requests) + "\n")
-        self._requests.flush()
-        used: dict[str, float] = self._answer()
+    def embed(self, texts: Sequence[str]) -> dict[str, float]:
+        """Embed texts; return seconds of `cpu`, and `peak`, the highest MB since the start."""
+        used: dict[str, float] = self._ask(texts)
         return used
 
     def vectors(self, texts: Sequence[str]) -> list[list[float]]:
         """Embed texts, each alone."""
-        self._requests.write(json.dumps({"vectors": texts}) + "\n")
-        self._requests.flush()
-        found: list[list[float]] = self._answer()
+        found: list[list[float]] = self._ask({"vectors": texts})
         return found
+
+    def _ask(self, request: object) -> Any:
+        self._requests.write(json.dumps(request) + "\n")
+        self._requests.flush()
+        return self._answer()
 
     def _answer(self) -> Any:
         line = self._answers.readline()
@@ -176,27 +167,22 @@ def starts(
         peak memory in MB after the start, `start_peak`, and after the texts, `peak`.
     """
 
+    def start(name: str) -> dict[str, float]:
+        if cold:
+            os.sync()
+            DROP_CACHES.write_text("1", encoding="ascii")
+        with Worker(contenders[name]) as worker:
+            after = worker.embed(texts[name])
+            return {**worker.start, "start_peak": worker.start["peak"], "peak": after["peak"]}
+
     def row(name: str) -> list[dict[str, float]]:
-        return [
-            _start(contenders[name], texts[name], cold=cold) for _ in range(_WARM_UPS + _STARTS)
-        ][_WARM_UPS:]
+        return [start(name) for _ in range(_WARM_UPS + _STARTS)][_WARM_UPS:]
 
     rows = turns({name: partial(row, name) for name in contenders}, rounds=rounds, warm_up=0)
     return {
-        key: {
-            name: [start[key] for found in seen for start in found] for name, seen in rows.items()
-        }
+        key: {name: [one[key] for one in chain(*found)] for name, found in rows.items()}
         for key in ("cpu", "wall", "start_peak", "peak")
     }
-
-
-def _start(contender: Contender, texts: Sequence[str], *, cold: bool) -> dict[str, float]:
-    if cold:
-        os.sync()
-        DROP_CACHES.write_text("1", encoding="ascii")
-    with Worker(contender) as worker:
-        after = worker.embed(texts)
-        return {**worker.start, "start_peak": worker.start["peak"], "peak": after["peak"]}
 
 
 def latency(
@@ -204,10 +190,7 @@ def latency(
 ) -> dict[str, list[float]]:
     """Return the seconds of CPU time of a request with the texts, by contender.
 
-    Args:
-        running: The contenders, which take turns.
-        texts: The texts of each.
-        seconds: The time for all of them; each is measured at least three times.
+    Each is measured at least three times; `seconds` is the time for all of them.
     """
 
     def cpu(name: str) -> float:

@@ -108,11 +108,7 @@ _PEAK = Path(__file__).with_name("int8_peak.c")
 
 
 class Texts:
-    """Texts of English words with a given number of tokens.
-
-    Args:
-        tokenizer: The model's `tokenizer.json`.
-    """
+    """Texts of English words with a given number of tokens."""
 
     def __init__(self, tokenizer: Path) -> None:
         self._tokenizer = Tokenizer.from_file(str(tokenizer))
@@ -144,7 +140,6 @@ class Texts:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the subject's options."""
-    parser.add_argument("--quick", action="store_true", help="a small replica, few rounds")
     parser.add_argument(
         "--model",
         type=Path,
@@ -185,7 +180,7 @@ def measure(options: argparse.Namespace) -> Run:
     texts = Texts(source / "tokenizer.json")
     longest = [texts.text(min(_MEMORY_TOKENS, shape.max_tokens))]
     memory = dict.fromkeys(present, longest)
-    rounds = 1 if quick else options.rounds
+    rounds = options.rounds
     seconds = options.seconds or (1.0 if quick else 12.0)
     warm = starts(present, memory, rounds=rounds)
     found = [

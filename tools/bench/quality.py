@@ -17,7 +17,7 @@ import json
 import random
 import re
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,24 +83,29 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace) -> Run:
     """Search with each precision, and compare with full precision query by query."""
-    search = read_pairs(options.pairs) if options.pairs else corpus(options.queries)
+    queries = 50 if options.quick else options.queries
+    search = read_pairs(options.pairs) if options.pairs else corpus(queries)
     source = find_source(options.model)
     model = source.folder.name if Path(options.model).exists() else options.model
     folders = {one: options.cache / f"quality-{model}-{one.value}" for one in Precision}
     for one, folder in folders.items():
         compile_model(source, folder, Options(precision=one, thresholds=None, progress=False))
-    engines = {_FULL: _engine(folders[Precision.FP32]), KIT: _engine(folders[Precision.INT8])}
+    artifacts = {_FULL: folders[Precision.FP32], KIT: folders[Precision.INT8]}
+    engines = {
+        name: Engine.load(load_artifact(folder), truncate="right")
+        for name, folder in artifacts.items()
+    }
     engines[_USUAL] = _usual(folders[Precision.FP32])
     found = {name: scores(*_vectors(engine, search), search) for name, engine in engines.items()}
     rows, notes = [], [f"{len(search.queries)} queries, {len(search.documents)} documents"]
     for place, row in enumerate((f"nDCG@{_RESULTS}", f"recall@{_RESULTS}")):
         rows.append(Row(row, "mean", {name: float(m[place].mean()) for name, m in found.items()}))
         for name in (KIT, _USUAL):
-            difference = found[name][place] - found[_FULL][place]
-            low, high = interval(difference)
+            lost = found[name][place] - found[_FULL][place]
+            low, high = interval(lost)
+            difference = f"{lost.mean():+.4f} to full precision"
             notes.append(
-                f"{row} of {_LABELS[name]}: {difference.mean():+.4f} to full precision, "
-                f"95% interval {low:+.4f} to {high:+.4f}"
+                f"{row} of {_LABELS[name]}: {difference}, 95% interval {low:+.4f} to {high:+.4f}"
             )
     return Run(f"search with {model}", _LABELS, rows, base=_FULL, notes=notes)
 
@@ -211,24 +216,16 @@ def interval(differences: npt.NDArray[np.float64]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _engine(folder: Path) -> Engine:
-    return Engine.load(load_artifact(folder), truncate="right")
-
-
 def _vectors(engine: Engine, search: Search) -> tuple[Vectors, Vectors]:
     """Embed queries and documents, with the model's prompts of these names if it has them."""
-    return tuple(  # type: ignore[return-value]
-        np.concatenate(
-            [
-                engine.embed(
-                    texts[start : start + _TEXTS],
-                    prompt=prompt if prompt in engine.limits.prompts else None,
-                ).vectors
-                for start in tqdm(range(0, len(texts), _TEXTS), desc=prompt, leave=False)
-            ]
-        )
-        for prompt, texts in (("query", search.queries), ("document", search.documents))
-    )
+
+    def embed(texts: Sequence[str], name: str) -> Vectors:
+        prompt = name if name in engine.limits.prompts else None
+        places = tqdm(range(0, len(texts), _TEXTS), desc=name, leave=False)
+        parts = [engine.embed(texts[at : at + _TEXTS], prompt=prompt).vectors for at in places]
+        return np.concatenate(parts)
+
+    return embed(search.queries, "query"), embed(search.documents, "document")
 
 
 def _usual(full: Path) -> Engine:
@@ -251,12 +248,9 @@ class _Alone:
         self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
     ) -> Vectors:
         """Embed a batch, row by row and without padding."""
-        rows = [
-            self._session.run([self._output], self._feed(ids[mask == 1]))[0]
-            for ids, mask in zip(input_ids, attention_mask, strict=True)
-        ]
-        return np.concatenate(rows)
-
-    @staticmethod
-    def _feed(ids: npt.NDArray[np.int64]) -> Mapping[str, npt.NDArray[np.int64]]:
-        return {"input_ids": ids[None], "attention_mask": np.ones_like(ids)[None]}
+        found = []
+        for row, mask in zip(input_ids, attention_mask, strict=True):
+            ids = row[None, mask == 1]
+            feed = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+            found.append(self._session.run([self._output], feed)[0])
+        return np.concatenate(found)

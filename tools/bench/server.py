@@ -322,15 +322,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace) -> Run:
     """Measure the servers."""
-    artifact = artifact_of(DEFAULT_MODEL)
+    artifact, seconds = artifact_of(DEFAULT_MODEL), 0.5 if options.quick else options.seconds
     servers = [kit(artifact), kit(artifact, merged=False)]
     if options.peers:
         servers.append(infinity(options.peers, find_source(DEFAULT_MODEL).folder))
     with ExitStack() as running:
         for server in servers:
             running.enter_context(server)
-            asyncio.run(send(server, Load("mixed", 8), seconds=options.seconds, seed=99))
-        rows = under_load(servers, rounds=options.rounds, seconds=options.seconds)
+            asyncio.run(send(server, Load("mixed", 8), seconds=seconds, seed=99))
+        rows = under_load(servers, rounds=options.rounds, seconds=seconds)
         start = {server.name: server.start_seconds for server in servers}
         cpu = {server.name: server.start_cpu_seconds for server in servers}
         memory = {server.name: server.memory_mb() for server in servers}

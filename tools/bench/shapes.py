@@ -37,38 +37,36 @@ def measure(options: argparse.Namespace) -> Run:
         raise SystemExit(f"error: unknown shapes: {', '.join(sorted(unknown))}")
     compile_modules()
     rows: list[Row] = []
-    names = options.shapes or list(SHAPES)
+    names = options.shapes or ([REFERENCE] if options.quick else list(SHAPES))
     for name in names:
         found = _measure(name, options)
-        _save(name, *found)
+        if not options.quick:
+            _save(name, *found)
         rows += [
             Row(f"{name}: {key}", "ms of CPU time", {REFERENCE: found[0][key], KIT: value})
             for key, value in found[1].items()
         ]
     labels = {REFERENCE: REFERENCE, KIT: "the shape"}
-    return Run("shapes", labels, rows, base=REFERENCE, notes=[f"written to {MEASURED_FILE}"])
+    written = "nothing written" if options.quick else f"written to {MEASURED_FILE}"
+    return Run("shapes", labels, rows, base=REFERENCE, notes=[written])
 
 
 def _measure(
     name: str, options: argparse.Namespace
 ) -> tuple[dict[str, float], dict[str, float], float, dict[int, float]]:
     """Return the milliseconds of the reference and of the shape, its megabytes and its peaks."""
-    sources = {
-        shape: replica(options.cache, shape, options.peers)
-        for shape in dict.fromkeys((REFERENCE, name))
-    }
-    present = {
-        shape: Contender(KIT, shape, artifact_of(source, options.cache))
-        for shape, source in sources.items()
-    }
-    texts = {shape: Texts(source / "tokenizer.json") for shape, source in sources.items()}
+    present, texts = {}, {}
+    for shape in dict.fromkeys((REFERENCE, name)):
+        source = replica(options.cache, shape, options.peers)
+        present[shape] = Contender(KIT, shape, artifact_of(source, options.cache))
+        texts[shape] = Texts(source / "tokenizer.json")
     requests = {
         length: {shape: texts[shape].batch([length]) for shape in present} for length in _LENGTHS
     }
     times = {"start": least(starts(present, requests[32], rounds=options.rounds)["cpu"], 1000)}
     with workers(present) as running:
         for length, request in requests.items():
-            taken = latency(running, request, seconds=_SECONDS)
+            taken = latency(running, request, seconds=1 if options.quick else _SECONDS)
             times[f"tokens_{length}"] = least(taken, 1000)
     with Worker(present[name]) as worker:
         peaks = {
@@ -76,12 +74,11 @@ def _measure(
             for length in _PEAK_LENGTHS
             if length <= SHAPES[name].max_tokens
         }
-    folder = present[name].folder
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+    files = (path for path in present[name].folder.rglob("*") if path.is_file())
     reference, own = (
         {key: taken[shape] for key, taken in times.items()} for shape in (REFERENCE, name)
     )
-    return reference, own, size, peaks
+    return reference, own, sum(path.stat().st_size for path in files) / 1e6, peaks
 
 
 def _save(

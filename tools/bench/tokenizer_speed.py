@@ -17,6 +17,7 @@ import time
 import timeit
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import tokenizers
@@ -63,7 +64,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def measure(options: argparse.Namespace) -> Run:
     """Measure the files, or the default tokenizers."""
     rows: list[Row] = []
-    for name, data in _tokenizers(options.tokenizer):
+    for name, data in islice(_tokenizers(options.tokenizer), 1 if options.quick else None):
         with tempfile.TemporaryDirectory() as folder:
             tables = build(data)
             own, file = Path(folder) / tables.file, Path(folder) / "tokenizer.json"

@@ -70,31 +70,29 @@ class _Classifier(torch.nn.Module):  # type: ignore[misc]
         return self.model(input_ids=input_ids, attention_mask=attention_mask).logits
 
 
-def _is_classifier(folder: Path) -> bool:
-    return not (folder / "modules.json").exists()
-
-
 def write_weights(folder: Path) -> None:
     """Write `model.safetensors`, and `config.json` with all of its keys."""
     torch.manual_seed(0)
     values = json.loads((folder / "config.json").read_text("utf-8"))
-    kind = AutoModelForSequenceClassification if _is_classifier(folder) else AutoModel
+    kind = AutoModel if (folder / "modules.json").exists() else AutoModelForSequenceClassification
     model = kind.from_config(AutoConfig.for_model(**values), dtype=torch.float32)
     model.save_pretrained(folder, safe_serialization=True, max_shard_size="100GB")
 
 
 def write_export(folder: Path, target: Path) -> None:
     """Write `model.onnx` with its weights next to it."""
-    limits = "tokenizer_config.json" if _is_classifier(folder) else "sentence_bert_config.json"
-    limit = json.loads((folder / limits).read_text("utf-8"))
-    most = limit["model_max_length" if _is_classifier(folder) else "max_seq_length"]
-    model = _Classifier(folder) if _is_classifier(folder) else _Embedder(folder)
+    if (folder / "modules.json").exists():
+        model, limits, key = _Embedder(folder), "sentence_bert_config.json", "max_seq_length"
+    else:
+        model, limits, key = _Classifier(folder), "tokenizer_config.json", "model_max_length"
+    most = json.loads((folder / limits).read_text("utf-8"))[key]
     ids = torch.randint(3, 1000, _TRACED)
     mask = torch.ones_like(ids)
-    free = {
-        0: torch.export.Dim("batch", min=1, max=64),
-        1: torch.export.Dim("tokens", min=2, max=most),
-    }
+    batch, tokens = (
+        torch.export.Dim("batch", min=1, max=64),
+        torch.export.Dim("tokens", min=2, max=most),
+    )
+    free = {0: batch, 1: tokens}
     with torch.no_grad():
         torch.onnx.export(
             model.eval(),

@@ -44,12 +44,6 @@ def rehearse(report: Report, root: Path, *environments: str, require_containers:
     """Deploy, check, call, change, compare and destroy each environment.
 
     Only the first one goes through the scenarios: zips, own resources, failing releases, parts.
-
-    Args:
-        report: The report of the checks.
-        root: The repository.
-        environments: The environments' names.
-        require_containers: Whether missing containers are a failure.
     """
     first, *others = environments
     with tempfile.TemporaryDirectory(prefix="rehearse-") as name, ExitStack() as stack:
@@ -108,11 +102,7 @@ class _Rehearsal:
     def scenarios(self, cdk: Cdk, without_images: Cdk, assembly: Path | None) -> None:
         """Deploy the first environment, and take it and others through the scenarios.
 
-        Args:
-            cdk: Runs the first deploy.
-            without_images: Runs the others, which push empty images.
-            assembly: The synthesized stacks with the images of the first deploy; None without
-                containers.
+        Its assembly has the images of the first deploy; None without containers.
         """
         aws = cdk.aws
         server = make_network(aws)
@@ -150,7 +140,8 @@ class _Rehearsal:
             refused = cdk.destroy("of a protected environment")
             holds = refused.status != 0 and refused.count("termination protection") == 1
             cdk.report.check("it is refused", holds, refused.last())
-            _unprotect(cdk.checkout)
+            with cdk.checkout.edit() as document:
+                document["termination_protection"] = False
             cdk.succeeded(cdk.deploy("without protection"))
         check_health(cdk, self.folder)
 
@@ -162,11 +153,7 @@ class _Rehearsal:
 def _copy(root: Path, folder: Path, environment: str, *, notify: bool = False) -> Checkout:
     """Copy the repository, and change the environment's file as docs/rehearsal.md says.
 
-    Args:
-        root: The repository.
-        folder: The folder of the copy.
-        environment: The environment.
-        notify: Whether to add an address for notices: without one there is no topic.
+    With `notify`, alarms have an address: without one there is no topic.
     """
     checkout = copy_checkout(root, folder, environment)
     with checkout.edit() as document:
@@ -179,11 +166,6 @@ def _copy(root: Path, folder: Path, environment: str, *, notify: bool = False) -
             alarms = document.setdefault("alarms", tomlkit.table())
             alarms["emails"] = [*alarms.get("emails", []), "rehearsal@example.com"]
     return checkout
-
-
-def _unprotect(checkout: Checkout) -> None:
-    with checkout.edit() as document:
-        document["termination_protection"] = False
 
 
 def _docker(

@@ -58,13 +58,7 @@ class Checkout:
 
 
 def copy_checkout(source: Path, folder: Path, environment: str) -> Checkout:
-    """Copy the files that git tracks or would add, and link the installed packages.
-
-    Args:
-        source: The repository.
-        folder: The folder of the copy, which must not exist.
-        environment: The environment to rehearse.
-    """
+    """Copy the files that git tracks or would add, and link the installed packages."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=source, check=True, capture_output=True, text=True).stdout
     for name in filter(None, listed.split("\0")):
@@ -124,13 +118,7 @@ class Cdk:
         return self._cdk("diff", "--fail", why=why)
 
     def deploy(self, why: str, *options: str, assembly: Path | None = None) -> Finished:
-        """Run `scripts/deploy`, without the doctor: the emulated URL has no address in DNS.
-
-        Args:
-            why: What the step is for.
-            options: Further options of the script.
-            assembly: A synthesized assembly; the app synthesizes one if None.
-        """
+        """Run `scripts/deploy`, without the doctor: the emulated URL has no address in DNS."""
         ours = ("--no-doctor", "--require-approval", "never", "--progress", "events", *_QUIET)
         app = ["--app", str(assembly)] if assembly else []
         command = ["scripts/deploy", self.checkout.environment, *options, *ours, *app]

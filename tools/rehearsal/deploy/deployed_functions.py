@@ -167,11 +167,7 @@ def count_invocation(
 
     https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html
 
-    Args:
-        aws: The emulated AWS.
-        invocation: The invocation.
-        status: The HTTP status of its response; 502 if the function failed.
-        milliseconds: Its duration.
+    The status is 502 if the function failed.
     """
     values = {"Invocations": 1.0, "Errors": float(status == 502), "Duration": milliseconds}
     name, qualifier = {"FunctionName": invocation.function}, invocation.version
@@ -393,11 +389,6 @@ def relay(event: Mapping[str, Any], client: Any, handler: str) -> None:
     The CDK's provider framework, by its documented contract: its own function is JavaScript and
     needs the AWS SDK of Lambda's runtime. See "Provider Framework" in
     https://docs.aws.amazon.com/cdk/api/v2/docs/aws-cdk-lib.custom_resources-readme.html
-
-    Args:
-        event: CloudFormation's event.
-        client: A Lambda client with the role of the framework's function.
-        handler: The ARN of the handler's function.
     """
     physical = event.get("PhysicalResourceId")
     response = {name: event[name] for name in ("StackId", "RequestId", "LogicalResourceId")}

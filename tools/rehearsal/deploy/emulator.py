@@ -159,12 +159,7 @@ def _client(url: str, service: str, who: ReadOnlyCredentials) -> Any:
 
 @contextmanager
 def emulator(folder: Path, *, function_url: str) -> Iterator[Emulator]:
-    """Run an emulated AWS until the block ends.
-
-    Args:
-        folder: An empty folder for its files.
-        function_url: The address that receives the events of functions.
-    """
+    """Run an emulated AWS until the block ends."""
     python, (port,) = environment_of_ministack(), free_ports(1)
     foreign = ("AWS_", "DOCKER_", "PYTHON")
     variables = {

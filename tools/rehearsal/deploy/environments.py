@@ -44,14 +44,7 @@ _EXISTING = {
 
 
 def check_zip_environment(cdk: Cdk, url: str, *, root: Path, folder: Path) -> None:
-    """Deploy a zip without Docker, with the artifact in it and then in S3, and destroy it.
-
-    Args:
-        cdk: Runs the commands for a deployed environment of the same model.
-        url: Its Function URL.
-        root: The repository.
-        folder: A folder for the copy of the repository.
-    """
+    """Deploy a zip without Docker, with the artifact in it and then in S3, and destroy it."""
     checkout = copy_checkout(root, folder / "zip-checkout", "zip")
     checkout.file.write_text(cdk.checkout.file.read_text())
     _edit(checkout, _OF_IMAGES, package="zip")
@@ -132,12 +125,6 @@ def check_all_parts(
     """Deploy an environment with all parts, and with its account's key, roles and resources.
 
     It is destroyed with their tables in the file.
-
-    Args:
-        cdk: Runs the commands for another environment.
-        parts: The settings of the parts, by table.
-        root: The repository.
-        folder: A folder for the copy of the repository.
     """
     aws = cdk.aws
     checkout = copy_checkout(root, folder / "parts-checkout", "parts")
@@ -250,13 +237,7 @@ _SECONDS = 600
 
 
 def check_proof(cdk: Cdk, *, root: Path, folder: Path) -> None:
-    """Measure an environment in two runs, of which the first is killed after its first step.
-
-    Args:
-        cdk: Runs the commands for a deployed environment, which must stay as it is.
-        root: The repository.
-        folder: A folder for the copy of the repository, to which the results are written.
-    """
+    """Measure an environment in two runs, of which the first is killed after its first step."""
     name = cdk.checkout.environment
     checkout = copy_checkout(root, folder / "proof-checkout", name)
     checkout.file.write_text(cdk.checkout.file.read_text())

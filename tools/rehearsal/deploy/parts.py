@@ -25,12 +25,7 @@ _KEY_LINE = f"rehearsal:{hashlib.sha256(b'a key').hexdigest()}"
 
 
 def make_network(aws: Emulator, *, lines: str = _KEY_LINE) -> dict[str, Any]:
-    """Create what exists before a server's stack; return the settings of `[server]`.
-
-    Args:
-        aws: The emulated AWS.
-        lines: The secret with the lines of the keys.
-    """
+    """Create what exists before a server's stack; return the settings of `[server]`."""
     ec2 = aws.client("ec2")
     vpc = ec2.create_vpc(CidrBlock=_NETWORK)["Vpc"]["VpcId"]
     subnets = [

@@ -7,16 +7,15 @@ release check is the real one.
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import tomlkit
 
 from embedding_client._doctor.results import State
-from stacks.names import endpoint_stack_name
 from tools.rehearsal.deploy.cdk import HANDLER, Cdk, Finished
-from tools.rehearsal.deploy.checks import ask, check_illness
+from tools.rehearsal.deploy.checks import Release, ask, check_illness, read_release
 from tools.rehearsal.deploy.deployed_functions import DeployedFunctions
 from tools.rehearsal.deploy.parts import check_batch, check_front
 
@@ -41,16 +40,6 @@ def handler(event, context):
     return _answer(event, context)
 """
 _FAULTY = "a text that the next release cannot embed"
-
-
-@dataclass(frozen=True)
-class _State:
-    """A release: the alias's version and the weights of others, all versions, the stack."""
-
-    version: str
-    weights: dict[str, float]
-    versions: list[str]
-    stack: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,33 +189,16 @@ class Releases:
     def _check(self, text: str, holds: bool, found: object) -> None:
         self.cdk.report.check(text, holds, found)
 
-    def _check_rolled_back(self, before: _State) -> None:
+    def _check_rolled_back(self, before: Release) -> None:
         after = self._state()
-        check = "alias, versions and stack are rolled back"
-        same = (after.version, after.weights, after.versions) == (
-            before.version,
-            before.weights,
-            before.versions,
-        )
-        self._check(check, same and after.stack == _ROLLED_BACK, after)
+        holds = after == replace(before, stack=_ROLLED_BACK)
+        self._check("alias, versions and stack are rolled back", holds, after)
+
+    def _state(self) -> Release:
+        return read_release(self.cdk)
 
     def _alias(self) -> tuple[str, str, str]:
         return self.cdk.outputs()["AliasArn"].rpartition(":")
-
-    def _state(self) -> _State:
-        function, _, name = self._alias()
-        client = self.cdk.aws.client("lambda")
-        alias = client.get_alias(FunctionName=function, Name=name)
-        listed = client.list_versions_by_function(FunctionName=function)["Versions"]
-        (stack,) = self.cdk.aws.client("cloudformation").describe_stacks(
-            StackName=endpoint_stack_name(self.cdk.checkout.environment)
-        )["Stacks"]
-        return _State(
-            alias["FunctionVersion"],
-            alias.get("RoutingConfig", {}).get("AdditionalVersionWeights", {}),
-            [found["Version"] for found in listed if found["Version"] != "$LATEST"],
-            stack["StackStatus"],
-        )
 
     def _provisioned(self) -> list[dict[str, Any]]:
         """Return the allocations of provisioned concurrency."""

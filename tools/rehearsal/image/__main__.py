@@ -37,14 +37,7 @@ _MOST_BYTES_OF_ZIP = 80_000_000
 
 
 def verify(report: Report, root: Path, environment: str, *, require_containers: bool) -> None:
-    """Build an environment's images and its zip, and check them.
-
-    Args:
-        report: The report of the checks.
-        root: The repository.
-        environment: The environment's name.
-        require_containers: Whether missing containers are a failure.
-    """
+    """Build an environment's images and its zip, and check them."""
     model = load_environment(environment, folder=root / "environments").model
     with tempfile.TemporaryDirectory(prefix="test-image-") as name:
         folder = Path(name)

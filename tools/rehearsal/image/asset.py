@@ -100,13 +100,7 @@ def _asset(name: str, source: dict[str, Any], assembly: Path) -> ImageAsset:
 
 
 def build(docker: Docker, asset: ImageAsset, *, cached: bool = True) -> None:
-    """Build an image with the CDK's command.
-
-    Args:
-        docker: The daemon.
-        asset: The image.
-        cached: Whether to use the build cache.
-    """
+    """Build an image with the CDK's command."""
     extra = certificates(asset) + ([] if cached else ["--no-cache"])
     command, *others = asset.command
     docker.run(command, *extra, *others, cwd=asset.context)

@@ -100,8 +100,7 @@ class Docker:
 def containers(folder: Path) -> Iterator[Docker]:
     """Provide a daemon that can run linux/arm64 containers.
 
-    Args:
-        folder: The data folder of a daemon that is started here; a second run reuses it.
+    The data folder of a daemon that is started here is used again by the next run.
 
     Raises:
         ContainersUnavailableError: Containers cannot run on this machine.

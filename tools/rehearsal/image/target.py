@@ -150,15 +150,7 @@ class Target:
 def build_target(
     report: Report, docker: Docker, target: Target, *, base: str, folder: Path
 ) -> Tested:
-    """Build an image, and check its command, its files and its byte code.
-
-    Args:
-        report: The report of the checks.
-        docker: The daemon, with the base images.
-        target: The image.
-        base: The base image of its last stage.
-        folder: A folder for temporary files.
-    """
+    """Build an image, and check its command, its files and its byte code."""
     asset = target.asset
     with report.step(f"building the {target.name} image: docker {' '.join(asset.command)}"):
         build(docker, asset)
@@ -185,12 +177,7 @@ def build_target(
 
 
 def check_bytecode(tested: Tested, mounts: Mapping[Path, str] | None = None) -> None:
-    """Check that Python compiles no module when it starts.
-
-    Args:
-        tested: The image, which has Lambda's Python.
-        mounts: The files to check at /var/task; the image's own if None.
-    """
+    """Check that Python compiles no module when it starts."""
     *faults, count = tested.python(_BYTECODE, mounts=mounts).split()
     check = f"each of its {count} modules has byte code that Python does not check at a start"
     tested.report.check(check, not faults and count != "0", first_few(faults))
@@ -199,11 +186,7 @@ def check_bytecode(tested: Tested, mounts: Mapping[Path, str] | None = None) -> 
 def check_layers(tested: Tested, *, base: str, endpoint: list[str], own: list[int]) -> None:
     """Check that a push after the endpoint's sends only what this image has besides.
 
-    Args:
-        tested: The image of another target.
-        base: Its base image.
-        endpoint: The layers of the endpoint's image.
-        own: The numbers of the layers above the base's that the endpoint's image does not have.
+    `own` has the numbers of the layers above the base's that the endpoint's image does not have.
     """
     layers = layers_of(tested)[len(_inspect(tested.docker, base, ".RootFS.Layers")) :]
     found = [number for number, digest in enumerate(layers) if digest not in endpoint]
