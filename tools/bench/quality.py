@@ -83,8 +83,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace) -> Run:
     """Search with each precision, and compare with full precision query by query."""
-    queries = 50 if options.quick else options.queries
-    search = read_pairs(options.pairs) if options.pairs else corpus(queries)
+    library = Path(sysconfig.get_paths()["stdlib"], "email" if options.quick else "")
+    search = read_pairs(options.pairs) if options.pairs else corpus(library, options.queries)
     source = find_source(options.model)
     model = source.folder.name if Path(options.model).exists() else options.model
     folders = {one: options.cache / f"quality-{model}-{one.value}" for one in Precision}
@@ -110,15 +110,15 @@ def measure(options: argparse.Namespace) -> Run:
     return Run(f"search with {model}", _LABELS, rows, base=_FULL, notes=notes)
 
 
-def corpus(queries: int, *, folder: Path | None = None) -> Search:
+def corpus(folder: Path, queries: int) -> Search:
     """Return a search in Python's documentation.
 
     Args:
+        folder: The folder of the Python files.
         queries: The highest number of queries, a random sample that a seed fixes. The other
             documents are searched, too.
-        folder: The folder of the Python files; by default the standard library.
     """
-    found = sorted(set(_docstrings(folder or Path(sysconfig.get_paths()["stdlib"]))))
+    found = sorted(set(_docstrings(folder)))
     chosen = random.Random(_SEED)  # noqa: S311 - not a secret
     chosen.shuffle(found)
     documents: dict[str, int] = {}  # A text that occurs twice would make a right answer wrong.

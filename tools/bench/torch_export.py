@@ -81,6 +81,7 @@ def write_weights(folder: Path) -> None:
 
 def write_export(folder: Path, target: Path) -> None:
     """Write `model.onnx` with its weights next to it."""
+    model: Any
     if (folder / "modules.json").exists():
         model, limits, key = _Embedder(folder), "sentence_bert_config.json", "max_seq_length"
     else:

@@ -27,7 +27,7 @@ def test_a_document_lacks_the_sentence_that_asks_for_it(tmp_path):
     """Otherwise equal words alone would find it; the other queries are names in words."""
     padding = "This sentence is only here " + "for the length, " * 6 + "and ends."
     (tmp_path / "module.py").write_text(SOURCE.replace("{padding}", padding))
-    found = corpus(10, folder=tmp_path)
+    found = corpus(tmp_path, 10)
     assert len(found.documents) == 2
     by_sentence, by_name = found.queries
     assert by_sentence not in found.documents[0]
@@ -38,7 +38,7 @@ def test_a_document_lacks_the_sentence_that_asks_for_it(tmp_path):
 def test_documents_without_a_query_are_searched_too(tmp_path):
     """They can be found instead of the right one."""
     (tmp_path / "module.py").write_text(SOURCE.replace("{padding}", "More text is here. " * 6))
-    found = corpus(1, folder=tmp_path)
+    found = corpus(tmp_path, 1)
     assert (len(found.queries), len(found.documents)) == (1, 2)
 
 
