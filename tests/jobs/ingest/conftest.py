@@ -73,6 +73,18 @@ class World:
         answer = handler({"Records": records}, _Context(self))
         return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
+    def counted(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a write that ends the function before it if its number has come."""
+
+        def write(*args: Any, **kwargs: Any) -> Any:
+            if self.writes_left is not None:
+                self.writes_left -= 1
+                if self.writes_left < 0:
+                    raise KilledError
+            return real(*args, **kwargs)
+
+        return write
+
     def reconcile(self) -> dict[str, Any]:
         """Run all steps of a reconciliation."""
         steps = self.reconciliation
@@ -149,24 +161,12 @@ def _world(
     documents = messages._documents
     world = World(s3, index, engine, documents, messages, reconciliation, letters, clock)
 
-    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
-        """End the function before a write if its number has come."""
-
-        def write(*args: Any, **kwargs: Any) -> Any:
-            if world.writes_left is not None:
-                world.writes_left -= 1
-                if world.writes_left < 0:
-                    raise KilledError
-            return real(*args, **kwargs)
-
-        return write
-
     for place, name in (
         (documents._index, "put"),
         (documents._index, "delete"),
         (documents._lists, "replace"),
     ):
-        monkeypatch.setattr(place, name, counted(getattr(place, name)))
+        monkeypatch.setattr(place, name, world.counted(getattr(place, name)))
     return world
 
 

@@ -7,8 +7,10 @@ import zlib
 import pypdf
 import pytest
 
+from embedder.core.chunking import Chunker
 from jobs.ingest import documents
-from jobs.ingest.documents import RefusedDocumentError, read_document
+from jobs.ingest.documents import RefusedDocumentError, read_chunks, read_document
+from jobs.storage import Folder, open_folder
 
 
 def read(key: str, data: bytes | str, content_type: str = "", wanted=("year", "tags")):
@@ -143,6 +145,18 @@ def test_a_hostile_document_is_refused_soon(key, data, problem):
     with pytest.raises(RefusedDocumentError, match=problem):
         read(key, data() if callable(data) else data)
     assert time.process_time() - began < 60
+
+
+def test_a_gigabyte_is_refused_without_being_read(tmp_path, monkeypatch, engine):
+    """By the size that the bucket says."""
+    with (tmp_path / "a.txt").open("wb") as sparse:
+        sparse.truncate(1 << 30)
+    folder = open_folder(str(tmp_path))
+    (file,) = folder.files()
+    monkeypatch.delattr(Folder, "read_object")
+    chunker = Chunker(engine.tokenizer, engine.encoder, engine.limits)
+    with pytest.raises(RefusedDocumentError, match="1,073,741,824 bytes; up to 33,554,432 are"):
+        read_chunks(folder, file.key, file.size, chunker, wanted=(), non_filterable=())
 
 
 def test_a_pdf_with_a_cycle_of_pages_ends():

@@ -1,5 +1,6 @@
 """Random histories of a bucket, with lost, doubled and late events and runs that end anywhere."""
 
+import json
 import random
 import threading
 
@@ -77,9 +78,20 @@ def test_a_reconciliation_makes_the_index_the_chunks_of_the_bucket(world, seed):
 
 
 @pytest.mark.slow
-def test_a_thousand_documents_are_put_changed_renamed_and_deleted_at_random(world):
-    """As above, with many documents."""
-    run(world, 7, documents=1_000, steps=2_500)
+def test_ten_thousand_documents_are_put_changed_renamed_and_deleted_at_random(world, monkeypatch):
+    """As above; requests of botocore, half of the time, become calls of the index."""
+    client = world.documents._index
+
+    def put(vectors: list[bytes]) -> None:
+        world.index.put([json.loads(vector) for vector in vectors])
+
+    def delete(keys: list[str]) -> None:
+        for key in keys:
+            world.index.vectors.pop(key, None)
+
+    monkeypatch.setattr(client, "put", world.counted(put))
+    monkeypatch.setattr(client, "delete", world.counted(delete))
+    run(world, 7, documents=10_000, steps=12_500)
 
 
 def test_a_step_compares_documents_at_the_same_time(world, monkeypatch):
