@@ -298,7 +298,8 @@ def _plan(migration: Migration, options: argparse.Namespace) -> int:
         missing.append("the texts: [ingest], or --job with a batch job that has them")
     if not old.index:
         missing.append(f"the deployed environment: scripts/deploy {migration.environment.name}")
-    if ingest:
+    # A bucket of the kit's sends its events.
+    if ingest and ingest.location:
         bucket = ingest.location.bucket
         sent = migration.client("s3").get_bucket_notification_configuration(Bucket=bucket)
         if "EventBridgeConfiguration" not in sent:
