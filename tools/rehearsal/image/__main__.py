@@ -29,6 +29,7 @@ from tools.rehearsal.image.target import (
     layers_of,
     unpack_zip,
 )
+from tools.rehearsal.image.together_image import together_image
 from tools.rehearsal.report import Report, run
 from zip_builder.tree import LIMIT_BYTES
 
@@ -48,6 +49,7 @@ def verify(report: Report, root: Path, environment: str, *, require_containers: 
                 make(root, environment, folder / f"{make.__name__}.out")
                 for make in (batch_image, server_image)
             ]
+            others.append(together_image(folder / "together.out", endpoint=endpoint))
         try:
             with containers(root / ".cache" / "docker") as docker:
                 base = ensure_bases(report, docker, endpoint.asset)

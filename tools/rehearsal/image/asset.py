@@ -6,9 +6,11 @@ module reads the same manifest, so the rehearsal builds the image that is deploy
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
+import tempfile
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +104,33 @@ def _asset(name: str, source: dict[str, Any], assembly: Path) -> ImageAsset:
 def build(docker: Docker, asset: ImageAsset, *, cached: bool = True) -> None:
     """Build an image with the CDK's command."""
     extra = certificates(asset) + ([] if cached else ["--no-cache"])
-    command, *others = asset.command
-    docker.run(command, *extra, *others, cwd=asset.context)
+    if not asset.contexts or "--build-context" in docker.run("build", "--help"):
+        command, *others = asset.command
+        docker.run(command, *extra, *others, cwd=asset.context)
+        return
+    with tempfile.TemporaryDirectory(prefix="contexts-") as name:
+        made = _with_contexts(asset, Path(name) / "context")
+        command, *others = made.command
+        docker.run(command, *extra, *others, cwd=made.context)
+
+
+def _with_contexts(asset: ImageAsset, folder: Path) -> ImageAsset:
+    """Copy the further folders into the context, for a client that cannot pass them.
+
+    Debian 12's is one. A stage of the Dockerfile stands for each folder, and copies it here.
+    """
+    shutil.copytree(asset.context, folder, symlinks=True)
+    dockerfile = folder / "Dockerfile"
+    text = dockerfile.read_text("utf-8")
+    for name, source in asset.contexts.items():
+        shutil.copytree(source, folder / "contexts" / name)
+        stage = f"FROM scratch AS {name}\nCOPY "
+        before, after = text.split(f"{stage}requirements.txt ")
+        text = f"{before}{stage}contexts/{name} {after}"
+    dockerfile.write_text(text, "utf-8")
+    with (folder / ".dockerignore").open("a", encoding="utf-8") as ignored:
+        ignored.write("\n!contexts\n")
+    return replace(asset, context=folder, contexts={})
 
 
 def certificates(asset: ImageAsset) -> list[str]:
