@@ -20,7 +20,7 @@ from model_compiler.files.hashes import verify_files
 from model_compiler.graph.builder import Precision
 from model_compiler.inspection import inspect_model
 from model_compiler.routes import compile_routes
-from model_compiler.source.find import Source, find_source
+from model_compiler.source.find import find_source
 from model_compiler.source.router import ROUTES, routes_of
 
 
@@ -54,7 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     text = "compile a model into an artifact"
     _add_compile(commands.add_parser("compile", help=text, description=text, epilog=names))
     text = "say whether a model compiles, without compiling it"
-    _add_inspect(commands.add_parser("inspect", help=text, description=text, epilog=names))
+    inspected = commands.add_parser("inspect", help=text, description=text, epilog=names)
+    _add_model(inspected)
+    inspected.add_argument("--json", action="store_true", help="as JSON")
     text = "list the models that are known by name"
     listed = commands.add_parser("list", help=text, description=text)
     listed.add_argument("--json", action="store_true", help="as JSON, with the prompts")
@@ -62,11 +64,6 @@ def _parser() -> argparse.ArgumentParser:
     verify = commands.add_parser("verify", help=text, description=text)
     verify.add_argument("artifact", type=Path, help="the artifact's folder")
     return parser
-
-
-def _add_inspect(parser: argparse.ArgumentParser) -> None:
-    _add_model(parser)
-    parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
@@ -176,16 +173,15 @@ def _inspect(options: argparse.Namespace) -> int:
         routes = routes_of(source.folder)
     except CompilerError:  # The inspection says what is wrong with the modules.
         routes = {}
-    sources = [_of_route(source, *route) for route in routes.items()] or [source]
+    sources = [
+        replace(source, folder=folder, name=f"{source.name} ({route})", entry=None)
+        for route, folder in routes.items()
+    ] or [source]
     found = [inspect_model(each, _precision(options)) for each in sources]
     shown = inspection.as_json if options.json else inspection.as_text
     # Each route is a model: with --json, an object a route.
     sys.stdout.write("".join(map(shown, found)))
     return 0 if all(each.compiles for each in found) else 1
-
-
-def _of_route(source: Source, route: str, folder: Path) -> Source:
-    return replace(source, folder=folder, name=f"{source.name} ({route})", entry=None)
 
 
 def _list(options: argparse.Namespace) -> int:

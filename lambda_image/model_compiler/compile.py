@@ -83,7 +83,8 @@ def compile_model(source: Source, output: Path, options: Options) -> dict[str, A
             "The model has no Normalize. The embedder returns vectors of length 1: cosine "
             "similarities are unchanged, dot products and distances are not."
         )
-    if options.thresholds is None and _is_unverified(model):
+    compiled = isinstance(model, CompiledModel) and model.precision is Precision.INT8
+    if options.thresholds is None and compiled and model.family not in VERIFIED:
         _note(
             f"int8 of {model.family} is unverified on real weights, and without the fidelity "
             "report it is unverified on these."
@@ -116,12 +117,6 @@ def compile_model(source: Source, output: Path, options: Options) -> dict[str, A
                 model, provenance = better, {**provenance, "float32_layers": layers}
         (partial / MANIFEST_FILE).write_bytes(manifest_bytes(content))
     return content
-
-
-def _is_unverified(model: Model) -> bool:
-    if not isinstance(model, CompiledModel) or model.precision is Precision.FP32:
-        return False
-    return model.family not in VERIFIED
 
 
 def _measured(

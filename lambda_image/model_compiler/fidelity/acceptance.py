@@ -31,6 +31,7 @@ from model_compiler.fidelity.measure import (
     golden_problems,
     measure,
     problems,
+    rounded,
     table,
 )
 from model_compiler.fidelity.scores import (
@@ -153,7 +154,7 @@ def _measure_vectors(
     if against and thresholds:
         fidelity = against(compare)
         missed, wrong = problems(fidelity, thresholds), golden_problems(fidelity, golden)
-        report, lines = fidelity.as_json(), table(fidelity)
+        report, lines = rounded(fidelity), table(fidelity)
     else:
         cosine = batch_invariance(engine, progress=compare.keywords["progress"])
         missed, wrong = batch_problems(cosine, thresholds) if thresholds else [], []
@@ -172,7 +173,7 @@ def _measure_scores(
     if against and thresholds:
         fidelity = against(partial(measure_scores, progress=progress))
         missed = score_problems(fidelity, thresholds)
-        report, lines = fidelity.as_json(), score_table(fidelity)
+        report, lines = rounded(fidelity), score_table(fidelity)
     else:
         difference = batch_difference(reranker)
         missed = difference_problems(difference) if thresholds else []

@@ -8,7 +8,7 @@ report depends on the model alone.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import resources
 from typing import Any
 
@@ -67,21 +67,6 @@ class Fidelity:
     #: By prompt: the largest difference of a component in full precision from its golden value.
     golden_differences: Mapping[str, float]
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the manifest's report."""
-        return {
-            "texts": self.texts,
-            "cosine_min": round(self.cosine_min, DIGITS),
-            "cosine_mean": round(self.cosine_mean, DIGITS),
-            "worst_text": self.worst_text,
-            "batch_cosine_min": round(self.batch_cosine_min, DIGITS),
-            "documents": self.documents,
-            "neighbor_overlap": round(self.neighbor_overlap, DIGITS),
-            "golden_differences": {
-                prompt: round(value, DIGITS) for prompt, value in self.golden_differences.items()
-            },
-        }
-
 
 def measure(
     artifact: Engine,
@@ -125,6 +110,16 @@ def measure(
             f"{entry.prompt or 'none'}": _golden_difference(reference, entry) for entry in golden
         },
     )
+
+
+def rounded(value: Any) -> Any:
+    """Return a measured value as the manifest's report has it; of an object, all its values."""
+    if isinstance(value, float):
+        return round(value, DIGITS)
+    if isinstance(value, int | str):
+        return value
+    values = value if isinstance(value, Mapping) else asdict(value)
+    return {name: rounded(each) for name, each in values.items()}
 
 
 def problems(fidelity: Fidelity, thresholds: Thresholds) -> list[str]:

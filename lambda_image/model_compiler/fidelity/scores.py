@@ -43,14 +43,6 @@ class ScoreFidelity:
     #: The largest difference of a passage's logit alone from the same one beside others.
     batch_difference_max: float
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the manifest's report."""
-        return {
-            name: value if isinstance(value, int) else round(value, DIGITS)
-            for name in self.__slots__
-            for value in (getattr(self, name),)
-        }
-
 
 def measure_scores(
     artifact: Reranker,

@@ -85,6 +85,19 @@ def _matches(selection: str | list[str], module: str) -> bool:
     return any(f".{module}".endswith(f".{name}") for name in selection)
 
 
+def refuse_adapter(folder: Path) -> None:
+    """Refuse an adapter of another model than an embedding model.
+
+    Raises:
+        UnsupportedModelError: If the encoder's folder has one.
+    """
+    if (folder / ADAPTER_FILE).exists():
+        raise UnsupportedModelError(
+            f"{folder} has an adapter ({ADAPTER_FILE}); the compiler merges one of an embedding "
+            f"model. {MERGE}"
+        )
+
+
 def merged_tensors(folder: Path) -> dict[str, StoredTensor]:
     """Return the tensors of a base with the adapter in the same folder.
 

@@ -51,11 +51,6 @@ CHARSMAP = 4_000_000
 GROWTH = 1_000
 
 
-def _check_bytes(path: Path) -> None:
-    """Check the size of a JSON file, before it is read."""
-    check_most(f"{path}", path.stat().st_size, BYTES_OF.get(path.name, BYTES), "bytes")
-
-
 def _check_values(path: Path, value: Any) -> None:
     """Check the lists, objects and strings of a JSON file."""
     for each in values_of(value):
@@ -211,7 +206,7 @@ def read_json(path: Path) -> Any:
             accepts them.
     """
     require_file(path)
-    _check_bytes(path)
+    check_most(f"{path}", path.stat().st_size, BYTES_OF.get(path.name, BYTES), "bytes")
     try:
         text = path.read_text("utf-8")
         value = json.loads(text, parse_constant=_reject_constant)

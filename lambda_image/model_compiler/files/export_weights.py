@@ -166,17 +166,14 @@ def _biases(
 
 
 def _stored(path: Path, tensor: TensorProto, *, transposed: bool) -> StoredTensor:
-    file, read = _external(path, tensor) if _is_external(tensor) else (path, _inner(tensor))
+    external = tensor.data_location == TensorProto.EXTERNAL
+    file, read = _external(path, tensor) if external else (path, _inner(tensor))
     shape = tuple(tensor.dims)
     if transposed:
         return StoredTensor(
             file, TYPES[tensor.data_type], shape[::-1], lambda: np.ascontiguousarray(read().T)
         )
     return StoredTensor(file, TYPES[tensor.data_type], shape, read)
-
-
-def _is_external(tensor: TensorProto) -> bool:
-    return bool(tensor.data_location == TensorProto.EXTERNAL)
 
 
 def _inner(tensor: TensorProto) -> Callable[[], npt.NDArray[Any]]:

@@ -14,16 +14,16 @@ import tokenizers
 
 from embedder.core.artifact import ScoringEntry
 from model_compiler.errors import UnsupportedModelError
-from model_compiler.files.adapter import ADAPTER_FILE, MERGE
+from model_compiler.files.adapter import refuse_adapter
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from model_compiler.graph.architectures import Architecture
 from model_compiler.graph.architectures.bert import BertConfig
 from model_compiler.graph.architectures.family import has_own_code
 from model_compiler.graph.architectures.llama import LlamaConfig
+from model_compiler.graph.architectures.modernbert import read_modernbert_head
 from model_compiler.graph.architectures.post_norm import PostNormConfig
 from model_compiler.graph.builder import Precision
-from model_compiler.graph.encoder import read_activation
 from model_compiler.model.base import Prompts
 from model_compiler.model.compiled import CompiledModel
 from model_compiler.model.folder import (
@@ -70,11 +70,7 @@ def read_cross_encoder(folder: Path, precision: Precision = Precision.INT8) -> C
         UnsupportedModelError: If the compiler cannot express a part of the model.
     """
     encoder, logit, after = _modules(folder)
-    if (encoder / ADAPTER_FILE).exists():
-        raise UnsupportedModelError(
-            f"{encoder} has an adapter ({ADAPTER_FILE}); the compiler merges one of an embedding "
-            f"model. {MERGE}"
-        )
+    refuse_adapter(encoder)
     config = ConfigFile(encoder / "config.json")
     generates = logit is not None or plain_architecture(folder).endswith(LANGUAGE_MODEL)
     classifier: Head | ScoreHead | None = None
@@ -299,57 +295,19 @@ def _pairs(
     return layout, architecture
 
 
-def _bert_head(_: ConfigFile, prefix: str) -> dict[str, Any]:
-    return {"dense": f"{prefix}pooler.dense", "out": "classifier"}
-
-
-def _gte_head(config: ConfigFile, prefix: str) -> dict[str, Any]:
-    names = ("NewForSequenceClassification", "GteForSequenceClassification")
-    has_own_code(config, *names, key="AutoModelForSequenceClassification")
-    return _bert_head(config, prefix)
-
-
-def _roberta_head(_: ConfigFile, __: str) -> dict[str, Any]:
-    return {"dense": "classifier.dense", "out": "classifier.out_proj"}
-
-
-def _electra_head(_: ConfigFile, __: str) -> dict[str, Any]:
-    # transformers' ElectraClassificationHead has GELU, whatever `summary_activation` says.
-    return {"dense": "classifier.dense", "activation": "gelu", "out": "classifier.out_proj"}
-
-
-def _distilbert_head(_: ConfigFile, __: str) -> dict[str, Any]:
-    return {"dense": "pre_classifier", "activation": "relu", "out": "classifier"}
-
-
-def _modernbert_head(config: ConfigFile, __: str) -> dict[str, Any]:
-    pooling = config.string("classifier_pooling", "cls")
-    if pooling not in ("cls", "mean"):
-        config.fail("classifier_pooling", "cls or mean", pooling)
-    if not config.has("classifier_activation"):
-        config.fail("classifier_activation", "the name of a function", None)
-    return {
-        "pooling": Pooling((pooling,)),
-        "dense": "head.dense",
-        "dense_bias": config.boolean("classifier_bias", False),
-        "activation": read_activation(config, "classifier_activation"),
-        "norm": "head.norm",
-        "norm_bias": config.boolean("norm_bias", False),
-        "norm_epsilon": config.number("norm_eps"),
-        "out": "classifier",
-    }
-
-
+_ROBERTA = {"dense": "classifier.dense", "out": "classifier.out_proj"}
+#: The parts of each family's head after the first token's vector; see `ScoreHead`.
 HEADS = {
-    "bert": (_bert_head, "bert."),
-    "camembert": (_roberta_head, ""),
-    "distilbert": (_distilbert_head, ""),
-    "electra": (_electra_head, ""),
-    "gte": (_gte_head, "gte."),
-    "modernbert": (_modernbert_head, ""),
-    "new": (_gte_head, "new."),
-    "roberta": (_roberta_head, ""),
-    "xlm-roberta": (_roberta_head, ""),
+    "bert": {"dense": "bert.pooler.dense", "out": "classifier"},
+    "camembert": _ROBERTA,
+    "distilbert": {"dense": "pre_classifier", "activation": "relu", "out": "classifier"},
+    # transformers' ElectraClassificationHead has GELU, whatever `summary_activation` says.
+    "electra": {**_ROBERTA, "activation": "gelu"},
+    "gte": {"dense": "gte.pooler.dense", "out": "classifier"},
+    "modernbert": {"dense": "head.dense", "norm": "head.norm", "out": "classifier"},
+    "new": {"dense": "new.pooler.dense", "out": "classifier"},
+    "roberta": _ROBERTA,
+    "xlm-roberta": _ROBERTA,
 }
 
 
@@ -366,6 +324,13 @@ def _family(config: ConfigFile) -> tuple[str, int]:
 
 def _head(config: ConfigFile, *, labels: int) -> ScoreHead:
     family, size = _family(config)
-    read, prefix = HEADS[family]
-    parts = {"pooling": Pooling(("cls",)), **read(config, prefix)}
+    parts: dict[str, Any] = {"pooling": Pooling(("cls",)), **HEADS[family]}
+    if family in {"gte", "new"}:
+        names = ("NewForSequenceClassification", "GteForSequenceClassification")
+        has_own_code(config, *names, key="AutoModelForSequenceClassification")
+    if family == "modernbert":
+        pooling = config.string("classifier_pooling", "cls")
+        if pooling not in ("cls", "mean"):
+            config.fail("classifier_pooling", "cls or mean", pooling)
+        parts |= {"pooling": Pooling((pooling,)), **read_modernbert_head(config)}
     return ScoreHead(hidden_size=size, labels=labels, **parts)

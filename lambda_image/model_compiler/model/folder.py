@@ -187,7 +187,9 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
     path = folder / "modules.json"
     found = read_modules(folder)
     kinds = [kind for kind, _ in found]
-    pooled = _is_pooler_output(found[0][1]) if kinds[:1] == ["Transformer"] else False
+    config = _transformer_file(found[0][1]) if kinds[:1] == ["Transformer"] else None
+    # BERT's own pooling.
+    pooled = config is not None and config.optional("modality_config") == POOLED.modalities
     start = ["Transformer"] if pooled else ["Transformer", "Pooling"]
     if kinds[: len(start)] != start or set(kinds[len(start) :]) - {"Dense", "Dropout", "Normalize"}:
         raise UnsupportedModelError(
@@ -195,12 +197,6 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
             "Transformer, then a Pooling, then any number of Dense, Dropout and Normalize."
         )
     return found
-
-
-def _is_pooler_output(encoder: Path) -> bool:
-    """Return whether the Transformer module's file selects BERT's own pooling."""
-    config = _transformer_file(encoder)
-    return config is not None and config.optional("modality_config") == POOLED.modalities
 
 
 def _transformer_file(encoder: Path) -> ConfigFile | None:

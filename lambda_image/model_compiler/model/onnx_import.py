@@ -106,12 +106,6 @@ def foreign_operators(model: ModelProto) -> list[str]:
     return sorted(found)
 
 
-def _is_quantized(model: ModelProto) -> bool:
-    """Return whether a model computes with quantized weights, whatever its file name says."""
-    marks = ("Quant", "Integer", "QLinear", "QGemm", "QAttention", "NBits", "Bnb4")
-    return any(mark in node.op_type for node in _nodes(model) for mark in marks)
-
-
 def _multiply_adds(model: ModelProto) -> int:
     """Return about how many multiplications of a weight one token costs, at least 1."""
     looked_up = {node.input[0] for node in model.graph.node if node.op_type == "Gather"}
@@ -221,7 +215,8 @@ class ImportedModel(Model):
     @property
     def quantized(self) -> bool:
         """Whether the graph computes with quantized weights, whatever its name says."""
-        return _is_quantized(self.graph)
+        marks = ("Quant", "Integer", "QLinear", "QGemm", "QAttention", "NBits", "Bnb4")
+        return any(mark in node.op_type for node in _nodes(self.graph) for mark in marks)
 
     @property
     def label(self) -> str:
@@ -266,7 +261,10 @@ class ImportedModel(Model):
         if not (folder / HEAD_FILE).stat().st_size:
             (folder / HEAD_FILE).unlink()
         self._check_opset(added)
-        _append(proto, added)
+        proto.graph.node.extend(added.graph.node)
+        proto.graph.initializer.extend(added.graph.initializer)
+        del proto.graph.output[:]
+        proto.graph.output.extend(added.graph.output)
         serialized = proto.SerializeToString(deterministic=True)
         (folder / GRAPH_FILE).write_bytes(serialized)
         digest.update(serialized)
@@ -344,14 +342,6 @@ def _rename_files(export: ModelProto, names: Mapping[str, str]) -> None:
         for entry in tensor.external_data:
             if entry.key == "location":
                 entry.value = names[entry.value]
-
-
-def _append(export: ModelProto, added: ModelProto) -> None:
-    """Append nodes and weights to the export, and make their output the only one."""
-    export.graph.node.extend(added.graph.node)
-    export.graph.initializer.extend(added.graph.initializer)
-    del export.graph.output[:]
-    export.graph.output.extend(added.graph.output)
 
 
 def _number(text: str | None) -> int:

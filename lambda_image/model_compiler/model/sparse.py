@@ -19,15 +19,16 @@ from onnx import TensorProto
 
 from embedder.core.static_session import WEIGHTS_FILE
 from model_compiler.errors import SourceError, UnsupportedModelError
-from model_compiler.files.adapter import ADAPTER_FILE, MERGE
+from model_compiler.files.adapter import refuse_adapter
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph import architectures
 from model_compiler.graph.architectures import Architecture
 from model_compiler.graph.architectures.family import has_own_code
+from model_compiler.graph.architectures.modernbert import read_modernbert_head
 from model_compiler.graph.architectures.post_norm import PostNormConfig
 from model_compiler.graph.builder import GraphBuilder, Precision
-from model_compiler.graph.encoder import activate, read_activation
+from model_compiler.graph.encoder import activate
 from model_compiler.graph.quantization import Floats, linear
 from model_compiler.model.base import INPUTS, OUTPUT, Graph, OwnModel
 from model_compiler.model.compiled import CompiledModel
@@ -331,11 +332,7 @@ def _model(
     folder: Path, encoder: Path, pooling: Path | None, precision: Precision
 ) -> CompiledModel:
     """Read an encoder with a SpladePooling, or without one with bge-m3's head."""
-    if (encoder / ADAPTER_FILE).exists():
-        raise UnsupportedModelError(
-            f"{encoder} has an adapter ({ADAPTER_FILE}); the compiler merges one of an embedding "
-            f"model. {MERGE}"
-        )
+    refuse_adapter(encoder)
     config = ConfigFile(encoder / "config.json")
     family, families = config.string("model_type"), ["xlm-roberta"] if pooling is None else NAMES
     if family not in families:
@@ -399,17 +396,9 @@ def _before_logits(config: ConfigFile, family: str, architecture: Architecture) 
         elif NAMES[family] == [_ROBERTA]:
             activation = "gelu"  # in transformers' RobertaLMHead, whatever `hidden_act` says
         return {"activation": activation, "norm_epsilon": architecture.norm_epsilon}
-    if not config.has("classifier_activation"):
-        config.fail("classifier_activation", "the name of a function", None)
-    return {
-        "activation": read_activation(config, "classifier_activation"),
-        "norm_epsilon": config.number("norm_eps"),
-        "biases": (
-            config.boolean("classifier_bias", False),
-            config.boolean("norm_bias", False),
-            config.boolean("decoder_bias", True),
-        ),
-    }
+    head = read_modernbert_head(config)
+    biases = (head.pop("dense_bias"), head.pop("norm_bias"), config.boolean("decoder_bias", True))
+    return {**head, "biases": biases}
 
 
 def _read_pooling(folder: Path, vocabulary_size: int) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from model_compiler.tokenizer.byte_pair import BPE_OPTIONS, merge_sections
 from model_compiler.tokenizer.coverage import (
     Json,
     NotCoveredError,
-    check_vocabulary,
+    check_options,
     not_covered,
     only_keys,
 )
@@ -95,14 +95,11 @@ def check_byte_level(document: Json) -> None:
         _check_split(pre_tokenizer, options)
     model = document["model"]
     only_keys(model, {"type", "vocab", "merges", "unk_token", *_BYTE_LEVEL_OPTIONS}, "the model")
-    for option, covered in _BYTE_LEVEL_OPTIONS.items():
-        if (model.get(option) or None) not in covered:
-            not_covered(f"the model's {option}", model.get(option))
+    check_options(model, _BYTE_LEVEL_OPTIONS, "the model")
     for token in document.get("added_tokens") or []:
         # The library looks for the normalized token.
         if token.get("normalized") and not token["content"].isascii():
             not_covered("a normalized added token beyond ASCII:", ascii(token["content"]))
-    check_vocabulary(model["vocab"])
 
 
 def _check_split(pre_tokenizer: Json, options: set[str]) -> None:
@@ -112,9 +109,7 @@ def _check_split(pre_tokenizer: Json, options: set[str]) -> None:
     if pre_tokenizer["type"] != "Sequence" or kinds != ["Split", "ByteLevel"]:
         not_covered("pre_tokenizer", " ".join(map(str, [pre_tokenizer["type"], *kinds])))
     split, byte_level = parts
-    for option, covered in {"behavior": "Isolated", "invert": False}.items():
-        if split.get(option) != covered:
-            not_covered(f"the pre_tokenizer's {option}", split.get(option))
+    check_options(split, {"behavior": ("Isolated",), "invert": (None,)}, "the pre_tokenizer")
     if set(split["pattern"]) != {"Regex"}:
         not_covered("the pre_tokenizer's pattern", ", ".join(split["pattern"]))
     only_keys(split, {"type", "pattern", "behavior", "invert"}, "the pre_tokenizer")

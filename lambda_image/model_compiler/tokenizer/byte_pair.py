@@ -9,14 +9,13 @@ import tokenizers
 from model_compiler.tokenizer.coverage import (
     Json,
     NotCoveredError,
-    check_vocabulary,
+    check_options,
     not_covered,
     only_keys,
 )
 from model_compiler.tokenizer.table_file import CHARACTERS, PAGE, deduplicated, id_slots
 
-#: Falsy values are all read as None. `fuse_unk` is about unknown tokens: with a token for each byte
-#: there are none.
+#: `fuse_unk` is about unknown tokens: with a token for each byte there are none.
 BPE_OPTIONS: Mapping[str, tuple[object, ...]] = {
     "dropout": (None,),
     "continuing_subword_prefix": (None,),
@@ -51,12 +50,9 @@ def check_byte_pair_encoding(document: Json) -> None:
         {"type", "vocab", "merges", "unk_token", *BPE_OPTIONS},
         "the model",
     )
-    for option, covered in BPE_OPTIONS.items():
-        if (model.get(option) or None) not in covered:
-            not_covered(f"the model's {option}", model.get(option))
+    check_options(model, BPE_OPTIONS, "the model")
     if any(f"<0x{byte:02X}>" not in model["vocab"] for byte in range(256)):
         not_covered("byte_fallback without", "a token for each byte")
-    check_vocabulary(model["vocab"])
 
 
 def byte_pair_sections(document: Json, model: tokenizers.models.BPE) -> dict[str, bytes]:

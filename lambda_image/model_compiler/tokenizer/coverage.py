@@ -58,14 +58,15 @@ def _post_processors(document: Json) -> list[Json]:
     return post["processors"] if post.get("type") == "Sequence" else [post]
 
 
-def check_vocabulary(vocabulary: Mapping[str, int]) -> None:
-    """Check that each token has a text.
+def check_options(part: Json, covered: Mapping[str, tuple[object, ...]], name: str) -> None:
+    """Check that each option of a part has a value that is covered; falsy ones are read as None.
 
     Raises:
-        NotCoveredError: If one has none.
+        NotCoveredError: If one has another.
     """
-    if "" in vocabulary:
-        not_covered("a vocabulary with", "an empty token")
+    for option, values in covered.items():
+        if (part.get(option) or None) not in values:
+            not_covered(f"{name}'s {option}", part.get(option))
 
 
 def only_keys(part: Json, known: set[str], name: str) -> None:

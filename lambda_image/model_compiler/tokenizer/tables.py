@@ -206,7 +206,7 @@ def _shared_sections(library: tokenizers.Tokenizer) -> dict[str, bytes]:
 
 
 def _check_spelling(library: tokenizers.Tokenizer, document: Json) -> None:
-    """Check that the library assigns each token the id in the file, and no id twice.
+    """Check that the library assigns each token of a text the id in the file, and no id twice.
 
     Raises:
         NotCoveredError: If not; it may number added tokens itself.
@@ -217,6 +217,8 @@ def _check_spelling(library: tokenizers.Tokenizer, document: Json) -> None:
         if len({text for text, _ in vocabulary}) < len(vocabulary):
             raise NotCoveredError("the fast tokenizers do not cover two ids of one token")
         vocabulary = {text: token_id for token_id, (text, _) in enumerate(vocabulary)}
+    if "" in vocabulary:
+        raise NotCoveredError("the fast tokenizers do not cover a vocabulary with an empty token")
     expected = {**vocabulary, **added}
     if library.get_vocab(with_added_tokens=True) != expected:
         raise NotCoveredError("the fast tokenizers do not cover ids that are not the file's own")

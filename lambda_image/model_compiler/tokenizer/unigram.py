@@ -64,8 +64,6 @@ def check_unigram(document: Json) -> Steps:
     if model.get("unk_id") is None:
         not_covered("a model without", "unk_id")
     texts = [text for text, _ in model["vocab"]]
-    if "" in texts:
-        not_covered("a vocabulary with", "an empty token")
     if not all(abs(score) < _LARGEST_SCORE for _, score in model["vocab"]):
         not_covered("a score that is not below", _LARGEST_SCORE)
     if model.get("byte_fallback") and any(f"<0x{byte:02X}>" not in texts for byte in range(256)):

@@ -17,7 +17,6 @@ from embedder.core.fast_tokenizers.characters import REORDERED
 from model_compiler.tokenizer.coverage import (
     Json,
     NotCoveredError,
-    check_vocabulary,
     not_covered,
     only_keys,
 )
@@ -60,7 +59,6 @@ def check_wordpiece(document: Json) -> None:
     for token in document.get("added_tokens") or []:
         if token.get("normalized"):
             not_covered("an added token with", "normalized")
-    check_vocabulary(model["vocab"])
 
 
 def wordpiece_sections(document: Json, _: object = None) -> dict[str, bytes]:

@@ -1,5 +1,6 @@
 """The fidelity report: the numbers that it measures, and the models that it rejects."""
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,7 @@ def test_golden_values_are_held(engine: Engine) -> None:
 
 def test_what_is_not_a_number_is_a_problem() -> None:
     """A cosine that could not be computed passes no threshold."""
-    broken = fidelity.Fidelity(**{**PERFECT.as_json(), "cosine_min": float("nan")})
+    broken = dataclasses.replace(PERFECT, cosine_min=float("nan"))
     assert len(problems(broken, Thresholds())) == 1
 
 

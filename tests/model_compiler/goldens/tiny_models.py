@@ -44,6 +44,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
     "tanh gelu": {"config": {"hidden_act": "gelu_new"}},
     "relu": {"config": {"hidden_act": "relu"}},
+    "silu": {"config": {"hidden_act": "silu"}},
     "epsilon": {"config": {"layer_norm_eps": 1e-3}},
     "cls": {"pooling": ["cls"]},
     "max": {"pooling": ["max"]},

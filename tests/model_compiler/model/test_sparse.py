@@ -235,7 +235,7 @@ POOLING, ST = "1_SpladePooling/config.json", "config_sentence_transformers.json"
 CHANGES: list[tuple[str, dict[str, Any], str]] = [
     ("config.json", {"model_type": "mpnet"}, "a sparse encoder of model_type 'mpnet'"),
     ("config.json", {"tie_word_embeddings": False}, "tie_word_embeddings is false; the compiler"),
-    ("config.json", {"hidden_act": "silu"}, "hidden_act 'silu' is not a supported"),
+    ("config.json", {"hidden_act": "mish"}, "hidden_act 'mish' is not a supported"),
     (POOLING, {"pooling_strategy": "mean"}, "pooling_strategy must be max or sum; found"),
     (POOLING, {"activation_function": "tanh"}, "activation_function must be relu or log1p_relu"),
     (POOLING, {"embedding_dimension": 12}, "embedding_dimension is 12; the compiler can"),

@@ -18,19 +18,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from onnx import TensorProto
 
-from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.errors import SourceError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures.family import Family
-from model_compiler.graph.architectures.post_norm import (
-    EXACT_GELU,
-    TANH_GELU,
-    Names,
-    PostNormConfig,
-    PostNormEncoder,
-)
+from model_compiler.graph.architectures.post_norm import Names, PostNormConfig, PostNormEncoder
 from model_compiler.graph.attention import BUCKETS, LOWEST, FullAttention, relative_bias
 from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.encoder import read_activation
 from model_compiler.graph.quantization import Floats, embedding
 
 _BERT = Names(
@@ -158,7 +153,7 @@ def parse(config: ConfigFile) -> BertConfig:
         layers=config.integer(keys["num_hidden_layers"]),
         heads=config.integer(keys["num_attention_heads"]),
         intermediate_size=config.integer(keys["intermediate_size"]),
-        activation=config.string(keys["hidden_act"]),
+        activation=read_activation(config, keys["hidden_act"]),
         norm_epsilon=(
             DISTILBERT_EPSILON if family == "distilbert" else config.number("layer_norm_eps")
         ),
@@ -169,12 +164,6 @@ def parse(config: ConfigFile) -> BertConfig:
         tasks=config.integer("task_type_vocab_size") if tasks else 0,
         groups=config.integer("num_hidden_groups") if family == "albert" else 0,
     )
-    supported = EXACT_GELU | TANH_GELU | {"relu"}
-    if parsed.activation not in supported:
-        raise UnsupportedModelError(
-            f"{config.path}: {keys['hidden_act']} {parsed.activation!r} is not a supported "
-            f"activation; the compiler supports {', '.join(sorted(supported))}."
-        )
     if parsed.hidden_size % parsed.heads:
         raise SourceError(
             f"{config.path}: {keys['hidden_size']} {parsed.hidden_size} is not a multiple of "

@@ -17,8 +17,8 @@ from model_compiler.graph.architectures.layer_settings import (
     FULL,
     SLIDING,
     check_halves,
-    listed_layers,
     rope_bases_by_kind,
+    sliding_layers,
 )
 from model_compiler.graph.attention import BLOCK, FullAttention, split_into_blocks
 from model_compiler.graph.builder import GraphBuilder
@@ -115,7 +115,10 @@ def parse(config: ConfigFile) -> EmbeddingGemma2Config:
 
 def _parse_text(config: ConfigFile, *, placeholders: tuple[int, ...]) -> EmbeddingGemma2Config:
     query_heads = config.integer("num_attention_heads")
-    sliding = _sliding_layers(config, config.integer("num_hidden_layers"))
+    every = config.integer("sliding_window_pattern", DEFAULT_SLIDING_PATTERN)
+    layers = config.integer("num_hidden_layers")
+    sliding = sliding_layers(config, layers, every=every, full=every - 1)
+    sliding = (*sliding[:-1], False)  # transformers lets the last one attend fully
     window, full = _heads(config, sliding)
     for heads in filter(None, (window, full)):
         check_halves(config, heads.size)
@@ -143,14 +146,6 @@ def _parse_text(config: ConfigFile, *, placeholders: tuple[int, ...]) -> Embeddi
         placeholders=placeholders,
         padding_id=config.integer("pad_token_id", 0, least=0) if placeholders else 0,
     )
-
-
-def _sliding_layers(config: ConfigFile, layers: int) -> tuple[bool, ...]:
-    """Return for each layer whether it slides; transformers lets the last one attend fully."""
-    pattern = config.integer("sliding_window_pattern", DEFAULT_SLIDING_PATTERN)
-    listed = listed_layers(config, layers)
-    sliding = listed or tuple(bool((layer + 1) % pattern) for layer in range(layers))
-    return (*sliding[:-1], False)
 
 
 def _heads(config: ConfigFile, sliding: tuple[bool, ...]) -> tuple[Heads | None, Heads]:

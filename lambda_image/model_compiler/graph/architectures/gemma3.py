@@ -17,8 +17,8 @@ from model_compiler.graph.architectures.layer_settings import (
     FULL,
     SLIDING,
     check_halves,
-    listed_layers,
     rope_bases_by_kind,
+    sliding_layers,
 )
 from model_compiler.graph.attention import BLOCK, split_into_blocks
 from model_compiler.graph.builder import GraphBuilder
@@ -31,16 +31,13 @@ DEFAULT_SLIDING_PATTERN = 6
 
 
 def _sliding_layers(config: ConfigFile, layers: int) -> tuple[bool, ...]:
-    """Return for each layer whether it slides: from a list, or all but every nth in older files."""
-    listed = listed_layers(config, layers)
+    """Return for each layer whether it slides; a pattern has two names."""
     pattern = DEFAULT_SLIDING_PATTERN
     for key in ("sliding_window_pattern", "_sliding_window_pattern"):
         if config.has(key):
             pattern = config.integer(key)
         config.ignore(frozenset({key}))
-    if listed is None:
-        return tuple(bool((layer + 1) % pattern) for layer in range(layers))
-    return listed
+    return sliding_layers(config, layers, every=pattern, full=pattern - 1)
 
 
 def _rope_bases(config: ConfigFile) -> tuple[float, float]:

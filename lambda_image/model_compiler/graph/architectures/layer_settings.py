@@ -27,16 +27,22 @@ def check_halves(config: ConfigFile, head_size: int) -> None:
         )
 
 
-def listed_layers(config: ConfigFile, layers: int) -> tuple[bool, ...] | None:
-    """Return for each layer of `layer_types` whether it slides; None if there is no list.
+def sliding_layers(config: ConfigFile, layers: int, *, every: int, full: int) -> tuple[bool, ...]:
+    """Return for each layer whether it slides: by `layer_types`, or in older files by a pattern.
+
+    Args:
+        config: The file.
+        layers: The number of layers.
+        every: In older files, of so many layers one is full.
+        full: Which of them, counted from 0.
 
     Raises:
-        SourceError: If it is not a list of as many names as there are layers.
+        SourceError: If `layer_types` is not a list of as many names as there are layers.
         UnsupportedModelError: If a name is neither `sliding_attention` nor `full_attention`.
     """
     types = config.optional("layer_types")
     if types is None:
-        return None
+        return tuple(layer % every != full for layer in range(layers))
     if not isinstance(types, list) or len(types) != layers:
         config.fail("layer_types", f"a list of num_hidden_layers = {layers} names", types)
     for found in types:

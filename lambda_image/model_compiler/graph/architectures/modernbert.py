@@ -6,6 +6,7 @@ Weights have the names of transformers' ModernBertModel. The reference implement
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +17,8 @@ from model_compiler.graph.architectures.family import Architecture, Family
 from model_compiler.graph.architectures.layer_settings import (
     FULL,
     SLIDING,
-    listed_layers,
     rope_bases_by_kind,
+    sliding_layers,
 )
 from model_compiler.graph.attention import BLOCK, HeadAttention, split_into_blocks
 from model_compiler.graph.builder import GraphBuilder
@@ -28,13 +29,6 @@ from model_compiler.graph.residual_stream import ResidualStream
 #: The defaults of transformers' ModernBertConfig.
 DEFAULT_FULL_EVERY = 3
 DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 160_000.0}
-
-
-def _sliding_layers(config: ConfigFile, layers: int) -> tuple[bool, ...]:
-    """Return for each layer whether it slides: from a list, or all but every nth in older files."""
-    listed = listed_layers(config, layers)
-    every = config.integer("global_attn_every_n_layers", DEFAULT_FULL_EVERY)
-    return listed or tuple(bool(layer % every) for layer in range(layers))
 
 
 def _rope_bases(config: ConfigFile) -> tuple[float, float]:
@@ -104,7 +98,12 @@ def parse(config: ConfigFile) -> ModernBertConfig:
         # The stored number is the width of the whole window: transformers attends where
         # |i - j| <= local_attention // 2.
         reach=config.integer("local_attention", DEFAULT_LOCAL_ATTENTION) // 2,
-        sliding=_sliding_layers(config, config.integer("num_hidden_layers")),
+        sliding=sliding_layers(
+            config,
+            config.integer("num_hidden_layers"),
+            every=config.integer("global_attn_every_n_layers", DEFAULT_FULL_EVERY),
+            full=0,
+        ),
         sliding_rope_base=sliding_base,
         full_rope_base=full_base,
     )
@@ -114,6 +113,23 @@ def parse(config: ConfigFile) -> ModernBertConfig:
             f"halves of heads can be rotated; found {parsed.hidden_size} and {parsed.heads}."
         )
     return parsed
+
+
+def read_modernbert_head(config: ConfigFile) -> dict[str, Any]:
+    """Return what a `config.json` says of the dense layer of a head, and its normalization.
+
+    Raises:
+        UnsupportedModelError: If the graph cannot express the activation.
+        SourceError: If none is stated, because versions of transformers differ in the default.
+    """
+    if not config.has("classifier_activation"):
+        config.fail("classifier_activation", "the name of a function", None)
+    return {
+        "activation": read_activation(config, "classifier_activation"),
+        "dense_bias": config.boolean("classifier_bias", False),
+        "norm_bias": config.boolean("norm_bias", False),
+        "norm_epsilon": config.number("norm_eps"),
+    }
 
 
 FAMILY = Family(
@@ -175,7 +191,11 @@ class _Encoder(Encoder[ModernBertConfig]):
         for layer, sliding in enumerate(config.sliding):
             name = f"layers.{layer}."
             # The norm of the embeddings takes the place of the first layer's.
-            rows, gain = self._read(x, f"{name}attn_norm") if layer else self._read_table(embedded)
+            rows, gain = (
+                self._read(x, f"{name}attn_norm")
+                if layer
+                else (self._quantized(embedded, config.hidden_size), None)
+            )
             x = op.Add(x, self._attention(rows, gain, f"{name}attn.", sliding=sliding))
             rows, gain = self._read(x, f"{name}mlp_norm")
             written = self._feed_forward(rows, gain, f"{name}mlp.")
@@ -225,10 +245,6 @@ class _Encoder(Encoder[ModernBertConfig]):
         gain, shift = self._norm(name)
         hidden = self._stream.normalized(x, gain, name=name, shift=shift)
         return self._quantized(hidden, self._config.hidden_size), gain
-
-    def _read_table(self, embedded: str) -> tuple[Rows, Floats | None]:
-        """Return rows of the table, to which no gain applies."""
-        return self._quantized(embedded, self._config.hidden_size), None
 
     def _written(self, rows: Rows, name: str, inputs: int, *, bias: bool) -> str:
         """Multiply rows by a weight; its outputs are added to the stream."""

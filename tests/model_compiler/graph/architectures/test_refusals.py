@@ -22,7 +22,7 @@ Cases = dict[str, list[tuple[dict[str, Any], str]]]
 #: By family: changes of the configuration, and what the error says.
 NOT_EXPRESSED: Cases = {
     "bert": [
-        ({"hidden_act": "silu"}, "hidden_act 'silu' is not a supported activation"),
+        ({"hidden_act": "mish"}, "hidden_act 'mish' is not a supported activation"),
         ({"position_embedding_type": "relative_key"}, 'position_embedding_type is "relative_key"'),
         ({"is_decoder": True}, "is_decoder is true; the compiler can express false"),
         ({"is_encoder_decoder": True}, "is_encoder_decoder is true; the compiler can express fa"),
@@ -39,11 +39,11 @@ NOT_EXPRESSED: Cases = {
     ],
     "mpnet": [
         ({"relative_attention_num_buckets": 64}, "buckets is 64; the compiler can express 32"),
-        ({"hidden_act": "silu"}, "hidden_act 'silu' is not a supported activation"),
+        ({"hidden_act": "mish"}, "hidden_act 'mish' is not a supported activation"),
         ({"type_vocab_size": 2}, "does not know: type_vocab_size = 2"),
     ],
     "distilbert": [
-        ({"activation": "silu"}, "activation 'silu' is not a supported activation"),
+        ({"activation": "mish"}, "activation 'mish' is not a supported activation"),
         ({"hidden_size": 32}, "does not know: hidden_size = 32"),
     ],
     "roberta": [
@@ -53,10 +53,10 @@ NOT_EXPRESSED: Cases = {
     "xlm-roberta": [({"adapter_layers": 2}, "does not know: adapter_layers = 2")],
     "albert": [
         ({"inner_group_num": 2}, "inner_group_num is 2; the compiler can express 1"),
-        ({"hidden_act": "silu"}, "hidden_act 'silu' is not a supported activation"),
+        ({"hidden_act": "mish"}, "hidden_act 'mish' is not a supported activation"),
     ],
     "electra": [
-        ({"hidden_act": "silu"}, "hidden_act 'silu' is not a supported activation"),
+        ({"hidden_act": "mish"}, "hidden_act 'mish' is not a supported activation"),
         ({"emb_size": 16}, "does not know: emb_size = 16"),
     ],
     "ernie": [({"embedding_size": 16}, "does not know: embedding_size = 16")],
