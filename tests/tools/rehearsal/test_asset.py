@@ -2,10 +2,11 @@
 
 import json
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from tools.rehearsal.image.asset import ImageAsset, certificates, image_assets
+from tools.rehearsal.image.asset import ImageAsset, build, certificates, image_assets
 from tools.rehearsal.image.base_image import DEBIAN_RELEASES, bases
 
 SOURCE = {
@@ -35,6 +36,32 @@ def test_the_command_is_that_of_the_cli(tmp_path):
         "--secret id=hub_token,env=HF_TOKEN --tag cdkasset-abc --target batch "
         "--platform linux/arm64 ."
     )
+
+
+def test_a_client_without_contexts_finds_them_in_the_context(root, tmp_path, monkeypatch):
+    """Each folder takes the place of its stage's file; nothing else of the Dockerfile changes."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none"))
+    (tmp_path / "asset.abc").symlink_to(root / "lambda_image")
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.json").write_text("[]")
+    asset = _read(tmp_path, SOURCE | {"dockerBuildContexts": {"texts": str(tmp_path / "texts")}})
+    built = []
+
+    def run(*arguments, cwd=None):
+        if arguments == ("build", "--help"):
+            return "--tag"
+        copied = (cwd / "contexts" / "texts" / "a.json").read_text()
+        built.append((arguments, (cwd / "Dockerfile").read_text(), copied))
+        return ""
+
+    build(mock.Mock(run=run), asset)
+    ((arguments, dockerfile, copied),) = built
+    assert not any("context" in argument for argument in arguments)
+    assert copied == "[]"
+    stage = "FROM scratch AS texts\nCOPY {} /"
+    before = (asset.context / "Dockerfile").read_text()
+    changed = before.replace(stage.format("requirements.txt"), stage.format("contexts/texts"))
+    assert dockerfile == changed != before
 
 
 def test_an_unsupported_option_is_an_error(tmp_path):
