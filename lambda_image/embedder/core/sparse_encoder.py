@@ -80,7 +80,9 @@ class SparseEncoder(Engine):
         """Load an artifact's tokenizer and session; see `Engine.load`."""
 
         def bounded(session: InferenceSession) -> InferenceSession:
-            found = BoundedSession(session, width=artifact.manifest.full_dimensions)
+            # A reranker's artifact, which is refused below, has no dimensions.
+            width = max(artifact.manifest.dimensions, default=1)
+            found = BoundedSession(session, width=width)
             return found if wrap is None else wrap(found)
 
         return super().load(artifact, wrap=bounded, **options)

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from embedder.core.engine import Engine
-from embedder.core.errors import ArtifactError
 from embedder.core.reranker import Reranker
 from model_compiler.errors import CompilerError, SourceError
 from model_compiler.files.weights import Weights
@@ -97,18 +95,6 @@ def test_the_score_space_follows_the_scores(
     name = "torch.nn.modules.linear.Identity"
     edit_json(folder / "config.json", sbert_ce_default_activation_function=name)
     assert compile_tiny(folder).manifest.vector_space != first
-
-
-def test_each_kind_refuses_the_others_artifact(
-    tmp_path: Path, tiny_folder: Path, compile_tiny: Compile
-) -> None:
-    """An engine of vectors takes no reranker, and a reranker no embedding model."""
-    with pytest.raises(
-        ArtifactError, match="is a reranker; an embedding model's artifact is needed"
-    ):
-        Engine.load(compile_tiny(write_reranker(tmp_path / "model")))
-    with pytest.raises(ArtifactError, match="is an embedding model; a reranker's artifact"):
-        Reranker.load(compile_tiny(tiny_folder))
 
 
 ST = "config_sentence_transformers.json"

@@ -1,6 +1,8 @@
 """Sparse encoders: their vectors are sentence-transformers' own, and unknown ones are refused."""
 
 import json
+from contextlib import nullcontext
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from model_compiler.source.find import find_source
 from model_compiler.source.router import routes_of
 from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.gte_model import respell
+from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.sparse_models import (
     LEXICAL,
     ROUTER,
@@ -200,14 +203,17 @@ def test_weights_are_pruned() -> None:
 def test_each_kind_refuses_the_others_artifact(
     tmp_path: Path, tiny_folder: Path, compile_tiny: Compile
 ) -> None:
-    """Neither an engine of dense vectors nor a reranker takes a sparse encoder."""
-    sparse = compile_tiny(write_sparse(tmp_path / "model"))
-    with pytest.raises(ArtifactError, match="is a sparse encoder; an embedding model's artifact"):
-        Engine.load(sparse)
-    with pytest.raises(ArtifactError, match="is a sparse encoder; a reranker's artifact"):
-        Reranker.load(sparse)
-    with pytest.raises(ArtifactError, match="is an embedding model; a sparse encoder's artifact"):
-        SparseEncoder.load(compile_tiny(tiny_folder))
+    """An engine of dense vectors, a reranker and a sparse encoder take their own."""
+    kinds = {
+        "an embedding model": (Engine, tiny_folder),
+        "a reranker": (Reranker, write_reranker(tmp_path / "ranker")),
+        "a sparse encoder": (SparseEncoder, write_sparse(tmp_path / "model")),
+    }
+    artifacts = {kind: compile_tiny(folder) for kind, (_, folder) in kinds.items()}
+    for (kind, (loaded, _)), other in product(kinds.items(), artifacts):
+        refused = pytest.raises(ArtifactError, match=f"is {other}; {kind}'s artifact is needed")
+        with nullcontext() if kind == other else refused:
+            loaded.load(artifacts[other])
     choices = Choices(dimensions=(8,))
     with pytest.raises(SourceError, match="no other dimensions to choose"):
         compile_tiny(tmp_path / "model", choices=choices)
