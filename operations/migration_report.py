@@ -169,7 +169,9 @@ def _page(report: dict[str, Any]) -> str:
 def _picture(report: dict[str, Any]) -> str:
     figure = Figure(figsize=(10, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    left.hist(report["overlaps"], bins=np.linspace(0, 1, _TOP + 1).tolist(), color=_COLORS[0])
+    left.hist(
+        report["overlaps"], bins=np.linspace(-0.05, 1.05, _TOP + 2).tolist(), color=_COLORS[0]
+    )
     left.set(xlabel=f"overlap@{_TOP}", ylabel="queries")
     for place, model in enumerate(report["models"]):
         times = [model["p50_ms"], model["p95_ms"]]
@@ -177,7 +179,7 @@ def _picture(report: dict[str, Any]) -> str:
         for offset, name, value in zip((-0.2, 0.2), ("p50", "p95"), times, strict=True):
             right.text(value, place + offset, f" {name} {value} ms", va="center")
     right.set(yticks=[0, 1], yticklabels=["A", "B"], xlabel="milliseconds of a request")
-    right.margins(x=0.25)
+    right.set_xlim(right=1.3 * max(model["p95_ms"] for model in report["models"]))
     right.invert_yaxis()
     file = io.StringIO()
     figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})

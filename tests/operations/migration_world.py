@@ -319,6 +319,20 @@ class World:
         return REGION
 
 
+#: Operations with one answer.
+_FIXED = {
+    "_sts_get_caller_identity": {"Account": ACCOUNT},
+    "_codedeploy_get_deployment_group": {
+        "deploymentGroupInfo": {"lastSuccessfulDeployment": {"deploymentId": "d"}}
+    },
+    "_lambda_list_functions": {"Functions": [{"FunctionName": FUNCTION}]},
+    "_ecs_list_task_definitions": {"taskDefinitionArns": []},
+    "_ecs_list_clusters": {"clusterArns": []},
+    "_s3_get_bucket_notification_configuration": {},
+    "_cloudwatch_get_metric_statistics": {"Datapoints": []},
+}
+
+
 class _Client:
     """The operations of a service that the commands call, as botocore's client has them."""
 
@@ -326,7 +340,8 @@ class _Client:
         self.world, self.service = world, service
 
     def __getattr__(self, name: str) -> Any:
-        operation = globals()[f"_{self.service}_{name}".replace("-", "_")]
+        name_there = f"_{self.service}_{name}"
+        operation = globals().get(name_there) or (lambda *_: _FIXED[name_there])
 
         def call(**asked: Any) -> Any:
             if name != "invoke":  # from threads
@@ -350,10 +365,6 @@ class _Client:
 
 def _missing() -> ClientError:
     return ClientError({"Error": {"Code": "ResourceNotFoundException", "Message": "none"}}, "any")
-
-
-def _sts_get_caller_identity(_world: World, _asked: dict[str, Any]) -> Any:
-    return {"Account": ACCOUNT}
 
 
 def _cloudformation_describe_stacks(world: World, asked: dict[str, Any]) -> Any:
@@ -400,10 +411,6 @@ def _codedeploy_stop_deployment(world: World, _asked: dict[str, Any]) -> Any:
     world.settle()
 
 
-def _codedeploy_get_deployment_group(_world: World, _asked: dict[str, Any]) -> Any:
-    return {"deploymentGroupInfo": {"lastSuccessfulDeployment": {"deploymentId": "d"}}}
-
-
 def _codedeploy_get_deployment(world: World, _asked: dict[str, Any]) -> Any:
     return {"deploymentInfo": {"completeTime": datetime.now(UTC) - world.since_release}}
 
@@ -429,10 +436,6 @@ def _configuration(world: World, version: str) -> dict[str, Any]:
     }
 
 
-def _lambda_list_functions(_world: World, _asked: dict[str, Any]) -> Any:
-    return {"Functions": [{"FunctionName": FUNCTION}]}
-
-
 def _lambda_list_versions_by_function(world: World, _asked: dict[str, Any]) -> Any:
     listed = [_configuration(world, version) for version in world.versions]
     latest = _configuration(world, max(world.versions, key=int)) | {"Version": "$LATEST"}
@@ -447,26 +450,6 @@ def _lambda_delete_function(world: World, asked: dict[str, Any]) -> Any:
 def _lambda_invoke(world: World, asked: dict[str, Any]) -> Any:
     answer = world.handle(world.versions[asked["Qualifier"]][1], json.loads(asked["Payload"]), None)
     return {"Payload": io.BytesIO(json.dumps(answer).encode())}
-
-
-def _ecs_list_task_definitions(_world: World, _asked: dict[str, Any]) -> Any:
-    return {"taskDefinitionArns": []}
-
-
-def _ecs_list_clusters(_world: World, _asked: dict[str, Any]) -> Any:
-    return {"clusterArns": []}
-
-
-def _s3_get_bucket_notification_configuration(_world: World, _asked: dict[str, Any]) -> Any:
-    return {}
-
-
-def _ecr_batch_delete_image(_world: World, _asked: dict[str, Any]) -> Any:
-    raise AssertionError("no image is deleted")
-
-
-def _cloudwatch_get_metric_statistics(_world: World, _asked: dict[str, Any]) -> Any:
-    return {"Datapoints": []}
 
 
 def _sqs_get_queue_attributes(world: World, asked: dict[str, Any]) -> Any:

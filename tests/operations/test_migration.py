@@ -3,7 +3,10 @@
 import io
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from subprocess import CalledProcessError
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -419,6 +422,20 @@ def test_a_client_searches_on_after_a_switch(world):
         assert client.search(QUERY, top=3, candidates=10) != before[0]
         with pytest.raises(VectorSpaceError, match="cannot be compared"):
             own.search(QUERY, top=3, candidates=10)
+
+
+@pytest.mark.parametrize(("status", "wanted"), [(0, 0), (3, 3), (1, CalledProcessError)])
+def test_a_deploy_is_that_of_the_script(tmp_path, monkeypatch, status, wanted):
+    """With its options. A failed check of the doctor, 3, does not end the step."""
+    script = tmp_path / "scripts" / "deploy"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/given\nexit {status}\n')
+    script.chmod(0o755)
+    monkeypatch.setattr(migration, "ENVIRONMENTS", tmp_path / "environments")
+    given = SimpleNamespace(of_cdk=["--no-doctor", "-c", "a b"])
+    with pytest.raises(wanted) if status == 1 else nullcontext():
+        assert migration.deploy(SimpleNamespace(name="dev"), given) == wanted
+    assert (tmp_path / "given").read_text() == "dev --no-doctor -c a b\n"
 
 
 def test_a_branch_has_no_migration_of_its_own(world, capsys):
