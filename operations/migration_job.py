@@ -8,9 +8,7 @@ complete, and so is each part that is loaded.
 import hashlib
 import sys
 from collections.abc import Callable
-from contextlib import closing
 from io import BytesIO
-from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -18,7 +16,6 @@ from pyarrow import parquet
 
 from embedding_client._client import EmbeddingClient
 from embedding_client._file_embedding import embed_file
-from embedding_client._progress import progress_on
 from embedding_client._protocol import EmbedOptions
 from embedding_client._readers import Source
 from jobs.embed.job import EMBEDDING_COLUMN, FRAME
@@ -65,27 +62,18 @@ def copy_job(
     truncate = settings["job"]["truncate"]
     options = EmbedOptions(input_type="document", dimensions=dimension, truncate=truncate)
     rows, space = 0, ""
-    with closing(progress_on(job.folder, total=job.rows, done=0)) as shown:
-        # One display for all files.
-        display = SimpleNamespace(update=shown.update, close=lambda: None)
-        for part in job.parts:
-            file, texts = output / part.key, output / f"_{part.key}"
-            if file.exists():
-                shown.update(parquet.read_metadata(file).num_rows)
-            else:
-                table = parquet.read_table(BytesIO(opened.read(part.key, etag=part.etag)))
-                parquet.write_table(table.drop_columns([EMBEDDING_COLUMN]), texts)
-                embed_file(
-                    connect,
-                    Source(texts, column=job.text, name=part.key),
-                    file,
-                    options=options,
-                    on_error="skip",
-                    progress=lambda *_, **__: display,
-                )
-                texts.unlink()
-            rows += parquet.read_metadata(file).num_rows
-            space = parquet.read_schema(file).metadata[b"vector_space"].decode()
+    for number, part in enumerate(job.parts, 1):
+        file, texts = output / part.key, output / f"_{part.key}"
+        if not file.exists():
+            table = parquet.read_table(BytesIO(opened.read(part.key, etag=part.etag)))
+            parquet.write_table(table.drop_columns([EMBEDDING_COLUMN]), texts)
+            read = Source(texts, column=job.text, name=part.key)
+            embed_file(connect, read, file, options=options, on_error="skip")
+            texts.unlink()
+        rows += parquet.read_metadata(file).num_rows
+        space = parquet.read_schema(file).metadata[b"vector_space"].decode()
+        share = number / len(job.parts)
+        print(f"{number:,} of {len(job.parts):,} files, {share:.0%}", file=sys.stderr)
     rejected = job.rows - rows
     if rejected:
         print(f"{rejected:,} rows have no vector: {output}/*.errors.jsonl", file=sys.stderr)

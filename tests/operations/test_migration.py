@@ -2,11 +2,11 @@
 
 import io
 import json
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from subprocess import CalledProcessError
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +20,9 @@ from embedding_client import (
     _ingest_command,
     _progress,
 )
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import load_environment
+from embedding_kit.settings import Model
 from jobs.embed.job import Job
 from jobs.embed.run import finish_job, plan_job
 from jobs.embed.worker import embed_shard
@@ -432,9 +434,10 @@ def test_a_deploy_is_that_of_the_script(tmp_path, monkeypatch, status, wanted):
     script.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/given\nexit {status}\n')
     script.chmod(0o755)
     monkeypatch.setattr(migration, "ENVIRONMENTS", tmp_path / "environments")
-    given = SimpleNamespace(of_cdk=["--no-doctor", "-c", "a b"])
+    given = Namespace(of_cdk=["--no-doctor", "-c", "a b"])
+    environment = EnvironmentSettings(name="dev", model=Model(name=OLD))
     with pytest.raises(wanted) if status == 1 else nullcontext():
-        assert migration.deploy(SimpleNamespace(name="dev"), given) == wanted
+        assert migration.deploy(environment, given) == wanted
     assert (tmp_path / "given").read_text() == "dev --no-doctor -c a b\n"
 
 
