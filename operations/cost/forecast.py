@@ -173,16 +173,18 @@ def _chosen(environment: EnvironmentSettings) -> str:
 
 def _notes(environment: EnvironmentSettings, speed: Speed, choices: Choices) -> list[str]:
     notes, tokens = [], choices.tokens
-    entry = None if environment.model.folder else find(environment.model.name)
-    shape = measurements().shapes.get(entry.shape) if entry else None
     memory = environment.function.memory_mb
-    # The least that fits the longest measured text with these tokens.
-    fitting = [mb for length, mb in (shape.memory_mb if shape else {}).items() if length >= tokens]
-    if fitting and memory < fitting[0]:
-        notes.append(
-            f"warning: memory_mb is {memory}, and {environment.model.name} needs {fitting[0]} for "
-            f"texts of {tokens} tokens"
-        )
+    for model in environment.models.values():
+        entry = None if model.folder else find(model.name)
+        shape = measurements().shapes.get(entry.shape) if entry else None
+        measured = shape.memory_mb if shape else {}
+        # The least that fits the longest measured text with these tokens.
+        fitting = [mb for length, mb in measured.items() if length >= tokens]
+        if fitting and memory < fitting[0]:
+            notes.append(
+                f"warning: memory_mb is {memory}, and {model.name} needs {fitting[0]} for texts of "
+                f"{tokens} tokens"
+            )
     longest, _ = speed.points[-1]
     if tokens > longest:
         notes.append(

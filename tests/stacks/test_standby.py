@@ -8,7 +8,7 @@ from aws_cdk import App
 
 from embedding_kit.environment import EnvironmentSettings
 from stacks.environment_stacks import EnvironmentStacks
-from tests.stacks.conftest import NETWORK, VARIANTS
+from tests.stacks.conftest import NETWORK, ROOT, VARIANTS
 
 ONE, OTHER = "sentence-transformers/all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5"
 #: What begins the ids of the two indexes, which `index_id` makes.
@@ -22,7 +22,8 @@ def pair(environments):
     with_all = dict(both) | {"network": NETWORK, "server": VARIANTS["server"]["server"]}
 
     def make(model: Any, standby: Any) -> dict[str, dict[str, Any]]:
-        app = App(analytics_reporting=False)
+        context = json.loads((ROOT / "cdk.json").read_text())["context"]
+        app = App(context=context, analytics_reporting=False)
         given = with_all | {"model": model, "standby": standby}
         EnvironmentStacks(app, EnvironmentSettings(**given))
         stacks = app.synth().stacks
@@ -58,25 +59,28 @@ def test_a_version_is_a_model_with_its_index(pair):
         assert _indexes(task["ContainerDefinitions"]) == {live}
 
 
-def test_each_role_searches_and_writes_what_it_must(pair):
-    """A version before the switch has the role of those after it, as a task of the server has."""
-    searching = {
-        policy["Roles"][0]["Ref"]: _indexes(policy["PolicyDocument"])
-        for stack in ("endpoint", "server")
-        for policy in _of("AWS::IAM::Policy", pair[0][stack])
-        if "s3vectors:" in json.dumps(policy)
-    }
-    assert {role.rstrip("0123456789ABCDEF"): found for role, found in searching.items()} == {
+def test_each_role_searches_what_it_must(pair):
+    """A version before the switch has the role of those after it, as a task of the server has.
+
+    So the switch changes neither, and no version waits for a permission.
+    """
+    before, after = (
+        {**_searching(each, "endpoint"), **_searching(each, "server")} for each in pair
+    )
+    found = {role.rstrip("0123456789ABCDEF"): _indexes(policy) for role, policy in before.items()}
+    assert found == {
         "EndpointEmbedderRole": {ONE, OTHER},
         "StandbyRole": {OTHER},
         "ServerTaskTaskRole": {ONE, OTHER},
     }
-    writing = [
-        _indexes(policy["PolicyDocument"])
-        for policy in _of("AWS::IAM::Policy", pair[0]["index"])
-        if "s3vectors:" in json.dumps(policy)
-    ]
-    assert sorted(map(sorted, writing)) == [[OTHER], [ONE]]
+    changed = [role for role in before if before[role] != after[role]]
+    assert [role.rstrip("0123456789ABCDEF") for role in changed] == ["StandbyRole"]
+
+
+def test_each_queue_writes_into_one_index(pair):
+    """The documents of one model never reach the index of the other."""
+    writing = _searching(pair[0], "index").values()
+    assert sorted(map(sorted, map(_indexes, writing))) == [[OTHER], [ONE]]
 
 
 def test_another_space_is_released_only_with_a_second_model(synthesized, pair):
@@ -104,6 +108,15 @@ def _of(kind: str, template: dict[str, Any]) -> list[dict[str, Any]]:
         for resource in template["Resources"].values()
         if resource["Type"] == kind
     ]
+
+
+def _searching(templates: dict[str, dict[str, Any]], stack: str) -> dict[str, Any]:
+    """Return the policies that have permissions on an index, by the logical ids of their roles."""
+    return {
+        policy["Roles"][0]["Ref"]: policy["PolicyDocument"]
+        for policy in _of("AWS::IAM::Policy", templates[stack])
+        if "s3vectors:" in json.dumps(policy)
+    }
 
 
 def _indexes(value: Any) -> set[str]:
