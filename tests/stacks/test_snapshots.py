@@ -81,7 +81,11 @@ def _readable(template: dict[str, Any], environment: str) -> list[str]:
         resource.get("Properties", {}).pop("Tags", None)
     outputs = {
         name: {key: value for key, value in output.items() if key != "Export"}
-        for name, output in template.get("Outputs", {}).items()
+        # Those of the CDK come last, in the order of its tokens, which depends on earlier tests.
+        for name, output in sorted(
+            template.get("Outputs", {}).items(),
+            key=lambda item: item[0] if item[0].startswith("PublishOutput") else "",
+        )
     }
     shown = {
         "Description": template["Description"],
