@@ -68,6 +68,7 @@ class EnvironmentStacks:
                 standby=settings.standby,
                 source=source,
                 ingest=settings.ingest,
+                watch=settings.watch,
             )
         index = self.index.index if self.index else None
         standby_index = self.index.standby_index if self.index else None
@@ -103,6 +104,7 @@ class EnvironmentStacks:
                 loading=self.index.loading if self.index else None,
                 ingestion=self.index.ingestion if self.index else None,
                 standby_ingestion=self.index.standby_ingestion if self.index else None,
+                watch=self.index.watch if self.index else None,
                 service=self.server.service if self.server else None,
                 front=self.front.front if self.front else None,
             )

@@ -5,7 +5,14 @@ from aws_cdk import aws_s3 as s3
 
 from embedding_kit.index_loading import IndexLoading
 from embedding_kit.ingestion import Ingestion, document_bucket
-from embedding_kit.settings import IngestSettings, LoadSource, Model, VectorIndexSettings
+from embedding_kit.search_watch import SearchWatch
+from embedding_kit.settings import (
+    IngestSettings,
+    LoadSource,
+    Model,
+    VectorIndexSettings,
+    WatchSettings,
+)
 from embedding_kit.vector_index import IVectorIndex, VectorIndex
 from stacks.environment_stack import EnvironmentStack, Foundation
 from stacks.names import index_stack_name
@@ -21,6 +28,7 @@ class IndexStack(EnvironmentStack):
         ingestion: What keeps the index equal to documents; None without documents.
         standby_index: The index of the second model; None without one.
         standby_ingestion: What keeps that index equal to documents; None without one of the two.
+        watch: What compares both each day; None without it.
     """
 
     def __init__(
@@ -33,6 +41,7 @@ class IndexStack(EnvironmentStack):
         standby: Model | None,
         source: LoadSource | None,
         ingest: IngestSettings | None,
+        watch: WatchSettings | None,
     ) -> None:
         """Create the stack.
 
@@ -44,6 +53,7 @@ class IndexStack(EnvironmentStack):
             standby: The model of a second index; None for no second one.
             source: The folder that loads read; None for no loads.
             ingest: The documents that the index is kept equal to; None for none.
+            watch: The daily comparison of both; None for none.
         """
         super().__init__(
             app,
@@ -74,11 +84,24 @@ class IndexStack(EnvironmentStack):
         self.standby_index: IVectorIndex | None = None
         self.standby_ingestion: Ingestion | None = None
         self._bucket: s3.Bucket | None = None
+        self.watch: SearchWatch | None = None
         if ingest:
             if not ingest.source:
                 self._bucket = document_bucket(self, "Documents", key=self.key)
             self.ingestion = self._ingest(ingest, model, self.index)
             cdk.CfnOutput(self, "DocumentsUrl", value=self.ingestion.url)
+            if watch:
+                self.watch = SearchWatch(
+                    self,
+                    "Watch",
+                    model=model,
+                    index=self.index,
+                    ingestion=self.ingestion,
+                    settings=watch,
+                    hosting=self._hosting,
+                )
+                function = self.watch.function
+                cdk.CfnOutput(self, "WatchFunctionName", value=function.function_name)
         if standby:
             self.standby_index = self.index.add_standby(standby)
             cdk.CfnOutput(self, "StandbyIndexArn", value=self.standby_index.index_arn)

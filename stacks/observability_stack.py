@@ -17,6 +17,7 @@ from embedding_kit.monitoring.parts import PartAlarms
 from embedding_kit.monitoring.topic import AlarmTopic
 from embedding_kit.prices import DEFAULT_REGION, load_prices
 from embedding_kit.release_notices import ReleaseNotices
+from embedding_kit.search_watch import SearchWatch
 from embedding_kit.standing_cost import default_budget
 from stacks.environment_stack import EnvironmentStack, Foundation
 from stacks.names import observability_stack_name
@@ -36,18 +37,19 @@ class ObservabilityStack(EnvironmentStack):
         loading: IndexLoading | None,
         ingestion: Ingestion | None,
         standby_ingestion: Ingestion | None,
+        watch: SearchWatch | None,
         service: EmbeddingService | None,
         front: EmbeddingRestApi | None,
     ) -> None:
         """Create the stack."""
         name = observability_stack_name(foundation.name)
         super().__init__(app, name, foundation, title="observability")
-        emails, watch = settings.alarms.emails, settings.observability.watch
+        emails, alarmed = settings.alarms.emails, settings.observability.watch
         topic: sns.ITopic | None = None
         if emails:
             topic = AlarmTopic(self, "Notices", emails=emails, key=self.key).topic
             cdk.CfnOutput(self, "AlarmTopicArn", value=topic.topic_arn)
-        alarms = EndpointAlarms(self, "Alarms", endpoint=endpoint, topic=topic, watch=watch)
+        alarms = EndpointAlarms(self, "Alarms", endpoint=endpoint, topic=topic, watch=alarmed)
         if endpoint.deployment_group and topic:
             ReleaseNotices(
                 self,
@@ -62,6 +64,7 @@ class ObservabilityStack(EnvironmentStack):
             "LoadAlarm": loading,
             "DocumentAlarms": ingestion,
             "StandbyAlarms": standby_ingestion,
+            "WatchAlarms": watch,
             "ServerAlarms": service,
             "FrontAlarms": front,
         }
@@ -73,7 +76,7 @@ class ObservabilityStack(EnvironmentStack):
                     part=part,
                     settings=settings.alarms,
                     topic=topic,
-                    watch=watch,
+                    watch=alarmed,
                     prefix="Standby: " if part is standby_ingestion else "",
                 )
                 dashboard.dashboard.add_widgets(*made.widgets())

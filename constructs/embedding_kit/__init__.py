@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from embedding_kit.monitoring.topic import AlarmTopic
     from embedding_kit.release_notices import ReleaseNotices
     from embedding_kit.repository import EmbeddingRepository
+    from embedding_kit.search_watch import SearchWatch
     from embedding_kit.settings import (
         AlarmSettings,
         ApiGatewayFront,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         ServerSettings,
         SnapStart,
         VectorIndexSettings,
+        WatchSettings,
     )
     from embedding_kit.vector_index import IVectorIndex, VectorIndex
 
@@ -101,10 +103,12 @@ __all__ = [
     "RepositorySettings",
     "RoleRules",
     "ScheduledCapacity",
+    "SearchWatch",
     "ServerSettings",
     "SnapStart",
     "VectorIndex",
     "VectorIndexSettings",
+    "WatchSettings",
     "apply_role_rules",
     "encrypt_logs",
 ]
@@ -128,6 +132,7 @@ _MODULES = {
     "Ingestion": "ingestion",
     "PartAlarms": "monitoring.parts",
     "ReleaseNotices": "release_notices",
+    "SearchWatch": "search_watch",
     "VectorIndex": "vector_index",
     "apply_role_rules": "account_rules",
     "encrypt_logs": "account_rules",

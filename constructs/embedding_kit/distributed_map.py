@@ -11,6 +11,7 @@ from typing import Any
 from aws_cdk import Aws, Duration, Names, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
@@ -146,6 +147,54 @@ class MapProgram:
         }
 
 
+def job_function(
+    scope: Construct,
+    *,
+    model: Model,
+    handler: str,
+    description: str,
+    memory_mb: int,
+    name: str,
+    role: iam.IRole,
+    log_group: logs.ILogGroup,
+    hosting: Hosting,
+    reserved_concurrency: int | None = None,
+) -> lambda_.DockerImageFunction:
+    """Create a function of the image's target `batch`; see `DistributedJobs`."""
+    function = lambda_.DockerImageFunction(
+        scope,
+        "Function",
+        description=description,
+        code=image_code(model, command=[handler], target="batch"),
+        architecture=lambda_.Architecture.ARM_64,
+        memory_size=memory_mb,
+        timeout=Duration.seconds(_TIMEOUT_SECONDS),
+        reserved_concurrent_executions=reserved_concurrency,
+        environment={
+            "EMBEDDING_ENVIRONMENT": name,
+            "EMBEDDING_METRICS_NAMESPACE": f"EmbeddingKit/{name}",
+        },
+        environment_encryption=hosting.environment_encryption,
+        role=role,
+        log_group=log_group,
+        logging_format=lambda_.LoggingFormat.JSON,
+        tracing=hosting.tracing,
+        **vpc_properties(scope, hosting, role, description=description, calls_aws=True),
+    )
+    acknowledge(
+        function, {"Serverless-LambdaDLQ": "Step Functions or the next day's run tries again."}
+    )
+    acknowledge_untraced(function, hosting.tracing, "Serverless-LambdaTracing")
+    return function
+
+
+def shown(scope: Construct, resource: str) -> str:
+    """Return a resource as cdk-nag writes it: a reference is its name in angle brackets."""
+    resolved = Stack.of(scope).resolve(resource)
+    parts = [resolved] if isinstance(resolved, str) else resolved["Fn::Join"][1]
+    return "".join(part if isinstance(part, str) else f"<{part['Ref']}>" for part in parts)
+
+
 def _retries(final: Sequence[str], passing: Sequence[str]) -> list[dict[str, Any]]:
     """Return the rules for further attempts, the first that fits counts."""
     return [
@@ -230,32 +279,18 @@ class DistributedJobs(Construct):
         hosting = hosting or Hosting()
         role = function_role(self, self.log_group)
         grant(role)
-        description = f"{title} by {model.name}"
-        self.function = lambda_.DockerImageFunction(
+        self.function = job_function(
             self,
-            "Function",
-            description=description,
-            code=image_code(model, command=[program.handler], target="batch"),
-            architecture=lambda_.Architecture.ARM_64,
-            memory_size=memory_mb,
-            timeout=Duration.seconds(_TIMEOUT_SECONDS),
-            reserved_concurrent_executions=reserved_concurrency,
-            environment={
-                "EMBEDDING_ENVIRONMENT": self.name,
-                "EMBEDDING_METRICS_NAMESPACE": self.namespace,
-            },
-            environment_encryption=hosting.environment_encryption,
+            model=model,
+            handler=program.handler,
+            description=f"{title} by {model.name}",
+            memory_mb=memory_mb,
+            name=self.name,
             role=role,
             log_group=self.log_group,
-            logging_format=lambda_.LoggingFormat.JSON,
-            tracing=hosting.tracing,
-            **vpc_properties(self, hosting, role, description=description, calls_aws=True),
+            hosting=hosting,
+            reserved_concurrency=reserved_concurrency,
         )
-        acknowledge(
-            self.function,
-            {"Serverless-LambdaDLQ": "Step Functions waits for the answer and tries again."},
-        )
-        acknowledge_untraced(self.function, hosting.tracing, "Serverless-LambdaTracing")
         definition = program.definition(
             function_arn=self.function.function_arn,
             bucket=location.bucket,
@@ -269,7 +304,7 @@ class DistributedJobs(Construct):
         acknowledge(
             self,
             {
-                f"AwsSolutions-IAM5[Resource::{self._shown(resource)}]": reason
+                f"AwsSolutions-IAM5[Resource::{shown(self, resource)}]": reason
                 for resource, reason in {**wildcards, **self._wildcards()}.items()
             },
         )
@@ -324,12 +359,6 @@ class DistributedJobs(Construct):
             "*": "X-Ray's actions and those of log deliveries are granted on all resources or on "
             "none.",
         }
-
-    def _shown(self, resource: str) -> str:
-        """Return a resource as cdk-nag writes it: a reference is its name in angle brackets."""
-        resolved = Stack.of(self).resolve(resource)
-        parts = [resolved] if isinstance(resolved, str) else resolved["Fn::Join"][1]
-        return "".join(part if isinstance(part, str) else f"<{part['Ref']}>" for part in parts)
 
     def _grant_files(self, role: iam.IRole) -> None:
         """Let the state machine read the plans of jobs, and write what became of their items."""

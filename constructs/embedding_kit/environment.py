@@ -28,6 +28,7 @@ from embedding_kit.settings import (
     RoleRules,
     ServerSettings,
     VectorIndexSettings,
+    WatchSettings,
     check_batch,
     check_dimension,
     check_endpoint,
@@ -37,6 +38,7 @@ from embedding_kit.settings import (
     check_ownership,
     check_server,
     check_standby,
+    check_watch,
     check_without_images,
     load_source,
 )
@@ -152,6 +154,10 @@ class EnvironmentSettings(Settings):
     ingest: IngestSettings | None = Field(
         default=None,
         description="Documents in S3 that the index is kept equal to; none by default.",
+    )
+    watch: WatchSettings | None = Field(
+        default=None,
+        description="A daily check that search over the documents still works; none by default.",
     )
     server: ServerSettings | None = Field(
         default=None,
@@ -301,6 +307,8 @@ class EnvironmentSettings(Settings):
             check_standby(self.standby, self.model, self.index, self.function)
         if self.ingest is not None:
             check_ingest(self.ingest, self.index)
+        if self.watch is not None:
+            check_watch(self.watch, self.ingest)
         check_ownership(
             account=self.account,
             region=self.region,

@@ -21,6 +21,7 @@ _OWN_FILES = {
         "jobs/load",
         "jobs/steps.py",
         "jobs/storage.py",
+        "jobs/watch",
     ],
     "server": ["embedder/server", "server-requirements.txt"],
 }

@@ -64,6 +64,11 @@ class Ingestion(DistributedJobs):
         url: The folder of the documents, `s3://BUCKET/PREFIX`.
         name: The name in logs and in the metrics' namespace.
         namespace: The namespace of the function's own metrics.
+        location: The folder of the documents.
+        records: The folder of the records, in the same bucket.
+        key: The KMS key that encrypts the bucket, if one does.
+        memory_mb: The function's memory.
+        variable: The function's settings, the value of its variable `EMBEDDING_INGEST`.
     """
 
     def __init__(
@@ -109,16 +114,18 @@ class Ingestion(DistributedJobs):
             location = Location(bucket.bucket_name, "")
             key = bucket.encryption_key.key_arn if bucket.encryption_key else None
         assert location  # noqa: S101 - for mypy
-        records = Location(location.bucket, RECORDS)
+        self.location, self.key = location, key
+        records = self.records = Location(location.bucket, RECORDS)
         self.url = f"s3://{location.bucket}/{location.prefix}"
         memory = max(_MEMORY_MB, (model.needed_memory_mb or 0) + _DOCUMENT_MB)
+        self.memory_mb = min(memory, _MAX_MEMORY_MB)
         super().__init__(
             scope,
             id,
             program=PROGRAM,
             model=model,
             title="Documents embedded",
-            memory_mb=min(memory, _MAX_MEMORY_MB),
+            memory_mb=self.memory_mb,
             location=records,
             key=key,
             grant=partial(_grant, documents=location, records=records, key=key, index=index),
@@ -141,20 +148,18 @@ class Ingestion(DistributedJobs):
         )
         self.dead_letters.grant_send_messages(self.function)
         metadata = index_settings.metadata if index_settings else ()
-        self.function.add_environment(
-            "EMBEDDING_INGEST",
-            Stack.of(self).to_json_string(
-                {
-                    "source": self.url,
-                    "records": f"s3://{records.bucket}/{records.prefix}",
-                    "index": index.index_arn,
-                    "dead_letters": self.dead_letters.queue_url,
-                    "chunk_tokens": settings.chunk_tokens,
-                    "overlap_tokens": settings.overlap_tokens,
-                    "metadata": list(metadata),
-                }
-            ),
+        self.variable = Stack.of(self).to_json_string(
+            {
+                "source": self.url,
+                "records": f"s3://{records.bucket}/{records.prefix}",
+                "index": index.index_arn,
+                "dead_letters": self.dead_letters.queue_url,
+                "chunk_tokens": settings.chunk_tokens,
+                "overlap_tokens": settings.overlap_tokens,
+                "metadata": list(metadata),
+            }
         )
+        self.function.add_environment("EMBEDDING_INGEST", self.variable)
         self.queue.grant_consume_messages(self.function)
         mapping = lambda_.EventSourceMapping(
             self,

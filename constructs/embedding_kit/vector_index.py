@@ -52,6 +52,10 @@ class IVectorIndex(Construct):
         """Grant permission to search, with filters and metadata, and to see the vector space."""
         return self._grant(grantee, (*_DESCRIBE, *_QUERY), _READ_KEY)
 
+    def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Grant permission to search, to list and read vectors, and to see the vector space."""
+        return self._grant(grantee, (*_DESCRIBE, *_QUERY, "s3vectors:ListVectors"), _READ_KEY)
+
     def grant_load(self, grantee: iam.IGrantable) -> iam.Grant:
         """Grant permission to write vectors, and to record their vector space once."""
         tag = iam.Grant.add_to_principal(

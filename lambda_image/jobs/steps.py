@@ -292,7 +292,11 @@ def json_lines(values: Iterable[Any]) -> bytes:
 def _record(
     settings: Settings, result: Mapping[str, Any], metrics: Mapping[str, tuple[str, str]]
 ) -> dict[str, Any]:
-    """Return a record in Embedded Metric Format, of which CloudWatch makes metrics."""
+    """Return a record in Embedded Metric Format, of which CloudWatch makes metrics.
+
+    It has none of a value that is None.
+    """
+    metrics = {name: found for name, found in metrics.items() if result[found[1]] is not None}
     definitions = [{"Name": name, "Unit": unit} for name, (unit, _) in metrics.items()]
     return {
         "_aws": {

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,11 +26,13 @@ from jobs.errors import BatchError, ChangedInputError
 
 if TYPE_CHECKING:  # types that exist only in the library's stubs
     from _typeshed import WriteableBuffer as Buffer
-    from obstore import GetOptions, PutMode
+    from obstore import GetOptions, ObjectMeta, PutMode
 
 #: How often the creation of a file is tried while other requests change it, and the first pause.
 _CREATIONS = 5
 _CONFLICT_SECONDS = 0.1
+#: Objects of one request of a listing.
+_PAGE = 1000
 
 
 class StoredFile(NamedTuple):
@@ -40,6 +43,16 @@ class StoredFile(NamedTuple):
     size: int
     #: Changes with the content.
     etag: str
+
+
+class ListedObject(NamedTuple):
+    """An object of S3 as a listing has it."""
+
+    key: str
+    #: Changes with each write; see `Folder.version`.
+    version: str
+    #: The time of the last write, in seconds since 1970.
+    modified: float
 
 
 class StoredObject(NamedTuple):
@@ -72,6 +85,28 @@ class Folder:
                 for item in items
             ]
         yield from sorted(found)
+
+    def after(self, start: str, count: int) -> list[ListedObject]:
+        """Return the next objects in the order of their keys, from the first one again in the end.
+
+        Args:
+            start: The key after which to begin.
+            count: The most objects; each thousand takes a request.
+
+        Raises:
+            BatchError: If the folder cannot be listed.
+        """
+        with _explained(f"{self.name} cannot be listed"):
+            found = list(islice(self._listed(start), count))
+            if start:
+                rest = islice(self._listed(""), count - len(found))
+                found += takewhile(lambda item: item.key <= start, rest)
+        return found
+
+    def _listed(self, start: str) -> Iterator[ListedObject]:
+        for items in obstore.list(self._store, offset=start or None, chunk_size=_PAGE):
+            for item in items:
+                yield ListedObject(item["path"], _version(item), item["last_modified"].timestamp())
 
     def folders(self) -> list[str]:
         """Return the names of the folders directly in this one, in order.
@@ -134,7 +169,7 @@ class Folder:
                 item = obstore.head(self._store, key)
             except FileNotFoundError:
                 return None
-        return f"{item['e_tag']} {item['last_modified']:%Y-%m-%dT%H:%M:%SZ}", item["size"]
+        return _version(item), item["size"]
 
     def read_object(self, key: str) -> StoredObject | None:
         """Read an object with its attributes; None if it does not exist.
@@ -263,6 +298,10 @@ def open_folder(url: str, *, create: bool = False) -> Folder:
     if not create and not path.is_dir():
         raise BatchError(f"{url} is not a folder.")
     return Folder(LocalStore(path.resolve(), mkdir=create), str(path))
+
+
+def _version(item: "ObjectMeta") -> str:
+    return f"{item['e_tag']} {item['last_modified']:%Y-%m-%dT%H:%M:%SZ}"
 
 
 @contextmanager

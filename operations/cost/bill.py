@@ -55,6 +55,10 @@ _EVENT_MESSAGES, _POLLS = 3, 5 * 3600 / 20
 #: Documents of a group, chunks that a change embeds, and metrics of documents.
 _GROUP_DOCUMENTS, _CHANGED_CHUNKS, _DOCUMENT_METRICS = 50, 3, 6
 _NIGHTS = HOURS / 24
+#: Of a run of the watch: searches besides the questions; reads from S3 for a vector of the sample,
+#: at most (a list and an object of its document and of another one, and those of questions); reads
+#: at a time; requests for lists of 100,000 objects, with the report; and metrics.
+_WATCH_PROBES, _WATCH_READS, _WATCH_THREADS, _WATCH_LISTS, _WATCH_METRICS = 50, 5, 16, 101, 8
 #: Bytes of a line of the access log, and months that it is kept.
 _ACCESS_LOG_BYTES, _ACCESS_LOG_MONTHS = 600, 3
 #: Bytes of a stored vector besides its numbers: its key, and its text and metadata.
@@ -98,6 +102,7 @@ def added_items(
         *server_items(environment, prices),
         *bill.index(),
         *bill.documents(),
+        *bill.watch(),
     )
 
 
@@ -331,11 +336,7 @@ class _Items:
         """
         if self.environment.ingest is None:
             return ()
-        memory = [
-            int(function["MemorySize"])
-            for function in _of("Lambda::Function", self.resources)
-            if "EMBEDDING_INGEST" in function.get("Environment", {}).get("Variables", {})
-        ]
+        memory = self._memory_mb("jobs.ingest.handler.handler")
         events, memory_mb = self.choices.changes, sum(memory) / len(memory)
         changes = events * len(memory)
         compared = self.choices.documents * _NIGHTS * len(memory)
@@ -360,6 +361,37 @@ class _Items:
             self._priced("vector_writes", "documents, vectors", self._vector_gigabytes(chunks)),
             self._priced("metric", "documents, metrics", len(memory) * _DOCUMENT_METRICS),
         )
+
+    def watch(self) -> Bill:
+        """Price the daily run of the watch. AWS lists no price for reading and listing vectors."""
+        watch = self.environment.watch
+        if watch is None:
+            return ()
+        questions = self.choices.questions if watch.questions else 0
+        searches = _NIGHTS * (questions + _WATCH_PROBES)
+        embeds = _NIGHTS * (watch.sample + questions) * self.scenario.core_seconds
+        reads = _NIGHTS * watch.sample * _WATCH_READS
+        seconds = embeds + reads * _S3_SECONDS / _WATCH_THREADS
+        processed = self._vector_gigabytes(indexes=1) * searches / 1000
+        (memory_mb,) = self._memory_mb("jobs.watch.handler.handler")
+        return (
+            self._priced("lambda_duration", "watch, duration", seconds * memory_mb / 1024),
+            self._priced("lambda_requests", "watch, requests", _NIGHTS),
+            self._priced("storage_read", "watch, reads from S3", reads),
+            self._priced("storage_write", "watch, lists of S3", _NIGHTS * _WATCH_LISTS),
+            self._priced("vector_searches", "watch, searches", searches),
+            self._priced("vector_processing", "watch, data searched", processed),
+            # A metric is billed in hours with a value.
+            self._priced("metric", "watch, metrics", _WATCH_METRICS / 24),
+        )
+
+    def _memory_mb(self, handler: str) -> list[int]:
+        """Return the memory of each function with a handler."""
+        functions = _of("Lambda::Function", self.resources)
+        found = [
+            each for each in functions if handler in each.get("ImageConfig", {}).get("Command", [])
+        ]
+        return [int(each["MemorySize"]) for each in found]
 
     def _vector_gigabytes(self, count: float | None = None, *, indexes: int | None = None) -> float:
         """Return the size of vectors, by default all of all indexes, with keys, texts, metadata.

@@ -29,6 +29,7 @@ _OF_TABLE = {
     "documents": "ingest",
     "changes": "ingest",
     "chunks": "ingest",
+    "questions": "watch",
 }
 
 
@@ -200,6 +201,9 @@ def _parser() -> argparse.ArgumentParser:
         type=_amount,
         metavar="N",
         help="of --tokens each that changes embed a month (default: 3 for each change)",
+    )
+    others.add_argument(
+        "--questions", type=_amount, metavar="N", help="of [watch] each day (default 200)"
     )
     parser.add_argument("--json", action="store_true", help="instead of the table")
     return parser

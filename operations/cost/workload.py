@@ -110,6 +110,8 @@ class Choices:
     changes: float = 0.0
     #: Chunks that are embedded for them; 3 for each if None.
     chunks: float | None = None
+    #: Golden questions that the watch asks each day.
+    questions: float = 200.0
     #: Searches of the index; one for each request if None.
     searches: float | None = None
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
@@ -88,7 +89,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         query = parse_qs(urlsplit(self.path).query)
         if "list-type" in query:
-            self._list(query.get("prefix", [""])[0], query.get("delimiter", [""])[0])
+            names = ("prefix", "delimiter", "start-after")
+            self._list(*(query.get(name, [""])[0] for name in names))
         else:
             self._read()
 
@@ -109,12 +111,12 @@ class _Handler(BaseHTTPRequestHandler):
         part = data[int(start) : stop]
         self._answer(206, part, etag=etag, range_=f"bytes {start}-{stop - 1}/{len(data)}")
 
-    def _list(self, prefix: str, delimiter: str) -> None:
+    def _list(self, prefix: str, delimiter: str, start: str) -> None:
         bucket = self._path().strip("/")
         items, folders = "", set()
         for path, data in sorted(self.store.objects.items()):
             key = path.removeprefix(f"{bucket}/")
-            if key == path or not key.startswith(prefix):
+            if key == path or not key.startswith(prefix) or key <= start:
                 continue
             name, found, _ = key[len(prefix) :].partition(delimiter) if delimiter else (key, "", "")
             if found:
@@ -122,8 +124,9 @@ class _Handler(BaseHTTPRequestHandler):
                 continue
             items += (
                 f"<Contents><Key>{escape(key)}</Key><Size>{len(data)}</Size>"
-                f"<ETag>{escape(_etag(data))}</ETag>"
-                "<LastModified>2026-11-22T10:00:00.000Z</LastModified></Contents>"
+                f"<ETag>{escape(_etag(data))}</ETag><LastModified>"
+                f"{parsedate_to_datetime(self.store.modified.get(path, DATE)):%FT%T.000Z}"
+                "</LastModified></Contents>"
             )
         items += "".join(
             f"<CommonPrefixes><Prefix>{escape(folder)}</Prefix></CommonPrefixes>"

@@ -42,6 +42,7 @@ from embedding_kit.settings import (
     ServerSettings,
     SnapStart,
     VectorIndexSettings,
+    WatchSettings,
 )
 from stacks.environment_stacks import EnvironmentStacks
 
@@ -131,6 +132,15 @@ VARIANTS: dict[str, dict[str, Any]] = {
         ),
         "standby": Model(name="BAAI/bge-small-en-v1.5"),
     },
+    "watch": {
+        "observability": Observability(),
+        "index": VectorIndexSettings(filterable=("lang",)),
+        "ingest": IngestSettings(
+            source="s3://example-documents/texts/",
+            source_key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb",
+        ),
+        "watch": WatchSettings(questions="_watch/questions.jsonl"),
+    },
     "server": {
         "observability": Observability(),
         "server": ServerSettings(
@@ -204,6 +214,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "index": VectorIndexSettings(),
         "ingest": IngestSettings(),
         "standby": Model(name="BAAI/bge-small-en-v1.5"),
+        "watch": WatchSettings(),
         "observability": Observability(tracing=True),
         "alarms": AlarmTable(
             emails=("ops@example.com",), expected_traffic_interval=timedelta(hours=1)

@@ -42,6 +42,7 @@ SWITCHES = (
     "standby",
     "told",
     "vector-space-change",
+    "watch",
     "watched",
     "weights",
     "zip",

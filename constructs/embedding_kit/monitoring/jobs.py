@@ -1,4 +1,4 @@
-"""The alarms of batch jobs, loads into an index and documents, and their rows of the dashboard."""
+"""The alarms and dashboard rows of batch jobs, loads into an index, documents and the watch."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,6 +13,8 @@ from embedding_kit.ingestion import Ingestion
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.cost import cost_per_million_rows, list_prices
 from embedding_kit.monitoring.graphs import graph
+from embedding_kit.search_watch import SearchWatch
+from embedding_kit.settings.watch import THRESHOLDS
 
 #: Shards take half a minute, so shorter periods would have gaps.
 _MINUTES = 5
@@ -21,6 +23,33 @@ _PERIOD = Duration.minutes(_MINUTES)
 _OLDEST_SECONDS = 3600
 #: Above it a job fails, unless it says otherwise.
 _REJECTED_PERCENT = 1
+#: Of the watch: name, metric, condition and advice.
+_SEARCH_ALARMS = (
+    (
+        "RecallLow",
+        "Recall",
+        "Nearest vectors that searches find below {:,g}%",
+        "The index misses more than S3 Vectors usually does",
+    ),
+    (
+        "GoldenQuestions",
+        "GoldenFound",
+        "Golden questions that find their document below {:,g}%",
+        "Documents are gone or changed, or others are nearer",
+    ),
+    (
+        "WrongVectors",
+        "WrongVectors",
+        "Wrong vectors in the sample above {:,g}",
+        "They are missing, of another model, with other metadata, or of no document",
+    ),
+    (
+        "ChangesNotIndexed",
+        "OldestChange",
+        "A change of a document is not in the index after {:,g} s",
+        "Events are lost, or the function that indexes documents fails",
+    ),
+)
 
 
 def batch_widgets(
@@ -229,6 +258,62 @@ def ingest_alarms(ingestion: Ingestion) -> Iterator[AlarmDefinition]:
     )
 
 
+def search_widgets(
+    watch: SearchWatch, alarms: Sequence[cloudwatch.IAlarm]
+) -> list[cloudwatch.IWidget]:
+    """Return the row of the dashboard: what searches find, what is wrong, and how old it is."""
+    return [
+        cloudwatch.AlarmStatusWidget(
+            title="Search: alarms", alarms=list(alarms), width=24, height=2
+        ),
+        graph(
+            "Search: recall and golden questions, percent",
+            _metric(watch, "Recall", "Recall"),
+            _metric(watch, "GoldenFound", "Golden questions"),
+            right=[_metric(watch, "QueryDrift", "Drift of their similarity")],
+        ),
+        graph(
+            "Search: wrong vectors of the sample",
+            _metric(watch, "MissingVectors", "Missing"),
+            _metric(watch, "ForeignVectors", "Of another model"),
+            _metric(watch, "WrongMetadata", "Other metadata"),
+        ),
+        graph("Search: oldest change that is not indexed, s", _metric(watch, "OldestChange")),
+    ]
+
+
+def search_alarms(watch: SearchWatch) -> Iterator[AlarmDefinition]:
+    """List the alarms of the watch: few, as CloudWatch bills each. They last until the next run."""
+    thresholds = {**THRESHOLDS, "GoldenFound": watch.settings.golden_percent}
+    for name, metric, condition, advice in _SEARCH_ALARMS:
+        if metric != "GoldenFound" or watch.settings.questions:
+            yield AlarmDefinition(
+                name=name,
+                essential=True,
+                metric=_metric(watch, metric),
+                threshold=thresholds[metric],
+                below=metric in {"Recall", "GoldenFound"},
+                missing=cloudwatch.TreatMissingData.IGNORE,
+                datapoints=1,
+                periods=1,
+                period_minutes=_MINUTES,
+                condition=condition,
+                advice=advice,
+            )
+    yield AlarmDefinition(
+        name="WatchFailed",
+        essential=True,
+        metric=watch.function.metric_errors(statistic="Sum", period=_PERIOD),
+        threshold=0,
+        missing=cloudwatch.TreatMissingData.IGNORE,
+        datapoints=1,
+        periods=1,
+        period_minutes=_MINUTES,
+        condition="Failed runs of the watch above {:,g}",
+        advice="The function's log has the reason",
+    )
+
+
 def _oldest(ingestion: Ingestion) -> cloudwatch.Metric:
     return ingestion.queue.metric_approximate_age_of_oldest_message(
         statistic="Maximum", period=_PERIOD, label="Oldest, s"
@@ -251,7 +336,9 @@ def _executions(jobs: DistributedJobs) -> list[cloudwatch.Metric]:
     ]
 
 
-def _metric(jobs: DistributedJobs, name: str, label: str | None = None) -> cloudwatch.Metric:
+def _metric(
+    jobs: DistributedJobs | SearchWatch, name: str, label: str | None = None
+) -> cloudwatch.Metric:
     """Return a metric that the function of the jobs writes."""
     return cloudwatch.Metric(
         namespace=jobs.namespace,

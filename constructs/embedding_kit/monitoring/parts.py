@@ -22,13 +22,16 @@ from embedding_kit.monitoring.jobs import (
     ingest_widgets,
     load_alarms,
     load_widgets,
+    search_alarms,
+    search_widgets,
 )
 from embedding_kit.monitoring.server import server_alarms, server_widgets
+from embedding_kit.search_watch import SearchWatch
 from embedding_kit.settings import AlarmSettings, Watch
 
 
 class PartAlarms(Construct):
-    """Alarms on batch jobs, loads of an index, documents, a server or a REST API.
+    """Alarms on batch jobs, loads of an index, documents, a watch, a server or a REST API.
 
     Each notifies the topic itself; none pages.
 
@@ -41,7 +44,12 @@ class PartAlarms(Construct):
         scope: Construct,
         id: str,
         *,
-        part: EmbeddingBatch | IndexLoading | Ingestion | EmbeddingService | EmbeddingRestApi,
+        part: EmbeddingBatch
+        | IndexLoading
+        | Ingestion
+        | SearchWatch
+        | EmbeddingService
+        | EmbeddingRestApi,
         settings: AlarmSettings | None = None,
         topic: sns.ITopic | None = None,
         watch: Watch = "full",
@@ -70,6 +78,8 @@ class PartAlarms(Construct):
             definitions = load_alarms(part)
         elif isinstance(part, Ingestion):
             definitions = ingest_alarms(part)
+        elif isinstance(part, SearchWatch):
+            definitions = search_alarms(part)
         elif isinstance(part, EmbeddingService):
             definitions = server_alarms(part, settings)
         else:
@@ -91,6 +101,8 @@ class PartAlarms(Construct):
             return load_widgets(part)
         if isinstance(part, Ingestion):
             return ingest_widgets(part, alarms, prefix=self._prefix)
+        if isinstance(part, SearchWatch):
+            return search_widgets(part, alarms)
         if isinstance(part, EmbeddingService):
             return server_widgets(part, alarms)
         return front_widgets(part, alarms)

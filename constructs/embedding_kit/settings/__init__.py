@@ -58,3 +58,4 @@ from embedding_kit.settings.release import (
     Release,
 )
 from embedding_kit.settings.server import ServerSettings
+from embedding_kit.settings.watch import WatchSettings, check_watch

@@ -22,7 +22,7 @@ from jobs.errors import BatchError, UnavailableError
 from jobs.ingest.documents import RefusedDocumentError, digest, read_chunks
 from jobs.load.index_client import IndexClient
 from jobs.load.vectors import encode
-from jobs.storage import Folder
+from jobs.storage import Folder, StoredObject
 
 #: Changes when an equal object would give other chunks.
 _FORMAT = 1
@@ -164,8 +164,8 @@ class DocumentIndex:
 
     def key_of(self, name: str) -> str | None:
         """Return the document of a list; None if nothing of it is in the index."""
-        found = self._lists.read_object(name)
-        return orjson.loads(found.data)["key"] if found and found.data else None
+        listed = read_list(self._lists.read_object(name))
+        return listed.key if listed else None
 
     def _attempt(self, key: str, deadline: float) -> Counts | None:
         """Run once; None if another run has written the list meanwhile."""
@@ -240,9 +240,7 @@ class DocumentIndex:
     def _listed(self, key: str, list_key: str) -> tuple[DocumentList, str]:
         """Return the list of a document and its ETag."""
         found = self._lists.read_object(list_key)
-        if found is None or not found.data:
-            return DocumentList(key=key), found.etag if found else ""
-        return DocumentList(**orjson.loads(found.data)), found.etag
+        return read_list(found) or DocumentList(key=key), found.etag if found else ""
 
     def _settled(self, key: str, list_key: str) -> tuple[DocumentList, str]:
         """Return the list of a document and its ETag, once no other run writes the index."""
@@ -276,3 +274,17 @@ class DocumentIndex:
 def list_name(key: str) -> str:
     """Return the path of a document's list in the folder of lists."""
     return f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+
+
+def read_list(found: StoredObject | None) -> DocumentList | None:
+    """Return a list; None without one, and of one of a document that is gone."""
+    return DocumentList(**orjson.loads(found.data)) if found and found.data else None
+
+
+def is_key_of(name: str, metadata: Mapping[str, Any]) -> bool:
+    """Return whether a vector has the metadata that its key was made from; see `read_chunks`.
+
+    Of equal chunks of a document, the first 16 are known.
+    """
+    content = digest(metadata.get("document"), metadata)
+    return any(digest(content, number) == name for number in range(1, 17))

@@ -111,20 +111,11 @@ def open_documents(
         BatchError: If S3 Vectors refuses, or has an index of another model.
         InvalidFieldError: If the model does not take chunks of that size.
     """
-    chunker = Chunker(
-        engine.tokenizer,
-        engine.encoder,
-        engine.limits,
-        tokens=settings.chunk_tokens,
-        overlap=settings.overlap_tokens,
-    )
-    # Another index begins with no lists.
-    name = hashlib.sha256(settings.index.encode()).hexdigest()[:12]
-    records = f"{settings.records.rstrip('/')}/{name}"
+    records = records_of(settings)
     source, lists = open_folder(settings.source), open_folder(f"{records}/chunks")
     documents = DocumentIndex(
         engine,
-        chunker,
+        chunker_of(settings, engine),
         source=source,
         lists=lists,
         index=IndexClient(settings.index),
@@ -137,6 +128,27 @@ def open_documents(
     return (
         DocumentSteps(documents, prefix=f"{prefix}/" if prefix else "", now=now),
         ReconcileSteps(documents, source=source, lists=lists, records=f"{records}/reconcile"),
+    )
+
+
+def records_of(settings: IngestSettings) -> str:
+    """Return the folder of an index's lists and reports; another index begins with none."""
+    name = hashlib.sha256(settings.index.encode()).hexdigest()[:12]
+    return f"{settings.records.rstrip('/')}/{name}"
+
+
+def chunker_of(settings: IngestSettings, engine: Engine) -> Chunker:
+    """Return what divides the documents.
+
+    Raises:
+        InvalidFieldError: If the model does not take chunks of that size.
+    """
+    return Chunker(
+        engine.tokenizer,
+        engine.encoder,
+        engine.limits,
+        tokens=settings.chunk_tokens,
+        overlap=settings.overlap_tokens,
     )
 
 

@@ -37,6 +37,10 @@ _PASSING = {
 }
 #: Keys of one `GetVectors`.
 _MAX_GET = 100
+#: The most segments that a listing of an index is divided into.
+SEGMENTS = 16
+#: Keys of one page of `ListVectors`.
+_MAX_LIST = 1000
 #: Keys of one `DeleteVectors`.
 _MAX_DELETE = 500
 #: The body of the next `PutVectors`; see `IndexClient.put`.
@@ -51,6 +55,15 @@ class IndexDescription(NamedTuple):
     non_filterable: tuple[str, ...]
     #: None until the first load.
     vector_space: str | None
+
+
+class StoredVector(NamedTuple):
+    """A vector of an index."""
+
+    key: str
+    #: float32 [dimension].
+    numbers: npt.NDArray[np.float32]
+    metadata: dict[str, Any]
 
 
 class IndexClient:
@@ -182,6 +195,40 @@ class IndexClient:
                     indexArn=self.arn, keys=list(keys[start : start + _MAX_GET])
                 )
             found.update(vector["key"] for vector in page["vectors"])
+        return found
+
+    def keys(self, segment: int) -> Iterator[str]:
+        """Yield the keys of a segment, from 0 to `SEGMENTS` - 1; it raises errors as `read`."""
+        part = {"segmentCount": SEGMENTS, "segmentIndex": segment, "maxResults": _MAX_LIST}
+        pages = self._client.get_paginator("list_vectors").paginate(indexArn=self.arn, **part)
+        with _explained():
+            for page in pages:
+                yield from (vector["key"] for vector in page["vectors"])
+
+    def read(self, keys: Sequence[str]) -> list[StoredVector]:
+        """Return the vectors of those keys that have one.
+
+        Raises:
+            BatchError: If AWS refuses.
+            UnavailableError: If S3 Vectors throttles or does not answer.
+        """
+        found: list[StoredVector] = []
+        for start in range(0, len(keys), _MAX_GET):
+            with _explained():
+                page = self._client.get_vectors(
+                    indexArn=self.arn,
+                    keys=list(keys[start : start + _MAX_GET]),
+                    returnData=True,
+                    returnMetadata=True,
+                )
+            found += (
+                StoredVector(
+                    vector["key"],
+                    np.array(vector["data"]["float32"], dtype=np.float32),
+                    vector.get("metadata", {}),
+                )
+                for vector in page["vectors"]
+            )
         return found
 
     def delete(self, keys: Sequence[str]) -> None:

@@ -24,6 +24,15 @@ SOURCE = "documents/docs/"
 ARN = "arn:aws:s3vectors:eu-central-1:123456789012:bucket/vectors/index/docs"
 #: The clock of the runs starts here.
 START = 1_790_000_000.0
+SETTINGS = IngestSettings(
+    source="s3://documents/docs/",
+    records="s3://records/ingest",
+    index=ARN,
+    dead_letters="https://sqs/letters",
+    chunk_tokens=24,
+    overlap_tokens=4,
+    metadata=("year", "lang", "tags"),
+)
 
 
 class KilledError(BaseException):
@@ -135,16 +144,7 @@ def _world(
     served.any_credentials = True
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3VECTORS", served.url)
     monkeypatch.setattr(index_client, "_ATTEMPTS", 1)
-    index = served.create("docs", 32, non_filterable=("text",))
-    settings = IngestSettings(
-        source="s3://documents/docs/",
-        records="s3://records/ingest",
-        index=ARN,
-        dead_letters="https://sqs/letters",
-        chunk_tokens=24,
-        overlap_tokens=4,
-        metadata=("year", "lang", "tags"),
-    )
+    index = served.create("docs", engine.limits.full_dimensions, non_filterable=("text",))
     letters: list[dict[str, Any]] = []
     clock = [START]
 
@@ -152,7 +152,7 @@ def _world(
         clock[0] += seconds
 
     messages, reconciliation = open_documents(
-        settings,
+        SETTINGS,
         engine,
         send=lambda body: letters.append(json.loads(body)),
         now=lambda: clock[0],

@@ -37,6 +37,13 @@ EXAMPLES = {
     "documents": DEV + '[index]\n[ingest]\nsource = "s3://example-docs/handbook/"\n',
     "standby": DEV + '[standby]\nname = "BAAI/bge-small-en-v1.5"\n[index]\n'
     '[ingest]\nsource = "s3://example-docs/handbook/"\n',
+    "watch": DEV
+    + """[index]
+[ingest]
+source = "s3://example-docs/handbook/"
+[watch]
+questions = "_watch/questions.jsonl"
+""",
     "server": DEV
     + """[server]
 vpc = "vpc-0123456789abcdef0"

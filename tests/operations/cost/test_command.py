@@ -233,6 +233,22 @@ def test_a_second_model_doubles_what_keeps_an_index(cost):
         assert two[name] == pytest.approx(one[name] * (1 if name in once else 2), rel=0.02), name
 
 
+@pytest.mark.parametrize("model", ["all-MiniLM-L6-v2", "google/embeddinggemma-300m"])
+def test_the_watch_costs_less_than_a_dollar_a_month(cost, model):
+    """With 200 questions a day, a million chunks of 200 tokens, its alarms and its metrics."""
+    amounts = ("--model", model, "--vectors", "1M", "--tokens", "200")
+    without, found = (
+        values(cost(name, *amounts, *more)[1])
+        for name, more in (("documents", ()), ("watch", ("--questions", "200")))
+    )
+    alarms = "CloudWatch alarms, by metrics"
+    own = {name: usd for name, usd in found.items() if name.startswith("watch, ")}
+    assert found[alarms] - without[alarms] == pytest.approx(0.5)
+    assert own["watch, searches"] + own["watch, data searched"] > 0.05
+    assert 0.6 < sum(own.values()) + 0.5 < 1
+    assert "watch" not in cost("documents", "--vectors", "1M")[1]
+
+
 def test_an_index_is_priced_where_it_is_switched_on(cost):
     """Ten million vectors of 384 numbers and 1 kB of metadata are 25 GB."""
     found = values(cost("index", "--vectors", "10M", "--searches", "100k")[1])

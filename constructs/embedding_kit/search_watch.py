@@ -1,0 +1,123 @@
+"""A function that compares an index with its documents each day."""
+
+from aws_cdk import Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_scheduler_targets as scheduler_targets
+from constructs import Construct
+
+from embedding_kit.distributed_map import job_function, shown
+from embedding_kit.findings import acknowledge
+from embedding_kit.function import function_role
+from embedding_kit.hosting import Hosting, make_log_group
+from embedding_kit.ingestion import Ingestion
+from embedding_kit.s3_permissions import WRITE_KEY, allow, objects
+from embedding_kit.settings import Model, WatchSettings
+from embedding_kit.vector_index import IVectorIndex
+
+HANDLER = "jobs.watch.handler.handler"
+#: 4:00 UTC, an hour after the nightly comparison of all documents.
+_HOUR = "4"
+#: Below the folder of records: `*` is the index.
+_LISTS, _REPORTS = "*/chunks/*", "*/watch/*"
+
+
+class SearchWatch(Construct):
+    """Says each day whether search still works, by samples of the index and of its documents.
+
+    Attributes:
+        function: The function; an event `{"step": "watch"}` runs it.
+        log_group: The function's log group.
+        namespace: The namespace of the function's own metrics, that of the ingestion.
+        settings: The settings.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        model: Model,
+        index: IVectorIndex,
+        ingestion: Ingestion,
+        settings: WatchSettings | None = None,
+        hosting: Hosting | None = None,
+    ) -> None:
+        """Create the function and its schedule.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            model: The model of the index.
+            index: The index, which the function only reads.
+            ingestion: What keeps the index equal to the documents.
+            settings: Questions and the sample's size; by default no questions.
+            hosting: VPC, key and tracing of the function. Default: none of them.
+        """
+        super().__init__(scope, id)
+        self.settings = settings or WatchSettings()
+        self.namespace = ingestion.namespace
+        self.log_group = make_log_group(self, "Logs")
+        role = function_role(self, self.log_group)
+        _grant(role, ingestion, index, self.settings.questions)
+        self.function = job_function(
+            self,
+            model=model,
+            handler=HANDLER,
+            description=f"Watch of the search by {model.name}",
+            memory_mb=ingestion.memory_mb,
+            name=ingestion.name,
+            role=role,
+            log_group=self.log_group,
+            hosting=hosting or Hosting(),
+        )
+        self.function.add_environment("EMBEDDING_INGEST", ingestion.variable)
+        questions = self.settings.questions
+        watch = {
+            "sample": self.settings.sample,
+            "questions": f"s3://{ingestion.location.bucket}/{questions}" if questions else None,
+        }
+        self.function.add_environment("EMBEDDING_WATCH", Stack.of(self).to_json_string(watch))
+        # The next day's run repeats a run that failed, and the alarm tells of it.
+        self.function.configure_async_invoke(retry_attempts=0)
+        read = (
+            objects(ingestion.location),
+            objects(ingestion.records, _LISTS),
+            objects(ingestion.records, _REPORTS),
+        )
+        acknowledge(
+            self,
+            {
+                f"AwsSolutions-IAM5[Resource::{shown(self, each)}]": "Any document is read."
+                for each in read
+            },
+        )
+        scheduler.Schedule(
+            self,
+            "Daily",
+            description=f"Compares the index of {ingestion.name} with its documents",
+            schedule=scheduler.ScheduleExpression.cron(hour=_HOUR, minute="0"),
+            target=scheduler_targets.LambdaInvoke(
+                self.function, input=scheduler.ScheduleTargetInput.from_object({"step": "watch"})
+            ),
+        )
+
+
+def _grant(
+    role: iam.IRole, ingestion: Ingestion, index: IVectorIndex, questions: str | None
+) -> None:
+    """Let the function read documents, lists and the index, and write reports."""
+    records = ingestion.records
+    reads = [
+        objects(ingestion.location),
+        objects(records, _LISTS),
+        objects(records, _REPORTS),
+        *([objects(records._replace(prefix=""), questions)] if questions else []),
+    ]
+    allow(role, "ReadDocuments", ["s3:GetObject"], reads)
+    allow(role, "WriteReports", ["s3:PutObject"], [objects(records, _REPORTS)])
+    # Of the whole bucket: only then S3 answers that a document does not exist, and not 403.
+    allow(role, "ListDocuments", ["s3:ListBucket"], [objects(records).partition("/")[0]])
+    if ingestion.key:
+        allow(role, "UseKey", WRITE_KEY, [ingestion.key])
+    index.grant_read(role)

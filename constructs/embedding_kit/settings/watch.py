@@ -1,0 +1,66 @@
+"""A daily check of the search, and the thresholds of its alarms."""
+
+import re
+from typing import Annotated
+
+from pydantic import Field
+
+from embedding_kit.settings.base import Settings, allowed, rule_error
+from embedding_kit.settings.ingest import IngestSettings
+
+
+#: As the function that indexes documents ignores names.
+_NO_DOCUMENT = re.compile(r"(^|/)[._]")
+
+
+class WatchSettings(Settings):
+    """A daily comparison of the index with the documents of `[ingest]`; off without this table."""
+
+    questions: (
+        Annotated[
+            str,
+            Field(pattern=r"^[A-Za-z0-9!_.'()/-]+\.jsonl$"),
+            allowed("a key such as _watch/questions.jsonl"),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="The key of the file with golden questions in the documents' bucket, with "
+        "`query` and `document` on each line. No document itself, so outside the folder of "
+        "`[ingest]`, or with a name that begins with `_`.",
+    )
+    golden_percent: Annotated[float, Field(gt=0, le=100)] = Field(
+        default=90.0,
+        description="An alarm fires if fewer questions find their document among ten chunks.",
+    )
+    sample: Annotated[int, Field(ge=100, le=10_000)] = Field(
+        default=1000,
+        description="Vectors, and documents, that a run compares: 1,000 find what is wrong with "
+        "1% of the index with 99.996%, and 688 with 99.9%.",
+    )
+
+
+#: Of the alarms on the metrics; that of GoldenFound is a setting.
+THRESHOLDS = {"Recall": 90.0, "WrongVectors": 0.0, "OldestChange": 3600.0}
+
+
+def check_watch(watch: WatchSettings, ingest: IngestSettings | None) -> None:
+    """Refuse a watch without documents, and questions that would be a document.
+
+    Raises:
+        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
+    """
+    if ingest is None:
+        raise rule_error(
+            "the index is compared with the documents that it is made of",
+            found="[watch] without [ingest]",
+            allowed="both tables, or none of them",
+        )
+    folder = ingest.location.prefix if ingest.location else ""
+    key = watch.questions or "_"
+    if key.startswith(folder) and not _NO_DOCUMENT.search(key.removeprefix(folder)):
+        raise rule_error(
+            "golden questions are no document",
+            found=f"questions = {key} in the folder of [ingest]",
+            allowed="a key such as _watch/questions.jsonl",
+        )

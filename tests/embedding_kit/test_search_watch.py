@@ -1,0 +1,161 @@
+"""Test the watch: its settings, its function, its permissions and its alarms."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+from aws_cdk.assertions import Match, Template
+
+from embedding_kit import (
+    Ingestion,
+    IngestSettings,
+    PartAlarms,
+    SearchWatch,
+    VectorIndex,
+    WatchSettings,
+)
+from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.search_watch import HANDLER
+from jobs.ingest.messages import IngestSettings as FunctionSettings
+from jobs.steps import read_settings
+from jobs.watch.run import WatchSettings as FunctionWatchSettings
+from jobs.watch.run import WatchSteps
+from tests.embedding_kit.roles import HOME, KEY, asker, resolved
+
+INDEX = f"arn:aws:s3vectors:us-east-1:{HOME}:bucket/one/index/one"
+BUCKET = "arn:aws:s3:::documents"
+QUESTIONS = "_watch/questions.jsonl"
+
+
+@pytest.fixture(scope="module")
+def template(synthesize, model) -> Template:
+    """Return the template of an index with documents and a watch."""
+
+    def build(stack):
+        index = VectorIndex(stack, "Index", model=model)
+        source = IngestSettings(source="s3://documents/docs/", source_key=f"{KEY}2222bbbb")
+        ingestion = Ingestion(stack, "Ingestion", model=model, index=index, settings=source)
+        settings = WatchSettings(questions=QUESTIONS, golden_percent=80, sample=500)
+        watch = SearchWatch(
+            stack, "Watch", model=model, index=index, ingestion=ingestion, settings=settings
+        )
+        PartAlarms(stack, "Alarms", part=watch)
+
+    return synthesize(build)
+
+
+def test_the_handler_is_that_of_the_image():
+    """The constructs import no code of the image, so they repeat its name."""
+    module, _, function = HANDLER.rpartition(".")
+    source = importlib.util.find_spec(module)
+    assert f"\n{function} = " in Path(source.origin).read_text()
+
+
+def test_the_function_reads_its_settings(template):
+    """The documents are those of the function that indexes them."""
+    variables = [
+        each["Properties"]["Environment"]["Variables"]
+        for each in template.find_resources("AWS::Lambda::Function").values()
+    ]
+    first, second = (resolved(each["EMBEDDING_INGEST"]) for each in variables)
+    assert first == second
+    ingest = read_settings(FunctionSettings, json.loads(first), name="EMBEDDING_INGEST")
+    assert (ingest.source, ingest.index) == ("s3://documents/docs/", INDEX)
+    (watch,) = (each["EMBEDDING_WATCH"] for each in variables if "EMBEDDING_WATCH" in each)
+    read = read_settings(FunctionWatchSettings, json.loads(watch), name="EMBEDDING_WATCH")
+    assert (read.sample, read.questions) == (500, f"s3://documents/{QUESTIONS}")
+
+
+def test_a_run_a_day_is_not_repeated(template):
+    """A repeated run would hide one that failed."""
+    template.has_resource_properties(
+        "AWS::Scheduler::Schedule",
+        {
+            "ScheduleExpression": "cron(0 4 * * ? *)",
+            "Target": Match.object_like({"Input": '{"step":"watch"}'}),
+        },
+    )
+    template.has_resource_properties("AWS::Lambda::EventInvokeConfig", {"MaximumRetryAttempts": 0})
+
+
+def test_each_alarm_keeps_its_state_until_the_next_run(template):
+    """Its metric is one that the function writes, or its errors."""
+    alarms = [
+        each["Properties"] for each in template.find_resources("AWS::CloudWatch::Alarm").values()
+    ]
+    assert {each["TreatMissingData"] for each in alarms} == {"ignore"}
+    metrics = {each["MetricName"]: each for each in alarms}
+    assert metrics.keys() - WatchSteps.metrics.keys() == {"Errors"}
+    golden = metrics["GoldenFound"]
+    assert (golden["Threshold"], golden["ComparisonOperator"]) == (80, "LessThanThreshold")
+
+
+@pytest.fixture(scope="module")
+def role_may(template, question, may):
+    """Return whether a role may do an action on a resource."""
+    return asker(template, question, may)
+
+
+@pytest.mark.parametrize(
+    ("action", "resource", "allowed"),
+    [
+        ("s3:GetObject", f"{BUCKET}/docs/a.md", True),
+        ("s3:GetObject", f"{BUCKET}/_ingest/0123/chunks/a.json", True),
+        ("s3:GetObject", f"{BUCKET}/_ingest/0123/watch/a.json", True),
+        ("s3:PutObject", f"{BUCKET}/_ingest/0123/watch/a.json", True),
+        ("s3:GetObject", f"{BUCKET}/_watch/questions.jsonl", True),
+        ("s3:ListBucket", BUCKET, True),
+        ("kms:Decrypt", f"{KEY}2222bbbb", True),
+        ("s3vectors:QueryVectors", INDEX, True),
+        ("s3vectors:ListVectors", INDEX, True),
+        ("s3vectors:GetVectors", INDEX, True),
+        ("s3vectors:PutVectors", INDEX, False),
+        ("s3vectors:DeleteVectors", INDEX, False),
+        ("s3vectors:TagResource", INDEX, False),
+        ("s3vectors:QueryVectors", f"{INDEX}2", False),
+        ("s3:PutObject", f"{BUCKET}/_ingest/0123/chunks/a.json", False),
+        ("s3:PutObject", f"{BUCKET}/docs/a.md", False),
+        ("s3:DeleteObject", f"{BUCKET}/_ingest/0123/watch/a.json", False),
+        ("s3:GetObject", f"{BUCKET}/_watch/other.jsonl", False),
+        ("sqs:SendMessage", "*", False),
+    ],
+)
+def test_the_function_reads_everything_and_writes_reports(role_may, action, resource, allowed):
+    """It changes neither documents, nor their lists, nor the index."""
+    assert role_may("WatchRole", action, resource) == allowed
+
+
+@pytest.mark.parametrize(
+    ("tables", "problem"),
+    [
+        ('[watch]\nquestions = "a/q.jsonl"', "golden questions are no document"),
+        ('[watch]\nquestions = "_watch/q.csv"', "a key such as _watch/questions.jsonl"),
+        ("[watch]\nsample = 50", "from 100 to 10000"),
+        ("[watch]\ngolden_percent = 0.0", "golden_percent"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_by_name(tmp_path, tables, problem):
+    """When the file is read."""
+    tables = f'[index]\n[ingest]\nsource = "s3://docs/a"\n{tables}'
+    (tmp_path / "test.toml").write_text(f'[model]\nname = "all-MiniLM-L6-v2"\n{tables}\n')
+    with pytest.raises(EnvironmentFileError) as caught:
+        load_environment("test", folder=tmp_path)
+    assert problem in str(caught.value)
+
+
+def test_a_watch_without_documents_is_refused(tmp_path):
+    """Nothing else says what must be in the index."""
+    (tmp_path / "test.toml").write_text('[model]\nname = "all-MiniLM-L6-v2"\n[index]\n[watch]\n')
+    with pytest.raises(EnvironmentFileError, match=r"found: \[watch\] without \[ingest\]"):
+        load_environment("test", folder=tmp_path)
+
+
+@pytest.mark.parametrize("questions", [QUESTIONS, "docs/_watch/q.jsonl", "q.jsonl"])
+def test_questions_may_be_in_a_folder_that_has_no_documents(tmp_path, questions):
+    """Names that begin with _ are none of documents."""
+    (tmp_path / "test.toml").write_text(
+        '[model]\nname = "all-MiniLM-L6-v2"\n[index]\n[ingest]\nsource = "s3://documents/docs"\n'
+        f'[watch]\nquestions = "{questions}"\n'
+    )
+    assert load_environment("test", folder=tmp_path).watch.questions == questions
