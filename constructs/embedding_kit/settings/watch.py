@@ -8,7 +8,6 @@ from pydantic import Field
 from embedding_kit.settings.base import Settings, allowed, rule_error
 from embedding_kit.settings.ingest import IngestSettings
 
-
 #: As the function that indexes documents ignores names.
 _NO_DOCUMENT = re.compile(r"(^|/)[._]")
 

@@ -136,7 +136,7 @@ class WatchSteps(Steps):
         ] or [{"named": {}}]
         sampled = self._sampled_vectors()
         lists = self._sampled_lists(sampled)
-        found = {
+        found: dict[str, Sequence[Any]] = {
             **self._compare_metadata(sampled, lists, index),
             "foreign": self._foreign(sampled, index.dimension, deadline=began + _SECONDS),
             "missing": self._missing_chunks(lists),

@@ -36,8 +36,8 @@ def replace(watched, rng):
     """Give 1% of the vectors the numbers that another model would give them."""
     vectors = watched.world.index.vectors
     for key in rng.sample(sorted(vectors), len(vectors) // 100):
-        numbers = np.random.default_rng(rng.randrange(1 << 30)).standard_normal(256)
-        numbers = (numbers / np.linalg.norm(numbers)).astype(np.float32)
+        numbers = np.random.default_rng(rng.randrange(1 << 30)).standard_normal(256, np.float32)
+        numbers /= np.linalg.norm(numbers)
         vectors[key] = Stored(numbers, vectors[key].metadata)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from embedder.core.settings import Settings
 from jobs.errors import BatchError, VectorSpaceError
+from jobs.load.index_client import StoredVector
 from jobs.steps import logged
 from jobs.watch import run as watch_run
 from jobs.watch.answers import TOP, KnownVectors, read_questions
@@ -140,7 +141,7 @@ def test_vectors_that_searches_do_not_find_lower_the_recall(some, monkeypatch):
 
 def test_vectors_as_near_as_the_last_one_need_not_be_in_an_answer():
     """There is room for some of them only."""
-    vectors = [watch_run.StoredVector(str(n), np.ones(4, np.float32), {}) for n in range(TOP + 1)]
+    vectors = [StoredVector(str(n), np.ones(4, np.float32), {}) for n in range(TOP + 1)]
     known = KnownVectors(vectors)
     known.compare(vectors[0].numbers, [(str(n), 1.0) for n in range(TOP)])
     assert (known.expected, known.missed) == (0, [])
