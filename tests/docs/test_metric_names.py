@@ -85,6 +85,7 @@ def test_every_metric_and_dimension_of_the_pages_exists(
     monkeypatch.setenv("EMBEDDING_ARTIFACT", str(minilm_artifact.folder))
     from jobs.embed.run import EmbedSteps
     from jobs.load.handler import LoadSteps
+    from jobs.watch.run import WatchSteps
 
     emitted = {
         *telemetry[0],
@@ -92,6 +93,7 @@ def test_every_metric_and_dimension_of_the_pages_exists(
         *(REJECTED_METRIC, THROTTLED_METRIC, "EmbeddingKit/NAME"),
         *EmbedSteps.metrics,
         *LoadSteps.metrics,
+        *WatchSteps.metrics,
         *prometheus(),
     }
     named = {
