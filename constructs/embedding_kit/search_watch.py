@@ -85,12 +85,21 @@ class SearchWatch(Construct):
             objects(ingestion.records, _LISTS),
             objects(ingestion.records, _REPORTS),
         )
+        # The scheduler's target may invoke every version.
+        function = Stack.of(self).resolve(self.function.node.default_child.logical_id)  # type: ignore[union-attr]
         acknowledge(
             self,
             {
-                f"AwsSolutions-IAM5[Resource::{shown(self, each)}]": "Any document is read."
-                for each in read
+                **{
+                    f"AwsSolutions-IAM5[Resource::{shown(self, each)}]": "Any document is read."
+                    for each in read
+                },
+                f"AwsSolutions-IAM5[Resource::<{function}.Arn>:*]": "The CDK's target grants it.",
+                "Serverless-LambdaAsyncFailureDestination": "An alarm tells of a run that fails.",
             },
+        )
+        starter = iam.Role(
+            self, "Starter", assumed_by=iam.ServicePrincipal("scheduler.amazonaws.com")
         )
         scheduler.Schedule(
             self,
@@ -98,7 +107,9 @@ class SearchWatch(Construct):
             description=f"Compares the index of {ingestion.name} with its documents",
             schedule=scheduler.ScheduleExpression.cron(hour=_HOUR, minute="0"),
             target=scheduler_targets.LambdaInvoke(
-                self.function, input=scheduler.ScheduleTargetInput.from_object({"step": "watch"})
+                self.function,
+                input=scheduler.ScheduleTargetInput.from_object({"step": "watch"}),
+                role=starter,
             ),
         )
 
