@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from embedder.core.engine import Engine
+from jobs.load import index_client
 from jobs.watch.run import WatchSettings, WatchSteps
 from tests.embedder.small_model import WordTokenizer, manifest_of
 from tests.jobs.ingest.conftest import SETTINGS, SOURCE, World, world
@@ -95,7 +96,9 @@ class Watched:
 
 
 @pytest.fixture
-def watched(world: World) -> Watched:
+def watched(world: World, monkeypatch: pytest.MonkeyPatch) -> Watched:
+    # Sixteen threads may overrun the stand-in's queue of connections on a busy machine.
+    monkeypatch.setattr(index_client, "_ATTEMPTS", 8)
     return Watched(world)
 
 
