@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib import style
 from matplotlib.figure import Figure
 
 from embedding_client._client import EmbeddingClient
@@ -166,6 +167,7 @@ def _page(report: dict[str, Any]) -> str:
     return _PAGE.format(title="Two models, the same queries", body=body)
 
 
+@style.context("default")
 def _picture(report: dict[str, Any]) -> str:
     figure = Figure(figsize=(10, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)

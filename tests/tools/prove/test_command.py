@@ -112,7 +112,7 @@ def test_a_run_deploys_measures_writes_and_deletes(root):
     [
         ('[cold_start]\nkind = "snapstart"', "restores"),
         ('[cold_start]\nkind = "provisioned"', "provisioned"),
-        ("[index]", "search"),
+        ("index_dimension = 8\n[index]", "search"),
     ],
 )
 def test_what_the_environment_has_is_measured(root, table, step):
