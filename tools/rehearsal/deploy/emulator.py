@@ -5,6 +5,7 @@ checks signatures and policies, so a deploy succeeds only with the policies that
 bootstrap grant. An access key equal to an account's number is that account's root, without checks.
 """
 
+import fcntl
 import functools
 import json
 import os
@@ -202,15 +203,20 @@ def environment_of_ministack() -> Path:
     folder = _ROOT / ".cache" / "ministack"
     stamp, python = folder / "stamp", folder / "bin" / "python"
     wanted = f"{_PINS.read_text()}{sys.version}"
-    if not stamp.is_file() or stamp.read_text() != wanted:
-        uv = str(Path(sys.executable).with_name("uv"))
-        quiet = ["--quiet", "--no-config"]
-        for command in (
-            ["venv", *quiet, "--clear", "--python", sys.executable, str(folder)],
-            ["pip", "install", *quiet, "--python", str(python), "--requirement", str(_PINS)],
-        ):
-            subprocess.run([uv, *command], check=True, env=os.environ | {"UV_SYSTEM_CERTS": "1"})
-        stamp.write_text(wanted)
+    folder.parent.mkdir(exist_ok=True)
+    # Processes that start at the same time must not clear what another one installs.
+    with folder.with_name("ministack.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not stamp.is_file() or stamp.read_text() != wanted:
+            uv = str(Path(sys.executable).with_name("uv"))
+            quiet = ["--quiet", "--no-config"]
+            for command in (
+                ["venv", *quiet, "--clear", "--python", sys.executable, str(folder)],
+                ["pip", "install", *quiet, "--python", str(python), "--requirement", str(_PINS)],
+            ):
+                environment = os.environ | {"UV_SYSTEM_CERTS": "1"}
+                subprocess.run([uv, *command], check=True, env=environment)
+            stamp.write_text(wanted)
     return python
 
 
