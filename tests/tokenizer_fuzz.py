@@ -1,10 +1,10 @@
 """Compares the fast tokenizers with `tokenizers` on any number of texts.
 
 `python -m tests.tokenizer_fuzz` takes MiniLM's WordPiece and replicas of full size: Gemma's BPE,
-the byte-level BPE of RoBERTa, ModernBERT and Qwen, and XLM-RoBERTa's Unigram. It compares 200,000
-made-up texts for each, and every file of the standard library. The tests run the same texts in
-small numbers. The exit status is 1 if one text differs; each is shown, escaped, with the seed that
-makes it again.
+the byte-level BPE of RoBERTa, ModernBERT and Qwen, and the Unigram of XLM-RoBERTa and CamemBERT. It
+compares 200,000 made-up texts for each, and every file of the standard library. The tests run the
+same texts in small numbers. The exit status is 1 if one text differs; each is shown, escaped, with
+the seed that makes it again.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from model_compiler.tokenizer.sample import sample_texts
 from model_compiler.tokenizer.tables import build
 from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
 from tests.fixtures.gemma_tokenizer import gemma_tokenizer
-from tests.fixtures.unigram_tokenizer import unigram_tokenizer
+from tests.fixtures.unigram_tokenizer import CAMEMBERT, CAMEMBERT_SIZE, unigram_tokenizer
 
 SHOWN = 300
 
@@ -81,6 +81,8 @@ def _sources(files: list[Path]) -> Iterator[tuple[str, bytes]]:
         for name, size in FULL_SIZES.items():
             yield f"{name}'s kind, full size", byte_level_tokenizer(name, tokens=size)
         yield "XLM-RoBERTa's kind, full size", unigram_tokenizer()
+        camembert = unigram_tokenizer(tokens=CAMEMBERT_SIZE, specials=CAMEMBERT)
+        yield "CamemBERT's kind, full size", camembert
 
 
 def _agree(library: tokenizers.Tokenizer, fast: Tokenizer, text: str) -> bool:
