@@ -3,9 +3,11 @@
 import re
 from typing import cast
 
+import jsii
 from aws_cdk import Annotations, Names, Stack, TimeZone
 from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_codedeploy as codedeploy
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
@@ -134,6 +136,7 @@ _EXPOSED_HEADERS = ["x-request-id", "x-vector-space"]
 _PREFLIGHT_SECONDS = 3600
 
 
+@jsii.implements(iam.IGrantable, ec2.IConnectable)
 class EmbeddingEndpoint(IEmbeddingEndpoint):
     """A text-embedding endpoint: signed HTTP requests in, vectors out.
 
@@ -347,6 +350,26 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             ValueError: `alias_arn` is not the ARN of an alias.
         """
         return ImportedEndpoint(scope, id, alias_arn=alias_arn, url=url, name=name)
+
+    @property
+    def grant_principal(self) -> iam.IPrincipal:
+        """The function's role, which other constructs grant to, as in `key.grant(endpoint)`."""
+        return self.function.grant_principal
+
+    @property
+    def connections(self) -> ec2.Connections:
+        """The function's security groups, as in `database.connections.allow_from(endpoint, …)`.
+
+        Raises:
+            PydanticCustomError: A `ValueError`; the function is in no VPC.
+        """
+        if not self.function.is_bound_to_vpc:
+            raise rule_error(
+                "only a function in a VPC has security groups",
+                found="an endpoint without a VPC",
+                allowed="hosting=Hosting(vpc=…) of the endpoint",
+            )
+        return self.function.connections
 
     def grant_invoke_url(self, grantee: iam.IGrantable) -> iam.Grant:
         """Grant a principal permission to call the URL of each alias, and nothing else."""

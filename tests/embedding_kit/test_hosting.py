@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from aws_cdk import App, DefaultStackSynthesizer, Stack
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Match, Template
 
 from embedding_kit import (
@@ -30,7 +32,7 @@ from tests.embedding_kit.roles import HOME, asker
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "front.md"
 VPC = "vpc-0123456789abcdef0"
 ONE, TWO = "subnet-0aaaaaaaaaaaaaaa1", "subnet-0aaaaaaaaaaaaaaa2"
-GROUP = "sg-0123456789abcdef0"
+GROUP, DATABASE = "sg-0123456789abcdef0", "sg-0123456789abcdef1"
 FUNCTION = f"arn:aws:lambda:us-east-1:{HOME}:function:one"
 LIVE = f"{FUNCTION}:live"
 INTERFACE = f"arn:aws:ec2:us-east-1:{HOME}:network-interface/eni-1"
@@ -294,3 +296,36 @@ def test_the_documented_policy_of_the_endpoint_leads_nowhere_else(  # noqa: PLR0
         resource_policy=json.loads(pasted),
     )
     assert may(asked) == [allowed]
+
+
+def test_grants_and_connections_take_the_endpoint(model, synthesize):
+    """As with the CDK's own functions, another construct's grants and rules name the endpoint."""
+
+    def build(stack: Stack) -> None:
+        place = Hosting.in_network(stack, settings(security_groups=(GROUP,)))
+        endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model, hosting=place)
+        kms.Key(stack, "Key").grant_decrypt(endpoint)
+        database = ec2.SecurityGroup.from_security_group_id(stack, "Database", DATABASE)
+        database.connections.allow_from(endpoint, ec2.Port.tcp(5432))
+
+    template = synthesize(build)
+    template.has_resource_properties(
+        "AWS::EC2::SecurityGroupIngress",
+        {"GroupId": DATABASE, "FromPort": 5432, "SourceSecurityGroupId": GROUP},
+    )
+    (key,) = template.find_resources("AWS::KMS::Key")
+    policies = template.find_resources("AWS::IAM::Policy").values()
+    statements = [s for p in policies for s in p["Properties"]["PolicyDocument"]["Statement"]]
+    on_key = {"Fn::GetAtt": [key, "Arn"]}
+    assert [s["Action"] for s in statements if s["Resource"] == on_key] == ["kms:Decrypt"]
+
+
+def test_connections_of_an_endpoint_without_a_vpc_say_what_is_missing(model, synthesize):
+    """The error names the property that puts the endpoint into a VPC."""
+
+    def build(stack: Stack) -> None:
+        endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model)
+        with pytest.raises(ValueError, match=r"found: an endpoint without a VPC; .*Hosting\(vpc="):
+            _ = endpoint.connections
+
+    synthesize(build)
