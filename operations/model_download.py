@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from tqdm import tqdm
+
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings.model_folder import FOLDER_HOLDS, s3_place
 from operations.command import command_parser, run_command
@@ -106,12 +108,18 @@ def _part(parts: Path, name: str, etag: str) -> Path:
 
 
 def _read(client: Any, part: Path, **request: str) -> None:
-    """Write an object to a file that is there only when it is whole."""
+    """Write an object to a file that is there only when it is whole.
+
+    On a terminal, a bar shows how much of it has arrived.
+    """
     answer = client.get_object(**request)
-    partial = part.with_suffix(".partial")
-    with partial.open("wb") as file:
+    partial, total = part.with_suffix(".partial"), answer["ContentLength"]
+    with (
+        partial.open("wb") as file,
+        tqdm(total=total, unit="B", unit_scale=True, leave=False, disable=None) as bar,
+    ):
         for chunk in answer["Body"].iter_chunks(_CHUNK):  # checks the length at its end
-            file.write(chunk)
+            bar.update(file.write(chunk))
     partial.rename(part)
 
 

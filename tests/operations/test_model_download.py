@@ -48,7 +48,8 @@ class Store:
         """Answer one object; with `missing` bytes, the connection ends before them."""
         body = StreamingBody(io.BytesIO(content[: len(content) - missing]), str(len(content)))
         request = {"Bucket": "b", "Key": f"{self.prefix}/{name}", "IfMatch": etag(content)}
-        self.stub.add_response("get_object", {"Body": body}, request)
+        answer = {"Body": body, "ContentLength": len(content)}
+        self.stub.add_response("get_object", answer, request)
 
     def download(self, folder: Path) -> None:
         """Download, with all of the answers."""
