@@ -1,7 +1,5 @@
 """Environments with the programs of docs/recipes, an endpoint that they call, and vectors."""
 
-import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -30,6 +28,7 @@ from tools.local_endpoint.signature import (
     Verifier,
     parse_signature,
 )
+from tools.pinned_environment import locked, pinned_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).parent
@@ -53,50 +52,13 @@ exec "{home}/bin/java" "${{@/--add-modules=jdk.incubator.vector/-disableassertio
 @pytest.fixture(scope="session")
 def python() -> Path:
     """Return the Python of the environment for all recipes except litellm's."""
-    return _environment("recipes", FOLDER / "requirements.txt", ROOT, ROOT / "client")
+    return pinned_environment("recipes", FOLDER / "requirements.txt", ROOT, ROOT / "client")
 
 
 @pytest.fixture(scope="session")
 def python_with_litellm() -> Path:
     """Return the Python of the environment with litellm."""
-    return _environment("recipes-litellm", FOLDER / "litellm.txt", ROOT / "client")
-
-
-def _environment(name: str, pins: Path, *own: Path) -> Path:
-    """Return the Python of an environment, which is created once for each set of pins.
-
-    Args:
-        name: The name of its folder in the cache.
-        pins: The file with its packages.
-        own: The folders of this repository's packages. Their dependencies are among the pins.
-    """
-    environment = ROOT / ".cache" / name
-    stamp, python = environment / "stamp", environment / "bin" / "python"
-    wanted = f"{pins.read_text()}{sys.version}{own}"
-    with _locked(name):
-        if not stamp.is_file() or stamp.read_text() != wanted:
-            _uv("venv", "--clear", "--python", sys.executable, environment)
-            install = ("pip", "install", "--python", python)
-            _uv(*install, "--requirement", pins)
-            editable = [word for folder in own for word in ("--editable", folder)]
-            _uv(*install, "--no-deps", "--no-build-isolation", *editable)
-            stamp.write_text(wanted)
-    return python
-
-
-@contextlib.contextmanager
-def _locked(name: str) -> Iterator[None]:
-    """Let no other run change a folder of the cache."""
-    (ROOT / ".cache").mkdir(exist_ok=True)
-    with (ROOT / ".cache" / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _uv(*arguments: str | Path) -> None:
-    uv = Path(sys.executable).with_name("uv")
-    trusted = os.environ | {"UV_SYSTEM_CERTS": "1"}
-    subprocess.run([uv, "--quiet", "--no-config", *arguments], check=True, env=trusted)
+    return pinned_environment("recipes-litellm", FOLDER / "litellm.txt", ROOT / "client")
 
 
 @pytest.fixture(scope="session")
@@ -105,7 +67,7 @@ def node_modules() -> Path:
     folder = ROOT / ".cache" / "recipes-javascript"
     wanted = (FOLDER / "javascript" / "package-lock.json").read_text()
     stamp = folder / "stamp"
-    with _locked("recipes-javascript"):
+    with locked("recipes-javascript"):
         if not stamp.is_file() or stamp.read_text() != wanted:
             folder.mkdir(exist_ok=True)
             stamp.unlink(missing_ok=True)

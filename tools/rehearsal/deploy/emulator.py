@@ -5,12 +5,10 @@ checks signatures and policies, so a deploy succeeds only with the policies that
 bootstrap grant. An access key equal to an account's number is that account's root, without checks.
 """
 
-import fcntl
 import functools
 import json
 import os
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -28,6 +26,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
 
 from tools.local_endpoint.runtime import free_ports
+from tools.pinned_environment import pinned_environment
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 _ROOT = Path(__file__).parents[3]
@@ -161,7 +160,7 @@ def _client(url: str, service: str, who: ReadOnlyCredentials) -> Any:
 @contextmanager
 def emulator(folder: Path, *, function_url: str) -> Iterator[Emulator]:
     """Run an emulated AWS until the block ends."""
-    python, (port,) = environment_of_ministack(), free_ports(1)
+    python, (port,) = pinned_environment("ministack", _PINS), free_ports(1)
     foreign = ("AWS_", "DOCKER_", "PYTHON")
     variables = {
         **{key: value for key, value in os.environ.items() if not key.startswith(foreign)},
@@ -196,28 +195,6 @@ def emulator(folder: Path, *, function_url: str) -> Iterator[Emulator]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def environment_of_ministack() -> Path:
-    """Return the Python of MiniStack's virtual environment, created once for each set of pins."""
-    folder = _ROOT / ".cache" / "ministack"
-    stamp, python = folder / "stamp", folder / "bin" / "python"
-    wanted = f"{_PINS.read_text()}{sys.version}"
-    folder.parent.mkdir(exist_ok=True)
-    # Processes that start at the same time must not clear what another one installs.
-    with folder.with_name("ministack.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not stamp.is_file() or stamp.read_text() != wanted:
-            uv = str(Path(sys.executable).with_name("uv"))
-            quiet = ["--quiet", "--no-config"]
-            for command in (
-                ["venv", *quiet, "--clear", "--python", sys.executable, str(folder)],
-                ["pip", "install", *quiet, "--python", str(python), "--requirement", str(_PINS)],
-            ):
-                environment = os.environ | {"UV_SYSTEM_CERTS": "1"}
-                subprocess.run([uv, *command], check=True, env=environment)
-            stamp.write_text(wanted)
-    return python
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
