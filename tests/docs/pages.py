@@ -19,12 +19,10 @@ RECIPES = ROOT / "docs" / "recipes.md"
 VECTORS = ROOT / "docs" / "vectors.md"
 #: tests/docs/test_finetune_page.py runs it, with a model of its own.
 FINETUNE = ROOT / "docs" / "finetune.md"
-#: tests/embedding_client/test_rerank.py runs it, with a reranker.
+#: tests/embedding_client/test_rerank.py and test_sparse.py run it, with models of both kinds.
 RERANK = ROOT / "docs" / "rerank.md"
 #: tests/embedding_client/test_search.py runs it, with several models and an index.
 SEARCH = ROOT / "docs" / "search.md"
-#: tests/embedding_client/test_sparse.py runs it, with a sparse encoder.
-SPARSE = ROOT / "docs" / "sparse.md"
 BLOCK = re.compile(
     r"(<!-- not run: (?P<reason>[^>]+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)```", re.DOTALL
 )
@@ -36,15 +34,15 @@ def blocks(text: str, language: str) -> list[str]:
     return [one["code"] for one in found if one["language"] == language and not one["reason"]]
 
 
-def run_examples(page: Path, url: str, folder: Path) -> list[str]:
-    """Run a page's examples in a folder, and return what each program prints.
+def run_examples(page: Path, section: str, url: str, folder: Path) -> list[str]:
+    """Run the examples of a page's section in a folder, and return what each program prints.
 
-    The Python examples are one program, and each block of commands is one. They send requests to
+    The Python examples are one program, and the commands are another. They send requests to
     `url` in place of the page's URL.
     """
-    text = page.read_text("utf-8")
-    programs = [[sys.executable, "-W", "error", "-c", "\n".join(blocks(text, "python"))]]
-    programs += [["bash", "-euo", "pipefail", "-c", block] for block in blocks(text, "bash")]
+    programs = [[sys.executable, "-W", "error", "-c", sections(page, "python")[section]]]
+    if commands := sections(page, "bash").get(section):
+        programs.append(["bash", "-euo", "pipefail", "-c", commands])
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     printed = []
     for program in programs:

@@ -11,11 +11,11 @@ import pytest
 
 from tools.local_endpoint.endpoint import endpoint
 
-from .pages import FINETUNE, PAGES, RECIPES, RERANK, ROOT, SEARCH, SERVED, SPARSE, VECTORS, blocks
+from .pages import FINETUNE, PAGES, RECIPES, RERANK, ROOT, SEARCH, SERVED, VECTORS, blocks
 
 README = ROOT / "README.md"
 #: Other tests run their examples.
-ELSEWHERE = (FINETUNE, RECIPES, RERANK, SEARCH, SPARSE, VECTORS)
+ELSEWHERE = (FINETUNE, RECIPES, RERANK, SEARCH, VECTORS)
 generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
 
 

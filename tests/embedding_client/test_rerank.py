@@ -150,7 +150,7 @@ def test_the_clients_errors(url: str, running: Any) -> None:
 
 def test_the_pages_examples(url: str, tmp_path: Path) -> None:
     """Each example on docs/rerank.md runs, and prints a passage or its place."""
-    printed = run_examples(RERANK, url, tmp_path)
+    printed = run_examples(RERANK, "Rerank", url, tmp_path)
     assert len(printed) == 2
     assert all("violin" in text or "Water" in text for text in printed)
 

@@ -17,7 +17,7 @@ from embedding_client import (
     RequestError,
     SparseVector,
 )
-from tests.docs.pages import SPARSE, run_examples
+from tests.docs.pages import RERANK, run_examples
 from tests.embedding_client.conftest import Serve, compile_small
 from tests.model_compiler.goldens.sparse_models import write_sparse
 
@@ -69,10 +69,12 @@ def test_vectors_are_the_embedders(url: str, artifact: Path) -> None:
 
 
 def test_the_pages_example(url: str, tmp_path: Path) -> None:
-    """The example on docs/sparse.md runs, and prints the 64 largest weights of its text."""
+    """The example on docs/rerank.md runs, and prints the 64 largest weights of its text."""
     with EmbeddingClient(url) as client:
         (vector,) = client.embed_sparse(["A violin has four strings."], top_k=64)
-    assert run_examples(SPARSE, url, tmp_path) == [f"{vector.indices} {vector.values}\n"]
+    assert run_examples(RERANK, "Sparse vectors", url, tmp_path) == [
+        f"{vector.indices} {vector.values}\n"
+    ]
 
 
 def test_errors_name_the_text(url: str) -> None:
