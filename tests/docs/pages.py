@@ -16,7 +16,8 @@ _OF_ROOT = [ROOT / name for name in ("README.md", ".github/CONTRIBUTING.md", ".g
 PAGES = sorted([*_OF_ROOT, OF_EXAMPLE, *OF_PACKAGES, *(ROOT / "docs").rglob("*.md")])
 #: Pages with examples for other environments, in which tests/recipes runs them.
 RECIPES = ROOT / "docs" / "recipes.md"
-VECTORS = ROOT / "docs" / "vectors.md"
+#: Its commands run everywhere.
+BATCH = ROOT / "docs" / "batch.md"
 #: tests/docs/test_finetune_page.py runs it, with a model of its own.
 FINETUNE = ROOT / "docs" / "finetune.md"
 #: tests/embedding_client/test_rerank.py and test_sparse.py run it, with models of both kinds.

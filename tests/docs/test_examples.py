@@ -11,11 +11,11 @@ import pytest
 
 from tools.local_endpoint.endpoint import endpoint
 
-from .pages import FINETUNE, PAGES, RECIPES, RERANK, ROOT, SEARCH, SERVED, VECTORS, blocks
+from .pages import BATCH, FINETUNE, PAGES, RECIPES, RERANK, ROOT, SEARCH, SERVED, blocks
 
 README = ROOT / "README.md"
 #: Other tests run their examples.
-ELSEWHERE = (FINETUNE, RECIPES, RERANK, SEARCH, VECTORS)
+ELSEWHERE = (FINETUNE, RECIPES, RERANK, SEARCH)
 generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
 
 
@@ -40,7 +40,8 @@ def pages_with(language):
             * ("aws_cdk" in "".join(examples(page, language)) and page != README),
         )
         for page in PAGES
-        if examples(page, language) and page not in ELSEWHERE
+        if examples(page, language)
+        and page not in (*ELSEWHERE, *([BATCH] if language == "python" else []))
     ]
 
 

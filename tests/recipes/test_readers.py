@@ -1,4 +1,4 @@
-"""Every reader of docs/vectors.md reads the vectors of a batch in each of five types."""
+"""Every reader of docs/batch.md reads the vectors of a batch in each of five types."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Each recipe of docs/vectors.md runs and finds or makes the right vectors."""
+"""Each recipe of docs/batch.md runs and finds or makes the right vectors."""
 
 import re
 import shutil
@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow.dataset
 import pytest
 
-from tests.docs.pages import VECTORS, blocks, sections
+from tests.docs.pages import BATCH, blocks, sections
 
 pytestmark = pytest.mark.slow
 
-SECTIONS = sections(VECTORS, "python")
+SECTIONS = sections(BATCH, "python", level=3)
 QUERY = SECTIONS.pop("The model in your process")
 
 
@@ -27,7 +27,7 @@ def folder(
 ) -> Path:
     """Return a folder with the page's files, and with DuckDB's extension as if it was installed."""
     folder = tmp_path_factory.mktemp("recipes")
-    for commands in blocks(VECTORS.read_text(encoding="utf-8"), "bash"):
+    for commands in blocks(BATCH.read_text(encoding="utf-8"), "bash"):
         embed(commands, folder)
     (extension,) = (packages / "duckdb_extension_vss").rglob("*.duckdb_extension")
     platform = run("import duckdb; print(duckdb.sql('PRAGMA platform').fetchone()[0])", folder)
