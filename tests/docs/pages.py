@@ -19,7 +19,7 @@ RECIPES = ROOT / "docs" / "recipes.md"
 #: Its commands run everywhere.
 BATCH = ROOT / "docs" / "batch.md"
 #: tests/docs/test_finetune_page.py runs it, with a model of its own.
-FINETUNE = ROOT / "docs" / "finetune.md"
+FINETUNE = ROOT / "docs" / "models.md"
 #: tests/embedding_client/test_rerank.py and test_sparse.py run it, with models of both kinds.
 RERANK = ROOT / "docs" / "rerank.md"
 #: tests/embedding_client/test_search.py runs it, with several models and an index.
