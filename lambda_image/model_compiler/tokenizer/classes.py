@@ -291,6 +291,7 @@ BY_MODEL_TYPE = {
     "eurobert": "TokenizersBackend",
     "gemma3_text": "GemmaTokenizer",
     "gte": "XLMRobertaTokenizer",
+    "jina_embeddings_v3": "XLMRobertaTokenizer",
     "mpnet": "MPNetTokenizer",
     "new": "TokenizersBackend",  # its own code names no class
     "nomic_bert": "BertTokenizer",

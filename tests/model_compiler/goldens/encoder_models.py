@@ -5,7 +5,8 @@ that are held to them build the same folders.
 """
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,15 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "rope_theta": 100.0,
         "type_vocab_size": 1,
     },
+    "jina_embeddings_v3": {
+        **ROBERTA_KEYS,
+        "architectures": ["JinaEmbeddingsV3Model"],
+        "classifier_dropout": None,
+        "max_position_embeddings": LIMIT,
+        "position_embedding_type": "rotary",
+        "rope_parameters": {"rope_theta": 20000.0, "rope_type": "default"},
+        "type_vocab_size": 1,
+    },
     "nomic_bert": {
         **BERT_KEYS,
         "architectures": ["NomicBertModel"],
@@ -179,6 +189,15 @@ CONFIGS["t5"] = {
     "use_cache": True,
 }
 
+#: The names of transformers, and those of the model's own code, with which transformers saves it.
+JINA_NAMES = {
+    "embeddings.LayerNorm": "emb_ln",
+    "layers.": "encoder.layers.",
+    "self_attn.o_proj": "mixer.out_proj",
+    "post_attention_layernorm": "norm1",
+    "post_mlp_layernorm": "norm2",
+}
+
 #: The models of each family with golden vectors: their traits.
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "mpnet": {
@@ -229,6 +248,16 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
             "rope_theta": None,
             "rope_parameters": {"rope_theta": 80.0, "rope_type": "linear", "factor": 8 ** (2 / 8)},
         },
+    },
+    "jina_embeddings_v3": {
+        "mean": {},
+        "cls, two types, relu": {
+            "pooling": ("cls",),
+            "type_vocab_size": 2,
+            "hidden_act": "relu",
+            "rope_parameters": {"rope_theta": 10.0, "rope_type": "default"},
+        },
+        "mean, own names": {"renamed": JINA_NAMES},
     },
     "nomic_bert": {
         "mean": {},
@@ -290,8 +319,17 @@ LAYER_NAMES["gte"] = LAYER_NAMES["nomic_bert"] = (
     + [f"mlp.{part}_proj" for part in ("up", "down", "gate")],
     ["post_attention_layernorm", "post_mlp_layernorm"],
 )
+LAYER_NAMES["jina_embeddings_v3"] = (
+    "layers.{}.",
+    [f"self_attn.{part}_proj" for part in "qkvo"] + ["mlp.fc1", "mlp.fc2"],
+    LAYER_NAMES["gte"][2],
+)
 #: The families without a table of positions, and the starts of their layers that have biases.
-ROTARY = {"gte": ("self_attn.", "mlp.down"), "nomic_bert": ()}
+ROTARY: dict[str, tuple[str, ...]] = {
+    "gte": ("self_attn.", "mlp.down"),
+    "jina_embeddings_v3": ("",),
+    "nomic_bert": (),
+}
 
 
 #: The model of the golden exports, which is small because they hold its weights.
@@ -299,7 +337,12 @@ EXPORTED: dict[str, Any] = {"num_hidden_layers": 1, "max_position_embeddings": 2
 
 
 def write_encoder(
-    folder: Path, family: str, *, pooling: Sequence[str] = ("mean",), **changes: Any
+    folder: Path,
+    family: str,
+    *,
+    pooling: Sequence[str] = ("mean",),
+    renamed: Mapping[str, str] | None = None,
+    **changes: Any,
 ) -> Path:
     """Write a sentence-transformers folder with random weights and return it.
 
@@ -307,14 +350,30 @@ def write_encoder(
         folder: Where to; it is made.
         family: The `model_type`.
         pooling: The ways to pool, concatenated.
+        renamed: Parts of the weights' names that are others; queries, keys and values are then one
+            matrix, named `mixer.Wqkv`.
         changes: Keys of `config.json` that differ from the family's.
     """
     write_model(folder, pooling=pooling)
     (folder / "sentence_bert_config.json").unlink()  # the limit is the number of positions
     config = {**COMMON, **CONFIGS[family], "model_type": family, **changes}
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
-    save_file(_tensors(family, config), folder / "model.safetensors")
+    tensors = _tensors(family, config)
+    if renamed:
+        tensors = _renamed(tensors, renamed)
+    save_file(tensors, folder / "model.safetensors")
     return folder
+
+
+def _renamed(tensors: Tensors, names: Mapping[str, str]) -> Tensors:
+    found: Tensors = {}
+    for name, tensor in tensors.items():
+        # Queries, keys and values follow each other in this order.
+        own = re.sub(r"self_attn\.[qkv]_proj", "mixer.Wqkv", name)
+        for newer, older in names.items():
+            own = own.replace(newer, older)
+        found[own] = np.concatenate([found[own], tensor]) if own in found else tensor
+    return found
 
 
 def sequences() -> list[npt.NDArray[np.int64]]:

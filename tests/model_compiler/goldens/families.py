@@ -65,6 +65,7 @@ ENCODERS = {
     ),
     "ernie": ("ernie.", ("cls.predictions.bias", "ernie.pooler.dense.bias")),
     "gte": ("new.", ("classifier.weight", "lm_head.decoder.bias", "new.pooler.dense.bias")),
+    "jina_embeddings_v3": ("roberta.", ("lm_head.bias", "roberta.pooler.dense.bias")),
     "nomic_bert": ("nomic_bert.", ("cls.x",)),
     "t5": (
         "",

@@ -12,6 +12,7 @@ from model_compiler.graph.architectures import (
     embedding_gemma2,
     gemma3,
     gte,
+    jina_embeddings_v3,
     llama,
     modernbert,
     nomic_bert,
@@ -27,16 +28,18 @@ FAMILIES: dict[str, Family] = {
     **gte.FAMILIES,
     **llama.FAMILIES,
     "gemma3_text": gemma3.FAMILY,
+    "jina_embeddings_v3": jina_embeddings_v3.FAMILY,
     "modernbert": modernbert.FAMILY,
     "nomic_bert": nomic_bert.FAMILY,
     "t5": t5.FAMILY,
 }
 
 
-#: What works for every family: an export holds the model's own computation.
+#: What works for every family: an export holds the model's own computation. The field is for what
+#: a model with code of its own needs.
 REMEDY = (
     "An ONNX export of it would compile: SentenceTransformer(FOLDER, "
-    'backend="onnx").save_pretrained(FOLDER) writes onnx/model.onnx.'
+    'backend="onnx"{}).save_pretrained(FOLDER) writes onnx/model.onnx.'
 )
 
 
@@ -54,7 +57,8 @@ def parse(config: ConfigFile, *, remedy: str = REMEDY) -> Architecture:
     try:
         return _parse(config)
     except UnsupportedModelError as error:
-        raise UnsupportedModelError(f"{error} {remedy}".rstrip()) from error
+        code = ", trust_remote_code=True" if config.has("auto_map") else ""
+        raise UnsupportedModelError(f"{error} {remedy.format(code)}".rstrip()) from error
 
 
 def _parse(config: ConfigFile) -> Architecture:

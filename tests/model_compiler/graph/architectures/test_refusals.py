@@ -37,6 +37,12 @@ NOT_EXPRESSED: Cases = {
             "model_type 'bart' is not a supported architecture; the compiler supports albert",
         ),
     ],
+    "jina_embeddings_v3": [
+        ({"hidden_act": "mish"}, "hidden_act 'mish' is not a supported activation"),
+        ({"rope_parameters": {"rope_type": "yarn"}}, "rope_parameters has rope_type = 'yarn'"),
+        ({"position_embedding_type": "absolute"}, 'can express "rotary" or null'),
+        ({"auto_map": {"AutoModel": "a.B"}}, 'backend="onnx", trust_remote_code=True)'),
+    ],
     "mpnet": [
         ({"relative_attention_num_buckets": 64}, "buckets is 64; the compiler can express 32"),
         ({"hidden_act": "mish"}, "hidden_act 'mish' is not a supported activation"),
@@ -325,7 +331,9 @@ def test_what_cannot_be_expressed_is_refused_by_name(
     error = refusal(folder, edit_json, changes)
     assert isinstance(error, UnsupportedModelError)
     assert message in str(error)
-    assert "An ONNX export of it would compile" in str(error)
+    assert 'An ONNX export of it would compile: SentenceTransformer(FOLDER, backend="onnx"' in str(
+        error
+    )
 
 
 @each_case(WRONG)
