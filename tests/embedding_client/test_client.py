@@ -461,7 +461,7 @@ class Compressed(BaseHTTPRequestHandler):
 def test_compressed_responses_are_read():
     """Invalid gzip data raises an error of this package."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Compressed) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
         retries = RetryPolicy(base=0, attempts=2)
         with EmbeddingClient(url, auth=httpx.Auth(), retries=retries) as client:

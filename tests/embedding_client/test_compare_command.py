@@ -51,7 +51,7 @@ def other(client):
             """Write no log."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}", seen
         server.shutdown()
 
@@ -107,7 +107,7 @@ def test_an_answer_in_another_form_is_an_error(texts, capsys, content):
             """Write no log."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}"
         assert run_command(["compare", url, url, str(texts)]) == 1
         server.shutdown()

@@ -111,7 +111,7 @@ def serve() -> Iterator[Hub]:
     """Serve an empty hub at a free port."""
     hub = Hub()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(hub))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     hub.endpoint = f"http://127.0.0.1:{server.server_port}"
     yield hub

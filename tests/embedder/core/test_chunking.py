@@ -34,13 +34,13 @@ def test_a_changed_paragraph_changes_three_chunks_at_most(longest: int) -> None:
 
     before, counts = chunks(), []
     assert len(before) >= 180
-    for _ in range(60):
+    for _ in range(20):
         texts[rng.randrange(len(texts))] = paragraph(rng, rng.randint(longest // 2, longest))
         after = chunks()
         counts.append(len(after - before))
         before = after
     assert min(counts) >= 1
-    assert sum(count <= 3 for count in counts) >= 57
+    assert sum(count <= 3 for count in counts) >= 19
     assert max(counts) <= 6
 
 

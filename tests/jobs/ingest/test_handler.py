@@ -50,7 +50,7 @@ def test_the_image_runs_messages_with_what_lambda_sets(s3, minilm_artifact: Arti
     s3.objects["documents/docs/b.png"] = b"\x89PNG"
     _Queue.bodies = []
     queue = HTTPServer(("127.0.0.1", 0), _Queue)
-    threading.Thread(target=queue.serve_forever, daemon=True).start()
+    threading.Thread(target=queue.serve_forever, args=(0.01,), daemon=True).start()
     settings = {
         "source": "s3://documents/docs/",
         "records": "s3://documents/_ingest/",

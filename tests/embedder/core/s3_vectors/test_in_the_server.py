@@ -10,7 +10,7 @@ from tests.embedder.server.running import running
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import Failure, LocalS3Vectors
 
-TEXTS = [f"entry {number}" for number in range(40)]
+TEXTS = [f"entry {number}" for number in range(20)]
 CLIENTS = 16
 
 
