@@ -34,6 +34,7 @@ from measured_on_aws import measured_table
 from models_tables import models_table, prompts_table
 from pictures import benchmark, demo, flow
 from settings_page import settings_page
+from skill_page import skill_page
 
 ROOT = Path(__file__).resolve().parents[1]
 _APIS = {
@@ -189,6 +190,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/reference/constructs.md": classes_page,
     "docs/server.md": _block("docs/server.md", "server-cost", server_table),
     "docs/server.svg": benchmark.draw_server,
+    "docs/skills/embedding-kit/SKILL.md": skill_page,
     "docs/settings.md": lambda: settings_page(export_schema(EnvironmentSettings)),
     "environments/environment.schema.json": environment_schema,
 }

@@ -11,11 +11,11 @@ import pytest
 
 from tools.local_endpoint.endpoint import endpoint
 
-from .pages import BATCH, FINETUNE, PAGES, RECIPES, RERANK, ROOT, SEARCH, SERVED, blocks
+from .pages import BATCH, FINETUNE, PAGES, RECIPES, RERANK, ROOT, SEARCH, SERVED, SKILL, blocks
 
 README = ROOT / "README.md"
 #: Other tests run their examples.
-ELSEWHERE = (FINETUNE, RECIPES, RERANK, SEARCH)
+ELSEWHERE = (FINETUNE, RECIPES, RERANK, SEARCH, SKILL)
 generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
 
 

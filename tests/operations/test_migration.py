@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -31,6 +32,7 @@ from jobs.load.__main__ import main as load
 from jobs.load.index_client import IndexClient
 from jobs.storage import open_folder
 from operations import command, environment_tables, migration
+from tests.docs.pages import SKILL, blocks
 from tests.fixtures.s3_vectors.server import local_s3_vectors
 from tests.jobs.conftest import s3
 from tests.jobs.ingest.conftest import KilledError, paragraphs
@@ -198,6 +200,24 @@ def test_a_migration_goes_forth_and_back_under_searches(world, capsys):
     shown = capsys.readouterr().out
     assert "groups of documents" not in shown
     assert f"{NEW} (384 dimensions) answers" in shown
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_skill_migrate(world, tmp_path, monkeypatch):
+    """As they are written, in their order; then only the new model and its index are left."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("builtins.input", lambda: "dev")
+    (tmp_path / "queries.txt").write_text("\n".join(QUERIES))
+    (block,) = (one for one in blocks(SKILL.read_text(), "bash") if "scripts/migrate" in one)
+    old = world.index_of(OLD)
+    for line in block.splitlines():
+        script, environment, *step = shlex.split(line)
+        assert (script, environment) == ("scripts/migrate", "dev")
+        world.changes = False
+        act(world, *step)
+    assert load_environment("dev", folder=world.file.parent).model.name == NEW
+    assert old not in world.vectors.indexes
+    assert (tmp_path / "compare.html").is_file()
 
 
 @pytest.mark.slow
