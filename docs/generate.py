@@ -32,7 +32,7 @@ from cost_tables import (
 )
 from measured_on_aws import measured_table
 from models_tables import models_table, prompts_table
-from pictures import benchmark, demo, flow
+from pictures import benchmark, catalog, demo, diagrams
 from settings_page import settings_page
 from skill_page import skill_page
 
@@ -185,7 +185,10 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/models.md": models_page,
     "docs/operations.md": _block("docs/operations.md", "standing-cost", standing_table),
     "docs/pictures/demo.svg": demo.draw,
-    "docs/pictures/flow.svg": flow.draw,
+    "docs/pictures/flow.svg": diagrams.draw_flow,
+    "docs/pictures/models.svg": catalog.draw,
+    "docs/pictures/release.svg": diagrams.draw_release,
+    "docs/pictures/ways.svg": diagrams.draw_ways,
     "docs/reference/commands.md": commands_page,
     "docs/reference/constructs.md": classes_page,
     "docs/server.md": _block("docs/server.md", "server-cost", server_table),
