@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import orjson
 
 from embedder.core.chunking import Chunker
@@ -202,12 +204,17 @@ class DocumentIndex:
         missing = [name for name in chunks if name not in there]
         stale = [name for name in known if name not in chunks]
         current = DocumentList(key=key, present=present, possible=[*known, *missing])
+        # A chunk with other metadata has another key, and the vector of its text.
+        old = self._index.read(stale) if missing else []
+        known_texts = {vector.metadata.get("text"): vector.numbers for vector in old}
+        embedded = 0
         for start in range(0, len(missing), _SLICE):
             names = missing[start : start + _SLICE]
             if self.now() > deadline:
                 write(replace(current, until=0.0))
                 raise UnavailableError("There is no time left; the next run goes on.")
-            vectors = self._embed({name: chunks[name] for name in names})
+            vectors, new = self._vectors({name: chunks[name] for name in names}, known_texts)
+            embedded += new
             current = replace(current, until=self.now() + _LEASE_SECONDS)
             if not write(current):
                 return None
@@ -226,7 +233,7 @@ class DocumentIndex:
         if not write(final if found else None):
             return None
         changed = int(bool(missing or stale))
-        return Counts(1, len(chunks), changed, len(missing), len(stale), int(reason is not None))
+        return Counts(1, len(chunks), changed, embedded, len(stale), int(reason is not None))
 
     def _version(self, found: tuple[str, int] | None) -> str:
         return f"{found[0]} {self._settings}" if found else ""
@@ -253,22 +260,37 @@ class DocumentIndex:
                 raise BusyDocumentError("Another run writes the chunks of this document.")
             self._sleep(0.5)
 
-    def _embed(self, chunks: Mapping[str, Mapping[str, Any]]) -> list[bytes]:
-        """Return vectors as S3 Vectors takes them, of metadata with texts by their keys."""
-        texts = [metadata["text"] for metadata in chunks.values()]
+    def _vectors(
+        self,
+        chunks: Mapping[str, Mapping[str, Any]],
+        there: Mapping[Any, npt.NDArray[np.float32]],
+    ) -> tuple[list[bytes], int]:
+        """Return vectors as S3 Vectors takes them, and how many texts were embedded for them.
+
+        Args:
+            chunks: Metadata with texts, by the keys of vectors.
+            there: The vectors that the index has, by their texts; each [dimension].
+        """
+        every = dict.fromkeys(metadata["text"] for metadata in chunks.values())
+        texts = [text for text in every if text not in there]
         request = EmbedRequest(
             Inputs(texts=texts), prompt=self._chunker.prompt, dimensions=self._dimension
         )
+        embedded = self._engine.embed_request(request).vectors if texts else ()
+        vectors = dict(zip(texts, embedded, strict=True))
         items = [
-            encode(name, vector, metadata, non_filterable=self._non_filterable)
-            for (name, metadata), vector in zip(
-                chunks.items(), self._engine.embed_request(request).vectors, strict=True
+            encode(
+                name,
+                (vectors if metadata["text"] in vectors else there)[metadata["text"]],
+                metadata,
+                non_filterable=self._non_filterable,
             )
+            for name, metadata in chunks.items()
         ]
         for item in items:
             if item.problem:
                 raise BatchError(f"A chunk cannot be written: {item.problem}.")
-        return [item.json for item in items]
+        return [item.json for item in items], len(texts)
 
 
 def list_name(key: str) -> str:

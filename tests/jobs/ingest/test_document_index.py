@@ -41,8 +41,11 @@ def test_an_inserted_paragraph_embeds_no_later_section_again(world):
     world.put("a.md", "\n\n".join(sections))
     assert world.documents.update("a.md", deadline=2e9).embedded == 20
     world.put("a.md", "\n\n".join(["# New\n\nnew words", *sections]))
-    # The document's title is now another one, unless it has a title of its own.
-    assert world.documents.update("a.md", deadline=2e9).embedded == 21
+    # The document's title is now another one: all chunks are written, with the vectors of before.
+    vectors = {tuple(stored.numbers) for stored in world.index.vectors.values()}
+    assert world.documents.update("a.md", deadline=2e9)[3:5] == (1, 20)
+    assert world.found() == world.expected()
+    assert vectors < {tuple(stored.numbers) for stored in world.index.vectors.values()}
     world.put("b.md", "---\ntitle: B\n---\n" + "\n\n".join(sections))
     world.documents.update("b.md", deadline=2e9)
     world.put("b.md", "---\ntitle: B\n---\n" + "\n\n".join(["# New\n\nnew words", *sections]))
@@ -119,7 +122,7 @@ def test_a_run_waits_for_another_one_that_may_write(world, writes):
     assert list(world.found().values()) == ["first words"]
 
 
-@pytest.mark.parametrize("place", ["chunks", "_embed"])
+@pytest.mark.parametrize("place", ["chunks", "_vectors"])
 @pytest.mark.parametrize("earlier", [None, "earlier words"])
 def test_a_run_that_another_one_overtakes_begins_anew(world, monkeypatch, place, earlier):
     """When it continues, another run has replaced its object or its list."""

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from jobs.ingest.document_index import Counts
+from jobs.load.index_client import StoredVector
 from tests.jobs.ingest.conftest import KilledError, World, paragraphs
 
 
@@ -89,6 +90,11 @@ def test_ten_thousand_documents_are_put_changed_renamed_and_deleted_at_random(wo
         for key in keys:
             world.index.vectors.pop(key, None)
 
+    def read(keys: list[str]) -> list[StoredVector]:
+        there = world.index.vectors
+        return [StoredVector(key, *there[key]) for key in keys if key in there]
+
+    monkeypatch.setattr(client, "read", read)
     monkeypatch.setattr(client, "put", world.counted(put))
     monkeypatch.setattr(client, "delete", world.counted(delete))
     run(world, 7, documents=10_000, steps=12_500)
