@@ -1,6 +1,7 @@
 """The stack with the endpoint's alarms, dashboard and budget."""
 
 import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 
 from embedding_kit.batch import EmbeddingBatch
@@ -49,7 +50,18 @@ class ObservabilityStack(EnvironmentStack):
         if emails:
             topic = AlarmTopic(self, "Notices", emails=emails, key=self.key).topic
             cdk.CfnOutput(self, "AlarmTopicArn", value=topic.topic_arn)
-        alarms = EndpointAlarms(self, "Alarms", endpoint=endpoint, topic=topic, watch=alarmed)
+        notify = page = [actions.SnsAction(topic)] if topic else []
+        if arn := settings.alarms.page_topic:
+            page = [actions.SnsAction(sns.Topic.from_topic_arn(self, "PageTopic", arn))]
+            cdk.CfnOutput(self, "PageTopicArn", value=arn)
+        alarms = EndpointAlarms(
+            self,
+            "Alarms",
+            endpoint=endpoint,
+            page_actions=page,
+            other_actions=notify,
+            watch=alarmed,
+        )
         if endpoint.deployment_group and topic:
             ReleaseNotices(
                 self,

@@ -318,6 +318,7 @@ class EnvironmentSettings(Settings):
             encryption=self.encryption,
             roles=self.roles,
             existing=self.existing,
+            page_topic=self.alarms.page_topic,
         )
         if self.front is not None:
             check_front(

@@ -85,6 +85,8 @@ WRONG = (
     '[callers]\norganization = "acme"',
     '[alarms]\nemails = ["ops"]',
     '[alarms]\nexpected_traffic_interval = "2d"',
+    '[alarms]\npage_topic = "on-call"',
+    'region = "us-east-1"\n[alarms]\npage_topic = "arn:aws:sns:eu-west-1:111122223333:on-call"',
     'account = "111122223333"',
     '[tags]\n"aws:owner" = "me"',
     '[tags]\nEmbeddingKit = "shared"',

@@ -217,7 +217,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "watch": WatchSettings(),
         "observability": Observability(tracing=True),
         "alarms": AlarmTable(
-            emails=("ops@example.com",), expected_traffic_interval=timedelta(hours=1)
+            emails=("ops@example.com",),
+            page_topic="arn:aws:sns:eu-central-1:123456789012:on-call",
+            warning_percent=50.0,
+            expected_traffic_interval=timedelta(hours=1),
         ),
         "budget": Budget(monthly_usd=50.0),
         "account": "123456789012",

@@ -66,27 +66,29 @@ def alarms_result(alarms: Sequence[Mapping[str, Any]]) -> CheckResult:
 
 
 def check_subscribers(snapshot: Snapshot) -> CheckResult:
-    """Read who is subscribed to the alarms' topic."""
-    topic = snapshot.output("Observability", "AlarmTopicArn")
-    if topic is None:
-        if "Observability" not in snapshot.stacks():
-            raise SkippedError("the environment has no alarms of its own")
-        return subscribers_result([])
-    subscriptions = snapshot.aws.pages(
-        "sns",
-        "list_subscriptions_by_topic",
-        "Subscriptions",
-        token="NextToken",  # noqa: S106 - a field
-        TopicArn=topic,
-    )
-    return subscribers_result([item["SubscriptionArn"] for item in subscriptions])
+    """Read who is subscribed to each topic of the alarms."""
+    if "Observability" not in snapshot.stacks():
+        raise SkippedError("the environment has no alarms of its own")
+    subscriptions = [
+        snapshot.aws.pages(
+            "sns",
+            "list_subscriptions_by_topic",
+            "Subscriptions",
+            token="NextToken",  # noqa: S106 - a field
+            TopicArn=topic,
+        )
+        for key in ("AlarmTopicArn", "PageTopicArn")
+        if (topic := snapshot.output("Observability", key))
+    ]
+    found = [item["SubscriptionArn"] for items in subscriptions for item in items]
+    return subscribers_result(found if all(subscriptions) else [])
 
 
 def subscribers_result(subscriptions: Sequence[str]) -> CheckResult:
-    """Decide on the ARNs of the topic's subscriptions."""
+    """Decide on the ARNs of the topics' subscriptions; none if a topic has none."""
     pending = sum(not arn.startswith("arn:") for arn in subscriptions)
     if not subscriptions:
-        return warning("no subscriber", "set emails under [alarms]")
+        return warning("no subscriber", "set emails under [alarms], or subscribe to its page_topic")
     if pending:
         return warning(
             f"{pending} of {len(subscriptions)} subscribers have not confirmed",

@@ -1,7 +1,7 @@
 """Each alarm's metric, threshold and text, as plain values."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from aws_cdk import Duration
@@ -16,6 +16,8 @@ from embedding_kit.settings import Provisioned, SnapStart, Watch
 _INIT_P99_MS, _INIT_MAX_MS = 5000, 8000
 #: Percent of what there is, above which an alarm says that it is nearly used up.
 _CONCURRENCY_PERCENT, MEMORY_PERCENT, _PROVISIONED_PERCENT = 80, 90, 90
+#: Ends the names of warnings.
+_WARNING = "Warning"
 _NOT_BREACHING = cloudwatch.TreatMissingData.NOT_BREACHING
 
 
@@ -24,7 +26,7 @@ class AlarmDefinition:
     """One alarm. It goes into ALARM when `datapoints` of the last `periods` breach the threshold.
 
     Attributes:
-        name: The alarm's name, and in lower case its section in the runbook.
+        name: The alarm's name.
         metric: The metric or the metric math.
         threshold: The threshold in the metric's unit.
         condition: The condition in words, without the time. `{:,g}` is replaced by the threshold.
@@ -47,6 +49,11 @@ class AlarmDefinition:
     period_minutes: int = 1
 
     @property
+    def section(self) -> str:
+        """The section of the runbook; a warning has that of the alarm that pages."""
+        return self.name.removesuffix(_WARNING).lower()
+
+    @property
     def description(self) -> str:
         """The alarm's text without the link to the runbook."""
         datapoints = self.datapoints * self.period_minutes
@@ -59,6 +66,21 @@ class AlarmDefinition:
 def watched(definitions: Iterable[AlarmDefinition], watch: Watch) -> list[AlarmDefinition]:
     """Return the essential definitions, or all of them."""
     return [definition for definition in definitions if definition.essential or watch == "full"]
+
+
+def with_warnings(
+    definitions: Iterable[AlarmDefinition], percent: float | None
+) -> Iterator[AlarmDefinition]:
+    """Add a warning to each alarm that pages above a threshold, at a percentage of it."""
+    for definition in definitions:
+        yield definition
+        if percent is not None and definition.page and not definition.below:
+            yield replace(
+                definition,
+                name=definition.name + _WARNING,
+                threshold=definition.threshold * percent / 100,
+                page=False,
+            )
 
 
 def alarm_definitions(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:

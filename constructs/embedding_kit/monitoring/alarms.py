@@ -12,6 +12,7 @@ from embedding_kit.monitoring.alarm_definitions import (
     AlarmDefinition,
     alarm_definitions,
     watched,
+    with_warnings,
 )
 from embedding_kit.settings import Watch
 
@@ -60,10 +61,12 @@ class EndpointAlarms(Construct):
             ValueError: `disabled` has a name that no alarm of this endpoint has.
         """
         super().__init__(scope, id)
-        definitions = _enabled(watched(alarm_definitions(endpoint), watch), disabled)
+        settings = endpoint.alarm_settings
+        made = with_warnings(alarm_definitions(endpoint), settings.warning_percent)
+        definitions = _enabled(watched(made, watch), disabled)
         self.thresholds = {definition.name: definition.threshold for definition in definitions}
         notify = [actions.SnsAction(topic)] if topic else []
-        runbook = endpoint.alarm_settings.runbook_url
+        runbook = settings.runbook_url
         self.alarms: dict[str, cloudwatch.Alarm] = {}
         paging = []
         for definition in definitions:
@@ -98,7 +101,7 @@ def make_alarm(scope: Construct, definition: AlarmDefinition, runbook: str) -> c
         evaluation_periods=definition.periods,
         datapoints_to_alarm=definition.datapoints,
         treat_missing_data=definition.missing,
-        alarm_description=f"{definition.description}. Runbook: {runbook}#{definition.name.lower()}",
+        alarm_description=f"{definition.description}. Runbook: {runbook}#{definition.section}",
     )
 
 

@@ -56,6 +56,11 @@ class AlarmSettings(Settings):
     error_percent: _Percent = Field(
         default=1.0, description="Failed invocations, and throttled requests (429), in percent."
     )
+    warning_percent: _Percent | None = Field(
+        default=None,
+        description="Warns before the endpoint's alarms page, at this percentage of their "
+        "thresholds; no warnings if unset.",
+    )
     expected_traffic_interval: Duration | None = Field(
         default=None,
         description="The longest normal time without a request, 5m to 1d in steps of 5m; "
@@ -97,6 +102,18 @@ class AlarmTable(AlarmSettings):
 
     emails: Annotated[tuple[_Email, ...], EachOnce] = Field(
         default=(), strict=False, description="Email addresses for alarms and the budget."
+    )
+    page_topic: (
+        Annotated[
+            str,
+            Field(pattern=r"^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$"),
+            allowed("a topic's ARN such as arn:aws:sns:eu-central-1:111122223333:on-call"),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="The SNS topic that gets pages; `emails` if unset, and then all other notices "
+        "only. Its policy and its key must let CloudWatch publish.",
     )
 
 

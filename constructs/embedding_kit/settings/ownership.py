@@ -169,6 +169,7 @@ def check_ownership(
     encryption: Encryption | None,
     roles: RoleRules | None,
     existing: Existing | None,
+    page_topic: str | None,
 ) -> None:
     """Refuse what AWS would refuse, and a name of a resource that the environment does not use.
 
@@ -180,6 +181,13 @@ def check_ownership(
             "AWS services use a key of their own region only",
             found=f"encryption.key in {encryption.region} with region = {region}",
             allowed=f"a key in {region}, such as a replica of a multi-Region key",
+        )
+    topic_region = page_topic.split(":")[3] if page_topic else region
+    if region and topic_region != region:
+        raise rule_error(
+            "CloudWatch notifies topics of its own region only",
+            found=f"alarms.page_topic in {topic_region} with region = {region}",
+            allowed=f"a topic in {region}",
         )
     boundary = roles.permissions_boundary if roles else None
     owner = boundary.split(":")[4] if boundary else None

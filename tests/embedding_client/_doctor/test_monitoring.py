@@ -110,6 +110,15 @@ def test_the_topic_is_an_output(aws, snapshot):
     deployed(aws, stack("Observability", AlarmTopicArn=topic))
     aws.answers("sns", "list_subscriptions_by_topic", {"Subscriptions": []}, {"TopicArn": topic})
     assert check_subscribers(snapshot()).found == "no subscriber"
+    page = "arn:aws:sns:eu-central-1:123456789012:page"
+    deployed(aws, stack("Observability", PageTopicArn=page))
+    confirmed = {"Subscriptions": [{"SubscriptionArn": f"{page}:1"}]}
+    aws.answers("sns", "list_subscriptions_by_topic", confirmed, {"TopicArn": page})
+    assert check_subscribers(snapshot()).found == "1 confirmed subscribers"
+    deployed(aws, stack("Observability", AlarmTopicArn=topic, PageTopicArn=page))
+    aws.answers("sns", "list_subscriptions_by_topic", {"Subscriptions": []}, {"TopicArn": topic})
+    aws.answers("sns", "list_subscriptions_by_topic", confirmed, {"TopicArn": page})
+    assert check_subscribers(snapshot()).found == "no subscriber"
     deployed(aws, stack("Observability"))
     assert check_subscribers(snapshot()).found == "no subscriber"
     deployed(aws)

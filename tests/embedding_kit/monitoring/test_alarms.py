@@ -133,6 +133,24 @@ def test_a_threshold_that_is_set_is_used(alarmed, setting, value, name, threshol
     assert _alarms(alarmed(alarms=alarms))[name]["Threshold"] == threshold
 
 
+@pytest.mark.parametrize("watch", ["essential", "full"])
+def test_a_warning_comes_before_each_page_that_a_rising_value_causes(alarmed, watch):
+    """It notifies itself and does not page, at its share of the threshold that pages."""
+    settings = AlarmSettings(warning_percent=40.0, expected_traffic_interval=timedelta(hours=1))
+    template = alarmed(alarms=settings, watch=watch)
+    alarms = _alarms(template)
+    warnings = {name for name in alarms if name.endswith("Warning")}
+    paging = {"DurationP99", "Errors", "Throttles", "Url5xx"}
+    assert {name.removesuffix("Warning") for name in warnings} == paging
+    for name in paging:
+        paged, warned = alarms[name], alarms[f"{name}Warning"]
+        assert warned["Threshold"] == pytest.approx(0.4 * paged["Threshold"])
+        assert warned["AlarmActions"]
+        assert warned["AlarmDescription"].endswith(f"#{name.lower()}")
+    (page,) = template.find_resources("AWS::CloudWatch::CompositeAlarm").values()
+    assert "Warning" not in str(page)
+
+
 def test_nothing_pages_without_anything_to_notify(endpoint_with_alarms):
     """A composite alarm is billed, and only combines the notices of others."""
     template, alarms = endpoint_with_alarms()
