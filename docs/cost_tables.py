@@ -13,7 +13,7 @@ from operations.cost.ways import ON_DEMAND, PROVISIONED, Scenario, break_even, u
 from operations.cost.workload import (
     MONTH_SECONDS,
     VCPU_MB,
-    Choices,
+    Month,
     Speed,
     billed_seconds,
     cold_start_share,
@@ -40,15 +40,15 @@ _IDLE = Speed(
 )
 
 
-def _run(environment: EnvironmentSettings, choices: Choices) -> Forecast:
-    return forecast(environment, resources_of, load_prices(), hosted_models(), choices)
+def _run(environment: EnvironmentSettings, month: Month) -> Forecast:
+    return forecast(environment, resources_of, load_prices(), hosted_models(), month)
 
 
 @cache
 def example_table() -> str:
     """Return the output of the command for `staging`, which is on demand."""
     environment = load_environment("staging", folder=_ROOT / "environments", licensed=False)
-    return f"```\n{as_table(_run(environment, Choices(requests=3e6)))}```"
+    return f"```\n{as_table(_run(environment, Month(requests=3e6)))}\n```"
 
 
 def length_table() -> str:
@@ -63,9 +63,9 @@ def length_table() -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for tokens, _ in _IDLE.points:
-        traffic = Choices(tokens=tokens).traffic
+        month = Month(tokens=tokens)
         core = core_seconds(_IDLE, tokens)
-        scenario = Scenario(traffic=traffic, core_seconds=core, memory_mb=VCPU_MB)
+        scenario = Scenario(month=month, core_seconds=core, memory_mb=VCPU_MB)
         points = (
             break_even(prices, scenario, priced[ON_DEMAND], priced[name])
             for name in (_EC2, _FARGATE, PROVISIONED)
@@ -86,10 +86,9 @@ def cold_start_table() -> str:
     columns = [f"idle timeout of {minutes} minutes" for minutes in TIMEOUTS]
     rows = [f"| requests a month | {' | '.join(columns)} |", "|---|---|---|"]
     for requests in (1e4, 1e5, 1e6, 1e7, 1e8):
-        traffic = Choices(requests=requests).traffic
+        month = Month(requests=requests)
         shares = (
-            cold_start_share(traffic, seconds=seconds, timeout=60.0 * minutes)
-            for minutes in TIMEOUTS
+            cold_start_share(month, seconds=seconds, timeout=60.0 * minutes) for minutes in TIMEOUTS
         )
         rows.append(f"| {number(requests)} | {' | '.join(map(percent, shares))} |")
     return "\n".join(rows)
@@ -98,7 +97,7 @@ def cold_start_table() -> str:
 def server_table() -> str:
     """Return what the ways to serve `dev` cost, and the traffic from which each costs less."""
     dev = load_environment("dev", folder=_ROOT / "environments")
-    result, short = (_run(dev, Choices(requests=3e6, tokens=tokens)) for tokens in (128, 16))
+    result, short = (_run(dev, Month(requests=3e6, tokens=tokens)) for tokens in (128, 16))
     rows = ["| | US dollars a month | break-even with Lambda on demand |", "|---|---|---|"]
     for name in (ON_DEMAND, PROVISIONED, _FARGATE, "Lambda Managed Instances, c7g.large"):
         point, of_short = result.break_even.get(name), short.break_even.get(name)
@@ -132,7 +131,7 @@ def standing_table() -> str:
 def _standing(tables: dict[str, Any]) -> list[str]:
     model = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
     environment = EnvironmentSettings.model_validate({"name": "example", "model": model, **tables})
-    result = _run(environment, Choices())
+    result = _run(environment, Month())
     cost, free = (
         {item.name: item.usd for item in items if item.name in _STANDING}
         for items in (result.added, result.free)

@@ -41,7 +41,7 @@ from operations.checkup import ILL
 from operations.command import ENVIRONMENTS, command_parser, run_command
 from operations.cost.bill import copy_items, search_items, vector_gigabytes
 from operations.cost.ways import ON_DEMAND, Scenario, usd, ways
-from operations.cost.workload import Choices, billed_seconds, core_seconds, speed_of
+from operations.cost.workload import Month, billed_seconds, core_seconds, speed_of
 from operations.deployed import find_alias, find_deployed, find_deployment_group
 from operations.environment_session import look_up, session_for
 from operations.environment_tables import exchange_tables, remove_table, tables_of
@@ -447,13 +447,13 @@ def _price(migration: Migration, side: Side) -> float:
     else:
         vectors = VectorIndex(side.index).count()
     scenario = Scenario(
-        traffic=Choices(tokens=_QUERY_TOKENS, shape="flat").traffic,
+        month=Month(tokens=_QUERY_TOKENS, shape="flat"),
         core_seconds=core_seconds(speed_of(side.model), _QUERY_TOKENS),
         memory_mb=environment.function.memory_mb,
     )
     prices = load_prices(environment.region or DEFAULT_REGION)
     gigabytes = vector_gigabytes(vectors, index_dimension(side.model))
-    items = search_items(prices, gigabytes, scenario.traffic.requests)
+    items = search_items(prices, gigabytes, scenario.month.requests)
     return usd((*ways(())[ON_DEMAND](prices, scenario), *items))
 
 

@@ -1,7 +1,6 @@
 """The cost of an environment: list prices and traffic in, US dollars a month out.
 
-The command is `scripts/cost`. Prices are data of `embedding_kit.prices`; all formulas are pure
-functions from prices and usage to line items.
+The command is `scripts/cost`. Prices are data of `embedding_kit.prices`.
 """
 
 

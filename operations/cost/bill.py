@@ -12,7 +12,7 @@ from embedding_kit.settings.model_sizes import artifact_bytes
 from embedding_kit.settings.package import LARGEST_ARTIFACT
 from embedding_kit.standing_cost import server_items
 from operations.cost.ways import Bill, Scenario
-from operations.cost.workload import Choices
+from operations.cost.workload import Month
 
 #: A resource of a template: its type and its properties.
 Resource = Mapping[str, Any]
@@ -37,11 +37,8 @@ _SNAPSHOT_HOURS = 3.0
 _RELEASE_HOURS = 0.25
 #: Nothing expires in the bucket of zips and artifacts: a year of them is counted.
 _MONTHS_KEPT = 12
-#: Bytes of a part: the CDK's command uploads so many at once, and a function downloads so many.
-#: https://docs.aws.amazon.com/AWSJavaScriptSDK/v3/latest/Package/-aws-sdk-lib-storage/
-_UPLOADED, _DOWNLOADED = 5 << 20, 16 << 20
-#: A shard of a batch job has about so many texts, and makes so many requests to S3.
-_SHARD_TEXTS, _SHARD_WRITES, _SHARD_READS = 500, 1, 10
+#: A shard of a batch job has about so many texts. Two cents of requests for a million are left out.
+_SHARD_TEXTS = 500
 _EXPRESS_GB = 64 / 1024
 #: Seconds of a small request to S3, the lower of AWS's figures: not measured.
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html
@@ -63,9 +60,6 @@ _WATCH_PROBES, _WATCH_READS, _WATCH_THREADS, _WATCH_LISTS, _WATCH_METRICS = 50, 
 _ACCESS_LOG_BYTES, _ACCESS_LOG_MONTHS = 600, 3
 #: Bytes of a stored vector besides its numbers: its key, and its text and metadata.
 _METADATA_BYTES = 1000
-#: Bytes of a call by Invoke in both directions: a text of 1,000 in its event, and a vector of 768
-#: numbers in base64, 4,096, in its result.
-_CALL_BYTES = 6000
 #: Availability Zones of an interface endpoint, where the subnets are not known.
 _ZONES = 2
 _GB = 1e9
@@ -76,7 +70,6 @@ def added_items(
     resources: Sequence[Resource],
     prices: Prices,
     scenario: Scenario,
-    choices: Choices,
 ) -> Bill:
     """Return what the environment's bill has besides its function.
 
@@ -87,10 +80,9 @@ def added_items(
         environment: The environment.
         resources: The resources of its templates.
         prices: The prices of its region.
-        scenario: The traffic and the function.
-        choices: Further amounts of the month.
+        scenario: The month and the function.
     """
-    bill = _Items(environment, resources, prices, scenario, choices)
+    bill = _Items(environment, resources, prices, scenario, scenario.month)
     return (
         *bill.monitoring(),
         *bill.package(),
@@ -176,7 +168,7 @@ class _Items:
     resources: Sequence[Resource]
     prices: Prices
     scenario: Scenario
-    choices: Choices
+    month: Month
 
     def _priced(self, line: str, name: str, amount: float) -> LineItem:
         return priced(self.prices, line, name, amount)
@@ -203,51 +195,38 @@ class _Items:
     def package(self) -> Bill:
         """Price the image; or the zips and artifacts of a year's releases, which nothing deletes.
 
-        At most: a release without a change of the model or the compiler adds a zip, but no
-        artifact. An artifact of unknown size counts as the largest.
+        At most: in S3, a release without a change of the model or the compiler adds no artifact.
         """
         function, size = self.environment.function, artifact_bytes(self.environment.model)
         if function.package == "image":
             models = len(self.environment.models)
             return (self._priced("image_storage", "image", models * _IMAGE_GB),)
-        releases = self.choices.releases
-        earlier = _MONTHS_KEPT * releases
-        if not artifact_in_s3(self.environment.model, function):
-            zipped = _ZIP_GB + (LARGEST_ARTIFACT if size is None else size) / _GB
-            return (
-                self._priced("storage", "zip", zipped),
-                self._priced("storage", "zips of a year's releases", earlier * zipped),
-            )
-        artifact = _IMAGE_GB if size is None else size / _GB
-        cold_start = self.environment.cold_start
-        starts = cold_start.ceiling if isinstance(cold_start, Provisioned) else 1
-        uploads, downloads = (releases * artifact * _GB / part for part in (_UPLOADED, _DOWNLOADED))
+        in_s3 = artifact_in_s3(self.environment.model, function)
+        unknown = _IMAGE_GB * _GB if in_s3 else LARGEST_ARTIFACT
+        stored = _ZIP_GB + (unknown if size is None else size) / _GB
+        earlier = _MONTHS_KEPT * self.month.releases * stored
         return (
-            self._priced("storage", "zip", _ZIP_GB),
-            self._priced("storage", "artifact in S3", artifact),
-            self._priced("storage", "zips of a year's releases", earlier * _ZIP_GB),
-            self._priced("storage", "artifacts of a year's releases", earlier * artifact),
-            self._priced("storage_write", "artifact, uploads", uploads),
-            self._priced("storage_read", "artifact, downloads", downloads * starts),
+            self._priced("storage", "zip and artifact", stored),
+            self._priced("storage", "those of a year's releases", earlier),
         )
 
     def telemetry(self) -> Bill:
         """Price logs, custom metrics, and the traces of requests, but not those of batch jobs."""
-        gigabytes = self.scenario.traffic.requests * LOG_BYTES / _GB
+        gigabytes = self.month.requests * LOG_BYTES / _GB
         months = self.environment.function.log_retention_days / 30
         items = (
             self._priced("log_ingestion", "logs, written", gigabytes),
             self._priced("log_storage", "logs, kept", gigabytes * months),
-            self._priced("metric", "metrics", _METRICS if self.scenario.traffic.requests else 0),
+            self._priced("metric", "metrics", _METRICS if self.month.requests else 0),
         )
         if not self.environment.observability.tracing:
             return items
-        return (*items, self._priced("traces", "traces of X-Ray", self.scenario.traffic.sampled))
+        return (*items, self._priced("traces", "traces of X-Ray", self.month.sampled))
 
     def releases(self) -> Bill:
         """Price the second version while traffic shifts to it."""
         hours = self.environment.release.shift.total_seconds() / 3600 + _RELEASE_HOURS
-        gb_seconds = self.environment.function.memory_mb / 1024 * 3600 * self.choices.releases
+        gb_seconds = self.environment.function.memory_mb / 1024 * 3600 * self.month.releases
         cold_start = self.environment.cold_start
         if isinstance(cold_start, SnapStart):
             amount = gb_seconds * max(hours, _SNAPSHOT_HOURS)
@@ -262,7 +241,7 @@ class _Items:
         """Price a REST API for all requests of the endpoint, its log and firewall."""
         if not self._count("ApiGateway::RestApi"):
             return ()
-        requests = self.scenario.traffic.requests
+        requests = self.month.requests
         gigabytes = requests * _ACCESS_LOG_BYTES / _GB
         items = [
             self._priced("rest_requests", "API, requests", requests),
@@ -282,36 +261,26 @@ class _Items:
 
         One of Lambda's API for callers that invoke, and one of S3 Vectors for an index and
         functions in a VPC. They are in no template: other environments in the VPC may share them.
-        Gateway endpoints and a function's network interfaces cost nothing.
+        Gateway endpoints and a function's network interfaces cost nothing, data next to nothing.
         """
         network, invoked = self.environment.network, self.environment.callers.invoke
-        vectors = 0.0 if network is None else self._vector_gigabytes()
         endpoints = invoked + bool(network is not None and self._count("S3Vectors::Index"))
         if not endpoints:
             return ()
         zones = len(network.subnets) if network else _ZONES
-        gigabytes = vectors + (
-            self.scenario.traffic.requests * _CALL_BYTES / _GB if invoked else 0.0
-        )
-        return (
-            self._priced("interface_endpoint", "VPC endpoints", endpoints * zones * HOURS),
-            self._priced("interface_endpoint_data", "VPC endpoints, data", gigabytes),
-        )
+        return (self._priced("interface_endpoint", "VPC endpoints", endpoints * zones * HOURS),)
 
     def batch(self) -> Bill:
-        """Price batch jobs: the function, the executions and the requests to S3."""
+        """Price batch jobs: the function and the executions."""
         if self.environment.batch is None:
             return ()
-        texts = self.choices.batch_texts
+        texts = self.month.batch_texts
         shards, seconds = texts / _SHARD_TEXTS, texts * self.scenario.core_seconds
         gb_seconds = seconds * self.environment.batch.memory_mb / 1024
         return (
             self._priced("lambda_duration", "batch, duration", gb_seconds),
-            self._priced("lambda_requests", "batch, requests", shards),
             self._priced("express_requests", "batch, executions", shards),
             self._priced("express_duration", "batch, their duration", seconds * _EXPRESS_GB),
-            self._priced("storage_write", "batch, writes to S3", shards * _SHARD_WRITES),
-            self._priced("storage_read", "batch, reads from S3", shards * _SHARD_READS),
         )
 
     def index(self) -> Bill:
@@ -321,8 +290,8 @@ class _Items:
         """
         if not self._count("S3Vectors::Index"):
             return ()
-        gigabytes, searches = self._vector_gigabytes(), self.choices.searches
-        searches = self.scenario.traffic.requests if searches is None else searches
+        gigabytes, searches = self._vector_gigabytes(), self.month.searches
+        searches = self.month.requests if searches is None else searches
         return (
             self._priced("vector_storage", "index, vectors", gigabytes),
             self._priced("vector_writes", "index, loading them", gigabytes),
@@ -337,10 +306,10 @@ class _Items:
         if self.environment.ingest is None:
             return ()
         memory = self._memory_mb("jobs.ingest.handler.handler")
-        events, memory_mb = self.choices.changes, sum(memory) / len(memory)
+        events, memory_mb = self.month.changes, sum(memory) / len(memory)
         changes = events * len(memory)
-        compared = self.choices.documents * _NIGHTS * len(memory)
-        chunks = self.choices.chunks
+        compared = self.month.documents * _NIGHTS * len(memory)
+        chunks = self.month.chunks
         chunks = events * _CHANGED_CHUNKS if chunks is None else chunks
         reads = changes * _EVENT_READS + compared * _COMPARED_READS
         writes, groups = changes * _EVENT_WRITES, compared / _GROUP_DOCUMENTS
@@ -367,7 +336,7 @@ class _Items:
         watch = self.environment.watch
         if watch is None:
             return ()
-        questions = self.choices.questions if watch.questions else 0
+        questions = self.month.questions if watch.questions else 0
         searches = _NIGHTS * (questions + _WATCH_PROBES)
         embeds = _NIGHTS * (watch.sample + questions) * self.scenario.core_seconds
         reads = _NIGHTS * watch.sample * _WATCH_READS
@@ -376,7 +345,6 @@ class _Items:
         (memory_mb,) = self._memory_mb("jobs.watch.handler.handler")
         return (
             self._priced("lambda_duration", "watch, duration", seconds * memory_mb / 1024),
-            self._priced("lambda_requests", "watch, requests", _NIGHTS),
             self._priced("storage_read", "watch, reads from S3", reads),
             self._priced("storage_write", "watch, lists of S3", _NIGHTS * _WATCH_LISTS),
             self._priced("vector_searches", "watch, searches", searches),
@@ -399,7 +367,7 @@ class _Items:
         The index that is searched is the first one.
         """
         counted = _of("S3Vectors::Index", self.resources)[:indexes]
-        vectors = self.choices.vectors if count is None else count
+        vectors = self.month.vectors if count is None else count
         return sum(vector_gigabytes(vectors, int(index["Dimension"])) for index in counted)
 
 

@@ -1,12 +1,11 @@
 """A forecast of one environment's month, from the environment and the user's choices."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.prices import HostedModel, Prices
 from embedding_kit.settings import Provisioned, SnapStart
-from model_compiler.source.catalog import find, measurements
 from operations.cost import CostError
 from operations.cost.bill import Resource, added_items, free_items
 from operations.cost.ways import (
@@ -21,7 +20,7 @@ from operations.cost.ways import (
 )
 from operations.cost.workload import (
     OVERHEAD_SECONDS,
-    Choices,
+    Month,
     Speed,
     cold_start_share,
     core_seconds,
@@ -66,14 +65,9 @@ class Forecast:
     notes: Sequence[str]
 
     @property
-    def own(self) -> Bill:
-        """The environment's bill: its own way and what is added."""
-        return (*self.options[self.chosen], *self.added)
-
-    @property
     def usd(self) -> float:
-        """US dollars a month."""
-        return usd(self.own)
+        """US dollars a month: the environment's own way and what is added."""
+        return usd((*self.options[self.chosen], *self.added))
 
 
 def forecast(
@@ -81,7 +75,7 @@ def forecast(
     synthesize: Callable[[EnvironmentSettings], Sequence[Resource]],
     prices: Prices,
     models: Sequence[HostedModel],
-    choices: Choices,
+    month: Month,
 ) -> Forecast:
     """Forecast a month.
 
@@ -91,29 +85,50 @@ def forecast(
             called when nothing else can fail.
         prices: The prices of its region.
         models: The hosted APIs.
-        choices: The user's choices.
+        month: The requests and other amounts.
 
     Raises:
         CostError: No times of the model are known.
     """
     if is_reranker(environment.model):
-        choices = replace(choices, passages=choices.passages or PASSAGES)
-    elif choices.passages:
+        month = replace(month, passages=month.passages or PASSAGES)
+    elif month.passages:
         raise CostError(
             f"--passages is of a reranker; found: {environment.model.name}; allowed: a "
             "cross-encoder's folder, or no --passages"
         )
-    speed = _speed(environment, choices)
-    scenario = _scenario(environment, speed, choices)
+    if month.milliseconds is None:
+        speed = speed_of(environment.model)
+        # A reranker reads each pair of its query and a passage.
+        seconds = (month.passages or 1) * core_seconds(speed, month.tokens)
+    else:
+        speed = Speed(points=((month.tokens, month.milliseconds),), source="--milliseconds")
+        seconds = month.milliseconds / 1000
+    scenario = Scenario(
+        month=month,
+        core_seconds=seconds,
+        memory_mb=environment.function.memory_mb,
+        init_seconds=init_seconds(speed),
+    )
+    cold_start, chosen = environment.cold_start, ON_DEMAND
+    if isinstance(cold_start, Provisioned):
+        chosen = PROVISIONED
+        scenario = replace(
+            scenario,
+            bounds=(cold_start.highest_minimum, cold_start.ceiling),
+            target_utilization=cold_start.target_utilization,
+        )
+    elif isinstance(cold_start, SnapStart):
+        chosen = SNAPSTART
     cold_starts = {
-        minutes: cold_start_share(choices.traffic, seconds=scenario.seconds, timeout=60.0 * minutes)
+        minutes: cold_start_share(month, seconds=scenario.seconds, timeout=60.0 * minutes)
         for minutes in TIMEOUTS
     }
     scenario = replace(scenario, cold_share=max(cold_starts.values()))
     resources = synthesize(environment)
-    added = added_items(environment, resources, prices, scenario, choices)
+    added = added_items(environment, resources, prices, scenario)
     # The prices of hosted models are those of embeddings.
-    chosen, all_ways = _chosen(environment), ways(() if choices.passages else models)
+    all_ways = ways(() if month.passages else models)
     return Forecast(
         environment=environment,
         prices=prices,
@@ -129,74 +144,22 @@ def forecast(
             for name, way in all_ways.items()
             if name != chosen and not name.startswith(f"{ON_DEMAND},")
         },
-        notes=_notes(environment, speed, choices),
+        notes=list(_notes(environment, speed, scenario)),
     )
 
 
-def _speed(environment: EnvironmentSettings, choices: Choices) -> Speed:
-    if choices.milliseconds is None:
-        return speed_of(environment.model, slower=choices.slower)
-    points = ((choices.tokens, choices.milliseconds),)
-    return Speed(points=points, source="--milliseconds", slower=choices.slower)
-
-
-def _core_seconds(speed: Speed, choices: Choices) -> float:
-    """Return the time of a request: a reranker reads each pair of its query and a passage."""
-    # --milliseconds is of the whole request.
-    pairs = 1 if choices.milliseconds is not None else choices.passages or 1
-    return pairs * core_seconds(speed, choices.tokens)
-
-
-def _scenario(environment: EnvironmentSettings, speed: Speed, choices: Choices) -> Scenario:
-    scenario = Scenario(
-        traffic=choices.traffic,
-        core_seconds=_core_seconds(speed, choices),
-        memory_mb=environment.function.memory_mb,
-        init_seconds=init_seconds(speed),
-        fewest_servers=choices.servers,
-    )
-    cold_start = environment.cold_start
-    if isinstance(cold_start, Provisioned):
-        return replace(
-            scenario,
-            bounds=(cold_start.highest_minimum, cold_start.ceiling),
-            target_utilization=cold_start.target_utilization,
-        )
-    return scenario
-
-
-def _chosen(environment: EnvironmentSettings) -> str:
-    if isinstance(environment.cold_start, Provisioned):
-        return PROVISIONED
-    return SNAPSTART if isinstance(environment.cold_start, SnapStart) else ON_DEMAND
-
-
-def _notes(environment: EnvironmentSettings, speed: Speed, choices: Choices) -> list[str]:
-    notes, tokens = [], choices.tokens
-    memory = environment.function.memory_mb
-    for model in environment.models.values():
-        entry = None if model.folder else find(model.name)
-        shape = measurements().shapes.get(entry.shape) if entry else None
-        measured = shape.memory_mb if shape else {}
-        # The least that fits the longest measured text with these tokens.
-        fitting = [mb for length, mb in measured.items() if length >= tokens]
-        if fitting and memory < fitting[0]:
-            notes.append(
-                f"warning: memory_mb is {memory}, and {model.name} needs {fitting[0]} for texts of "
-                f"{tokens} tokens"
-            )
+def _notes(environment: EnvironmentSettings, speed: Speed, scenario: Scenario) -> Iterator[str]:
+    tokens = scenario.month.tokens
     longest, _ = speed.points[-1]
     if tokens > longest:
-        notes.append(
+        yield (
             f"warning: the longest measured text has {longest} tokens, and {tokens} are "
             "extrapolated; scripts/bench measures up to 2,048: --milliseconds MS"
         )
     if environment.model.precision == "fp32":
-        notes.append(
+        yield (
             "warning: times are those of int8, and fp32 takes two to three times as long: "
-            "--slower 2.5"
+            "--milliseconds MS"
         )
-    seconds = _core_seconds(speed, choices) + OVERHEAD_SECONDS
-    if seconds > environment.function.timeout.total_seconds():
-        notes.append("warning: a request takes longer than the function's timeout")
-    return notes
+    if scenario.core_seconds + OVERHEAD_SECONDS > environment.function.timeout.total_seconds():
+        yield "warning: a request takes longer than the function's timeout"

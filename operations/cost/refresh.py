@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 from tqdm import tqdm
 
-from embedding_kit.prices import FILE, parse_price
+from embedding_kit.prices import FILE
 from operations.cost import CostError
 
 #: AWS's public files: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-the-aws-price-list-bulk-api.html
@@ -33,9 +33,7 @@ Entry = dict[str, Any]
 Line = Mapping[str, str]
 
 
-def refresh(
-    region: str, *, file: Path = FILE, client: httpx.Client | None = None, progress: bool = False
-) -> Iterator[str]:
+def refresh(region: str, *, file: Path = FILE, client: httpx.Client | None = None) -> Iterator[str]:
     """Read a region's prices from AWS, write them into the file, and yield what changed.
 
     The file is written after all of AWS's files are read: a failure leaves it as it was.
@@ -44,7 +42,6 @@ def refresh(
         region: The region.
         file: The price file.
         client: The HTTP client; a new one if None.
-        progress: Whether to draw a progress bar on standard error.
 
     Raises:
         CostError: A file cannot be read.
@@ -53,13 +50,11 @@ def refresh(
     lines, regions = content["lines"], content["regions"]
     before = regions.get(region, {})
     after, notes = dict(before), []
-    offers: dict[str, dict[str, Line]] = {}
-    for name, line in lines.items():
-        if "offer" in line:
-            offers.setdefault(line["offer"], {})[name] = line
+    offers = sorted({line["offer"] for line in lines.values() if "offer" in line})
     with client or httpx.Client(timeout=60, follow_redirects=True) as connected:
-        for offer, wanted in offers.items():
-            rows = _download(connected, offer, region, progress=progress)
+        for offer in offers:
+            wanted = {name: line for name, line in lines.items() if line.get("offer") == offer}
+            rows = _download(connected, offer, region)
             found = read_offer(rows, offer=offer, region=region, lines=wanted)
             after |= {name: entries[0] for name, entries in found.items() if len(entries) == 1}
             several = [name for name, entries in found.items() if len(entries) > 1]
@@ -112,14 +107,10 @@ def read_offer(
     found: dict[str, list[Entry]] = {}
     for (name, _), tiers in products.items():
         steps = [[end, usd] for _, end, usd in sorted(tiers)]
-        entry: Entry = {
-            "usd": steps if len(steps) > 1 else tiers[0][2],
-            "date": published,
-            "source": f"AWS price list, {offer}",
-        }
-        entries = found.setdefault(name, [])
-        if entry not in entries:
-            entries.append(entry)
+        price = steps if len(steps) > 1 else tiers[0][2]
+        entry = {"usd": price, "date": published, "source": f"AWS price list, {offer}"}
+        if entry not in found.setdefault(name, []):
+            found[name].append(entry)
     return found
 
 
@@ -155,25 +146,21 @@ def _is(line: Line, values: Mapping[str, str], region: str) -> bool:
     )
 
 
-def _download(client: httpx.Client, offer: str, region: str, *, progress: bool) -> Iterator[str]:
+def _download(client: httpx.Client, offer: str, region: str) -> Iterator[str]:
     """Yield the lines of a file while it is downloaded."""
     try:
         with client.stream("GET", _ADDRESS.format(offer=offer, region=region)) as response:
-            if response.status_code != httpx.codes.OK:
-                raise CostError(_unreachable(offer, region, f"status {response.status_code}"))
+            response.raise_for_status()
             length = int(response.headers.get("content-length", 0)) or None
-            with tqdm(
-                total=length, unit="B", unit_scale=True, desc=offer, disable=not progress
-            ) as bar:
+            # Without a terminal, no bar is drawn.
+            with tqdm(total=length, unit="B", unit_scale=True, desc=offer, disable=None) as bar:
                 for line in response.iter_lines():
                     yield line
                     bar.update(response.num_bytes_downloaded - bar.n)
     except httpx.HTTPError as error:
-        raise CostError(_unreachable(offer, region, error)) from error
-
-
-def _unreachable(offer: str, region: str, reason: object) -> str:
-    return f"AWS's price list of {offer} in {region} cannot be read: {reason}; nothing was changed"
+        raise CostError(
+            f"AWS's price list of {offer} in {region} cannot be read: {error}; nothing was changed"
+        ) from error
 
 
 def _changes(
@@ -181,23 +168,12 @@ def _changes(
 ) -> Iterator[str]:
     same = 0
     for name, entry in after.items():
-        unit = lines[name]["unit"]
-        new = parse_price(unit, entry).usd
-        if name not in before:
-            yield f"{name}: new, ${_decimals(new)} per {unit}"
-        elif before[name]["usd"] == entry["usd"]:
+        old, new = before.get(name, {}).get("usd", "none"), entry["usd"]
+        if old == new:
             same += 1
         else:
-            old = parse_price(unit, before[name]).usd
-            tiers = "" if new != old else ", in another tier"
-            change = f"{100 * (new / old - 1):+.1f}%{tiers}"
-            yield f"{name}: ${_decimals(old)} to ${_decimals(new)} per {unit} ({change})"
+            yield f"{name}, US dollars per {lines[name]['unit']}: from {old} to {new}"
     yield f"{same} prices are unchanged"
-
-
-def _decimals(value: float) -> str:
-    whole, _, decimals = f"{value:.10f}".rstrip("0").partition(".")
-    return f"{whole}.{decimals:0<2}"
 
 
 def format_prices(content: Mapping[str, Any], indent: str = "") -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, fields
 from datetime import date
 from typing import Any
 
@@ -9,72 +10,65 @@ from embedding_kit.prices import DEFAULT_REGION, HostedModel, Prices
 from embedding_kit.settings import Provisioned
 from operations.cost.bill import FREE
 from operations.cost.forecast import Forecast
-from operations.cost.ways import REQUESTS_PER_SECOND, Bill, usd
+from operations.cost.ways import usd
 
 _WIDTH = 44
 #: From so few requests a month on, another way costs less at any traffic.
 _LEAST = 1e3
 #: Prices older than this are likely to be wrong.
 _OLD_DAYS = 180
-#: More requests than this beyond the provisioned concurrency are worth a note.
-_SPILLOVER = 0.01
 _UNITS = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]{1,2})?)([kMG]?)")
 
 
 def as_table(result: Forecast) -> str:
-    """Return the table."""
-    return "\n".join(_lines(result)) + "\n"
+    """Return the answer, the price of each way to serve, and the environment's own bill."""
+    return "\n".join(
+        (*_answer(result), "", *_ways(result), "", *_own(result), *_cold_starts(result))
+    )
 
 
 def _answer(result: Forecast) -> Iterator[str]:
     """Yield what most readers want to know: the sum, the cheapest other way, the break-even."""
     own = usd(result.options[result.chosen])
-    rest = result.usd - own
     yield (
         f"{result.environment.name} costs ${result.usd:,.2f} a month: ${own:,.2f} for requests, "
-        f"${rest:,.2f} for the rest."
+        f"${result.usd - own:,.2f} for the rest."
     )
-    others = {
-        name: usd(bill)
-        for name, bill in result.options.items()
-        if name != result.chosen and name in result.break_even
-    }
-    name = min(others, key=others.__getitem__)
-    yield f"Cheapest alternative for the requests: {name}, ${others[name]:,.2f}."
-    points = {name: point for name, point in result.break_even.items() if point is not None}
+    dollars, name = min((usd(result.options[name]), name) for name in result.break_even)
+    yield f"Cheapest alternative for the requests: {name}, ${dollars:,.2f}."
+    points = [(point, name) for name, point in result.break_even.items() if point is not None]
     if points:
-        first = min(points, key=points.__getitem__)
-        where = f"from {number(points[first])} requests a month" if points[first] > _LEAST else ""
-        yield f"Break-even: {first} costs less {where or 'at any traffic'}."
+        point, name = min(points)
+        where = f"from {number(point)} requests a month" if point > _LEAST else "at any traffic"
+        yield f"Break-even: {name} costs less {where}."
     else:
         yield "Break-even: none; no alternative costs less at any traffic."
 
 
-def _lines(result: Forecast) -> Iterator[str]:
-    yield from _answer(result)
-    yield ""
-    environment, traffic = result.environment, result.scenario.traffic
-    passages = f"{traffic.passages:,} pairs of " if traffic.passages else ""
+def _ways(result: Forecast) -> Iterator[str]:
+    environment, month = result.environment, result.scenario.month
+    passages = f"{month.passages:,} pairs of " if month.passages else ""
     yield (
         f"{environment.name} in {result.prices.region}: {environment.model.name}, "
         f"{environment.function.memory_mb:,} MB"
     )
     yield (
-        f"{number(traffic.requests)} requests a month of {passages}{traffic.tokens:,} tokens, "
-        f"{traffic.shape}; {1000 * result.scenario.seconds:,.1f} ms each on Lambda"
+        f"{number(month.requests)} requests a month of {passages}{month.tokens:,} tokens, "
+        f"{month.shape}; {1000 * result.scenario.seconds:,.1f} ms each on Lambda"
     )
     yield f"times: {result.speed}"
     yield ""
     yield f"{'US dollars a month':{_WIDTH}}{'':>10}  cheaper from (requests)"
     for name, bill in result.options.items():
-        own = name == result.chosen
-        after = "this environment" if own else _point(result, name)
+        after = "this environment" if name == result.chosen else _point(result, name)
         yield f"{_amount(name, usd(bill))}  {after}".rstrip()
-    yield ""
+
+
+def _own(result: Forecast) -> Iterator[str]:
     yield "This environment"
-    free = {item.name: item for item in result.free}
-    for item in result.own:
+    free = {item.name for item in result.free}
+    for item in (*result.options[result.chosen], *result.added):
         if item.usd:
             note = f"  {FREE[item.unit]} free in an account" if item.name in free else ""
             yield _amount(f"  {item.name}", item.usd) + note
@@ -82,10 +76,9 @@ def _lines(result: Forecast) -> Iterator[str]:
     if free:
         least = result.usd + usd(result.free)
         yield _amount("  sum, if nothing else uses what is free", least)
-    if environment.budget and environment.budget.monthly_usd:
-        yield _amount("  budget", environment.budget.monthly_usd)
+    if result.environment.budget and result.environment.budget.monthly_usd:
+        yield _amount("  budget", result.environment.budget.monthly_usd)
     yield ""
-    yield from _cold_starts(result)
 
 
 def _amount(name: str, dollars: float) -> str:
@@ -112,71 +105,47 @@ def _cold_starts(result: Forecast) -> Iterator[str]:
             f"provisioned concurrency: {kept:.1f} on average; "
             f"{percent(beyond)} of requests are beyond it"
         )
-        if beyond > _SPILLOVER:
-            yield (
-                f"  AWS serves {REQUESTS_PER_SECOND} requests a second for each provisioned "
-                "environment; raise the maximum, or lower target_utilization"
-            )
 
 
 def price_notes(prices: Prices, models: Sequence[HostedModel], *, today: date) -> Iterator[str]:
     """Yield what to know about the prices: assumed ones and old ones."""
     if prices.assumed:
-        count, total = len(prices.assumed), len(prices.lines)
         yield (
-            f"{count} of {total} prices are those of {DEFAULT_REGION}, for the file has none of "
-            f"{prices.region}: scripts/cost --refresh --region {prices.region}"
+            f"{len(prices.assumed)} of {len(prices.lines)} prices are those of {DEFAULT_REGION}, "
+            f"for the file has none of {prices.region}: scripts/cost NAME --refresh"
         )
-    old = sorted(
-        name for name, price in prices.lines.items() if (today - price.date).days > _OLD_DAYS
-    )
-    if old:
-        yield (
-            f"warning: {len(old)} prices are older than {_OLD_DAYS} days "
-            f"({', '.join(old[:3])}{', ...' if len(old) > 3 else ''}): scripts/cost --refresh"
-        )
-    stale = [model.name for model in models if (today - model.date).days > _OLD_DAYS]
-    if stale:
-        yield (
-            f"warning: prices of hosted APIs are older than {_OLD_DAYS} days; edit "
-            f"constructs/embedding_kit/prices.json: {', '.join(stale)}"
-        )
+    dates = {name: price.date for name, price in prices.lines.items()}
+    for what, read, then in (
+        ("prices", dates, "scripts/cost NAME --refresh"),
+        (
+            "prices of hosted APIs",
+            {model.name: model.date for model in models},
+            "edit constructs/embedding_kit/prices.json",
+        ),
+    ):
+        old = sorted(name for name, day in read.items() if (today - day).days > _OLD_DAYS)
+        if old:
+            names = f"{', '.join(old[:3])}{', ...' if len(old) > 3 else ''}"
+            yield f"warning: {len(old)} {what} are older than {_OLD_DAYS} days ({names}): {then}"
 
 
 def as_json(result: Forecast) -> dict[str, Any]:
     """Return the forecast for programs. All amounts are US dollars a month."""
-    traffic = result.scenario.traffic
-    kept, beyond = result.scenario.provisioned
-    return {
+    values = {field.name: getattr(result, field.name) for field in fields(result)}
+    return values | {
         "environment": result.environment.name,
         "region": result.prices.region,
-        "traffic": {
-            name: getattr(traffic, name) for name in ("requests", "tokens", "passages", "shape")
-        },
+        "scenario": asdict(result.scenario),
         "seconds": result.scenario.seconds,
-        "times": result.speed,
-        "chosen": result.chosen,
         "usd": result.usd,
-        "options": {
-            name: {"usd": usd(bill), "items": _items(bill)} for name, bill in result.options.items()
-        },
-        "added": _items(result.added),
-        "free": _items(result.free),
-        "break_even_requests": dict(result.break_even),
-        "cold_start_share": dict(result.cold_starts),
-        "provisioned": {"average": kept, "beyond": beyond},
+        "options": {name: [*map(asdict, bill)] for name, bill in result.options.items()},
+        "added": [*map(asdict, result.added)],
+        "free": [*map(asdict, result.free)],
         "prices": {
             name: {"usd": price.usd, "date": price.date.isoformat(), "source": price.source}
             for name, price in result.prices.lines.items()
         },
     }
-
-
-def _items(bill: Bill) -> list[dict[str, Any]]:
-    return [
-        {"name": item.name, "amount": item.amount, "unit": item.unit, "usd": item.usd}
-        for item in bill
-    ]
 
 
 def parse_number(text: str) -> float:

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from embedding_kit.prices import HOURS, HostedModel, LineItem, Prices, priced
-from operations.cost.workload import MONTH_SECONDS, VCPU_MB, Traffic, billed_seconds
+from operations.cost.workload import MONTH_SECONDS, VCPU_MB, Month, billed_seconds
 
 ON_DEMAND = "Lambda on demand"
 SNAPSTART = "Lambda SnapStart"
@@ -19,6 +20,8 @@ _EXCEEDED = 2.33
 _FREE_REQUESTS, _FREE_GB_SECONDS = 1_000_000, 400_000
 #: https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances-scaling.html
 _MANAGED_FEWEST = 3
+#: Behind a load balancer, in two Availability Zones.
+_FEWEST_SERVERS = 2
 #: A server's queue grows quickly above this utilization.
 _UTILIZATION = 0.6
 #: Autoscaling of tasks follows the traffic with this much to spare.
@@ -38,7 +41,7 @@ Bill = tuple[LineItem, ...]
 class Scenario:
     """A traffic, and the function that serves it."""
 
-    traffic: Traffic
+    month: Month
     #: Seconds of one core for one request.
     core_seconds: float
     memory_mb: int
@@ -46,8 +49,6 @@ class Scenario:
     init_seconds: float = 0.0
     #: The share of requests that meets a cold start.
     cold_share: float = 0.0
-    #: The fewest servers behind a load balancer: two, for two Availability Zones.
-    fewest_servers: int = 2
     #: The environment's highest minimum and maximum of provisioned concurrency; scaled to the
     #: traffic if None.
     bounds: tuple[int, int] | None = None
@@ -67,7 +68,7 @@ class Scenario:
     @property
     def peak_vcpus(self) -> float:
         """The vCPUs of servers that the peak needs at a utilization of 60%."""
-        return self.traffic.rate * self.server_seconds * self.traffic.peak / _UTILIZATION
+        return self.month.rate * self.server_seconds * self.month.peak / _UTILIZATION
 
     @property
     def gb(self) -> float:
@@ -77,7 +78,7 @@ class Scenario:
     @property
     def gb_seconds(self) -> float:
         """GB-seconds of the requests, without initializations."""
-        return self.traffic.requests * self.seconds * self.gb
+        return self.month.requests * self.seconds * self.gb
 
     @property
     def provisioned(self) -> tuple[float, float]:
@@ -87,18 +88,18 @@ class Scenario:
         environments as are exceeded 1% of the time.
         """
         kept = beyond = 0.0
-        for load in self.traffic.loads:
-            rate = self.traffic.rate * load.multiple
+        for rate in self.month.rates:
             wanted = rate * self.seconds / self.target_utilization
             if self.bounds is None:
                 wanted = max(wanted + _EXCEEDED * math.sqrt(wanted), rate / REQUESTS_PER_SECOND)
-                kept += load.share * max(1, math.ceil(wanted))
+                kept += max(1, math.ceil(wanted))
             else:
                 low, high = self.bounds
                 count = min(max(math.ceil(wanted), low), high)
-                kept += load.share * count
-                beyond += load.share * load.multiple * busy_beyond(rate, self.seconds, count)
-        return kept, beyond
+                kept += count
+                beyond += rate * busy_beyond(rate, self.seconds, count)
+        total = sum(self.month.rates)
+        return kept / len(self.month.rates), beyond / total if total else 0.0
 
 
 Way = Callable[[Prices, Scenario], Bill]
@@ -119,7 +120,7 @@ def ways(models: Sequence[HostedModel]) -> Mapping[str, Way]:
         "Lambda Managed Instances, c7g.large": _managed_instances,
         "Fargate, 1 vCPU, load balancer": _fargate,
         "EC2 t4g.small, load balancer": _ec2,
-        **{model.name: _hosted(model) for model in models},
+        **{model.name: partial(_hosted, model) for model in models},
     }
 
 
@@ -128,20 +129,14 @@ def break_even(prices: Prices, scenario: Scenario, first: Way, second: Way) -> f
 
     Cold starts are left out: above a million requests a month they are under 2% of the bill.
 
-    Args:
-        prices: The prices.
-        scenario: The traffic's shape and the function.
-        first: A way.
-        second: Another way.
-
     Returns:
         The requests; the lowest number that was tried if `first` costs more everywhere, None if it
         costs more nowhere.
     """
 
     def dearer(requests: float) -> bool:
-        traffic = replace(scenario.traffic, requests=requests)
-        at = replace(scenario, traffic=traffic, cold_share=0.0)
+        month = replace(scenario.month, requests=requests)
+        at = replace(scenario, month=month, cold_share=0.0)
         return usd(first(prices, at)) > usd(second(prices, at))
 
     if dearer(_FEWEST):
@@ -177,7 +172,7 @@ def busy_beyond(rate: float, seconds: float, environments: int) -> float:
 
 
 def _on_demand(prices: Prices, scenario: Scenario) -> Bill:
-    init = scenario.traffic.requests * scenario.cold_share * scenario.init_seconds * scenario.gb
+    init = scenario.month.requests * scenario.cold_share * scenario.init_seconds * scenario.gb
     duration = scenario.gb_seconds
     return (
         *_requests_and_duration(prices, scenario),
@@ -201,7 +196,7 @@ def _after_free_tier(prices: Prices, scenario: Scenario) -> Bill:
 
 def _snapstart(prices: Prices, scenario: Scenario) -> Bill:
     """Price one version's snapshot, and its restores."""
-    restored = scenario.traffic.requests * scenario.cold_share * scenario.gb
+    restored = scenario.month.requests * scenario.cold_share * scenario.gb
     return (
         *_requests_and_duration(prices, scenario),
         priced(prices, "lambda_snapshot", "snapshots", scenario.gb * MONTH_SECONDS),
@@ -214,7 +209,7 @@ def _provisioned(prices: Prices, scenario: Scenario) -> Bill:
     kept, spilled = scenario.provisioned
     beyond = scenario.gb_seconds * spilled
     items = [
-        priced(prices, "lambda_requests", "requests", scenario.traffic.requests),
+        priced(prices, "lambda_requests", "requests", scenario.month.requests),
         priced(prices, "lambda_provisioned", "provisioned", kept * scenario.gb * MONTH_SECONDS),
         priced(prices, "lambda_provisioned_duration", "duration", scenario.gb_seconds - beyond),
     ]
@@ -228,16 +223,16 @@ def _managed_instances(prices: Prices, scenario: Scenario) -> Bill:
     return (
         priced(prices, "ec2_c7g_large", "instances", hours),
         priced(prices, "managed_c7g_large", "management", hours),
-        priced(prices, "lambda_requests", "requests", scenario.traffic.requests),
+        priced(prices, "lambda_requests", "requests", scenario.month.requests),
     )
 
 
 def _fargate(prices: Prices, scenario: Scenario) -> Bill:
     """Price tasks of one vCPU and 2 GB behind a load balancer. Their number follows the traffic."""
     vcpus = scenario.peak_vcpus
-    if scenario.traffic.shape != "flat":
-        vcpus = vcpus / scenario.traffic.peak * _FOLLOWING
-    tasks = max(scenario.fewest_servers, math.ceil(vcpus))
+    if scenario.month.shape != "flat":
+        vcpus = vcpus / scenario.month.peak * _FOLLOWING
+    tasks = max(_FEWEST_SERVERS, math.ceil(vcpus))
     hours = tasks * HOURS
     return (
         priced(prices, "fargate_vcpu", f"{tasks} tasks, vCPU", hours),
@@ -249,9 +244,9 @@ def _fargate(prices: Prices, scenario: Scenario) -> Bill:
 
 def _ec2(prices: Prices, scenario: Scenario) -> Bill:
     """Price t4g.small for the peak, with the credits that they use above their baseline."""
-    count = max(scenario.fewest_servers, math.ceil(scenario.peak_vcpus / _VCPUS))
+    count = max(_FEWEST_SERVERS, math.ceil(scenario.peak_vcpus / _VCPUS))
     hours = count * HOURS
-    surplus = max(0.0, scenario.traffic.rate * scenario.server_seconds - count * _BASELINE) * HOURS
+    surplus = max(0.0, scenario.month.rate * scenario.server_seconds - count * _BASELINE) * HOURS
     return (
         priced(prices, "ec2_t4g_small", f"{count} instances", hours),
         priced(prices, "public_ipv4", "their public addresses", hours),
@@ -261,17 +256,14 @@ def _ec2(prices: Prices, scenario: Scenario) -> Bill:
     )
 
 
-def _hosted(model: HostedModel) -> Way:
-    def tokens(_: Prices, scenario: Scenario) -> Bill:
-        amount = scenario.traffic.requests * scenario.traffic.tokens
-        return (LineItem("tokens", amount, "token", amount / 1e6 * model.usd_per_million_tokens),)
-
-    return tokens
+def _hosted(model: HostedModel, _: Prices, scenario: Scenario) -> Bill:
+    amount = scenario.month.requests * scenario.month.tokens
+    return (LineItem("tokens", amount, "token", amount / 1e6 * model.usd_per_million_tokens),)
 
 
 def _requests_and_duration(prices: Prices, scenario: Scenario) -> Bill:
     return (
-        priced(prices, "lambda_requests", "requests", scenario.traffic.requests),
+        priced(prices, "lambda_requests", "requests", scenario.month.requests),
         priced(prices, "lambda_duration", "duration", scenario.gb_seconds),
     )
 

@@ -2,8 +2,11 @@
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
+
+import numpy as np
 
 from embedding_kit.settings import Model
 from model_compiler.source.catalog import find, measurements
@@ -29,29 +32,49 @@ _GROWTH = 1.3
 _PARALLEL = 2 * (1 - 1 / 1.7)
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
-    """A part of the month with one rate."""
+def _diurnal() -> tuple[float, ...]:
+    quarter = _TROUGH_HOUR + 6
+    angles = (2 * math.pi * (hour + 0.5 - quarter) / 24 for hour in range(24))
+    return tuple(1 + _SWING * math.sin(angle) for angle in angles)
 
-    #: Its share of the month's time.
-    share: float
-    #: Its rate over the month's mean rate.
-    multiple: float
+
+#: Of each shape that has a name: equal parts of the month, by their rate over the mean rate.
+SHAPES = {"flat": (1.0,), "diurnal": _diurnal()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traffic:
-    """The requests of a month."""
+class Month:
+    """The requests and other amounts of a month; the options of `scripts/cost`."""
 
-    #: Requests a month.
-    requests: float
-    #: Tokens of one text, or of one pair of a query and a passage.
-    tokens: int
+    requests: float = 1e6
+    #: Of one text, or of one pair of a query and a passage.
+    tokens: int = 128
     #: Passages that a reranker scores for one request; None of texts to embed.
     passages: int | None = None
-    #: The shape's name, for reports.
-    shape: str
-    loads: tuple[Load, ...]
+    #: A name of `SHAPES`.
+    shape: str = "diurnal"
+    #: Of one core for one request; measured times of the model if None.
+    milliseconds: float | None = None
+    releases: float = 4
+    #: Texts that batch jobs embed.
+    batch_texts: float = 0.0
+    #: Vectors that are loaded into the index in this month, and kept.
+    vectors: float = 0.0
+    #: Searches of the index; one for each request if None.
+    searches: float | None = None
+    #: Documents that are compared with the index each night.
+    documents: float = 0.0
+    #: Documents that are new, changed or deleted in this month.
+    changes: float = 0.0
+    #: Chunks that are embedded for them; 3 for each if None.
+    chunks: float | None = None
+    #: Golden questions that the watch asks each day.
+    questions: float = 200.0
+
+    @property
+    def rates(self) -> list[float]:
+        """Requests a second in each of the equal parts of the month."""
+        return [self.rate * multiple for multiple in SHAPES[self.shape]]
 
     @property
     def rate(self) -> float:
@@ -61,91 +84,30 @@ class Traffic:
     @property
     def peak(self) -> float:
         """The highest rate over the mean rate."""
-        return max(load.multiple for load in self.loads)
+        return max(SHAPES[self.shape])
 
     @property
     def sampled(self) -> float:
         """The requests that X-Ray traces, if they arrive independently."""
-        firsts = sum(
-            load.share * MONTH_SECONDS * -math.expm1(-self.rate * load.multiple)
-            for load in self.loads
-        )
+        firsts = MONTH_SECONDS * fmean(-math.expm1(-rate) for rate in self.rates)
         return firsts + _TRACED * (self.requests - firsts)
 
 
-def _diurnal() -> tuple[Load, ...]:
-    quarter = _TROUGH_HOUR + 6
-    angles = (2 * math.pi * (hour + 0.5 - quarter) / 24 for hour in range(24))
-    return tuple(Load(1 / 24, 1 + _SWING * math.sin(angle)) for angle in angles)
-
-
-#: The loads of each shape that has a name.
-SHAPES: dict[str, tuple[Load, ...]] = {"flat": (Load(1.0, 1.0),), "diurnal": _diurnal()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
-    """The amounts and times of a month; the options of `scripts/cost`."""
-
-    requests: float = 1e6
-    tokens: int = 128
-    #: Of a request to a reranker.
-    passages: int | None = None
-    shape: str = "diurnal"
-    #: The factor of the processor for measured times.
-    slower: float = 1.0
-    #: Of one core for one request; measured times of the model if None.
-    milliseconds: float | None = None
-    #: The fewest servers behind a load balancer.
-    servers: int = 2
-    #: Releases a month.
-    releases: float = 4
-    #: Texts that batch jobs embed.
-    batch_texts: float = 0.0
-    #: Vectors that are loaded into the index in this month, and kept.
-    vectors: float = 0.0
-    #: Documents that are compared with the index each night.
-    documents: float = 0.0
-    #: Documents that are new, changed or deleted in this month.
-    changes: float = 0.0
-    #: Chunks that are embedded for them; 3 for each if None.
-    chunks: float | None = None
-    #: Golden questions that the watch asks each day.
-    questions: float = 200.0
-    #: Searches of the index; one for each request if None.
-    searches: float | None = None
-
-    @property
-    def traffic(self) -> Traffic:
-        """The requests of the endpoint."""
-        loads = SHAPES[self.shape]
-        return Traffic(
-            requests=self.requests,
-            tokens=self.tokens,
-            passages=self.passages,
-            shape=self.shape,
-            loads=loads,
-        )
-
-
-def cold_start_share(traffic: Traffic, *, seconds: float, timeout: float) -> float:
+def cold_start_share(month: Month, *, seconds: float, timeout: float) -> float:
     """Return the share of requests that meet a cold start, if they arrive independently.
 
-    Each load is taken as if it lasted: right for a rate that changes within hours, and too low for
+    Each rate is taken as if it lasted: right for a rate that changes within hours, and too low for
     bursts.
 
     Args:
-        traffic: The traffic.
+        month: The month.
         seconds: The mean duration of a request.
         timeout: Seconds until Lambda ends an idle environment.
     """
-    if not traffic.requests:
+    if not month.requests:
         return 0.0
-    cold = sum(
-        load.share * _cold_starts(traffic.rate * load.multiple, seconds, timeout)
-        for load in traffic.loads
-    )
-    return min(1.0, cold / traffic.rate)
+    cold = fmean(_cold_starts(rate, seconds, timeout) for rate in month.rates)
+    return min(1.0, cold / month.rate)
 
 
 def _cold_starts(rate: float, seconds: float, timeout: float) -> float:
@@ -181,25 +143,16 @@ class Speed:
     points: tuple[tuple[int, float], ...]
     #: Where they were measured, in words.
     source: str
-    #: The factor of the processor: 1.5 takes half as long again.
-    slower: float = 1.0
 
 
 def core_seconds(speed: Speed, tokens: int) -> float:
     """Return the seconds of one core for a text, by log-log interpolation."""
-    x = math.log(tokens)
-    known = [(math.log(count), math.log(time)) for count, time in speed.points]
-    if len(known) == 1 or x <= known[0][0]:
-        value = known[0][1]
-        # A shorter text takes the time of the shortest that was measured: reading the weights
-        # dominates there. One measurement alone is of this length.
-    elif x >= known[-1][0]:
-        value = known[-1][1] + _GROWTH * (x - known[-1][0])
-    else:
-        after = next(i for i, (count, _) in enumerate(known) if count >= x)
-        (x0, y0), (x1, y1) = known[after - 1], known[after]
-        value = y0 + (y1 - y0) * (x - x0) / (x1 - x0)
-    return math.exp(value) * speed.slower / 1000
+    lengths, times = zip(*speed.points, strict=True)
+    # A shorter text takes the time of the shortest that was measured: reading the weights dominates
+    # there.
+    within = np.interp(math.log(tokens), np.log(lengths), np.log(times))
+    beyond = max(0.0, math.log(tokens / lengths[-1]))
+    return math.exp(within + _GROWTH * beyond) / 1000
 
 
 def billed_seconds(core: float, *, memory_mb: int) -> float:
@@ -218,12 +171,11 @@ def billed_seconds(core: float, *, memory_mb: int) -> float:
     return core / faster + OVERHEAD_SECONDS
 
 
-def speed_of(model: Model, *, slower: float = 1.0) -> Speed:
+def speed_of(model: Model) -> Speed:
     """Return the times of a model: of the catalog's shape, or estimated from its own folder.
 
     Args:
         model: The environment's model.
-        slower: The factor of the processor.
 
     Raises:
         CostError: The catalog has no times of it, or the folder names no sizes.
@@ -240,7 +192,7 @@ def speed_of(model: Model, *, slower: float = 1.0) -> Speed:
     points = tuple(
         (tokens, time * ratio) for tokens, time, ratio in zip((32, 256), times, ratios, strict=True)
     )
-    return Speed(points=points, source=f"{table.machine}, {source}", slower=slower)
+    return Speed(points=points, source=f"{table.machine}, {source}")
 
 
 def init_seconds(speed: Speed) -> float:
@@ -249,10 +201,10 @@ def init_seconds(speed: Speed) -> float:
     They are those of the code and the model; fetching an image on AWS is not measured.
     """
     table = measurements()
-    ratio = 1000 * core_seconds(replace(speed, slower=1.0), 32) / table.milliseconds["tokens_32"]
+    ratio = 1000 * core_seconds(speed, 32) / table.milliseconds["tokens_32"]
     starts = {shape.tokens_32: shape.start for shape in table.shapes.values() if shape.start}
     nearest = min(starts, key=lambda tokens_32: abs(math.log(tokens_32 / ratio)))
-    return table.milliseconds["start"] * starts[nearest] * speed.slower / 1000
+    return table.milliseconds["start"] * starts[nearest] / 1000
 
 
 def is_reranker(model: Model) -> bool:

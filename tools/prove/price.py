@@ -6,7 +6,7 @@ from embedding_kit.settings import SnapStart
 from embedding_kit.standing_cost import capacity_items
 from operations.cost.bill import added_items
 from operations.cost.ways import Scenario
-from operations.cost.workload import Choices
+from operations.cost.workload import Month
 from tools.cost import resources_of
 from tools.prove.measure import LENGTHS, REPEATS, SIZES, VECTORS
 
@@ -28,16 +28,16 @@ def price_of(environment: EnvironmentSettings, *, starts: int) -> float:
     seconds = starts * _START_SECONDS + requests * _REQUEST_SECONDS
     # Callers through the URL, and searches, are requests of the environment's own size.
     gigabytes = (*SIZES, 2 * environment.function.memory_mb)
-    choices = Choices(requests=5 * (starts + requests), releases=0, vectors=VECTORS)
+    month = Month(requests=5 * (starts + requests), releases=0, vectors=VECTORS)
     scenario = Scenario(
-        traffic=choices.traffic,
+        month=month,
         core_seconds=_REQUEST_SECONDS,
         memory_mb=environment.function.memory_mb,
     )
     items = (
         priced(prices, "lambda_duration", "duration", seconds * sum(gigabytes) / 1024),
-        priced(prices, "lambda_requests", "requests", choices.requests),
-        *added_items(environment, resources_of(environment), prices, scenario, choices),
+        priced(prices, "lambda_requests", "requests", month.requests),
+        *added_items(environment, resources_of(environment), prices, scenario),
     )
     # Amounts of a month are billed by the hour; requests and data once.
     used = sum(item.usd * (_HOURS / HOURS if _lasts(item.unit) else 1) for item in items)

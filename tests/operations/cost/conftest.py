@@ -72,9 +72,7 @@ firewall = {}
     "told": DEV + '[alarms]\nemails = ["ops@example.com"]\n',
     "unaccepted": PROVISIONED.replace('accept_license = "gemma"\n', ""),
     "fp32": DEV + 'precision = "fp32"\n',
-    "small": DEV + "[function]\nmemory_mb = 128\n",
     "zip": DEV + '[function]\npackage = "zip"\n',
-    "zip-s3": PROVISIONED.replace("memory_mb", 'package = "zip"\nmemory_mb'),
     "own-model": '[model]\nname = "acme/own-model"\n',
 }
 

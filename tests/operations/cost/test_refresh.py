@@ -72,10 +72,10 @@ def run(aws, tmp_path):
 
 
 def test_what_changed_is_printed(run):
-    """Old and new price, and by how much; new lines; and those that are unchanged."""
+    """Old and new price, new lines, and those that are unchanged."""
     lines, _ = run()
-    assert "lambda_requests: $0.0000002 to $0.00000024 per request (+20.0%)" in lines
-    assert "lambda_snapshot: new, $0.0000018383 per GB-second" in lines
+    assert "lambda_requests, US dollars per request: from 2e-07 to 2.4e-07" in lines
+    assert "lambda_snapshot, US dollars per GB-second: from none to 1.8383e-06" in lines
     assert "2 prices are unchanged" in lines  # Lambda's duration, and t4g.small.
     assert not [line for line in lines if line.startswith(("lambda_duration", "ec2_t4g_small"))]
 
@@ -138,7 +138,7 @@ def test_a_failure_changes_nothing_and_the_same_command_works_again(run, aws):
     """The file is written after all files are read."""
     before = run.file.read_bytes()
     aws.failing = "AmazonECS"
-    with pytest.raises(CostError, match=r"AmazonECS in eu-central-1 cannot be read: status 503"):
+    with pytest.raises(CostError, match=r"AmazonECS in eu-central-1 cannot be read: .*503"):
         run()
     assert run.file.read_bytes() == before
     aws.failing = None
@@ -153,7 +153,7 @@ def test_a_file_of_another_format_is_an_error(run):
         return httpx.Response(200, content=b"<html>Please sign in</html>")
 
     client = httpx.Client(transport=httpx.MockTransport(answer))
-    with pytest.raises(CostError, match="found: no price list file of AWSLambda"):
+    with pytest.raises(CostError, match="found: no price list file of AWSELB"):
         [*refresh("eu-central-1", file=run.file, client=client)]
 
 
@@ -200,24 +200,11 @@ def test_the_file_is_as_the_refresh_writes_it():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "region"),
-    [
-        (["--region", "eu-west-1"], "eu-west-1"),
-        (["frankfurt"], "eu-central-1"),
-        (["frankfurt", "--region", "eu-west-1"], "eu-west-1"),
-        (["dev"], "us-east-1"),
-        ([], "us-east-1"),
-    ],
+    ("environment", "region"), [("frankfurt", "eu-central-1"), ("dev", "us-east-1")]
 )
-def test_the_command_refreshes(monkeypatch, capsys, environments, arguments, region):
-    """The region of the option, else of the environment, else us-east-1; it prints the changes."""
-    called = []
-
-    def fake(region, *, progress):
-        called.append(region)
-        yield "3 prices are unchanged"
-
-    monkeypatch.setattr("operations.cost.refresh.refresh", fake)
-    assert main(["--refresh", *arguments], synthesize=resources_of, environments=environments) == 0
-    assert called == [region]
-    assert capsys.readouterr().out == "3 prices are unchanged\n"
+def test_the_command_refreshes(monkeypatch, capsys, environments, environment, region):
+    """The region of the environment, else us-east-1; it prints the changes."""
+    monkeypatch.setattr("operations.cost.refresh.refresh", lambda region: [f"read {region}"])
+    arguments = [environment, "--refresh"]
+    assert main(arguments, synthesize=resources_of, environments=environments) == 0
+    assert capsys.readouterr().out == f"read {region}\n"

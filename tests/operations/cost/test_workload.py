@@ -1,12 +1,10 @@
 """Test the time of a request, and the share of requests that meet a cold start."""
 
-from dataclasses import replace
-
 import pytest
 
 from operations.cost.workload import (
     OVERHEAD_SECONDS,
-    Choices,
+    Month,
     Speed,
     billed_seconds,
     cold_start_share,
@@ -24,9 +22,8 @@ def test_a_measured_length_takes_the_measured_time():
 
 
 def test_an_initialization_takes_the_time_of_the_nearest_measured_shape():
-    """16.9 ms for 32 tokens are near those of BERT with 12 layers; a slower core takes longer."""
+    """16.9 ms for 32 tokens are near those of BERT with 12 layers."""
     assert init_seconds(SPEED) == pytest.approx(0.14885 * 1.34, rel=0.2)
-    assert init_seconds(replace(SPEED, slower=2.0)) == pytest.approx(2 * init_seconds(SPEED))
 
 
 def test_a_length_between_two_is_interpolated_on_logarithms():
@@ -45,12 +42,6 @@ def test_a_longer_text_takes_more_than_in_proportion():
     assert ratio == pytest.approx(1668 / 113, rel=0.02)
 
 
-def test_a_slower_processor_takes_longer():
-    """`slower` is a factor of all times."""
-    slow = Speed(points=SPEED.points, source="a test", slower=1.5)
-    assert core_seconds(slow, 100) == pytest.approx(1.5 * core_seconds(SPEED, 100))
-
-
 @pytest.mark.parametrize(
     ("memory_mb", "factor"), [(1769, 1.0), (884.5, 2.0), (2048, 1.0), (3538, 1 / 1.7)]
 )
@@ -61,8 +52,8 @@ def test_memory_above_one_vcpu_helps_only_with_a_second_thread(memory_mb, factor
 
 
 def share(requests, seconds, timeout, shape="flat"):
-    traffic = Choices(requests=requests, shape=shape).traffic
-    return cold_start_share(traffic, seconds=seconds, timeout=timeout)
+    month = Month(requests=requests, shape=shape)
+    return cold_start_share(month, seconds=seconds, timeout=timeout)
 
 
 @pytest.mark.parametrize(
