@@ -30,7 +30,7 @@ _ZIP_GB = 0.026
 LOG_BYTES = 2000
 #: Metrics in an hour with requests of one version, API and status: 5 of the platform's records, 9
 #: of the embedder, 9 by API and status, and 2 of the version (docs/operations.md).
-_METRICS = 25
+METRICS = 25
 #: A snapshot is billed for three hours at least: https://aws.amazon.com/lambda/pricing/
 _SNAPSHOT_HOURS = 3.0
 #: A release before and after its shift: the new version is warmed and checked.
@@ -217,7 +217,7 @@ class _Items:
         items = (
             self._priced("log_ingestion", "logs, written", gigabytes),
             self._priced("log_storage", "logs, kept", gigabytes * months),
-            self._priced("metric", "metrics", _METRICS if self.month.requests else 0),
+            self._priced("metric", "metrics", METRICS if self.month.requests else 0),
         )
         if not self.environment.observability.tracing:
             return items

@@ -12,7 +12,8 @@ from embedder.core.engine import Engine
 from embedder.core.settings import Settings
 from embedder.http.router import Router
 from embedder.http.telemetry import Telemetry
-from operations.cost.bill import LOG_BYTES
+from embedding_kit.metrics import PLATFORM_METRICS
+from operations.cost.bill import LOG_BYTES, METRICS
 from tests.embedder.calls import get, post
 from tests.embedder.small_model import HashSession
 
@@ -118,6 +119,17 @@ def test_a_request_leaves_a_record_of_metrics(told: Router, capsys: Capture) -> 
     assert (record["Requests"], record["Texts"], record["Tokens"]) == (1, 2, 7)
     assert record["BatchSize"] == [2]
     assert record["PaddingWaste"] == 12.5
+
+
+def test_a_request_leaves_as_many_metrics_as_scripts_cost_prices(
+    told: Router, capsys: Capture
+) -> None:
+    """CloudWatch bills each metric for each of its sets of dimensions."""
+    post(told, "/embed", {"inputs": ["x"]})
+    _, record = lines(capsys)
+    directives = record["_aws"]["CloudWatchMetrics"]
+    own = sum(len(found["Metrics"]) * len(found["Dimensions"]) for found in directives)
+    assert own + len(PLATFORM_METRICS) == METRICS
 
 
 def test_every_metric_that_is_defined_has_a_value(told: Router, capsys: Capture) -> None:

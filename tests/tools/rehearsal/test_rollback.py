@@ -7,8 +7,8 @@ import pytest
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import Model
 from operations.prune import make_plan
+from operations.reset_traffic import find_stuck_weights
 from operations.rollback import roll_back
-from operations.weights import find_stuck_weights
 
 from .emulated_release import Release
 from .test_promotion import _Root

@@ -111,8 +111,8 @@ class BertConfig(PostNormConfig):
         return _Encoder(self, builder, weights).build()
 
 
-#: The keys of DistilBERT that have other names.
-DISTILBERT_KEYS = {
+#: The sizes in `config.json`, and what DistilBERT names them.
+_DISTILBERT_NAMES = {
     "hidden_size": "dim",
     "num_hidden_layers": "n_layers",
     "num_attention_heads": "n_heads",
@@ -134,7 +134,7 @@ def parse(config: ConfigFile) -> BertConfig:
         SourceError: If a value is missing or wrong, or two contradict each other.
     """
     family = config.string("model_type")
-    keys = DISTILBERT_KEYS if family == "distilbert" else {key: key for key in DISTILBERT_KEYS}
+    keys = _DISTILBERT_NAMES if family == "distilbert" else {key: key for key in _DISTILBERT_NAMES}
     padding = _padding_id(config, family)
     hidden_size = config.integer(keys["hidden_size"])
     own_width = family in {"albert", "electra"}

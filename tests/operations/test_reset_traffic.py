@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from operations import command
-from operations.weights import clear_weights, find_stuck_weights, main
+from operations.reset_traffic import clear_weights, find_stuck_weights, main
 
 LEFT = {"3": 1.0}
 CLEARED = {
