@@ -1,7 +1,8 @@
 """Writes the file that `fast_tokenizers.table_file` maps, and the tables that kinds share."""
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import accumulate
 from zlib import crc32
 
@@ -135,11 +136,14 @@ def added_token_sections(
     }
 
 
-def character_pages() -> Iterator[tuple[int, str]]:
-    """Yield all characters, 256 code points at a time, with the first code point."""
-    for start in range(0, CHARACTERS, PAGE):
-        if start not in SURROGATES:
-            yield start, "".join(map(chr, range(start, start + PAGE)))
+@cache
+def character_pages() -> tuple[tuple[int, str], ...]:
+    """Return all characters, 256 code points at a time, with the first code point."""
+    return tuple(
+        (start, "".join(map(chr, range(start, start + PAGE))))
+        for start in range(0, CHARACTERS, PAGE)
+        if start not in SURROGATES
+    )
 
 
 def deduplicated(pages: Iterable[bytes]) -> tuple[bytes, bytes]:
