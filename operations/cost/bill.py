@@ -179,9 +179,11 @@ class _Items:
     def monitoring(self) -> Bill:
         """Price alarms, the dashboard and keys. A customer's key is billed where it was created."""
         alarms = _of("CloudWatch::Alarm", self.resources)
-        # An alarm on one metric names it directly. Each metric that an alarm reads is billed.
+        # An alarm on one metric names it directly. Each metric that an alarm reads is billed, and
+        # so are the two bounds of an anomaly's band: https://aws.amazon.com/cloudwatch/pricing/
         metrics = sum(
-            sum("MetricStat" in metric for metric in alarm.get("Metrics", [])) or 1
+            (sum("MetricStat" in metric for metric in alarm.get("Metrics", [])) or 1)
+            + 2 * ("ThresholdMetricId" in alarm)
             for alarm in alarms
         )
         counted = (

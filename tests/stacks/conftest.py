@@ -220,6 +220,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
             emails=("ops@example.com",),
             page_topic="arn:aws:sns:eu-central-1:123456789012:on-call",
             warning_percent=50.0,
+            anomalies=True,
             expected_traffic_interval=timedelta(hours=1),
         ),
         "budget": Budget(monthly_usd=50.0),

@@ -18,6 +18,8 @@ _INIT_P99_MS, _INIT_MAX_MS = 5000, 8000
 _CONCURRENCY_PERCENT, MEMORY_PERCENT, _PROVISIONED_PERCENT = 80, 90, 90
 #: Ends the names of warnings.
 _WARNING = "Warning"
+#: Half more than CloudWatch's default of 2, outside which one of twenty normal values is.
+_BAND = 3
 _NOT_BREACHING = cloudwatch.TreatMissingData.NOT_BREACHING
 
 
@@ -33,6 +35,8 @@ class AlarmDefinition:
         advice: The likely cause or the consequence, as one sentence without a full stop.
         page: Whether the alarm is part of the composite alarm that pages.
         essential: Whether it says that requests fail or are slow, and not only why they may.
+        anomaly: Whether the threshold is the width of the band of expected values, in standard
+            deviations. The alarm fires above the band, with `below` also below it.
     """
 
     name: str
@@ -42,6 +46,7 @@ class AlarmDefinition:
     advice: str
     page: bool = False
     essential: bool = False
+    anomaly: bool = False
     below: bool = False
     missing: cloudwatch.TreatMissingData = _NOT_BREACHING
     datapoints: int = 3
@@ -93,6 +98,8 @@ def alarm_definitions(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
         yield from _provisioned(endpoint, endpoint.cold_start)
         yield _other_version_traffic(endpoint)
     yield from _missing(endpoint)
+    if endpoint.alarm_settings.anomalies:
+        yield from _anomalies(endpoint)
 
 
 def _duration(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
@@ -339,3 +346,44 @@ def _missing(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
             condition="No requests",
             advice="Callers cannot reach the URL or have lost permission",
         )
+
+
+def _anomalies(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
+    """List the alarms on metrics that are not what they were at such an hour before.
+
+    AWS Cost Anomaly Detection is no part of a stack: CloudFormation has it in us-east-1 only, and
+    for a tag only in an organization's management account. The billed duration is what the cost
+    of requests follows, and it is known after minutes instead of a day:
+    https://docs.aws.amazon.com/cost-management/latest/userguide/getting-started-ad.html
+    """
+    metrics, minutes = endpoint.metrics, 5
+
+    def alarm(
+        name: str, metric: cloudwatch.Metric, condition: str, advice: str, *, below: bool = False
+    ) -> AlarmDefinition:
+        return AlarmDefinition(
+            name=name,
+            essential=True,
+            metric=metric.with_(period=Duration.minutes(minutes)),
+            threshold=_BAND,
+            anomaly=True,
+            below=below,
+            periods=3,
+            period_minutes=minutes,
+            condition=f"{condition} than usual at such an hour, by {{:,g}} standard deviations",
+            advice=advice,
+        )
+
+    yield alarm(
+        "TrafficAnomaly",
+        metrics.of_alias("Invocations", "Sum"),
+        "More or fewer requests",
+        "Likely a new caller, a caller that repeats requests, or one that stopped",
+        below=True,
+    )
+    yield alarm(
+        "CostAnomaly",
+        metrics.of_platform("BilledDuration", "Sum"),
+        "More billed time",
+        "Likely more or longer texts, or slower requests; the bill follows",
+    )

@@ -18,6 +18,8 @@ from embedding_kit.settings import Watch
 
 _ABOVE = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
 _BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
+_ABOVE_BAND = cloudwatch.ComparisonOperator.GREATER_THAN_UPPER_THRESHOLD
+_OUTSIDE_BAND = cloudwatch.ComparisonOperator.LESS_THAN_LOWER_OR_GREATER_THAN_UPPER_THRESHOLD
 
 
 class EndpointAlarms(Construct):
@@ -92,6 +94,19 @@ class EndpointAlarms(Construct):
 
 def make_alarm(scope: Construct, definition: AlarmDefinition, runbook: str) -> cloudwatch.Alarm:
     """Create an alarm without actions, with a description that ends with the runbook's section."""
+    text = f"{definition.description}. Runbook: {runbook}#{definition.section}"
+    if definition.anomaly:
+        return cloudwatch.AnomalyDetectionAlarm(
+            scope,
+            definition.name,
+            metric=definition.metric,
+            std_devs=definition.threshold,
+            comparison_operator=_OUTSIDE_BAND if definition.below else _ABOVE_BAND,
+            evaluation_periods=definition.periods,
+            datapoints_to_alarm=definition.datapoints,
+            treat_missing_data=definition.missing,
+            alarm_description=text,
+        )
     return cloudwatch.Alarm(
         scope,
         definition.name,
@@ -101,7 +116,7 @@ def make_alarm(scope: Construct, definition: AlarmDefinition, runbook: str) -> c
         evaluation_periods=definition.periods,
         datapoints_to_alarm=definition.datapoints,
         treat_missing_data=definition.missing,
-        alarm_description=f"{definition.description}. Runbook: {runbook}#{definition.section}",
+        alarm_description=text,
     )
 
 

@@ -61,6 +61,11 @@ class AlarmSettings(Settings):
         description="Warns before the endpoint's alarms page, at this percentage of their "
         "thresholds; no warnings if unset.",
     )
+    anomalies: bool = Field(
+        default=False,
+        description="Whether alarms compare traffic and billed time with such hours of the last "
+        "two weeks.",
+    )
     expected_traffic_interval: Duration | None = Field(
         default=None,
         description="The longest normal time without a request, 5m to 1d in steps of 5m; "

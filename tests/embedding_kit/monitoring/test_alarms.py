@@ -151,6 +151,31 @@ def test_a_warning_comes_before_each_page_that_a_rising_value_causes(alarmed, wa
     assert "Warning" not in str(page)
 
 
+def test_anomalies_of_traffic_and_billed_time_have_a_band(alarmed):
+    """Traffic that stops is one, while a lower bill is not."""
+    alarms = _alarms(alarmed(alarms=AlarmSettings(anomalies=True)))
+    found = {
+        name: (alarm["ComparisonOperator"], alarm["Metrics"][1]["MetricStat"]["Metric"])
+        for name, alarm in alarms.items()
+        if "ThresholdMetricId" in alarm
+    }
+    assert {
+        name: (operator, metric["MetricName"]) for name, (operator, metric) in found.items()
+    } == {
+        "TrafficAnomaly": ("LessThanLowerOrGreaterThanUpperThreshold", "Invocations"),
+        "CostAnomaly": ("GreaterThanUpperThreshold", "BilledDuration"),
+    }
+    for name in found:
+        band, metric = alarms[name]["Metrics"]
+        assert band["Expression"] == f"ANOMALY_DETECTION_BAND({metric['Id']}, 3)"
+        assert (band["Id"], metric["MetricStat"]["Stat"]) == (
+            alarms[name]["ThresholdMetricId"],
+            "Sum",
+        )
+        assert metric["MetricStat"]["Period"] == 300
+        assert alarms[name]["AlarmActions"]
+
+
 def test_nothing_pages_without_anything_to_notify(endpoint_with_alarms):
     """A composite alarm is billed, and only combines the notices of others."""
     template, alarms = endpoint_with_alarms()

@@ -70,6 +70,7 @@ firewall = {}
     "essential": DEV + '[observability]\nwatch = "essential"\n',
     "traced": DEV + "[observability]\ntracing = true\n",
     "told": DEV + '[alarms]\nemails = ["ops@example.com"]\n',
+    "warned": DEV + "[alarms]\nanomalies = true\nwarning_percent = 50.0\n",
     "unaccepted": PROVISIONED.replace('accept_license = "gemma"\n', ""),
     "fp32": DEV + 'precision = "fp32"\n',
     "zip": DEV + '[function]\npackage = "zip"\n',

@@ -78,6 +78,9 @@ def test_what_is_watched_is_counted_in_the_templates(cost):
     assert not {"composite alarm", "SNS topic's KMS key"} & least.keys()
     essential = values(cost("essential")[1])
     assert essential["CloudWatch alarms, by metrics"] == 1
+    # Seven metrics of warnings, and two anomalies with two bounds each.
+    warned = values(cost("warned")[1])
+    assert warned["CloudWatch alarms, by metrics"] == pytest.approx(2.8)
     told = values(cost("told")[1])
     assert told["CloudWatch alarms, by metrics"] == 1.5
     assert told["composite alarm"] == 0.5
