@@ -6,28 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from tools.bench import (
-    blocks,
-    model,
-    quality,
-    rerank,
-    server,
-    shapes,
-    soak,
-    tokenizer_speed,
-)
+from tools.bench import model, quality, rerank, server, shapes, tokenizer_speed
 from tools.bench.picture import bars
 from tools.bench.run import ROOT, Machine, as_json, as_table
 
-#: `scripts/bench NAME` → the module with its `add_options` and `measure`.
+#: `scripts/bench NAME` → the module with its `measure`, and `add_options` if it has any.
 _SUBJECTS: Mapping[str, ModuleType] = {
     "bench": model,
-    "blocks": blocks,
     "quality": quality,
     "rerank": rerank,
     "server": server,
     "shapes": shapes,
-    "soak": soak,
     "tokenizers": tokenizer_speed,
 }
 
@@ -72,7 +61,8 @@ def _parser(name: str) -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "bench")
     parser.add_argument("--output", type=Path, default=ROOT / ".cache" / "bench" / "results")
-    _SUBJECTS[name].add_options(parser)
+    if hasattr(_SUBJECTS[name], "add_options"):
+        _SUBJECTS[name].add_options(parser)
     return parser
 
 

@@ -1,7 +1,5 @@
 """The contenders that are processes with a model, and what is measured of them."""
 
-import compileall
-import importlib.util
 import json
 import os
 import subprocess
@@ -20,8 +18,6 @@ from tools.bench.run import ROOT, turns
 #: Consecutive starts of a contender: unmeasured ones to warm up, then measured ones.
 _WARM_UPS, _STARTS = 2, 3
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
-#: The packages that a start of these contenders imports.
-_IMPORTED = ("numpy", "onnxruntime", "orjson", "tokenizers", "huggingface_hub")
 #: The packages that a peer or an export needs; all others are of this project.
 PACKAGES: Mapping[str, Sequence[str]] = {
     "cross-encoder": ("sentence_transformers",),
@@ -71,24 +67,11 @@ def missing(python: str, kind: str) -> str:
     return f"not installed: {', '.join(names)}" if names else ""
 
 
-def compile_modules() -> None:
-    """Compile the modules that the contenders of this interpreter import, as in the image.
-
-    Not every installer does, and a start that compiles numpy takes three times as long.
-    """
-    compileall.compile_dir(ROOT / "lambda_image" / "embedder", quiet=1)
-    for package in _IMPORTED:
-        spec = importlib.util.find_spec(package)
-        for folder in (spec.submodule_search_locations or ()) if spec else ():
-            compileall.compile_dir(folder, quiet=2)
-
-
 class Worker:
     """The process of a contender.
 
     Attributes:
-        start: Seconds from the start of the process until it was ready: `wall`, and `cpu` as
-            measured by the process itself; and `peak`, its highest memory in MB until then.
+        start: Seconds until it was ready: `wall`, and `cpu` as measured by the process itself.
     """
 
     def __init__(self, contender: Contender) -> None:
@@ -102,7 +85,13 @@ class Worker:
             stderr=subprocess.DEVNULL,
             text=True,
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"},
+            # The first start, which is not measured, may write byte code.
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(paths),
+                "PYTHONDONTWRITEBYTECODE": "",
+                "HF_HUB_OFFLINE": "1",
+            },
         )
         if self._process.stdin is None or self._process.stdout is None:
             raise RuntimeError("the process was started without pipes")
@@ -163,8 +152,8 @@ def starts(
     to release free pages. For cold starts, the page cache is dropped before each one.
 
     Returns:
-        What was measured → by contender the values: seconds `cpu` and `wall` until it is ready; the
-        peak memory in MB after the start, `start_peak`, and after the texts, `peak`.
+        What was measured → by contender the values: seconds `cpu` and `wall` until it is ready, and
+        `peak`, the highest memory in MB after the texts.
     """
 
     def start(name: str) -> dict[str, float]:
@@ -172,8 +161,7 @@ def starts(
             os.sync()
             DROP_CACHES.write_text("1", encoding="ascii")
         with Worker(contenders[name]) as worker:
-            after = worker.embed(texts[name])
-            return {**worker.start, "start_peak": worker.start["peak"], "peak": after["peak"]}
+            return {**worker.start, "peak": worker.embed(texts[name])["peak"]}
 
     def row(name: str) -> list[dict[str, float]]:
         return [start(name) for _ in range(_WARM_UPS + _STARTS)][_WARM_UPS:]
@@ -181,7 +169,7 @@ def starts(
     rows = turns({name: partial(row, name) for name in contenders}, rounds=rounds, warm_up=0)
     return {
         key: {name: [one[key] for one in chain(*found)] for name, found in rows.items()}
-        for key in ("cpu", "wall", "start_peak", "peak")
+        for key in ("cpu", "wall", "peak")
     }
 
 

@@ -12,13 +12,9 @@ compiler's comparison, each alone.
 """
 
 import argparse
-import json
 import os
-import platform
 import random
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -32,7 +28,6 @@ from tools.bench.contenders import (
     DROP_CACHES,
     Contender,
     Worker,
-    compile_modules,
     latency,
     missing,
     starts,
@@ -49,11 +44,11 @@ from tools.bench.replicas import (
 )
 from tools.bench.run import BASE, KIT, Row, Run, least, middle
 
-_GEMMA, _GEMMA_2, _MINILM = "embeddinggemma-300m", "embeddinggemma-2", "all-MiniLM-L6-v2"
+_GEMMA, _MINILM = "embeddinggemma-300m", "all-MiniLM-L6-v2"
 #: Models of the catalog, one of each kind, and their shapes.
 FAMILIES = {
     _GEMMA: "gemma3-24x768",
-    _GEMMA_2: "embedding-gemma2-24x512",
+    "embeddinggemma-2": "embedding-gemma2-24x512",
     _MINILM: "bert-6x384",
     "multilingual-e5-small": "bert-12x384-multilingual",
     "all-mpnet-base-v2": "mpnet-12x768",
@@ -82,12 +77,6 @@ _GEMMA_TARGETS = {
     "2048 tokens": 0.60,
     "64 texts of 8 tokens, each": 0.40,
 }
-#: Those of EmbeddingGemma 2: of the start and of memory to the plain export, else to the baseline.
-_GEMMA_2_TARGETS = {
-    "init": 1 / 9,
-    "peak memory": 0.5,
-    **{f"{tokens} tokens": 0.75 for tokens in (8, 32, 128, 512, 2048, 8192)},
-}
 #: The highest accepted ratios to the usual deployment of another family.
 _TARGETS = {
     "init": 1 / 5,
@@ -104,7 +93,6 @@ _MEMORY_TOKENS = 512
 _WORDS = Path(fidelity.__file__).with_name("documents.txt")
 #: The texts of which a cosine is computed; others set OpenVINO's static scales.
 _COSINES = 40
-_PEAK = Path(__file__).with_name("int8_peak.c")
 
 
 class Texts:
@@ -140,61 +128,43 @@ class Texts:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the subject's options."""
-    parser.add_argument(
-        "--model",
-        type=Path,
-        metavar="FOLDER",
-        help="real weights: EmbeddingGemma or a fine-tune of it, as sentence-transformers has it",
-    )
     parser.add_argument("--family", choices=sorted(FAMILIES), help="needs --peers, but for MiniLM")
     parser.add_argument(
         "--llama-cpp", type=Path, metavar="FOLDER", help="llama.cpp's source, for its converter"
-    )
-    parser.add_argument(
-        "--seconds", type=float, help="for each kind of request (default 12; quick 1)"
-    )
-    parser.add_argument(
-        "--no-cold",
-        action="store_true",
-        help="do not drop the machine's page cache, which slows down what else runs on it",
     )
 
 
 def measure(options: argparse.Namespace) -> Run:
     """Measure a family's contenders."""
-    compile_modules()
     family = options.family or _GEMMA
     shape = SHAPES[FAMILIES[family]]
     quick = options.quick
     source, title = _model(family, options)
-    quantized = family in (_GEMMA, _GEMMA_2)
     everyone = _contenders(source, options, family, static=not shape.config)
     absent = {one.label: one.absent for one in everyone.values() if one.absent}
     if shape.config and options.peers:
         engines, reasons = _engines(source, options)
         everyone, absent = everyone | engines, absent | reasons
     present = {name: one for name, one in everyone.items() if one.label not in absent}
-    base = BASE if quantized else next(name for name in everyone if name != KIT)
+    base = BASE if family == _GEMMA else next(name for name in everyone if name != KIT)
     notes = ["exported by torch" if options.peers else "not exported: our own graph in fp32"]
     targets = _targets(family, base, options)
     texts = Texts(source / "tokenizer.json")
     longest = [texts.text(min(_MEMORY_TOKENS, shape.max_tokens))]
     memory = dict.fromkeys(present, longest)
     rounds = options.rounds
-    seconds = options.seconds or (1.0 if quick else 12.0)
+    seconds = 1.0 if quick else 12.0
     warm = starts(present, memory, rounds=rounds)
     found = [
         ("init", "ms of CPU time", least(warm["cpu"], 1000)),
-        ("init, elapsed", "ms", least(warm["wall"], 1000)),
         ("peak memory", "MB", middle(warm["peak"])),
-        ("peak memory of the start", "MB", middle(warm["start_peak"])),
     ]
-    if not (options.no_cold or quick) and os.access(DROP_CACHES, os.W_OK):
+    if not quick and os.access(DROP_CACHES, os.W_OK):
         cold = starts(present, memory, rounds=max(1, rounds // 2), cold=True)
         found.append(("init, page cache dropped", "ms", least(cold["wall"], 1000)))
     with workers(present) as running:
         cosines = _cosines(running)
-        for name, lengths in _requests(quantized, shape.max_tokens, quick=quick).items():
+        for name, lengths in _requests(family == _GEMMA, shape.max_tokens, quick=quick).items():
             request = dict.fromkeys(running, texts.batch(lengths))
             times = latency(running, request, seconds=seconds)
             each = len(lengths) if name.endswith(", each") else 1
@@ -207,12 +177,6 @@ def measure(options: argparse.Namespace) -> Run:
             f"a request of 32 tokens takes {spent[_ENDPOINT]:.2f} ms besides the ONNX run "
             "(target: 2 ms)"
         )
-    if family == _GEMMA:
-        (cpu,) = (values[KIT] / 1000 for name, _, values in found if name == "128 tokens")
-        notes.append(_rate(source, cpu))
-    for one in present.values():
-        size = sum(path.stat().st_size for path in one.folder.rglob("*") if path.is_file())
-        notes.append(f"files of {one.label}: {size / 1e6:.0f} MB")
     return Run(
         model=title,
         labels={name: one.label for name, one in everyone.items()},
@@ -226,22 +190,16 @@ def measure(options: argparse.Namespace) -> Run:
 
 def _targets(family: str, base: str, options: argparse.Namespace) -> dict[str, dict[str, float]]:
     """Return the highest accepted ratio to a contender for each row that has one."""
-    if not options.peers or options.model or options.quick or family == _MINILM:
+    if not options.peers or options.quick or family == _MINILM:
         return {}  # They were set for torch's exports, and the full size of the other models.
-    ratios = {_GEMMA: _GEMMA_TARGETS, _GEMMA_2: _GEMMA_2_TARGETS}.get(family, _TARGETS)
-    if ratios is _TARGETS and SHAPES[FAMILIES[family]].vocabulary >= _LARGE_VOCABULARY:
+    ratios = _GEMMA_TARGETS if family == _GEMMA else _TARGETS
+    if family != _GEMMA and SHAPES[FAMILIES[family]].vocabulary >= _LARGE_VOCABULARY:
         ratios = {**_TARGETS, "init": _LARGE_INIT}
-    to_export = ("init", "peak memory") if family == _GEMMA_2 else ()
-    return {name: {_EXPORT if name in to_export else base: one} for name, one in ratios.items()}
+    return {name: {base: one} for name, one in ratios.items()}
 
 
 def _model(family: str, options: argparse.Namespace) -> tuple[Path, str]:
     """Return the folder of the model, and its description for the table."""
-    if options.model:
-        config = json.loads((options.model / "config.json").read_text("utf-8"))
-        if (kind := config.get("model_type")) != "gemma3_text":
-            raise SystemExit(f"error: --model must be of the family gemma3_text; found: {kind}")
-        return options.model.resolve(), options.model.name
     if family == _MINILM:
         return real(options.cache, family), f"{family}, real weights"
     folder = replica(options.cache, FAMILIES[family], options.peers, small=options.quick)
@@ -303,9 +261,8 @@ def _contenders(
     else:
         export = export_of(source, options.cache, options.peers)
         folders[_EXPORT] = ("plain ONNX export" if options.peers else "our graph in fp32", export)
-        if family in (_GEMMA, _GEMMA_2):
-            folders = {BASE: ("baseline", baseline_of(export)), **folders}
         if family == _GEMMA:
+            folders = {BASE: ("baseline", baseline_of(export)), **folders}
             folders["sentence-transformers"] = ("sentence-transformers", source)
             folders["fastembed"] = ("fastembed", export)
     python = dict.fromkeys((_STATIC, "sentence-transformers", "fastembed"), peers)
@@ -327,30 +284,3 @@ def _requests(gemma: bool, max_tokens: int, *, quick: bool) -> dict[str, Sequenc
     source = random.Random(3)  # noqa: S311 - not a secret
     mixed = [min(400, max(4, round(2.718 ** source.gauss(3.7, 0.8)))) for _ in range(24)]
     return {**found, "24 texts of 4 to 400 tokens, each": mixed}
-
-
-def _rate(source: Path, seconds: float) -> str:
-    """Return the rate of int8 multiply-adds at 128 tokens, with the core's peak if known."""
-    config: Mapping[str, int] = json.loads((source / "config.json").read_text("utf-8"))
-    hidden, wide = config["hidden_size"], config["intermediate_size"]
-    heads, size = config["num_attention_heads"], config["head_dim"]
-    layer = hidden * size * (2 * heads + 2) + 3 * hidden * wide
-    rate = 128 * layer * config["num_hidden_layers"] / seconds
-    peak = _int8_peak()
-    part = (
-        f"{rate / peak:.2f} of the core's peak (target: 0.50)" if peak else "no peak: no C compiler"
-    )
-    return f"int8 multiply-adds at 128 tokens: {rate / 1e9:.0f} G/s, {part}"
-
-
-def _int8_peak() -> float | None:
-    """Return int8 multiply-adds per second of one core; None without a compiler or dot products."""
-    if (compiler := shutil.which("cc") or shutil.which("clang")) is None:
-        return None
-    native = "-mcpu=native" if platform.machine() == "aarch64" else "-march=native"
-    with tempfile.TemporaryDirectory() as folder:
-        command = [compiler, "-O3", native, str(_PEAK), "-o", f"{folder}/peak"]
-        if subprocess.run(command, capture_output=True, check=False).returncode:  # noqa: S603
-            return None
-        answer = subprocess.run([f"{folder}/peak"], capture_output=True, check=True)  # noqa: S603
-    return float(answer.stdout.split()[0])

@@ -45,8 +45,7 @@ _LABELS = {
 }
 #: The cutoff of both measures, as in MTEB's retrieval tasks.
 _RESULTS = 10
-_SAMPLES = 10_000
-_SEED = 0
+_SAMPLES, _QUERIES, _SEED = 10_000, 2000, 0
 #: Texts of one call of the engine.
 _TEXTS = 64
 #: Characters of a document. Shorter ones say too little, longer ones are mostly tables.
@@ -76,15 +75,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--model", default="all-MiniLM-L6-v2", help="a name or a folder (default: %(default)s)"
     )
     parser.add_argument("--pairs", type=Path, metavar="FILE", help="JSON Lines of query, document")
-    parser.add_argument(
-        "--queries", type=int, default=2000, help="of Python's documentation (default: %(default)s)"
-    )
 
 
 def measure(options: argparse.Namespace) -> Run:
     """Search with each precision, and compare with full precision query by query."""
     library = Path(sysconfig.get_paths()["stdlib"], "email" if options.quick else "")
-    search = read_pairs(options.pairs) if options.pairs else corpus(library, options.queries)
+    search = read_pairs(options.pairs) if options.pairs else corpus(library, _QUERIES)
     source = find_source(options.model)
     model = source.folder.name if Path(options.model).exists() else options.model
     folders = {one: options.cache / f"quality-{model}-{one.value}" for one in Precision}

@@ -9,36 +9,28 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from tools.bench.contenders import Contender, compile_modules, latency, starts, workers
+from tools.bench.contenders import Contender, latency, starts, workers
 from tools.bench.model import Texts
 from tools.bench.replicas import artifact_of, baseline_of, classifier, export_of
-from tools.bench.run import KIT, LIMIT, Row, Run, least
+from tools.bench.run import KIT, Row, Run, least
 
 #: The shapes of ms-marco-MiniLM-L6-v2 and of bge-reranker-v2-m3.
 SMALL, LARGE = "bert-6x384", "xlm-roberta-24x1024"
 QUERY = "how many strings has a violin"
 PASSAGES, TOKENS, MAX_TOKENS, SECONDS = 100, 128, 512, 30
-#: The highest accepted init of the small shape, in milliseconds.
-INIT = 150
 _TORCH, _INT8, _EXPORT = "cross-encoder", "pairs-int8", "pairs"
 LABELS = {
     KIT: "Embedding Kit",
     _TORCH: "sentence-transformers",
     _INT8: "ONNX int8 (quantize_dynamic)",
     _EXPORT: "plain ONNX export",
-    LIMIT: "limit",
 }
-
-
-def add_options(_: argparse.ArgumentParser) -> None:
-    """Add no options."""
 
 
 def measure(options: argparse.Namespace) -> Run:
     """Measure a request of MiniLM-L6's shape, and the starts of both shapes."""
     if not options.peers:
         raise SystemExit("error: rerank needs --peers: an interpreter with sentence-transformers")
-    compile_modules()
     small = _contenders(SMALL, options, (KIT, _TORCH, _INT8, _EXPORT))
     request = _request(small[_TORCH].folder / "tokenizer.json")
     with workers(small) as running:
@@ -47,7 +39,7 @@ def measure(options: argparse.Namespace) -> Run:
     name = f"MiniLM-L6: {PASSAGES} passages of {TOKENS} tokens"
     rows = [
         Row(name, "ms of CPU time", least(taken, 1000), {_TORCH: 0.5, _INT8: 0.75}),
-        _start("MiniLM-L6", small, options, {LIMIT: 1}),
+        _start("MiniLM-L6", small, options, {}),
     ]
     if not options.quick:
         large = _contenders(LARGE, options, (KIT, _EXPORT))
@@ -61,8 +53,7 @@ def _start(
     pair = (QUERY, "a violin has four strings")
     started = {kind: found[kind] for kind in (KIT, _EXPORT)}
     taken = starts(started, dict.fromkeys(started, pair), rounds=options.rounds)["cpu"]
-    values = {**least(taken, 1000), **({LIMIT: INIT} if LIMIT in targets else {})}
-    return Row(f"{name}: init", "ms of CPU time", values, targets)
+    return Row(f"{name}: init", "ms of CPU time", least(taken, 1000), targets)
 
 
 def _contenders(
@@ -70,15 +61,14 @@ def _contenders(
 ) -> dict[str, Contender]:
     source = classifier(options.cache, shape, options.peers, max_tokens=MAX_TOKENS)
     export = export_of(source, options.cache, options.peers)
-    folders: dict[str, Path] = {_TORCH: source, _EXPORT: export}
-    if KIT in kinds:
-        folders[KIT] = artifact_of(source, options.cache)
-    if _INT8 in kinds:
-        folders[_INT8] = baseline_of(export)
-    python = {_TORCH: {"python": options.peers}}
-    return {
-        kind: Contender(kind, LABELS[kind], folders[kind], **python.get(kind, {})) for kind in kinds
+    found = {
+        KIT: Contender(KIT, LABELS[KIT], artifact_of(source, options.cache)),
+        _TORCH: Contender(_TORCH, LABELS[_TORCH], source, options.peers),
+        _EXPORT: Contender(_EXPORT, LABELS[_EXPORT], export),
     }
+    if _INT8 in kinds:
+        found[_INT8] = Contender(_INT8, LABELS[_INT8], baseline_of(export))
+    return {kind: found[kind] for kind in kinds}
 
 
 def _request(path: Path) -> list[str]:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 ROOT = Path(__file__).resolve().parents[2]
-#: The names of the usual baseline, of this project, and of a value that must not be exceeded.
+#: The names of the usual baseline, and of this project.
+BASE, KIT = "baseline", "kit"
 _T = TypeVar("_T")
-BASE, KIT, LIMIT = "baseline", "kit", "limit"
 
 
 def turns(

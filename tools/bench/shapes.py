@@ -9,7 +9,7 @@ import dataclasses
 import json
 
 from model_compiler.source.catalog import MEASURED_FILE, Measurement, measurements
-from tools.bench.contenders import Contender, Worker, compile_modules, latency, starts, workers
+from tools.bench.contenders import Contender, Worker, latency, starts, workers
 from tools.bench.model import Texts
 from tools.bench.replicas import SHAPES, artifact_of, replica
 from tools.bench.run import KIT, Machine, Row, Run, least
@@ -35,7 +35,6 @@ def measure(options: argparse.Namespace) -> Run:
     unknown = set(options.shapes) - set(SHAPES)
     if unknown:
         raise SystemExit(f"error: unknown shapes: {', '.join(sorted(unknown))}")
-    compile_modules()
     rows: list[Row] = []
     names = options.shapes or ([REFERENCE] if options.quick else list(SHAPES))
     for name in names:

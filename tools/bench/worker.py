@@ -90,12 +90,8 @@ def _baseline(folder: str) -> Embed:
     return lambda texts: [embed([text])[0] for text in texts]
 
 
-def _export(folder: str) -> Embed:
-    """Start the plain fp32 export, as ONNX Runtime loads it by default."""
-    return _onnx(folder, level="ORT_ENABLE_ALL")
-
-
-def _onnx(folder: str, *, level: str) -> Callable[[list[Any]], Any]:
+def _onnx(folder: str, *, level: str = "ORT_ENABLE_ALL") -> Callable[[list[Any]], Any]:
+    """Start the plain fp32 export, by default as ONNX Runtime loads it by default."""
     import onnxruntime  # noqa: PLC0415
 
     feed = _feed(folder)
@@ -134,7 +130,7 @@ _PAIRS = 32
 
 def _pairs(folder: str) -> Embed:
     """Start a classifier's export; the first text is the query of the others."""
-    run = _onnx(folder, level="ORT_ENABLE_ALL")
+    run = _onnx(folder)
 
     def score(texts: list[str]) -> Any:
         pairs = [(texts[0], passage) for passage in texts[1:]]
@@ -213,7 +209,7 @@ KINDS: dict[str, Callable[[str], Embed]] = {
     "kit": _kit,
     "endpoint": _endpoint,
     "baseline": _baseline,
-    "export": _export,
+    "export": _onnx,
     "pairs": _pairs,
     "pairs-int8": _pairs,
     "cross-encoder": _cross_encoder,
