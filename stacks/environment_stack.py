@@ -1,6 +1,6 @@
 """The base of an environment's stacks."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -33,6 +33,7 @@ class Foundation:
         tracing: Whether X-Ray traces functions, API and state machines.
         network: The VPC of functions; None for none.
         key_arn: The environment's own KMS key; None without one.
+        existing_keys: The KMS keys of buckets and secrets that settings name.
         role_rules: Rules for all IAM roles; None without any.
         role: An existing role of the function that serves requests, by name; None for a new one.
         log_group: Its existing log group, by name; None for a new one.
@@ -51,6 +52,7 @@ class Foundation:
     tracing: lambda_.Tracing
     network: NetworkSettings | None
     key_arn: str | None
+    existing_keys: Sequence[str]
     role_rules: RoleRules | None
     role: str | None
     log_group: str | None
@@ -84,6 +86,7 @@ class Foundation:
             tracing=lambda_.Tracing.ACTIVE if active else lambda_.Tracing.DISABLED,
             network=settings.network,
             key_arn=settings.encryption.key if settings.encryption else None,
+            existing_keys=existing.keys if existing else (),
             role_rules=settings.roles,
             role=existing.role if existing else None,
             log_group=existing.log_group if existing else None,
@@ -145,5 +148,6 @@ class EnvironmentStack(cdk.Stack):
             self,
             self.foundation.network,
             environment_encryption=self.key,
+            existing_keys=self.foundation.existing_keys,
             tracing=self.foundation.tracing,
         )

@@ -8,7 +8,6 @@ from embedding_kit.ingestion import Ingestion, document_bucket
 from embedding_kit.search_watch import SearchWatch
 from embedding_kit.settings import (
     IngestSettings,
-    LoadSource,
     Model,
     VectorIndexSettings,
     WatchSettings,
@@ -39,7 +38,7 @@ class IndexStack(EnvironmentStack):
         *,
         model: Model,
         standby: Model | None,
-        source: LoadSource | None,
+        source: str | None,
         ingest: IngestSettings | None,
         watch: WatchSettings | None,
     ) -> None:

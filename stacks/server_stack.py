@@ -44,6 +44,7 @@ class ServerStack(EnvironmentStack):
             name=foundation.name,
             function=function,
             vector_index=vector_index,
+            existing_keys=foundation.existing_keys,
             deletion_protection=foundation.termination_protection,
         )
         if standby_index:

@@ -1,5 +1,6 @@
 """Batch jobs: another function, and the state machine that runs it over all shards."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from aws_cdk import aws_iam as iam
@@ -7,7 +8,14 @@ from constructs import Construct
 
 from embedding_kit.distributed_map import DistributedJobs, MapProgram
 from embedding_kit.hosting import Hosting
-from embedding_kit.s3_permissions import READ_KEY, WRITE_KEY, allow, allow_listing, objects
+from embedding_kit.s3_permissions import (
+    READ_KEY,
+    WRITE_KEY,
+    allow,
+    allow_keys,
+    allow_listing,
+    objects,
+)
 from embedding_kit.settings import BatchSettings, Model, check_memory
 
 PROGRAM = MapProgram(
@@ -57,14 +65,14 @@ class EmbeddingBatch(DistributedJobs):
             settings: The folders in S3, memory and concurrency.
             name: The name in logs and in the metrics' namespace; by default derived from the
                 construct's path.
-            hosting: VPC, key and tracing of the function; the state machine is traced too.
-                Default: no VPC, no key, no traces.
+            hosting: VPC, keys and tracing of the function; the state machine is traced too.
+                Default: no VPC, no keys, no traces.
 
         Raises:
             ValueError: The model needs more memory.
         """
         check_memory(model, settings, table="batch")
-        self.settings = settings
+        self.settings, hosting = settings, hosting or Hosting()
         super().__init__(
             scope,
             id,
@@ -73,8 +81,7 @@ class EmbeddingBatch(DistributedJobs):
             title="Batches of embeddings",
             memory_mb=settings.memory_mb,
             location=settings.destination,
-            key=settings.output_key,
-            grant=partial(_grant_files, settings=settings),
+            grant=partial(_grant_files, settings=settings, keys=hosting.existing_keys),
             defaults={"source": settings.input, "destination": settings.output},
             max_concurrency=settings.max_concurrency,
             wildcards={
@@ -88,14 +95,12 @@ class EmbeddingBatch(DistributedJobs):
         )
 
 
-def _grant_files(role: iam.IRole, settings: BatchSettings) -> None:
+def _grant_files(role: iam.IRole, settings: BatchSettings, keys: Sequence[str]) -> None:
     """Let the function read the input, and read and write the output."""
     read, write = settings.source, settings.destination
     allow(role, "ReadInput", ["s3:GetObject"], [objects(read)])
     allow(role, "WriteOutput", ["s3:GetObject", "s3:PutObject"], [objects(write)])
     allow_listing(role, "ListInput", read)
     allow_listing(role, "ListOutput", write)
-    if settings.input_key:
-        allow(role, "DecryptInput", READ_KEY, [settings.input_key])
-    if settings.output_key:
-        allow(role, "EncryptOutput", WRITE_KEY, [settings.output_key])
+    allow_keys(role, "DecryptInput", READ_KEY, keys, read)
+    allow_keys(role, "EncryptOutput", WRITE_KEY, keys, write)

@@ -19,7 +19,7 @@ from embedding_kit.findings import acknowledge, acknowledge_untraced
 from embedding_kit.function import function_role
 from embedding_kit.hosting import Hosting, make_log_group, vpc_properties
 from embedding_kit.image import image_code
-from embedding_kit.s3_permissions import WRITE_KEY, allow, objects
+from embedding_kit.s3_permissions import WRITE_KEY, allow, allow_keys, objects
 from embedding_kit.settings import Model
 from embedding_kit.settings.locations import Location
 
@@ -240,13 +240,13 @@ class DistributedJobs(Construct):
         title: str,
         memory_mb: int,
         location: Location,
-        key: str | None,
         grant: Callable[[iam.IRole], object],
         defaults: Mapping[str, Any],
         max_concurrency: int,
         wildcards: Mapping[str, str],
         name: str | None,
-        hosting: Hosting | None,
+        hosting: Hosting,
+        keys: Sequence[str] | None = None,
         reserved_concurrency: int | None = None,
         worker: Mapping[str, Any] | None = None,
     ) -> None:
@@ -260,14 +260,14 @@ class DistributedJobs(Construct):
             title: What the jobs are, such as `Loads`, for descriptions.
             memory_mb: The function's memory.
             location: The folder of all jobs in S3.
-            key: The KMS key of its bucket.
             grant: Grants the function's role the files that the steps read and write.
             defaults: The settings of a job that an execution's input does not give.
             max_concurrency: The highest number of items at a time.
             wildcards: cdk-nag's findings about the grants: resource and reason.
             name: The name in logs and in the metrics' namespace; derived from the construct's path
                 if None.
-            hosting: VPC, key and tracing; none of them if None.
+            hosting: VPC, keys and tracing.
+            keys: The KMS keys of the folder's bucket; those of `hosting` if None.
             reserved_concurrency: The function's reserved concurrency; None reserves none.
             worker: Further values for the step that works on an item.
         """
@@ -275,8 +275,8 @@ class DistributedJobs(Construct):
         self.name = name or Names.unique_resource_name(self, separator="-", max_length=100)
         self.namespace = f"EmbeddingKit/{self.name}"
         self.log_group = make_log_group(self, "Logs")
-        self._program, self._location, self._key = program, location, key
-        hosting = hosting or Hosting()
+        self._program, self._location = program, location
+        self._keys = hosting.existing_keys if keys is None else keys
         role = function_role(self, self.log_group)
         grant(role)
         self.function = job_function(
@@ -375,8 +375,7 @@ class DistributedJobs(Construct):
             ],
             [objects(self._location, f"*/{self._program.results}/*")],
         )
-        if self._key:
-            allow(role, "EncryptResults", WRITE_KEY, [self._key])
+        allow_keys(role, "EncryptResults", WRITE_KEY, self._keys, self._location)
 
     def _grant_map_runs(self, machine: stepfunctions.StateMachine) -> None:
         """Let the state machine start and stop the child executions of its map."""

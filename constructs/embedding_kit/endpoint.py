@@ -42,11 +42,14 @@ from embedding_kit.vector_index import IVectorIndex
 
 def principals(callers: Callers) -> list[iam.IPrincipal]:
     """Return the principals that a permission names: roles, users, accounts, the organization."""
-    found: list[iam.IPrincipal] = [iam.ArnPrincipal(arn) for arn in callers.principals]
-    found += [iam.AccountPrincipal(account) for account in callers.accounts]
-    if callers.organization:
-        found.append(iam.OrganizationPrincipal(callers.organization))
-    return found
+    kinds = {"arn:": iam.ArnPrincipal, "o-": iam.OrganizationPrincipal}
+    return [
+        next(
+            (kind(name) for start, kind in kinds.items() if name.startswith(start)),
+            iam.AccountPrincipal(name),
+        )
+        for name in callers.named
+    ]
 
 
 def _role_of_units(scope: Construct, callers: Callers) -> iam.Role | None:
@@ -55,9 +58,9 @@ def _role_of_units(scope: Construct, callers: Callers) -> iam.Role | None:
     A permission of Lambda has a condition for an organization, and none for a part of one; the
     trust policy of a role can have it.
     """
-    if not callers.organizational_units:
+    if not callers.units:
         return None
-    paths = [f"{path}/*" for path in callers.organizational_units]
+    paths = [f"{path}/*" for path in callers.units]
     trusted = iam.AnyPrincipal().with_conditions(
         {"ForAnyValue:StringLike": {"aws:PrincipalOrgPaths": paths}}
     )

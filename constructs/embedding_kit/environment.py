@@ -260,7 +260,8 @@ class EnvironmentSettings(Settings):
         tables = {
             "termination_protection": self.termination_protection,
             "[cold_start] with provisioned concurrency": isinstance(self.cold_start, Provisioned),
-            "[existing]": self.existing,
+            "[existing] with more than keys": self.existing
+            and self.existing.model_fields_set != {"keys"},
             "[experiment]": self.experiment,
             "[front]": self.front,
             "[server]": self.server,

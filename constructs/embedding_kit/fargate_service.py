@@ -1,5 +1,7 @@
 """The long-lived server: tasks on Fargate behind a load balancer."""
 
+from collections.abc import Sequence
+
 from aws_cdk import Aws, Duration, Names
 from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_ec2 as ec2
@@ -130,6 +132,7 @@ def _make_task(
     settings: ServerSettings,
     variables: dict[str, str],
     vector_index: IVectorIndex | None,
+    existing_keys: Sequence[str],
     log_group: logs.ILogGroup,
 ) -> ecs.FargateTaskDefinition:
     """Create the definition of the server's tasks.
@@ -140,6 +143,7 @@ def _make_task(
         settings: The size, the keys and the traces.
         variables: The variables of `_server_variables`, and those of requests.
         vector_index: The index in S3 Vectors that the server searches.
+        existing_keys: ARNs of KMS keys, of which one may encrypt the secret of the keys.
         log_group: The log group.
     """
     image = image_asset(scope, "Image", model, target="server")
@@ -178,13 +182,17 @@ def _make_task(
         },
     )
     role = task.obtain_execution_role()
-    if settings.keys_secret_key:
+    if existing_keys and settings.keys_secret:
         role.add_to_principal_policy(
             iam.PolicyStatement(
                 actions=["kms:Decrypt"],
-                resources=[settings.keys_secret_key],
+                resources=list(existing_keys),
                 conditions={
-                    "StringEquals": {"kms:ViaService": f"secretsmanager.{Aws.REGION}.amazonaws.com"}
+                    "StringEquals": {
+                        "kms:ViaService": f"secretsmanager.{Aws.REGION}.amazonaws.com",
+                        # https://docs.aws.amazon.com/secretsmanager/latest/userguide/security-encryption.html
+                        "kms:EncryptionContext:SecretARN": settings.keys_secret,
+                    }
                 },
             )
         )
@@ -268,6 +276,7 @@ class EmbeddingService(Construct):
         name: str | None = None,
         function: FunctionSettings | None = None,
         vector_index: IVectorIndex | None = None,
+        existing_keys: Sequence[str] = (),
         deletion_protection: bool = False,
     ) -> None:
         """Create the service.
@@ -281,6 +290,7 @@ class EmbeddingService(Construct):
                 construct's path.
             function: The settings of the function next to it; requests are answered alike.
             vector_index: The index in S3 Vectors that the server searches.
+            existing_keys: ARNs of KMS keys, of which one may encrypt the secret of the API keys.
             deletion_protection: Whether the load balancer refuses to be deleted.
         """
         super().__init__(scope, id)
@@ -308,6 +318,7 @@ class EmbeddingService(Construct):
             variables=_server_variables(settings, self.name)
             | request_variables(function or FunctionSettings()),
             vector_index=vector_index,
+            existing_keys=existing_keys,
             log_group=self.log_group,
         )
         self.service = self._make_service(vpc, task)

@@ -45,6 +45,7 @@ class Hosting:
             calls: TCP 443, or nothing.
         environment_encryption: A key for the environment variables of all functions, and for the
             bucket of an artifact in S3. Default: AWS's own.
+        existing_keys: ARNs of the KMS keys of the buckets that settings name. Default: none.
         tracing: Whether X-Ray traces requests or executions, and bills for it. Default: no.
 
     Raises:
@@ -55,6 +56,7 @@ class Hosting:
     vpc_subnets: ec2.SubnetSelection | None = None
     security_groups: Sequence[ec2.ISecurityGroup] | None = None
     environment_encryption: kms.IKey | None = None
+    existing_keys: Sequence[str] = ()
     tracing: lambda_.Tracing = lambda_.Tracing.DISABLED
 
     def __post_init__(self) -> None:

@@ -1,5 +1,6 @@
 """Loads of batch output into a vector index: a function, and the state machine that runs it."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from aws_cdk import aws_iam as iam
@@ -7,8 +8,9 @@ from constructs import Construct
 
 from embedding_kit.distributed_map import DistributedJobs, MapProgram
 from embedding_kit.hosting import Hosting
-from embedding_kit.s3_permissions import WRITE_KEY, allow, allow_listing, objects
-from embedding_kit.settings import LoadSource, Model, VectorIndexSettings
+from embedding_kit.s3_permissions import WRITE_KEY, allow, allow_keys, allow_listing, objects
+from embedding_kit.settings import Model, VectorIndexSettings
+from embedding_kit.settings.locations import Location, location_of
 from embedding_kit.vector_index import IVectorIndex
 
 PROGRAM = MapProgram(
@@ -30,9 +32,9 @@ PROGRAM = MapProgram(
     # S3 Vectors throttles for longer than the function's own attempts, or does not answer.
     passing_errors=("UnavailableError",),
 )
-#: Each writes requests of up to 500 vectors, so that five a second make the 2,500 vectors that AWS
-#: takes.
-_VECTORS_PER_WORKER = 500
+#: Five workers, each with a request of 500 vectors a second, make the 2,500 vectors that AWS takes
+#: for an index. https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-limitations.html
+_WORKERS, _VECTORS_PER_SECOND = 5, 500
 #: It encodes and sends 500 vectors a second, which takes a small part of a vCPU.
 _MEMORY_MB = 1024
 #: The records of loads, below the jobs' folders.
@@ -54,7 +56,7 @@ class IndexLoading(DistributedJobs):
         *,
         model: Model,
         index: IVectorIndex,
-        source: LoadSource,
+        source: str,
         settings: VectorIndexSettings | None = None,
         name: str | None = None,
         hosting: Hosting | None = None,
@@ -67,16 +69,15 @@ class IndexLoading(DistributedJobs):
             model: The model of the index. It is in the image, which batch jobs share, and is not
                 loaded.
             index: The index.
-            source: The folder with the output of batch jobs, and its KMS key.
-            settings: The columns and the rate; by default all columns at AWS's highest rate.
+            source: The folder with the output of batch jobs, `s3://BUCKET/PREFIX`.
+            settings: The columns; by default all of them.
             name: The name in logs and in the metrics' namespace; by default derived from the
                 construct's path.
-            hosting: VPC, key and tracing of the function; the state machine is traced too.
-                Default: no VPC, no key, no traces.
+            hosting: VPC, keys and tracing of the function; the state machine is traced too.
+                Default: no VPC, no keys, no traces.
         """
-        settings = settings or VectorIndexSettings()
-        rate = settings.vectors_per_second
-        workers = max(1, rate // _VECTORS_PER_WORKER)
+        settings, hosting = settings or VectorIndexSettings(), hosting or Hosting()
+        location = location_of(source)
         super().__init__(
             scope,
             id,
@@ -84,19 +85,18 @@ class IndexLoading(DistributedJobs):
             model=model,
             title="Loads of vectors",
             memory_mb=_MEMORY_MB,
-            location=source.location,
-            key=source.key,
-            grant=partial(_grant, source=source, index=index),
+            location=location,
+            grant=partial(_grant, source=location, keys=hosting.existing_keys, index=index),
             defaults={
-                "source": source.url,
+                "source": source,
                 "index": index.index_arn,
                 **({"metadata": list(settings.metadata)} if settings.metadata else {}),
             },
-            max_concurrency=workers,
-            worker={"vectors_per_second": rate // workers},
+            max_concurrency=_WORKERS,
+            worker={"vectors_per_second": _VECTORS_PER_SECOND},
             wildcards={
-                objects(source.location): "A load reads the files of any job.",
-                objects(source.location, _RECORDS): "A load writes into another folder, with a "
+                objects(location): "A load reads the files of any job.",
+                objects(location, _RECORDS): "A load writes into another folder, with a "
                 "computed name.",
             },
             name=name,
@@ -104,11 +104,10 @@ class IndexLoading(DistributedJobs):
         )
 
 
-def _grant(role: iam.IRole, *, source: LoadSource, index: IVectorIndex) -> None:
+def _grant(role: iam.IRole, *, source: Location, keys: Sequence[str], index: IVectorIndex) -> None:
     """Let the function read the jobs, and write the records of loads and the vectors."""
-    allow(role, "ReadJobs", ["s3:GetObject"], [objects(source.location)])
-    allow(role, "WriteRecords", ["s3:PutObject"], [objects(source.location, _RECORDS)])
-    allow_listing(role, "ListJobs", source.location)
-    if source.key:
-        allow(role, "EncryptRecords", WRITE_KEY, [source.key])
+    allow(role, "ReadJobs", ["s3:GetObject"], [objects(source)])
+    allow(role, "WriteRecords", ["s3:PutObject"], [objects(source, _RECORDS)])
+    allow_listing(role, "ListJobs", source)
+    allow_keys(role, "EncryptRecords", WRITE_KEY, keys, source)
     index.grant_load(role)

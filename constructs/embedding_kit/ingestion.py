@@ -1,5 +1,6 @@
 """Documents of S3 in an index: events, a queue, a function, and a reconciliation each night."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from aws_cdk import Duration, Stack
@@ -17,7 +18,7 @@ from constructs import Construct
 from embedding_kit.distributed_map import DistributedJobs, MapProgram
 from embedding_kit.findings import acknowledge
 from embedding_kit.hosting import Hosting
-from embedding_kit.s3_permissions import WRITE_KEY, allow, objects, private_bucket
+from embedding_kit.s3_permissions import WRITE_KEY, allow, allow_keys, objects, private_bucket
 from embedding_kit.settings import IngestSettings, Model, VectorIndexSettings
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.ingest import RECORDS
@@ -66,7 +67,7 @@ class Ingestion(DistributedJobs):
         namespace: The namespace of the function's own metrics.
         location: The folder of the documents.
         records: The folder of the records, in the same bucket.
-        key: The KMS key that encrypts the bucket, if one does.
+        keys: ARNs of the KMS keys of their bucket.
         memory_mb: The function's memory.
         variable: The function's settings, the value of its variable `EMBEDDING_INGEST`.
     """
@@ -97,13 +98,14 @@ class Ingestion(DistributedJobs):
                 to EventBridge.
             name: The name in logs and in the metrics' namespace; by default derived from the
                 construct's path.
-            hosting: VPC, key and tracing of the function; the state machine is traced too.
-                Default: no VPC, no key, no traces.
+            hosting: VPC, keys and tracing of the function; the state machine is traced too.
+                Default: no VPC, no keys, no traces.
 
         Raises:
             ValueError: There is no folder and no bucket, or both are given.
         """
-        location, key = settings.location, settings.source_key
+        hosting = hosting or Hosting()
+        location, keys = settings.location, hosting.existing_keys
         if (location is None) == (bucket is None):
             raise rule_error(
                 "documents are in one place",
@@ -112,9 +114,9 @@ class Ingestion(DistributedJobs):
             )
         if bucket:
             location = Location(bucket.bucket_name, "")
-            key = bucket.encryption_key.key_arn if bucket.encryption_key else None
+            keys = [bucket.encryption_key.key_arn] if bucket.encryption_key else []
         assert location  # noqa: S101 - for mypy
-        self.location, self.key = location, key
+        self.location, self.keys = location, keys
         records = self.records = Location(location.bucket, RECORDS)
         self.url = f"s3://{location.bucket}/{location.prefix}"
         memory = max(_MEMORY_MB, (model.needed_memory_mb or 0) + _DOCUMENT_MB)
@@ -127,8 +129,8 @@ class Ingestion(DistributedJobs):
             title="Documents embedded",
             memory_mb=self.memory_mb,
             location=records,
-            key=key,
-            grant=partial(_grant, documents=location, records=records, key=key, index=index),
+            keys=keys,
+            grant=partial(_grant, documents=location, records=records, keys=keys, index=index),
             defaults={},
             max_concurrency=_CONCURRENCY,
             wildcards={
@@ -180,7 +182,7 @@ class Ingestion(DistributedJobs):
             self.dead_letters, {"Serverless-SQSRedrivePolicy": "It has the dead letters itself."}
         )
         prefix = location.prefix
-        keys = {"prefix": prefix} if prefix else {"anything-but": {"prefix": RECORDS}}
+        named = {"prefix": prefix} if prefix else {"anything-but": {"prefix": RECORDS}}
         events.Rule(
             self,
             "Changes",
@@ -190,7 +192,7 @@ class Ingestion(DistributedJobs):
                 detail_type=["Object Created", "Object Deleted"],
                 detail={
                     "bucket": {"name": [location.bucket]},
-                    "object": {"key": [keys]},
+                    "object": {"key": [named]},
                 },
             ),
             targets=[events_targets.SqsQueue(self.queue, dead_letter_queue=self.dead_letters)],
@@ -230,7 +232,12 @@ def document_bucket(scope: Construct, id: str, *, key: kms.IKey | None) -> s3.Bu
 
 
 def _grant(
-    role: iam.IRole, *, documents: Location, records: Location, key: str | None, index: IVectorIndex
+    role: iam.IRole,
+    *,
+    documents: Location,
+    records: Location,
+    keys: Sequence[str],
+    index: IVectorIndex,
 ) -> None:
     """Let the function read documents, and write their lists and vectors."""
     allow(role, "ReadDocuments", ["s3:GetObject"], [objects(documents)])
@@ -238,7 +245,6 @@ def _grant(
     # Of the whole bucket: only then S3 answers that a document does not exist, and not 403.
     bucket = objects(records).partition("/")[0]
     allow(role, "ListDocuments", ["s3:ListBucket"], [bucket])
-    if key:
-        allow(role, "UseKey", WRITE_KEY, [key])
+    allow_keys(role, "UseKeys", WRITE_KEY, keys, records)
     index.grant_load(role)
     index.grant_edit(role)

@@ -10,7 +10,6 @@ from constructs import Construct
 
 from embedding_kit.settings.locations import Location
 
-#: https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
 READ_KEY = ("kms:Decrypt",)
 WRITE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
 #: An interrupted upload leaves parts that are no object; they are deleted after this time.
@@ -66,6 +65,31 @@ def allow_listing(role: iam.IRole, sid: str, location: Location) -> None:
             conditions={"StringLike": {"s3:prefix": f"{location.prefix}*"}}
             if location.prefix
             else None,
+        )
+    )
+
+
+def allow_keys(
+    role: iam.IRole, sid: str, actions: Sequence[str], keys: Sequence[str], location: Location
+) -> None:
+    """Let a role use KMS keys through S3, for the objects of a folder's bucket alone.
+
+    So a list of keys gives no role more than the data that it may read or write in S3.
+    """
+    if not keys:
+        return
+    bucket = _bucket(location)
+    role.add_to_principal_policy(
+        iam.PolicyStatement(
+            sid=sid,
+            actions=list(actions),
+            resources=list(keys),
+            conditions={
+                "StringEquals": {"kms:ViaService": f"s3.{Aws.REGION}.amazonaws.com"},
+                # The bucket's ARN with an S3 Bucket Key, the object's without.
+                # https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
+                "StringLike": {"kms:EncryptionContext:aws:s3:arn": [bucket, f"{bucket}/*"]},
+            },
         )
     )
 

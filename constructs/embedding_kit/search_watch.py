@@ -11,8 +11,9 @@ from embedding_kit.findings import acknowledge
 from embedding_kit.function import function_role
 from embedding_kit.hosting import Hosting, make_log_group
 from embedding_kit.ingestion import Ingestion
-from embedding_kit.s3_permissions import WRITE_KEY, allow, objects
+from embedding_kit.s3_permissions import WRITE_KEY, allow, allow_keys, objects
 from embedding_kit.settings import Model, WatchSettings
+from embedding_kit.settings.watch import SAMPLE
 from embedding_kit.vector_index import IVectorIndex
 
 HANDLER = "jobs.watch.handler.handler"
@@ -51,7 +52,7 @@ class SearchWatch(Construct):
             model: The model of the index.
             index: The index, which the function only reads.
             ingestion: What keeps the index equal to the documents.
-            settings: Questions and the sample's size; by default no questions.
+            settings: The questions; none by default.
             hosting: VPC, key and tracing of the function. Default: none of them.
         """
         super().__init__(scope, id)
@@ -74,7 +75,7 @@ class SearchWatch(Construct):
         self.function.add_environment("EMBEDDING_INGEST", ingestion.variable)
         questions = self.settings.questions
         watch = {
-            "sample": self.settings.sample,
+            "sample": SAMPLE,
             "questions": f"s3://{ingestion.location.bucket}/{questions}" if questions else None,
         }
         self.function.add_environment("EMBEDDING_WATCH", Stack.of(self).to_json_string(watch))
@@ -129,6 +130,5 @@ def _grant(
     allow(role, "WriteReports", ["s3:PutObject"], [objects(records, _REPORTS)])
     # Of the whole bucket: only then S3 answers that a document does not exist, and not 403.
     allow(role, "ListDocuments", ["s3:ListBucket"], [objects(records).partition("/")[0]])
-    if ingestion.key:
-        allow(role, "UseKey", WRITE_KEY, [ingestion.key])
+    allow_keys(role, "UseKeys", WRITE_KEY, ingestion.keys, records)
     index.grant_read(role)

@@ -10,6 +10,7 @@ from embedding_kit.prices import HOURS, LineItem, Prices, priced
 from embedding_kit.settings import Provisioned, SnapStart, artifact_in_s3
 from embedding_kit.settings.model_sizes import artifact_bytes
 from embedding_kit.settings.package import LARGEST_ARTIFACT
+from embedding_kit.settings.watch import SAMPLE
 from embedding_kit.standing_cost import server_items
 from operations.cost.ways import Bill, Scenario
 from operations.cost.workload import Month
@@ -340,8 +341,8 @@ class _Items:
             return ()
         questions = self.month.questions if watch.questions else 0
         searches = _NIGHTS * (questions + _WATCH_PROBES)
-        embeds = _NIGHTS * (watch.sample + questions) * self.scenario.core_seconds
-        reads = _NIGHTS * watch.sample * _WATCH_READS
+        embeds = _NIGHTS * (SAMPLE + questions) * self.scenario.core_seconds
+        reads = _NIGHTS * SAMPLE * _WATCH_READS
         seconds = embeds + reads * _S3_SECONDS / _WATCH_THREADS
         processed = self._vector_gigabytes(indexes=1) * searches / 1000
         (memory_mb,) = self._memory_mb("jobs.watch.handler.handler")

@@ -27,7 +27,7 @@ ACCOUNT, REGION = "111122223333", "eu-central-1"
 VARIED = {
     "observability": {"tracing": True},
     "alarms": {"emails": ["ops@example.com"]},
-    "callers": {"organizational_units": ["o-a1b2c3d4e5/r-ab12/ou-ab12-11111111"]},
+    "callers": {"principals": ["o-a1b2c3d4e5/r-ab12/ou-ab12-11111111"]},
     "budget": {"monthly_usd": 10.0},
     "index": {"source": "s3://example-vectors/"},
     "batch": {

@@ -66,7 +66,7 @@ def test_an_environments_file_names_the_schema_and_is_valid(path):
         ("[function]\nmemory_mb = 64", False),
         ("[functions]\nmemory_mb = 128", False),
         ('name = "other"', False),
-        ('[callers]\norganization = "o-a1b2c3d4e5"', True),
+        ('[callers]\nprincipals = ["o-a1b2c3d4e5"]', True),
     ],
 )
 def test_the_schema_agrees_with_the_types(tmp_path, text, valid):

@@ -116,13 +116,6 @@ def test_a_small_account_can_reserve_nothing():
         check_batch(settings(max_concurrency=1, reserved_concurrency=1), small, None)
 
 
-@pytest.mark.parametrize("key", ["alias/mine", "1234abcd", "arn:aws:kms:us-east-1:1:key/a"])
-def test_a_key_is_named_by_its_arn(key):
-    """A policy takes no alias."""
-    with pytest.raises(ValueError, match="input_key"):
-        settings(input_key=key)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

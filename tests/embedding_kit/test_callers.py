@@ -86,9 +86,9 @@ def _statement(permission: dict[str, Any]) -> dict[str, Any]:
     [
         (Callers(principals=(ROLE,)), ROLE),
         (Callers(principals=(ROLE_AT_HOME,)), ROLE_AT_HOME),
-        (Callers(accounts=("111122223333",)), ROLE),
-        (Callers(accounts=("111122223333",)), OTHER_ROLE_THERE),
-        (Callers(accounts=("111122223333",)), USER),
+        (Callers(principals=("111122223333",)), ROLE),
+        (Callers(principals=("111122223333",)), OTHER_ROLE_THERE),
+        (Callers(principals=("111122223333",)), USER),
         (Callers(principals=(USER,)), USER),
     ],
     ids=[
@@ -107,7 +107,7 @@ def test_a_listed_caller_may(may_call, callers, principal):
 
 def test_a_role_of_the_organization_may(may_call):
     """All accounts of the organization may call."""
-    callers = Callers(organization="o-a1b2c3d4e5")
+    callers = Callers(principals=("o-a1b2c3d4e5",))
     assert may_call(callers, ELSEWHERE, **{"aws:PrincipalOrgID": "o-a1b2c3d4e5"})
 
 
@@ -117,7 +117,7 @@ def test_a_role_of_the_organization_may(may_call):
         (Callers(principals=(ROLE,)), OTHER_ROLE_THERE),
         (Callers(principals=(ROLE,)), ELSEWHERE),
         (Callers(principals=(ROLE,)), ROLE_AT_HOME),
-        (Callers(accounts=("111122223333",)), ELSEWHERE),
+        (Callers(principals=("111122223333",)), ELSEWHERE),
         (Callers(principals=(USER,)), ROLE),
     ],
     ids=[
@@ -135,7 +135,7 @@ def test_nobody_else_may(may_call, callers, principal):
 
 def test_a_role_of_another_organization_may_not(may_call):
     """The wildcard principal of an organization's permission covers that organization only."""
-    callers = Callers(organization="o-a1b2c3d4e5")
+    callers = Callers(principals=("o-a1b2c3d4e5",))
     assert not may_call(callers, ELSEWHERE, **{"aws:PrincipalOrgID": "o-zzzzzzzzzz"})
 
 
@@ -193,7 +193,7 @@ def test_principals_of_an_organizational_unit_assume_a_role(
     endpoint_template, question, may, path, allowed
 ):
     """The role trusts the unit and those below it, and no other part of any organization."""
-    template = endpoint_template(callers=Callers(organizational_units=(UNIT,)))
+    template = endpoint_template(callers=Callers(principals=(UNIT,)))
     role = next(
         role["Properties"]
         for name, role in template.find_resources("AWS::IAM::Role").items()
@@ -218,7 +218,7 @@ def test_principals_of_an_organizational_unit_assume_a_role(
 @pytest.mark.parametrize("invoke", [False, True])
 def test_the_role_of_units_may_do_what_a_caller_may(endpoint_template, invoke):
     """It has the statements of a caller on the alias, and no permission names it."""
-    template = endpoint_template(callers=Callers(organizational_units=(UNIT,), invoke=invoke))
+    template = endpoint_template(callers=Callers(principals=(UNIT,), invoke=invoke))
     assert not template.find_resources("AWS::Lambda::Permission")
     (policy,) = (
         policy["Properties"]["PolicyDocument"]["Statement"]
@@ -236,7 +236,7 @@ def test_the_role_of_units_may_do_what_a_caller_may(endpoint_template, invoke):
 
 def _callers(count: int, *, path: str, invoke: bool) -> Callers:
     roles = tuple(f"arn:aws:iam::111122223333:role/{path}{number:03}" for number in range(count))
-    return Callers(principals=roles, accounts=("444455556666",), invoke=invoke)
+    return Callers(principals=(*roles, "444455556666"), invoke=invoke)
 
 
 @pytest.mark.parametrize(

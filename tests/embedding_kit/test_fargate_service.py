@@ -32,7 +32,6 @@ WITH_KEYS = {
     "certificate": CERTIFICATE,
     "domain_name": "embeddings.example.com",
     "keys_secret": SECRET,
-    "keys_secret_key": KEY,
 }
 ALARMS = {
     "Server5xx",
@@ -53,7 +52,9 @@ def make(synthesize, model):
         settings = ServerSettings(**{**PRIVATE, **changes})
 
         def build(stack: Stack) -> None:
-            server = EmbeddingService(stack, "Server", model=model, settings=settings, name="test")
+            server = EmbeddingService(
+                stack, "Server", model=model, settings=settings, name="test", existing_keys=[KEY]
+            )
             topic = AlarmTopic(stack, "Notices").topic
             alarms = PartAlarms(stack, "Alarms", part=server, topic=topic)
             dashboard = cloudwatch.Dashboard(stack, "Dashboard")

@@ -20,7 +20,6 @@ from embedding_kit import (
     FunctionSettings,
     Hosting,
     IndexLoading,
-    LoadSource,
     NetworkSettings,
     ServerSettings,
     SnapStart,
@@ -64,7 +63,7 @@ def make(synthesize, model):
                 EmbeddingBatch(stack, "Batch", model=model, settings=folders, hosting=place)
             if part == "loading":
                 made = VectorIndex(stack, "Index", model=model)
-                source = LoadSource("s3://vectors/", None)
+                source = "s3://vectors/"
                 IndexLoading(
                     stack, "Loading", model=model, index=made, source=source, hosting=place
                 )

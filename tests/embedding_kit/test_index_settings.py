@@ -16,7 +16,6 @@ from embedding_kit.settings import (
 from embedding_kit.settings.model import known_dimensions
 from model_compiler.source.catalog import CATALOG
 
-KEY = "arn:aws:kms:us-east-1:123456789012:key/1111aaaa"
 GEMMA = Model(name="google/embeddinggemma-300m", accept_license="gemma")
 
 
@@ -62,7 +61,6 @@ def test_the_dimension_of_an_unknown_model_is_given(model):
         ({"filterable": ("",)}, "1"),
         ({"filterable": ("x" * 64,)}, "63"),
         ({"source": "vectors"}, "a folder in S3 is expected; found: vectors"),
-        ({"source_key": KEY}, "found: source_key without source"),
     ],
 )
 def test_what_aws_or_a_load_would_refuse(settings, problem):
@@ -79,12 +77,11 @@ def test_the_largest_sets_of_keys_are_accepted():
 
 
 def test_loads_read_the_output_of_batches_unless_the_settings_say_otherwise():
-    """The key belongs to the folder. Without a folder, there are no loads."""
-    batch = BatchSettings(input="s3://documents", output="s3://vectors/a", output_key=KEY)
-    assert load_source(VectorIndexSettings(), batch) == ("s3://vectors/a", KEY)
+    """Without a folder, there are no loads."""
+    batch = BatchSettings(input="s3://documents", output="s3://vectors/a")
+    assert load_source(VectorIndexSettings(), batch) == "s3://vectors/a"
     other = VectorIndexSettings(source="s3://other/b/")
-    assert load_source(other, batch) == ("s3://other/b/", None)
-    assert load_source(other, None).location == ("other", "b/")
+    assert load_source(other, batch) == load_source(other, None) == "s3://other/b/"
     assert load_source(VectorIndexSettings(), None) is None
 
 

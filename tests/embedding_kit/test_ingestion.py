@@ -8,7 +8,7 @@ import pytest
 from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Match, Template
 
-from embedding_kit import Ingestion, IngestSettings, VectorIndex, VectorIndexSettings
+from embedding_kit import Hosting, Ingestion, IngestSettings, VectorIndex, VectorIndexSettings
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.ingestion import PROGRAM, document_bucket
 from jobs.ingest.messages import IngestSettings as FunctionSettings
@@ -33,9 +33,10 @@ def template(synthesize, model) -> Template:
             "Ingestion",
             model=model,
             index=VectorIndex(stack, "Index", model=model, settings=index),
-            settings=IngestSettings(source="s3://documents/docs/", source_key=f"{KEY}2222bbbb"),
+            settings=IngestSettings(source="s3://documents/docs/"),
             index_settings=index,
             name="test",
+            hosting=Hosting(existing_keys=[f"{KEY}2222bbbb"]),
         )
 
     return synthesize(build)
@@ -166,7 +167,7 @@ def test_a_bucket_of_the_kit_is_private_and_sends_events(made):
         {
             "PolicyDocument": {
                 "Statement": Match.array_with(
-                    [Match.object_like({"Sid": "UseKey", "Resource": UUID_KEY})]
+                    [Match.object_like({"Sid": "UseKeys", "Resource": UUID_KEY})]
                 )
             }
         },
@@ -196,7 +197,6 @@ def role_may(template, question, may):
         ("s3:GetObject", f"{DOCS}/a.md", True),
         ("s3:ListBucket", "arn:aws:s3:::documents", True),
         ("s3:PutObject", f"{RECORDS}/chunks/a.json", True),
-        ("kms:GenerateDataKey", f"{KEY}2222bbbb", True),
         ("s3vectors:PutVectors", INDEX, True),
         ("s3vectors:DeleteVectors", INDEX, True),
         ("s3vectors:TagResource", INDEX, True),
@@ -220,10 +220,6 @@ def test_the_function_reads_documents_and_writes_lists_and_vectors(
     [
         ('[ingest]\nsource = "s3://docs"', "[ingest] without [index]"),
         ('[index]\n[ingest]\nsource = "s3://docs/_ingest/a"', "the folder _ingest/ has the"),
-        (
-            "[index]\n[ingest]\nsource_key = 'arn:aws:kms:eu-central-1:111122223333:key/1'",
-            "source_key without source",
-        ),
         (
             '[index]\n[ingest]\nsource = "s3://docs"\nchunk_tokens = 50\noverlap_tokens = 26',
             "0 to 25",

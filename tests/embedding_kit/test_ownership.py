@@ -54,10 +54,13 @@ def test_this_is_accepted(tables):
         (
             {"encryption": {"key": KEY}, "region": "us-east-1"},
             (
-                "AWS services use a key of their own region only; found: encryption.key in "
-                "eu-central-1 with region = us-east-1; allowed: a key in us-east-1, such as a "
-                "replica of a multi-Region key"
+                f"AWS services use a key of their own region only; found: {KEY} with region = "
+                "us-east-1; allowed: a key in us-east-1, such as a replica of a multi-Region key"
             ),
+        ),
+        (
+            {"existing": {"keys": [KEY]}, "region": "us-east-1"},
+            f"AWS services use a key of their own region only; found: {KEY} with region = ",
         ),
         ({"encryption": {"key": "alias/mine"}}, "encryption.key"),
         ({"encryption": {"key": KEY.replace("key/", "alias/")}}, "encryption.key"),
@@ -81,6 +84,7 @@ def test_this_is_accepted(tables):
         ({"roles": {"path": "/" + "a" * 511 + "/"}}, "roles.path"),
         ({"existing": {}}, "[existing] without a name has no effect"),
         ({"existing": {"repository": "Team"}}, "existing.repository"),
+        ({"existing": {"keys": ["alias/mine"]}}, "existing.keys.0"),
         ({"existing": {"role": "arn:aws:iam::111122223333:role/x"}}, "existing.role"),
         ({"existing": {"log_group": "with space"}}, "existing.log_group"),
         ({"existing": {"bucket": "abc/d"}, **IN_S3}, "a bucket's name is expected; found: abc/d"),

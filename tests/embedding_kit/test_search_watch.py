@@ -8,6 +8,7 @@ import pytest
 from aws_cdk.assertions import Match, Template
 
 from embedding_kit import (
+    Hosting,
     Ingestion,
     IngestSettings,
     PartAlarms,
@@ -34,9 +35,12 @@ def template(synthesize, model) -> Template:
 
     def build(stack):
         index = VectorIndex(stack, "Index", model=model)
-        source = IngestSettings(source="s3://documents/docs/", source_key=f"{KEY}2222bbbb")
-        ingestion = Ingestion(stack, "Ingestion", model=model, index=index, settings=source)
-        settings = WatchSettings(questions=QUESTIONS, golden_percent=80, sample=500)
+        source = IngestSettings(source="s3://documents/docs/")
+        hosting = Hosting(existing_keys=[f"{KEY}2222bbbb"])
+        ingestion = Ingestion(
+            stack, "Ingestion", model=model, index=index, settings=source, hosting=hosting
+        )
+        settings = WatchSettings(questions=QUESTIONS, golden_percent=80)
         watch = SearchWatch(
             stack, "Watch", model=model, index=index, ingestion=ingestion, settings=settings
         )
@@ -64,7 +68,7 @@ def test_the_function_reads_its_settings(template):
     assert (ingest.source, ingest.index) == ("s3://documents/docs/", INDEX)
     (watch,) = (each["EMBEDDING_WATCH"] for each in variables if "EMBEDDING_WATCH" in each)
     read = read_settings(FunctionWatchSettings, json.loads(watch), name="EMBEDDING_WATCH")
-    assert (read.sample, read.questions) == (500, f"s3://documents/{QUESTIONS}")
+    assert (read.sample, read.questions) == (1000, f"s3://documents/{QUESTIONS}")
 
 
 def test_a_run_a_day_is_not_repeated(template):
@@ -106,7 +110,6 @@ def role_may(template, question, may):
         ("s3:PutObject", f"{BUCKET}/_ingest/0123/watch/a.json", True),
         ("s3:GetObject", f"{BUCKET}/_watch/questions.jsonl", True),
         ("s3:ListBucket", BUCKET, True),
-        ("kms:Decrypt", f"{KEY}2222bbbb", True),
         ("s3vectors:QueryVectors", INDEX, True),
         ("s3vectors:ListVectors", INDEX, True),
         ("s3vectors:GetVectors", INDEX, True),
@@ -131,7 +134,6 @@ def test_the_function_reads_everything_and_writes_reports(role_may, action, reso
     [
         ('[watch]\nquestions = "a/q.jsonl"', "golden questions are no document"),
         ('[watch]\nquestions = "_watch/q.csv"', "a key such as _watch/questions.jsonl"),
-        ("[watch]\nsample = 50", "from 100 to 10000"),
         ("[watch]\ngolden_percent = 0.0", "golden_percent"),
     ],
 )

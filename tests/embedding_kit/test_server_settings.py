@@ -9,7 +9,6 @@ VPC = "vpc-0123456789abcdef0"
 ONE, TWO = "subnet-0aaaaaaaaaaaaaaa1", "subnet-0aaaaaaaaaaaaaaa2"
 CERTIFICATE = "arn:aws:acm:eu-central-1:111122223333:certificate/1234abcd-12ab"
 SECRET = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:team/keys-AbCdEf"
-KEY = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab"
 NAME = "embeddings.example.com"
 
 
@@ -34,7 +33,7 @@ def test_the_defaults_are_two_small_private_tasks():
 
 def test_keys_and_a_certificate_belong_together():
     """A public server has both."""
-    assert with_keys(public=True, keys_secret_key=KEY).keys_secret == SECRET
+    assert with_keys(public=True).keys_secret == SECRET
 
 
 @pytest.mark.parametrize(
@@ -50,7 +49,6 @@ def test_keys_and_a_certificate_belong_together():
         (settings, {"public": True}, "a public server without keys answers everyone"),
         (with_keys, {"domain_name": None}, "found: certificate without domain_name"),
         (settings, {"domain_name": NAME}, "found: domain_name without certificate"),
-        (settings, {"keys_secret_key": KEY}, "found: keys_secret_key without keys_secret"),
         (settings, {"otlp_endpoint": "collector:4318"}, "String should match pattern"),
         (settings, {"otlp_endpoint": "http://c:4318/v1/traces"}, "String should match pattern"),
         (settings, {"otlp_endpoint": "http://c:99999"}, "a port has a number up to 65535"),

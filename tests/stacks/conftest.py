@@ -52,6 +52,8 @@ NETWORK = NetworkSettings(
     vpc="vpc-0123456789abcdef0",
     subnets=("subnet-0aaaaaaaaaaaaaaa1", "subnet-0aaaaaaaaaaaaaaa2"),
 )
+#: Of the buckets and the secret of some variants.
+KEYS = tuple(f"arn:aws:kms:us-east-1:123456789012:key/{key}" for key in ("1111aaaa", "3333cccc"))
 #: The variants of dev: each changes one switch of an environment file.
 VARIANTS: dict[str, dict[str, Any]] = {
     "snapstart": {"cold_start": SnapStart()},
@@ -91,10 +93,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "reserved": {"function": FunctionSettings(reserved_concurrency=20)},
     "callers": {
         "callers": Callers(
-            principals=("arn:aws:iam::111122223333:role/search",),
-            accounts=("444455556666",),
-            organization="o-a1b2c3d4e5",
-            organizational_units=("o-a1b2c3d4e5/r-ab12/ou-ab12-11111111",),
+            principals=(
+                "arn:aws:iam::111122223333:role/search",
+                "444455556666",
+                "o-a1b2c3d4e5",
+                "o-a1b2c3d4e5/r-ab12/ou-ab12-11111111",
+            )
         )
     },
     "batch": {
@@ -103,42 +107,35 @@ VARIANTS: dict[str, dict[str, Any]] = {
             input="s3://example-documents/texts/",
             output="s3://example-vectors/",
             reserved_concurrency=20,
-            input_key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb",
-            output_key="arn:aws:kms:us-east-1:123456789012:key/3333cccc-44dd",
         ),
+        "existing": Existing(keys=KEYS),
     },
     "index": {
         "index": VectorIndexSettings(
             filterable=("lang",),
             non_filterable=("url",),
             source="s3://example-vectors/",
-            source_key="arn:aws:kms:us-east-1:123456789012:key/3333cccc-44dd",
-        )
+        ),
+        "existing": Existing(keys=KEYS),
     },
     "ingest": {
         "observability": Observability(),
         "index": VectorIndexSettings(filterable=("lang",)),
-        "ingest": IngestSettings(
-            source="s3://example-documents/texts/",
-            source_key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb",
-        ),
+        "ingest": IngestSettings(source="s3://example-documents/texts/"),
+        "existing": Existing(keys=KEYS),
     },
     "standby": {
         "observability": Observability(),
         "index": VectorIndexSettings(filterable=("lang",)),
-        "ingest": IngestSettings(
-            source="s3://example-documents/texts/",
-            source_key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb",
-        ),
+        "ingest": IngestSettings(source="s3://example-documents/texts/"),
+        "existing": Existing(keys=KEYS),
         "standby": Model(name="BAAI/bge-small-en-v1.5"),
     },
     "watch": {
         "observability": Observability(),
         "index": VectorIndexSettings(filterable=("lang",)),
-        "ingest": IngestSettings(
-            source="s3://example-documents/texts/",
-            source_key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb",
-        ),
+        "ingest": IngestSettings(source="s3://example-documents/texts/"),
+        "existing": Existing(keys=KEYS),
         "watch": WatchSettings(questions="_watch/questions.jsonl"),
     },
     "server": {
@@ -150,8 +147,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
             certificate="arn:aws:acm:us-east-1:123456789012:certificate/1234abcd-12ab",
             domain_name="embeddings.example.com",
             keys_secret="arn:aws:secretsmanager:us-east-1:123456789012:secret:keys-AbCdEf",
-            keys_secret_key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb",
         ),
+        "existing": Existing(keys=KEYS),
     },
     "front": {
         "observability": Observability(tracing=True),
@@ -181,7 +178,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
             {
                 "callers": [{"name": "search", "keys": [], "rate": 20, "burst": 40}],
                 "vpc_endpoints": ["vpce-0123456789abcdef0"],
-                "gzip": False,
                 "timeout": "20s",
             }
         )
@@ -202,9 +198,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "experiment": Experiment(version=12),
         "function": FunctionSettings(reserved_concurrency=20, cache_entries=10),
         "callers": Callers(
-            principals=("arn:aws:iam::111122223333:role/search",),
-            accounts=("444455556666",),
-            organization="o-a1b2c3d4e5",
+            principals=("arn:aws:iam::111122223333:role/search", "444455556666", "o-a1b2c3d4e5"),
             invoke=True,
         ),
         "network": NETWORK,

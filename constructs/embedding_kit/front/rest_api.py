@@ -247,7 +247,8 @@ class EmbeddingRestApi(Construct):
             description=f"Embeddings of {endpoint.name}",
             endpoint_configuration=self._endpoint(),
             policy=self._policy(),
-            binary_media_types=["*/*"] if settings.gzip else None,
+            # Bytes, for bodies in gzip.
+            binary_media_types=["*/*"],
             disable_execute_api_endpoint=True if settings.domain else None,
             cloud_watch_role=False,
             deploy_options=apigateway.StageOptions(

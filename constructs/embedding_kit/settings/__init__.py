@@ -29,7 +29,6 @@ from embedding_kit.settings.compatibility import (
 )
 from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.index import (
-    LoadSource,
     VectorIndexSettings,
     check_dimension,
     index_dimension,

@@ -171,12 +171,6 @@ class ApiGatewayFront(Settings):
         description="A Lambda function of yours that decides about each request, besides the key. "
         "It gets the headers and not the body, and its answers are not cached.",
     )
-    gzip: bool = Field(
-        default=True,
-        description="Whether answers may be in gzip. API Gateway then passes every body as bytes "
-        "(the binary media type `*/*`), in base64: a request may have 4.5 MB. With `false`, up to "
-        "6 MB of JSON, less what its escapes take, and answers are never in gzip.",
-    )
     timeout: Duration = Field(
         default=_DEFAULT_TIMEOUT,
         description="The longest time of a request, in whole seconds from 1s to 5m. More than 29s "

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from embedding_kit.settings.base import Settings, rule_error
-from embedding_kit.settings.locations import FolderUrl, KeyArn, Location, location_of
+from embedding_kit.settings.locations import FolderUrl, Location, location_of
 
 
 class BatchSettings(Settings):
@@ -31,12 +31,6 @@ class BatchSettings(Settings):
         default=None,
         description="Concurrency that is reserved for the function, from `max_concurrency` up. It "
         "is taken from the account's quota, so that jobs and callers never take each other's.",
-    )
-    input_key: KeyArn | None = Field(
-        default=None, description="The KMS key that encrypts the input, if one does."
-    )
-    output_key: KeyArn | None = Field(
-        default=None, description="The KMS key that encrypts the output's bucket, if one does."
     )
 
     @property

@@ -3,6 +3,7 @@
 Source: https://docs.aws.amazon.com/lambda/latest/api/API_Cors.html
 """
 
+import re
 from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -44,27 +45,18 @@ class Cors(Settings):
         return value
 
 
+_ORGANIZATION = r"o-[a-z0-9]{10,32}"
+_UNIT = r"/r-[a-z0-9]{4,32}(/ou-[a-z0-9]{4,32}-[a-z0-9]{8,32})+"
 _Principal = Annotated[
     str,
-    Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)/[\w+=,.@/-]+$"),
-    allowed("the ARN of a role or a user, such as arn:aws:iam::111122223333:role/search"),
-]
-_Account = Annotated[
-    str, Field(pattern=r"^[0-9]{12}$"), allowed("an account number of 12 digits, as text")
-]
-_Organization = Annotated[
-    str,
-    Field(pattern=r"^o-[a-z0-9]{10,32}$"),
-    allowed(
-        "an organization's id such as o-a1b2c3d4e5; its units belong into organizational_units"
+    Field(
+        pattern=r"^(arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)/[\w+=,.@/-]+|[0-9]{12}|"
+        rf"{_ORGANIZATION}({_UNIT})?)$"
     ),
-]
-_Unit = Annotated[
-    str,
-    Field(pattern=r"^o-[a-z0-9]{10,32}/r-[a-z0-9]{4,32}(/ou-[a-z0-9]{4,32}-[a-z0-9]{8,32})+$"),
     allowed(
-        "an organizational unit's path, such as "
-        "o-a1b2c3d4e5/r-ab12/ou-ab12-11111111/ou-ab12-22222222"
+        "the ARN of a role or a user, such as arn:aws:iam::111122223333:role/search; an account "
+        "number of 12 digits, as text; an organization's id, such as o-a1b2c3d4e5; the path of an "
+        "organizational unit, such as o-a1b2c3d4e5/r-ab12/ou-ab12-11111111"
     ),
 ]
 #: Lambda's limit for the policy of an alias: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
@@ -81,22 +73,12 @@ class Callers(Settings):
     """The principals that may call the endpoint."""
 
     principals: Annotated[tuple[_Principal, ...], EachOnce] = Field(
-        default=(), strict=False, description="ARNs of roles and users that may call."
-    )
-    accounts: Annotated[tuple[_Account, ...], EachOnce] = Field(
         default=(),
         strict=False,
-        description="Accounts that may call. Each must also allow its own roles and users to call.",
-    )
-    organization: _Organization | None = Field(
-        default=None, description="An organization; all of its accounts may call."
-    )
-    organizational_units: Annotated[tuple[_Unit, ...], EachOnce] = Field(
-        default=(),
-        strict=False,
-        description="Paths of organizational units. Lambda's permissions cannot name them, so the "
-        "principals of their accounts, and of the units below, call by a role that they assume: "
-        "the output `CallerRoleArn`.",
+        description="Who may call: ARNs of roles and users, accounts, which must also allow their "
+        "own roles and users to call, organizations, and paths of organizational units. Lambda's "
+        "permissions cannot name units, so the principals of their accounts, and of the units "
+        "below, call by a role that they assume: the output `CallerRoleArn`.",
     )
     invoke: bool = Field(
         default=False,
@@ -105,21 +87,22 @@ class Callers(Settings):
     )
 
     @property
+    def units(self) -> tuple[str, ...]:
+        """The paths of organizational units."""
+        return tuple(each for each in self.principals if re.match(rf"{_ORGANIZATION}/", each))
+
+    @property
     def named(self) -> tuple[str, ...]:
         """The principals that the policy of an alias names."""
-        return (
-            *self.principals,
-            *self.accounts,
-            *([self.organization] if self.organization else []),
-        )
+        return tuple(each for each in self.principals if each not in self.units)
 
     @model_validator(mode="after")
     def _callers_fit(self) -> Self:
-        if self.invoke and not (self.named or self.organizational_units):
+        if self.invoke and not self.principals:
             raise rule_error(
                 "no caller is listed who could invoke",
                 found="invoke = true without any caller",
-                allowed="principals, accounts, organization or organizational_units; or no invoke",
+                allowed="principals, or no invoke",
             )
         statements = _BY_BOTH if self.invoke else _BY_URL
         needed = sum(statements * (_STATEMENT_BYTES + len(name)) for name in self.named)

@@ -7,13 +7,13 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-indexes.html, a
 of the API `s3vectors` of 2025-07-15 (length of a metadata key).
 """
 
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
 from embedding_kit.settings.batch import BatchSettings
-from embedding_kit.settings.locations import FolderUrl, KeyArn, Location, location_of
+from embedding_kit.settings.locations import FolderUrl
 from embedding_kit.settings.model import Model
 
 #: The metadata key of a vector's text. AWS stores it without making it filterable.
@@ -51,16 +51,6 @@ class VectorIndexSettings(Settings):
         "their own records to. If unset, `output` of `[batch]`; without both, there is no state "
         "machine for loads.",
     )
-    source_key: KeyArn | None = Field(
-        default=None,
-        description="The KMS key that encrypts the bucket of `source`, if one does. If `source` is "
-        "unset, `output_key` of `[batch]`.",
-    )
-    vectors_per_second: Annotated[int, Field(ge=250, le=2500)] = Field(
-        default=2500,
-        description="The highest rate of a load. AWS takes 2,500 vectors a second for an index; "
-        "less leaves the rest to other writers.",
-    )
 
     @property
     def metadata(self) -> tuple[str, ...]:
@@ -68,7 +58,7 @@ class VectorIndexSettings(Settings):
         return (*self.filterable, *self.non_filterable)
 
     @model_validator(mode="after")
-    def _columns_and_source_fit(self) -> Self:
+    def _columns_fit(self) -> Self:
         keys = [TEXT_KEY, *self.metadata]
         twice = sorted({key for key in keys if keys.count(key) > 1})
         if twice:
@@ -97,33 +87,12 @@ class VectorIndexSettings(Settings):
                 found=f"{len(keys) - 1} keys",
                 allowed=f"up to {_KEYS - 1}",
             )
-        if self.source_key and not self.source:
-            raise rule_error(
-                "source_key encrypts the bucket of source",
-                found="source_key without source",
-                allowed="both, or neither to load the output of [batch]",
-            )
         return self
 
 
-class LoadSource(NamedTuple):
-    """The folder of the jobs that loads read."""
-
-    url: str
-    #: The KMS key of its bucket.
-    key: str | None
-
-    @property
-    def location(self) -> Location:
-        """The folder as a bucket and a prefix."""
-        return location_of(self.url)
-
-
-def load_source(index: VectorIndexSettings, batch: BatchSettings | None) -> LoadSource | None:
+def load_source(index: VectorIndexSettings, batch: BatchSettings | None) -> str | None:
     """Return the folder that loads read; None if neither table names one."""
-    if index.source:
-        return LoadSource(index.source, index.source_key)
-    return LoadSource(batch.output, batch.output_key) if batch else None
+    return index.source or (batch.output if batch else None)
 
 
 def check_dimension(model: Model, index: VectorIndexSettings | None) -> None:

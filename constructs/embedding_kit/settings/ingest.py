@@ -6,7 +6,7 @@ from pydantic import Field
 
 from embedding_kit.settings.base import Settings, rule_error
 from embedding_kit.settings.index import TEXT_KEY, VectorIndexSettings
-from embedding_kit.settings.locations import FolderUrl, KeyArn, Location, location_of
+from embedding_kit.settings.locations import FolderUrl, Location, location_of
 
 #: The folder of the documents' lists, in their bucket.
 RECORDS = "_ingest/"
@@ -24,9 +24,6 @@ class IngestSettings(Settings):
         description="The folder of the documents, in an existing bucket of the same region that "
         "sends its events to EventBridge. By default the kit makes a bucket. It writes its records "
         "to the folder `_ingest` of the bucket.",
-    )
-    source_key: KeyArn | None = Field(
-        default=None, description="The KMS key that encrypts the bucket of `source`, if one does."
     )
     chunk_tokens: Annotated[int, Field(ge=8, le=8192)] | None = Field(
         default=None,
@@ -63,12 +60,6 @@ def check_ingest(ingest: IngestSettings, index: VectorIndexSettings | None) -> N
             "chunks overlap by half at most",
             found=f"overlap_tokens = {ingest.overlap_tokens} with chunk_tokens = {tokens}",
             allowed=f"0 to {tokens // 2}",
-        )
-    if ingest.source_key and not ingest.source:
-        raise rule_error(
-            "a bucket that the kit makes has the key of [encryption]",
-            found="source_key without source",
-            allowed="source_key with source",
         )
     if ingest.location and ingest.location.prefix.startswith(RECORDS):
         raise rule_error(

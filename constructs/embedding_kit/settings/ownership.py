@@ -41,11 +41,6 @@ class Encryption(Settings):
         "needs the statements in docs/security.md."
     )
 
-    @property
-    def region(self) -> str:
-        """The key's region."""
-        return self.key.split(":")[3]
-
 
 class RoleRules(Settings):
     """Rules that every IAM role of the environment follows."""
@@ -93,9 +88,10 @@ def _bucket_name(name: str) -> str:
 
 
 class Existing(Settings):
-    """Existing resources, by name, instead of those that the kit would create.
+    """Existing resources that an environment uses, by name.
 
-    They are in the environment's account and region. The kit changes none of them.
+    They are in the environment's region, and all but the keys in its account. The kit changes none
+    of them.
     """
 
     repository: (
@@ -147,14 +143,20 @@ class Existing(Settings):
         description="The log group of the function that serves requests, of the class Standard. "
         "Nothing else may write to it. Its retention and its key are yours.",
     )
+    keys: Annotated[tuple[KeyArn, ...], EachOnce] = Field(
+        default=(),
+        strict=False,
+        description="The KMS keys of the buckets that `[batch]`, `[index]` and `[ingest]` name, "
+        "and of the secret of `[server]`. Each role may use them for its own bucket or secret.",
+    )
 
     @model_validator(mode="after")
     def _names_something(self) -> Self:
-        if not any((self.repository, self.bucket, self.role, self.log_group)):
+        if not any((self.repository, self.bucket, self.role, self.log_group, self.keys)):
             raise rule_error(
                 "[existing] without a name has no effect",
                 found="nothing in it",
-                allowed="repository, bucket, role or log_group",
+                allowed="repository, bucket, role, log_group or keys",
             )
         return self
 
@@ -176,10 +178,12 @@ def check_ownership(
     Raises:
         PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
     """
-    if encryption and region and encryption.region != region:
+    keys = [*([encryption.key] if encryption else []), *(existing.keys if existing else [])]
+    elsewhere = [key for key in keys if region and key.split(":")[3] != region]
+    if elsewhere:
         raise rule_error(
             "AWS services use a key of their own region only",
-            found=f"encryption.key in {encryption.region} with region = {region}",
+            found=f"{', '.join(elsewhere)} with region = {region}",
             allowed=f"a key in {region}, such as a replica of a multi-Region key",
         )
     topic_region = page_topic.split(":")[3] if page_topic else region

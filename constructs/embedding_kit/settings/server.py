@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
-from embedding_kit.settings.locations import Certificate, DomainName, KeyArn
+from embedding_kit.settings.locations import Certificate, DomainName
 from embedding_kit.settings.network import SecurityGroups, Subnets, VpcId
 
 #: Memory in MB that Fargate has for a task of so much CPU: the least, the most, the step.
@@ -101,10 +101,6 @@ class ServerSettings(Settings):
     ) = Field(
         default=None,
         description="The secret with the lines of the API keys. A task reads it when it starts.",
-    )
-    keys_secret_key: KeyArn | None = Field(
-        default=None,
-        description="The KMS key that encrypts the secret, if it is not AWS's.",
     )
     no_keys: bool = Field(
         default=False,
@@ -216,12 +212,6 @@ class ServerSettings(Settings):
                 found="certificate without domain_name"
                 if self.certificate
                 else "domain_name without certificate",
-                allowed="both, or neither",
-            )
-        if self.keys_secret_key and not self.keys_secret:
-            raise rule_error(
-                "there is no secret to decrypt",
-                found="keys_secret_key without keys_secret",
                 allowed="both, or neither",
             )
         return self

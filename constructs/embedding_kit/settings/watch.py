@@ -32,13 +32,10 @@ class WatchSettings(Settings):
         default=90.0,
         description="An alarm fires if fewer questions find their document among ten chunks.",
     )
-    sample: Annotated[int, Field(ge=100, le=10_000)] = Field(
-        default=1000,
-        description="Vectors, and documents, that a run compares: 1,000 find what is wrong with "
-        "1% of the index with 99.996%, and 688 with 99.9%.",
-    )
 
 
+#: Vectors, and documents, that a run compares.
+SAMPLE = 1000
 #: Of the alarms on the metrics; that of GoldenFound is a setting.
 THRESHOLDS = {"Recall": 90.0, "WrongVectors": 0.0, "OldestChange": 3600.0}
 

@@ -25,7 +25,7 @@ import orjson
 
 from embedder.core.embedding_request import EmbedRequest, Inputs
 from embedder.core.engine import Engine
-from jobs.errors import BatchError, VectorSpaceError
+from jobs.errors import VectorSpaceError
 from jobs.ingest.document_index import DocumentList, is_key_of, list_name, read_list
 from jobs.ingest.documents import RefusedDocumentError, read_chunks
 from jobs.ingest.messages import IngestSettings, chunker_of, records_of
@@ -122,8 +122,7 @@ class WatchSteps(Steps):
 
         Raises:
             VectorSpaceError: If the index has vectors of another vector space.
-            BatchError: If S3 or S3 Vectors refuses, the questions are not valid, or there is not
-                enough time.
+            BatchError: If S3 or S3 Vectors refuses, or the questions are not valid.
         """
         began, index = self._now(), self._index.describe()
         space = self._engine.vector_space(index.dimension)
@@ -136,9 +135,10 @@ class WatchSteps(Steps):
         ] or [{"named": {}}]
         sampled = self._sampled_vectors()
         lists = self._sampled_lists(sampled)
+        embedded, foreign = self._foreign(sampled, index.dimension, deadline=began + _SECONDS)
         found: dict[str, Sequence[Any]] = {
             **self._compare_metadata(sampled, lists, index),
-            "foreign": self._foreign(sampled, index.dimension, deadline=began + _SECONDS),
+            "foreign": foreign,
             "missing": self._missing_chunks(lists),
         }
         wrong = set().union(*found.values())
@@ -150,6 +150,7 @@ class WatchSteps(Steps):
         found = {**found, **changes, "not_found": not_found}
         result = {
             "vectors": len(sampled),
+            "embedded": embedded,
             "documents": len(lists),
             "wrong": len(wrong),
             **{name: len(values) for name, values in found.items()},
@@ -222,23 +223,20 @@ class WatchSteps(Steps):
 
     def _foreign(
         self, sampled: Sequence[StoredVector], dimension: int, *, deadline: float
-    ) -> list[str]:
-        """Return the vectors that are not those of their texts."""
+    ) -> tuple[int, list[str]]:
+        """Return how many texts there was time to embed, and the vectors that are not theirs."""
         # What another program wrote may have no text.
         rows = [each for each in sampled if str(each.metadata.get("text", "")).strip()]
-        found = []
+        found: list[str] = []
         for start in range(0, len(rows), _SLICE):
             if self._now() > deadline:
-                raise BatchError(
-                    f"{start} of {len(rows)} texts were embedded in {_SECONDS} seconds; allowed: "
-                    f"a sample of {start} or less under [watch]."
-                )
+                return start, found
             part = rows[start : start + _SLICE]
             texts = [str(each.metadata["text"]) for each in part]
             own = self._embed(texts, self._chunker.prompt, dimension)
             same = cosines(own, np.stack([each.numbers for each in part])) >= _SAME
             found += [each.key for each, right in zip(part, same, strict=True) if not right]
-        return found
+        return len(rows), found
 
     def _embed(
         self, texts: Sequence[str], prompt: str | None, dimension: int

@@ -57,10 +57,10 @@ no_keys = true
 vpc = "vpc-0123456789abcdef0"
 subnets = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1", "subnet-0123456789abcdef2"]
 [callers]
-accounts = ["111122223333"]
+principals = ["111122223333"]
 invoke = true
 """,
-    "invoked": DEV + '[callers]\naccounts = ["111122223333"]\ninvoke = true\n',
+    "invoked": DEV + '[callers]\nprincipals = ["111122223333"]\ninvoke = true\n',
     "front": DEV
     + """[front]
 callers = [{ name = "search", rate = 20, burst = 40 }]

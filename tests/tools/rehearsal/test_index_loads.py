@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from aws_cdk import App, Stack
 
-from embedding_kit import IndexLoading, LoadSource, Model, VectorIndex
+from embedding_kit import IndexLoading, Model, VectorIndex
 from jobs.load.handler import LoadSteps
 from jobs.load.index_client import SPACE_TAG
 from tests.fixtures.s3_vectors.indexes import Index
@@ -59,7 +59,7 @@ def template() -> dict[str, Any]:
         "Loading",
         model=Model(name="any/model"),
         index=VectorIndex.from_index_arn(built, "Index", ARN),
-        source=LoadSource("s3://embedded/batch/", None),
+        source="s3://embedded/batch/",
         name="test",
     )
     resources: dict[str, Any] = app.synth().get_stack_by_name("Loads").template["Resources"]
