@@ -462,7 +462,7 @@ def test_ctrl_c_ends_a_local_job_as_it_ends_others(minilm_artifact, tmp_path) ->
     """The job says how it is continued, and its status is 130."""
     (tmp_path / "docs").mkdir()
     text = "word " * 200
-    rows = [json.dumps({"text": f"{number} {text}"}) for number in range(150)]
+    rows = [json.dumps({"text": f"{number} {text}"}) for number in range(50)]
     (tmp_path / "docs" / "a.jsonl").write_text("\n".join(rows))
     start = [*EMBED, "start", str(tmp_path / "docs"), str(tmp_path / "vectors"), "--local", "1"]
     start += ["--artifact", str(minilm_artifact.folder)]

@@ -27,7 +27,7 @@ IMPATIENT = textwrap.dedent("""
     budget = supervision.budget
     slow = {!r}
     supervision.budget = lambda step, *, seconds: budget(
-        step, seconds=3 if step == slow else seconds
+        step, seconds=1 if step == slow else seconds
     )
     def run():
         from model_compiler.command import main
@@ -126,7 +126,7 @@ def test_what_takes_too_long_is_refused(
     )
     code, output, errors = ran(*command)
     assert (code, output) == (2, "")
-    assert errors.endswith(ended(f"{step}, which may take 3 s of CPU,", signal.SIGXCPU))
+    assert errors.endswith(ended(f"{step}, which may take 1 s of CPU,", signal.SIGXCPU))
     assert [path.read_text() for path in artifact.iterdir()] == ["of the artifact before"]
     assert main([str(good), "--output", str(artifact), "--quiet"]) == 0
 

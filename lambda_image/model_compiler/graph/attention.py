@@ -274,6 +274,8 @@ class HeadAttention:
 BUCKETS = 32
 EACH_WAY = BUCKETS // 2
 EXACT = EACH_WAY // 2
+#: Greater distances have its bucket.
+FARTHEST = 128
 
 
 def relative_bias(builder: GraphBuilder, table: Floats, positions: int) -> str:
@@ -287,8 +289,9 @@ def relative_bias(builder: GraphBuilder, table: Floats, positions: int) -> str:
         positions: The token limit.
     """
     op = builder.op
-    distances = range(1 - positions, positions)
-    by_distance = table[[bucket(distance) for distance in distances]].T
+    buckets = np.array([bucket(distance) for distance in range(-FARTHEST, FARTHEST + 1)])
+    distances = np.arange(1 - positions, positions).clip(-FARTHEST, FARTHEST)
+    by_distance = table[buckets[distances + FARTHEST]].T
     zero, one = (builder.constant(value, np.int64) for value in (0, 1))
     places = op.Range(zero, op.Gather(op.Shape("input_ids"), one), one)
     from_each = op.Sub(places, op.Unsqueeze(places, builder.constant([1], np.int64)))

@@ -24,7 +24,7 @@ from tests.embedder.small_model import PROMPTS, HashSession, WordTokenizer, mani
 
 #: Examples for each operation with a body: over 5,000 in total, of which every run tries some.
 CASES = 400
-SOME_CASES = 60
+SOME_CASES = 30
 
 
 def make_router(prompts: dict[str, str]) -> Router:
