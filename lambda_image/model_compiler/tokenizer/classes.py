@@ -292,9 +292,11 @@ BY_MODEL_TYPE = {
     "gemma3_text": "GemmaTokenizer",
     "gte": "XLMRobertaTokenizer",
     "jina_embeddings_v3": "XLMRobertaTokenizer",
+    "mistral": "TokenizersBackend",
     "mpnet": "MPNetTokenizer",
     "new": "TokenizersBackend",  # its own code names no class
     "nomic_bert": "BertTokenizer",
+    "qwen2": "Qwen2Tokenizer",
     "qwen3": "Qwen2Tokenizer",
     "roberta": "RobertaTokenizer",
     "xlm-roberta": "XLMRobertaTokenizer",

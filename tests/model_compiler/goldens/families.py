@@ -128,6 +128,8 @@ FAMILIES = {
         )
         for name, variants in (
             ("eurobert", llama_model.EUROBERT_VARIANTS),
+            ("mistral", llama_model.MISTRAL_VARIANTS),
+            ("qwen2", llama_model.QWEN2_VARIANTS),
             ("qwen3", llama_model.VARIANTS),
         )
     },

@@ -75,6 +75,18 @@ OWN_KEYS: dict[str, dict[str, Any]] = {
         "sliding_window": None,
         "use_sliding_window": False,
     },
+    "qwen2": {
+        "architectures": ["Qwen2ForCausalLM"],
+        "max_window_layers": LAYERS,
+        "model_type": "qwen2",
+        "sliding_window": 4096,
+        "use_sliding_window": False,
+    },
+    "mistral": {
+        "architectures": ["MistralModel"],
+        "model_type": "mistral",
+        "sliding_window": 4096,
+    },
     "eurobert": {
         "architectures": ["EuroBertForMaskedLM"],
         "auto_map": {
@@ -102,6 +114,19 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "pooling": "mean_tokens",
         "config": {"is_causal": False, "head_dim": 6, "num_key_value_heads": HEADS},
     },
+}
+QWEN2_VARIANTS: dict[str, dict[str, Any]] = {
+    "last token": {},
+    "whole text, newer": {
+        "pooling": "mean_tokens",
+        "newer": True,
+        "config": {"is_causal": False},
+    },
+}
+MISTRAL_VARIANTS: dict[str, dict[str, Any]] = {
+    "last token": {},
+    "mean, a window of 9": {"pooling": "mean_tokens", "config": {"sliding_window": 9}},
+    "no window, newer": {"newer": True, "config": {"sliding_window": None}},
 }
 EUROBERT_VARIANTS: dict[str, dict[str, Any]] = {
     "last token": {},
@@ -209,6 +234,9 @@ def _tensors(config: Mapping[str, Any]) -> Tensors:
             ("mlp.down_proj", HIDDEN, WIDE),
         ):
             tensors[f"{name}{part}.weight"] = normal(random, outputs, inputs, scale=inputs**-0.5)
+        if config["model_type"] == "qwen2":
+            for part, outputs in (("q", queries), ("k", keys), ("v", keys)):
+                tensors[f"{name}self_attn.{part}_proj.bias"] = normal(random, outputs, scale=0.5)
         if config["model_type"] == "qwen3":
             norms |= {f"{name}self_attn.{part}_norm": head for part in "qk"}
         norms |= {f"{name}{part}_layernorm": HIDDEN for part in ("input", "post_attention")}

@@ -5,10 +5,14 @@
   padding is on the right, no token of the text attends to it: no mask is needed.
 - Qwen3 whose tokens attend to the whole text: voyage-4-nano, which also has a linear layer at the
   end.
+- Qwen2 (Yang et al., 2024, https://arxiv.org/abs/2407.10671), whose projections have biases:
+  jina-code-embeddings.
+- Mistral (Jiang et al., 2023, https://arxiv.org/abs/2310.06825), whose tokens attend to a window of
+  those before them.
 - EuroBERT (Boizard et al., 2025, https://arxiv.org/abs/2503.05500), which attends to all of a text.
 
 Weights have the names of transformers' classes. The reference implementations are
-`modeling_qwen3.py` and `modeling_eurobert.py` in `transformers/models/`.
+the families' `modeling_….py` in `transformers/models/`.
 """
 
 from dataclasses import dataclass
@@ -60,7 +64,9 @@ class LlamaConfig(PreNormConfig):
     #: Whether a token attends only to itself and to the tokens before it.
     causal: bool
     #: Whether each head of queries and keys is normalized.
-    head_norms: bool
+    head_norms: bool = False
+    #: To how many tokens a causal one attends, itself included; None for all.
+    window: int | None = None
     #: Whether there is a linear layer at the end, which makes vectors of `hidden_size`.
     projects: bool = False
 
@@ -87,39 +93,60 @@ def parse_qwen3(config: ConfigFile) -> LlamaConfig:
     config.require("use_sliding_window", False, None)
     return _parse(
         config,
-        key_value_heads=config.integer("num_key_value_heads"),
-        head_size=config.integer("head_dim", DEFAULT_HEAD_SIZE),
+        head_size=DEFAULT_HEAD_SIZE,
         causal=causal,
         head_norms=True,
         outputs=config.integer("num_labels") if projects else 0,
     )
 
 
+def parse_qwen2(config: ConfigFile) -> LlamaConfig:
+    """Parse a `config.json` of model_type `qwen2`; raises the errors of `parse_qwen3`."""
+    config.require("use_sliding_window", False, None)
+    return _parse(config, causal=config.boolean("is_causal", True), biases=True)
+
+
+def parse_mistral(config: ConfigFile) -> LlamaConfig:
+    """Parse a `config.json` of model_type `mistral`; raises the errors of `parse_qwen3`."""
+    window = config.integer("sliding_window") if config.has("sliding_window") else None
+    config.ignore(frozenset({"sliding_window"}))
+    return _parse(config, causal=True, window=window)
+
+
 def parse_eurobert(config: ConfigFile) -> LlamaConfig:
     """Parse a `config.json` of model_type `eurobert`; raises the errors of `parse_qwen3`."""
     has_own_code(config, OWN_EUROBERT)
     config.require("mlp_bias", False, None)
-    heads, width = config.integer("num_attention_heads"), config.integer("hidden_size")
+    heads = config.integer("num_attention_heads")
     return _parse(
-        config,
-        key_value_heads=config.integer("num_key_value_heads", heads),
-        head_size=config.integer("head_dim", width // heads),
-        causal=False,
-        head_norms=False,
+        config, causal=False, key_value_heads=config.integer("num_key_value_heads", heads)
     )
 
 
 def _parse(
     config: ConfigFile,
     *,
-    key_value_heads: int,
-    head_size: int,
     causal: bool,
-    head_norms: bool,
+    key_value_heads: int | None = None,
+    head_size: int | None = None,
+    head_norms: bool = False,
+    biases: bool = False,
+    window: int | None = None,
     outputs: int = 0,
 ) -> LlamaConfig:
-    """Parse what the families have in common; `outputs` is the width of the last layer, if any."""
-    width = config.integer("hidden_size")
+    """Parse what the families have in common.
+
+    Args:
+        config: The file.
+        causal: Of `LlamaConfig`.
+        key_value_heads: Their number, if the file need not state it.
+        head_size: The default width of a head; by default that of all divided by their number.
+        head_norms: Of `LlamaConfig`.
+        biases: Of `LlamaConfig`.
+        window: Of `LlamaConfig`.
+        outputs: The width of the last layer, if any.
+    """
+    width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     parsed = LlamaConfig(
         name=config.string("model_type"),
         names=NAMES,
@@ -128,15 +155,17 @@ def _parse(
         width=width,
         intermediate_size=config.integer("intermediate_size"),
         layers=config.integer("num_hidden_layers"),
-        heads=config.integer("num_attention_heads"),
-        key_value_heads=key_value_heads,
-        head_size=head_size,
+        heads=heads,
+        key_value_heads=key_value_heads or config.integer("num_key_value_heads"),
+        head_size=config.integer("head_dim", head_size or width // heads),
         activation=read_activation(config, "hidden_act"),
         norm_epsilon=config.number("rms_norm_eps"),
         max_positions=config.integer("max_position_embeddings"),
         rope_base=_rope_base(config),
         causal=causal,
         head_norms=head_norms,
+        biases=biases,
+        window=window,
         projects=bool(outputs),
     )
     check_halves(config, parsed.head_size)
@@ -165,14 +194,11 @@ def _rope_base(config: ConfigFile) -> float:
     return rope_base(config, newer, where="rope_parameters")
 
 
+WINDOWS = {"windows, which use_sliding_window switches off": "max_window_layers sliding_window"}
 FAMILIES = {
-    "qwen3": Family(
-        parse=parse_qwen3,
-        harmless={
-            "windows, which use_sliding_window switches off": "max_window_layers sliding_window"
-        },
-        own_code=True,
-    ),
+    "qwen3": Family(parse=parse_qwen3, harmless=WINDOWS, own_code=True),
+    "qwen2": Family(parse=parse_qwen2, harmless=WINDOWS),
+    "mistral": Family(parse=parse_mistral),
     "eurobert": Family(
         parse=parse_eurobert,
         harmless={
@@ -253,6 +279,7 @@ class _Encoder(PreNormEncoder[LlamaConfig]):
             do_rotary=1,
             scale=size**-0.5,
             outputs=3,
+            **({"local_window_size": config.window} if config.window else {}),
             domain=MICROSOFT,
         )
         # ONNX Runtime frees a value when its last reader has run, and runs nodes that lead to no

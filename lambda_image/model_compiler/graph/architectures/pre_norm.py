@@ -55,6 +55,8 @@ class PreNormConfig(Architecture):
     head_size: int
     activation: str
     norm_epsilon: float
+    #: Whether the projections to queries, keys and values have biases.
+    biases: bool = False
 
 
 Config = TypeVar("Config", bound=PreNormConfig)
@@ -112,7 +114,7 @@ class PreNormEncoder(Encoder[Config]):
         rows, gain = self._read(x, f"{layer}{names.attention_norm}.weight")
         counts = (config.heads, config.key_value_heads, config.key_value_heads)
         query, key, value = (
-            self._read_by(rows, gain, f"{layer}{name}.weight", count * config.head_size)
+            self._projected(rows, gain, f"{layer}{name}", count * config.head_size)
             for name, count in zip(names.projections, counts, strict=True)
         )
         width = config.heads * config.head_size
@@ -120,6 +122,13 @@ class PreNormEncoder(Encoder[Config]):
         return dequantize(
             self._builder, self._writer(rows, f"{layer}{names.out}.weight", width), rows
         )
+
+    def _projected(self, rows: Rows, gain: Floats, name: str, outputs: int) -> str:
+        projected = self._read_by(rows, gain, f"{name}.weight", outputs)
+        if not self._config.biases:
+            return projected
+        bias = self._builder.weight(f"{name}.bias", self._take(f"{name}.bias", outputs))
+        return self._builder.op.Add(projected, bias)
 
     def _feed_forward(self, x: str, layer: str) -> str:
         config, names = self._config, self._config.names

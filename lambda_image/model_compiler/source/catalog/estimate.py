@@ -12,7 +12,17 @@ _HEADS, _INNER = (
     ("intermediate_size", "hidden_dim", "d_ff"),
 )
 #: Families with a third matrix in their feed-forward layers.
-_GATED = {"eurobert", "gemma3_text", "gte", "modernbert", "new", "nomic_bert", "qwen3"}
+_GATED = {
+    "eurobert",
+    "gemma3_text",
+    "gte",
+    "mistral",
+    "modernbert",
+    "new",
+    "nomic_bert",
+    "qwen2",
+    "qwen3",
+}
 #: Layers times width, and multiplications for a token, of the reference: all-MiniLM-L6-v2.
 _ELEMENTS, _PRODUCTS = 6 * 384, 6 * (4 * 384**2 + 2 * 384 * 1536)
 #: By the tokens of a text, the part of the reference's time that follows the elements; the rest

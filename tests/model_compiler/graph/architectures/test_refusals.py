@@ -170,6 +170,15 @@ NOT_EXPRESSED: Cases = {
         ),
         ({"num_experts": 8}, "does not know: num_experts = 8"),
     ],
+    "qwen2": [
+        ({"use_sliding_window": True}, "use_sliding_window is true; the compiler can express fa"),
+        ({"auto_map": {"AutoModel": "a.B"}}, "and model_type 'qwen2' without it may be another"),
+    ],
+    "mistral": [
+        ({"is_causal": False}, "does not know: is_causal = false"),
+        ({"head_dim": 8}, "head_dim must be a multiple of 16"),
+        ({"layer_types": ["sliding_attention"] * 3}, 'layer_types is ["sliding_attention"'),
+    ],
     "eurobert": [
         ({"auto_map": {"AutoModel": "a.B"}}, "auto_map.AutoModel must name EuroBertModel; found"),
         ({"mlp_bias": True}, "mlp_bias is true; the compiler can express false"),
@@ -252,6 +261,8 @@ WRONG: Cases = {
         ({"num_hidden_layers": 10**9}, "num_hidden_layers must be an integer of at least 1 and at"),
         ({"max_position_embeddings": 10**12}, "at least 1 and at most 1048576"),
     ],
+    "qwen2": [({"num_key_value_heads": None}, "num_key_value_heads is missing")],
+    "mistral": [({"sliding_window": 0}, "sliding_window must be an integer of at least 1")],
     "qwen3": [
         ({"num_key_value_heads": 4}, "a multiple of num_key_value_heads; found 6 and 4"),
         ({"num_key_value_heads": None}, "num_key_value_heads is missing"),
