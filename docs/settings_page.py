@@ -89,7 +89,8 @@ def _type(setting: dict[str, Any]) -> str:
             return each + (bounds.removeprefix("from ").replace(" to ", "–") or "number")
     if words in {"true or false", "a path", "a table of text"}:
         return words.removeprefix("a ")
-    return f"{each}{'ARN' if 'arn:' in words else 'text'}"
+    # With alternatives, it may be another text.
+    return f"{each}{'ARN' if 'arn:' in words and '; ' not in words else 'text'}"
 
 
 def _first_sentence(setting: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ from embedding_kit.settings import FunctionSettings, Model
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.function import RETENTION_DAYS
 from embedding_kit.settings.ownership import LOG_SETTINGS
-from embedding_kit.settings.package import EMBEDDER
+from embedding_kit.settings.package import EMBEDDER, storage_mb
 from embedding_kit.vector_index import IVectorIndex
 from embedding_kit.zip_package import ArtifactInS3, zip_code
 
@@ -104,7 +104,7 @@ class EmbeddingFunction(Construct):
             scope: The parent.
             id: The construct's id.
             model: The model in the code.
-            settings: Package, memory, time, disk, logs and concurrency.
+            settings: Package, memory, time, logs and concurrency.
             in_s3: Whether the function downloads its artifact from S3.
             metrics_namespace: The namespace of the embedder's own metrics.
             name: The environment's name in the embedder's logs.
@@ -135,7 +135,9 @@ class EmbeddingFunction(Construct):
             description=f"Embeddings by {model.name}",
             memory_size=settings.memory_mb,
             timeout=Duration.seconds(int(settings.timeout.total_seconds())),
-            ephemeral_storage_size=Size.mebibytes(settings.ephemeral_storage_mb),
+            ephemeral_storage_size=Size.mebibytes(
+                storage_mb(model, in_s3=in_s3, snap_start=snap_start)
+            ),
             reserved_concurrent_executions=settings.reserved_concurrency,
             environment={
                 "EMBEDDING_ENVIRONMENT": name,

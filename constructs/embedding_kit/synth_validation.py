@@ -12,7 +12,7 @@ from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_lambda as lambda_
 from constructs import IValidation
 
-from embedding_kit.settings.compatibility import SNAPSTART_STORAGE_MB
+from embedding_kit.settings.package import SNAPSTART_STORAGE_MB
 
 
 @jsii.implements(IValidation)

@@ -72,7 +72,6 @@ WRONG = (
     "[functions]\nmemory_mb = 2048",
     '[function]\ntimeout = "16m"',
     "[function]\ntimeout = 30",
-    "[function]\nephemeral_storage_mb = 256",
     "[function]\nlog_retention_days = 8",
     "[function]\nreserved_concurrency = 950",
     "[function]\nreserved_concurrency = 5\naccount_concurrency = 10",

@@ -18,7 +18,7 @@ from embedding_kit.settings import (
     check_without_images,
 )
 from embedding_kit.settings.model_sizes import artifact_bytes
-from embedding_kit.settings.package import LARGEST_ARTIFACT, check_package
+from embedding_kit.settings.package import LARGEST_ARTIFACT, check_package, storage_mb
 from tests.model_compiler.goldens.tiny_models import write_router
 
 ZIP = FunctionSettings(package="zip")
@@ -96,9 +96,13 @@ def test_the_artifact_must_fit_the_disk():
     fp32 = GEMMA.model_copy(update={"precision": "fp32"})
     with pytest.raises(ValueError, match="is downloaded to /tmp") as refused:
         check_package(fp32, ZIP, SnapStart())
-    assert "function.ephemeral_storage_mb = 512; allowed: 1235 or more" in str(refused.value)
-    roomy = FunctionSettings(package="zip", ephemeral_storage_mb=2048)
-    check_package(fp32, roomy, Provisioned())
+    assert "found: an artifact of about 1294 MB" in str(refused.value)
+    check_package(fp32, ZIP, Provisioned())
+    assert 1235 < storage_mb(fp32, in_s3=True, snap_start=False) < 1260
+    unknown = Model(name="owner/unknown")
+    assert storage_mb(unknown, in_s3=True, snap_start=False) == 10_240
+    assert storage_mb(unknown, in_s3=True, snap_start=True) == 512
+    assert storage_mb(fp32, in_s3=False, snap_start=False) == 512
 
 
 @pytest.mark.parametrize(

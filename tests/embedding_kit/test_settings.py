@@ -31,7 +31,6 @@ WORKDAY = {"name": "workday", "at": "cron(0 8 ? * MON-FRI *)"}
 
 #: Function, cold start, release and experiment that do not go together.
 TOGETHER: tuple[tuple[FunctionSettings, ColdStart | None, Release, Experiment | None], ...] = (
-    (FunctionSettings(ephemeral_storage_mb=1024), SnapStart(), Release(), None),
     (FunctionSettings(), SnapStart(), Release(), Experiment(version=3)),
     (FunctionSettings(), Provisioned(), Release(), Experiment(version=3, percent=10.0)),
     (FunctionSettings(), None, Release(kind="canary"), Experiment(version=3, percent=10.0)),

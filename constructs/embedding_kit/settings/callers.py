@@ -75,10 +75,10 @@ class Callers(Settings):
     principals: Annotated[tuple[_Principal, ...], EachOnce] = Field(
         default=(),
         strict=False,
-        description="Who may call: ARNs of roles and users, accounts, which must also allow their "
-        "own roles and users to call, organizations, and paths of organizational units. Lambda's "
-        "permissions cannot name units, so the principals of their accounts, and of the units "
-        "below, call by a role that they assume: the output `CallerRoleArn`.",
+        description="Roles and users (ARNs), accounts, organizations, and organizational units "
+        "(paths) that may call. An account must also allow its own roles and users to call. "
+        "Lambda's permissions cannot name units, so the principals of their accounts, and of the "
+        "units below, call by a role that they assume: the output `CallerRoleArn`.",
     )
     invoke: bool = Field(
         default=False,

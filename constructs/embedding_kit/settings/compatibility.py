@@ -18,9 +18,6 @@ from embedding_kit.settings.observability import AlarmSettings
 from embedding_kit.settings.package import check_package
 from embedding_kit.settings.release import Experiment, Release
 
-#: SnapStart copies /tmp into the snapshot and supports only the smallest size.
-SNAPSTART_STORAGE_MB = 512
-
 
 def check_endpoint(
     *,
@@ -36,8 +33,12 @@ def check_endpoint(
     Raises:
         PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
     """
-    if isinstance(cold_start, SnapStart):
-        _check_snapstart(function, experiment)
+    if isinstance(cold_start, SnapStart) and experiment is not None:
+        raise rule_error(
+            "with SnapStart every kept version is billed, so old ones are not kept to compare with",
+            found='experiment with cold_start.kind = "snapstart"',
+            allowed="no experiment, or another cold_start.kind",
+        )
     if isinstance(cold_start, Provisioned):
         _check_provisioned(function, cold_start, experiment)
     if experiment and experiment.percent and release.in_steps:
@@ -165,21 +166,6 @@ def check_batch(
             found=f"batch.max_concurrency = {batch.max_concurrency} "
             f"of account_concurrency = {quota}",
             allowed=f"1 to {most}, or batch.reserved_concurrency",
-        )
-
-
-def _check_snapstart(function: FunctionSettings, experiment: Experiment | None) -> None:
-    if function.ephemeral_storage_mb > SNAPSTART_STORAGE_MB:
-        raise rule_error(
-            f"SnapStart takes no /tmp over {SNAPSTART_STORAGE_MB} MB",
-            found=f"function.ephemeral_storage_mb = {function.ephemeral_storage_mb}",
-            allowed=f'{SNAPSTART_STORAGE_MB}, or another cold_start.kind than "snapstart"',
-        )
-    if experiment is not None:
-        raise rule_error(
-            "with SnapStart every kept version is billed, so old ones are not kept to compare with",
-            found='experiment with cold_start.kind = "snapstart"',
-            allowed="no experiment, or another cold_start.kind",
         )
 
 

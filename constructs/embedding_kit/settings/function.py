@@ -23,7 +23,7 @@ NEW_ACCOUNT_MEMORY_MB = 3008
 
 
 class FunctionSettings(Settings):
-    """Package, memory, timeout, storage, logs, concurrency, and limits of requests."""
+    """Package, memory, timeout, logs, concurrency, and limits of requests."""
 
     package: Literal["image", "zip"] = Field(
         default="image",
@@ -43,9 +43,6 @@ class FunctionSettings(Settings):
     timeout: Duration = Field(
         default=timedelta(seconds=30),
         description="The function's timeout, in whole seconds from 1s to 15m.",
-    )
-    ephemeral_storage_mb: Annotated[int, Field(ge=512, le=10240)] = Field(
-        default=512, description="Size of /tmp in MB. Only an artifact in S3 uses it."
     )
     log_retention_days: Annotated[
         int, allowed("one of " + ", ".join(str(days) for days in RETENTION_DAYS))

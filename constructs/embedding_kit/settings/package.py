@@ -4,7 +4,7 @@ Limits: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 """
 
 from embedding_kit.settings.base import rule_error
-from embedding_kit.settings.cold_start import ColdStart
+from embedding_kit.settings.cold_start import ColdStart, SnapStart
 from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.model_sizes import artifact_bytes
@@ -19,6 +19,8 @@ _BESIDE = 78_000_000
 _ROOM = 14_000_000
 #: The largest artifact of a zip, in bytes.
 LARGEST_ARTIFACT = _LIMIT - _BESIDE - _ROOM
+#: Of /tmp: what SnapStart takes, which is what every function has, and the most.
+SNAPSTART_STORAGE_MB, _MOST_STORAGE_MB = 512, 10_240
 #: What an environment receives: 625 Mbit/s.
 _BYTES_PER_SECOND = 78_125_000
 
@@ -33,6 +35,15 @@ def artifact_in_s3(model: Model, function: FunctionSettings) -> bool:
     if function.artifact is not None:
         return function.artifact == "s3"
     return (artifact_bytes(model) or 0) > LARGEST_ARTIFACT
+
+
+def storage_mb(model: Model, *, in_s3: bool, snap_start: bool) -> int:
+    """Return the size of /tmp in MB: an artifact in S3 is downloaded to it."""
+    if snap_start or not in_s3:
+        return SNAPSTART_STORAGE_MB
+    size = artifact_bytes(model)
+    needed = _MOST_STORAGE_MB if size is None else -(-(size + _ROOM) >> 20)
+    return max(SNAPSTART_STORAGE_MB, needed)
 
 
 def check_package(model: Model, function: FunctionSettings, cold_start: ColdStart | None) -> None:
@@ -59,14 +70,12 @@ def check_package(model: Model, function: FunctionSettings, cold_start: ColdStar
         return
     if cold_start is None:
         raise _too_slow(model, size)
-    storage = function.ephemeral_storage_mb << 20
-    if size is not None and size > storage:
+    if size is not None and isinstance(cold_start, SnapStart) and size > SNAPSTART_STORAGE_MB << 20:
         raise rule_error(
-            "an artifact in S3 is downloaded to /tmp",
-            found=f"an artifact of about {size / 1e6:.0f} MB, and function.ephemeral_storage_mb = "
-            f"{function.ephemeral_storage_mb}",
-            allowed=f"{-(-size >> 20)} or more, which SnapStart limits to 512; "
-            'or function.package = "image"',
+            f"an artifact in S3 is downloaded to /tmp, of which SnapStart takes "
+            f"{SNAPSTART_STORAGE_MB} MB",
+            found=f"an artifact of about {size / 1e6:.0f} MB",
+            allowed='cold_start.kind = "provisioned", or function.package = "image"',
         )
 
 

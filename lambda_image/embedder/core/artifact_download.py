@@ -226,7 +226,7 @@ def _disk_reason(
     if error.errno == errno.ENOSPC:
         needed = sum(entry.bytes for entry in files.values()) / 1e6
         return (
-            f"{temporary} is full, and the artifact needs {needed:.0f} MB there; raise "
-            "function.ephemeral_storage_mb, which SnapStart limits to 512"
+            f"{temporary} is full; found: an artifact of {needed:.0f} MB; allowed: up to 512 MB "
+            "with SnapStart"
         )
     return f"{temporary} cannot be written ({error})"

@@ -223,7 +223,7 @@ def test_a_finished_folder_that_was_changed_is_downloaded_again(
 @pytest.mark.parametrize(
     ("number", "reason"),
     [
-        (errno.ENOSPC, r"tmp is full, and the artifact needs 0 MB there; raise function\."),
+        (errno.ENOSPC, "tmp is full; found: an artifact of 0 MB; allowed: up to 512 MB"),
         (errno.EIO, r"tmp cannot be written \(.*Input/output error\)"),
     ],
 )
