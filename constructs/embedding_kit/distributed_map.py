@@ -164,7 +164,6 @@ def job_function(
     function = lambda_.DockerImageFunction(
         scope,
         "Function",
-        description=description,
         code=image_code(model, command=[handler], target="batch"),
         architecture=lambda_.Architecture.ARM_64,
         memory_size=memory_mb,
@@ -180,6 +179,7 @@ def job_function(
         logging_format=lambda_.LoggingFormat.JSON,
         tracing=hosting.tracing,
         **vpc_properties(scope, hosting, role, description=description, calls_aws=True),
+        **{"description": description, **hosting.function_props},
     )
     acknowledge(
         function, {"Serverless-LambdaDLQ": "Step Functions or the next day's run tries again."}

@@ -132,7 +132,6 @@ class EmbeddingFunction(Construct):
             package=settings.package,
             model=model,
             with_artifact=artifact is None,
-            description=f"Embeddings by {model.name}",
             memory_size=settings.memory_mb,
             timeout=Duration.seconds(int(settings.timeout.total_seconds())),
             ephemeral_storage_size=Size.mebibytes(
@@ -153,6 +152,7 @@ class EmbeddingFunction(Construct):
                 description=f"Embedder of {name}",
                 calls_aws=artifact is not None,
             ),
+            **{"description": f"Embeddings by {model.name}", **hosting.function_props},
             environment_encryption=key,
             log_group=self.log_group,
             # The platform's own records, from which cold starts are measured, come as JSON only,

@@ -3,8 +3,9 @@
 https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from aws_cdk import RemovalPolicy
@@ -29,6 +30,21 @@ _INTERFACE_ACTIONS = [
     "ec2:DescribeSubnets",
     "ec2:UnassignPrivateIpAddresses",
 ]
+#: The properties of a function that have their own place, and that place.
+_ELSEWHERE = {
+    name: place
+    for place, names in {
+        "the settings of the function": "memory_size timeout ephemeral_storage_size "
+        "reserved_concurrent_executions log_retention",
+        "Hosting": "vpc vpc_subnets security_groups environment_encryption tracing",
+        "the construct's own property": "role log_group snap_start",
+        "function.add_environment": "environment",
+        "none, as releases and metrics depend on it": "code handler runtime architecture "
+        "current_version_options log_format logging_format application_log_level "
+        "application_log_level_v2 system_log_level system_log_level_v2",
+    }.items()
+    for name in names.split()
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +63,11 @@ class Hosting:
             bucket of an artifact in S3. Default: AWS's own.
         existing_keys: ARNs of the KMS keys of the buckets that settings name. Default: none.
         tracing: Whether X-Ray traces requests or executions, and bills for it. Default: no.
+        function_props: Further properties of `aws_lambda.Function`, by name. Default: none.
 
     Raises:
-        ValueError: Subnets or security groups are given without a VPC.
+        ValueError: Subnets or security groups are given without a VPC, or a property of a function
+            has another place or does not exist.
     """
 
     vpc: ec2.IVpc | None = None
@@ -58,6 +76,7 @@ class Hosting:
     environment_encryption: kms.IKey | None = None
     existing_keys: Sequence[str] = ()
     tracing: lambda_.Tracing = lambda_.Tracing.DISABLED
+    function_props: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         without = {"vpc_subnets": self.vpc_subnets, "security_groups": self.security_groups}
@@ -68,6 +87,15 @@ class Hosting:
                 found=f"{' and '.join(found)} without vpc",
                 allowed="vpc with them, or none of the three",
             )
+        known = inspect.signature(lambda_.FunctionProps).parameters
+        for name in self.function_props:
+            if name in _ELSEWHERE or name not in known:
+                free = ", ".join(sorted(known.keys() - _ELSEWHERE.keys()))
+                raise rule_error(
+                    "function_props has properties of aws_lambda.Function without another place",
+                    found=name,
+                    allowed=f"its place: {_ELSEWHERE[name]}" if name in _ELSEWHERE else free,
+                )
 
     @property
     def is_traced(self) -> bool:

@@ -10,6 +10,7 @@ from aws_cdk import App, DefaultStackSynthesizer, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Match, Template
 
 from embedding_kit import (
@@ -328,3 +329,33 @@ def test_connections_of_an_endpoint_without_a_vpc_say_what_is_missing(model, syn
             _ = endpoint.connections
 
     synthesize(build)
+
+
+def test_further_properties_reach_the_functions_that_run_the_model(model, synthesize):
+    """They replace the kit's description; the check of a release has none of them."""
+    further = {"description": "Ours", "recursive_loop": lambda_.RecursiveLoop.ALLOW}
+    place = Hosting(function_props=further)
+
+    def build(stack: Stack) -> None:
+        EmbeddingEndpoint(stack, "Endpoint", model=model, hosting=place)
+        folders = BatchSettings(input="s3://texts/", output="s3://vectors/")
+        EmbeddingBatch(stack, "Batch", model=model, settings=folders, hosting=place)
+
+    synthesize(build).resource_properties_count_is(
+        "AWS::Lambda::Function", {"Description": "Ours", "RecursiveLoop": "Allow"}, 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed"),
+    [
+        ("memory_size", "its place: the settings of the function"),
+        ("environment", "its place: function.add_environment"),
+        ("system_log_level_v2", "its place: none, as releases and metrics depend on it"),
+        ("memory", r"adot_instrumentation, .*dead_letter_queue, .*tenancy_config"),
+    ],
+)
+def test_a_property_with_another_place_is_refused_by_name(name, allowed):
+    """Two places for one property would disagree, and a misspelled one would do nothing."""
+    with pytest.raises(ValueError, match=f"found: {name}; allowed: {allowed}"):
+        Hosting(function_props={name: None})
