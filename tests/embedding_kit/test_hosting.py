@@ -286,7 +286,7 @@ def test_the_documented_policy_of_the_endpoint_leads_nowhere_else(  # noqa: PLR0
     question, may, caller, action, resource, allowed
 ):
     """It is judged as the only policy, as AWS judges it besides those of role and function."""
-    (pasted,) = re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (pasted,) = re.findall(r'```json\n({\s+"Version".*?)```', PAGE.read_text("utf-8"), re.DOTALL)
     account = "111122223333"
     asked = question(
         principal=f"arn:aws:iam::{account}:role/{caller}",
