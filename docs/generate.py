@@ -142,23 +142,19 @@ def cost_page() -> str:
     return text
 
 
-def classes_page() -> str:
-    """Return the page with directives that show the docstrings of all constructs and settings."""
+def classes() -> str:
+    """Return directives that show the docstrings of all constructs and settings.
+
+    The constructs are in the order of their table on the page, and those that it lacks at the end.
+    """
+    page = (ROOT / "docs/constructs.md").read_text(encoding="utf-8")
+    order = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| `.*? \|", page, re.MULTILINE)))
     exported = [getattr(embedding_kit, name) for name in embedding_kit.__all__]
     settings = [one for one in exported if ".settings." in one.__module__]
     constructs = [one for one in exported if one not in settings]
-    return "\n".join(
-        [
-            "# Classes of the constructs",
-            "",
-            "`pip install embedding-kit`. The pages with examples and with all settings:",
-            "[Constructs](../constructs.md), [Settings](../settings.md).",
-            "",
-            *(f"::: {one.__module__}.{one.__qualname__}\n" for one in constructs),
-            "## Settings\n",
-            *(f"::: {one.__module__}.{one.__qualname__}\n" for one in settings),
-        ]
-    )
+    constructs.sort(key=lambda one: [*order, one.__name__].index(one.__name__))
+    shown = [f"::: {one.__module__}.{one.__qualname__}\n" for one in (*constructs, *settings)]
+    return "\n".join([*shown[: len(constructs)], "### Settings\n", *shown[len(constructs) :]])
 
 
 def llms_text() -> str:
@@ -176,6 +172,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "constructs/embedding_kit/settings/model_dimensions.json": model_dimensions,
     "constructs/embedding_kit/settings/model_sizes.json": model_sizes,
     "docs/api.md": _block("docs/api.md", "paths", paths_table),
+    "docs/constructs.md": _block("docs/constructs.md", "classes", classes),
     "docs/cost.md": cost_page,
     "docs/performance.md": _block("docs/performance.md", "on-aws", measured_table),
     "docs/performance.svg": benchmark.draw_all,
@@ -190,7 +187,6 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/pictures/release.svg": diagrams.draw_release,
     "docs/pictures/ways.svg": diagrams.draw_ways,
     "docs/reference/commands.md": commands_page,
-    "docs/reference/constructs.md": classes_page,
     "docs/server.md": _block("docs/server.md", "server-cost", server_table),
     "docs/server.svg": benchmark.draw_server,
     "docs/skills/embedding-kit/SKILL.md": skill_page,

@@ -38,8 +38,8 @@ def site(tmp_path_factory):
 @pytest.mark.slow
 def test_classes_are_on_the_pages_of_the_reference(site):
     """Their docstrings are rendered, with the arguments."""
-    client = (site / "reference" / "client" / "index.html").read_text(encoding="utf-8")
-    constructs = (site / "reference" / "constructs" / "index.html").read_text(encoding="utf-8")
+    client = (site / "client" / "index.html").read_text(encoding="utf-8")
+    constructs = (site / "constructs" / "index.html").read_text(encoding="utf-8")
     assert "Sends signed requests to an embedding endpoint." in client
     assert 'id="embedding_client._errors.VectorSpaceError"' in client
     assert 'id="embedding_kit.endpoint.EmbeddingEndpoint.grant_invoke_url"' in constructs
