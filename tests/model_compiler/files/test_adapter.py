@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,15 @@ from embedder.core.engine import Engine
 from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.goldens.embedding_gemma2_model import TEXTS as GEMMA_TEXTS
+from tests.model_compiler.goldens.embedding_gemma2_model import write_embedding_gemma2
 from tests.model_compiler.goldens.tiny_models import TEXTS
 from tests.model_compiler.local_hub import COMMIT, Hub
 
 GOLDEN = np.load(Path(__file__).resolve().parents[1] / "goldens" / "adapters.npz")
+COMPOSITE = "embedding_gemma2"
 NAMES = [name.removesuffix(": vectors") for name in GOLDEN.files if name.endswith(": vectors")]
+NAMES.remove(COMPOSITE)
 ENCODER_FILES = ("config.json", "model.safetensors")
 
 
@@ -32,9 +37,9 @@ def put_adapter(folder: Path, name: str = "names", **changes: Any) -> Path:
     return folder
 
 
-def embed(artifact: Artifact) -> npt.NDArray[np.float32]:
+def embed(artifact: Artifact, texts: Sequence[str] = TEXTS) -> npt.NDArray[np.float32]:
     engine = Engine.load(artifact, truncate="right")
-    return np.concatenate([engine.embed([text]).vectors for text in TEXTS])
+    return np.concatenate([engine.embed([text]).vectors for text in texts])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -42,6 +47,13 @@ def test_vectors_are_those_of_peft(tiny_folder: Path, compile_tiny: Compile, nam
     """Each way to select, scale and save gives the vectors of the adapted model."""
     found = embed(compile_tiny(put_adapter(tiny_folder, name)))
     np.testing.assert_allclose(found, GOLDEN[f"{name}: vectors"], atol=1e-6, rtol=0)
+
+
+def test_an_adapter_of_a_composite(tmp_path: Path, compile_tiny: Compile) -> None:
+    """Of EmbeddingGemma 2, the model of texts is adapted; its towers are not read."""
+    folder = put_adapter(write_embedding_gemma2(tmp_path / "model"), COMPOSITE)
+    found = embed(compile_tiny(folder), GEMMA_TEXTS)
+    np.testing.assert_allclose(found, GOLDEN[f"{COMPOSITE}: vectors"], atol=1e-5, rtol=0)
 
 
 def test_an_adapter_alone(tiny_folder: Path, tmp_path: Path, compile_tiny: Compile) -> None:

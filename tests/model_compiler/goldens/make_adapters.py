@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 from peft import LoraConfig, get_peft_model
-from sentence_transformers import SentenceTransformer
 
+from tests.model_compiler.goldens.embedding_gemma2_model import TEXTS as GEMMA_TEXTS
+from tests.model_compiler.goldens.embedding_gemma2_model import write_embedding_gemma2
+from tests.model_compiler.goldens.families import open_reference
 from tests.model_compiler.goldens.tiny_models import TEXTS, write_model
 
 #: What each adapter has that the default does not.
@@ -36,6 +38,8 @@ ADAPTERS: dict[str, dict[str, Any]] = {
         "modules_to_save": ["LayerNorm"],
     },
 }
+#: An adapter of the composite, which also changes the towers that no text passes.
+COMPOSITE = "embedding_gemma2"
 
 
 def main() -> None:
@@ -45,13 +49,15 @@ def main() -> None:
     values: dict[str, Any] = {"versions": np.array(json.dumps(versions))}
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as temporary:
-        base = write_model(Path(temporary) / "base")
-        for name, traits in ADAPTERS.items():
+        tiny = write_model(Path(temporary) / "base")
+        composite = write_embedding_gemma2(Path(temporary) / "composite")
+        bases = dict.fromkeys(ADAPTERS, (tiny, TEXTS)) | {COMPOSITE: (composite, GEMMA_TEXTS)}
+        for name, (base, texts) in bases.items():
             saved = Path(temporary) / name
-            _save(base, saved, traits)
-            model = SentenceTransformer(str(base), device="cpu")
+            _save(base, saved, ADAPTERS.get(name, {"target_modules": "all-linear"}))
+            model = open_reference(base)
             model.load_adapter(str(saved))
-            vectors = [model.encode([text], prompt="") for text in TEXTS]
+            vectors = [model.encode([text], prompt="") for text in texts]
             values[f"{name}: vectors"] = np.concatenate(vectors)
             config = json.loads((saved / "adapter_config.json").read_text("utf-8"))
             values[f"{name}: config"] = np.array(json.dumps(config | {"revision": "0" * 40}))
@@ -61,7 +67,7 @@ def main() -> None:
 
 
 def _save(base: Path, folder: Path, traits: dict[str, Any]) -> None:
-    encoder = SentenceTransformer(str(base), device="cpu")[0].auto_model
+    encoder = open_reference(base)[0].auto_model
     config = LoraConfig(**{"r": 2, "lora_alpha": 8, "init_lora_weights": False, **traits})
     model = get_peft_model(encoder, config)
     with torch.no_grad():
