@@ -2,10 +2,8 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,47 +31,6 @@ def model() -> Model:
 def synthesize() -> Callable[[Callable[[Stack], object]], Template]:
     """Build in an empty stack of a new app, and return its template."""
     return _synthesize
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """May `principal` do `action` on `resource`, which belongs to `account`?"""
-
-    principal: str
-    action: str
-    resource: str
-    account: str = "123456789012"
-    context: dict[str, str] = field(default_factory=dict)
-    identity: list[dict[str, Any]] = field(default_factory=list)
-    resource_policy: dict[str, Any] | None = None
-
-
-@pytest.fixture(scope="session")
-def question() -> type[Question]:
-    """Return the signature of a question to `may`."""
-    return Question
-
-
-@pytest.fixture(scope="session")
-def may() -> Callable[..., list[bool]]:
-    """Answer questions with an independent evaluator of IAM policies."""
-
-    def ask(*questions: Question) -> list[bool]:
-        # As code, so that Node finds the package from the current folder.
-        code = Path(__file__).with_name("evaluate_policies.mjs").read_text()
-        done = subprocess.run(
-            [os.environ["JSII_NODE"], "--input-type=module", "--eval", code],
-            cwd=ROOT / "scripts",
-            input=json.dumps([vars(question) for question in questions]),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        answers: list[bool] = json.loads(done.stdout)
-        return answers
-
-    return ask
 
 
 def _synthesize(build: Callable[[Stack], object]) -> Template:

@@ -16,8 +16,8 @@ from embedding_kit import (
     encrypt_logs,
 )
 from embedding_kit.settings import BatchSettings
+from tests.embedding_kit.roles import HOME, Question, may
 
-HOME = "123456789012"
 ARN = f"arn:aws:kms:us-east-1:{HOME}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 
@@ -94,28 +94,33 @@ OTHER_GROUP = {CONTEXT: LOGS.replace(HOME, "999988887777") + "one"}
 HERE, ELSEWHERE = {"aws:SourceAccount": HOME}, {"aws:SourceAccount": "999988887777"}
 
 
-@pytest.mark.parametrize(
-    ("case", "allowed"),
-    [
-        (("logs.us-east-1.amazonaws.com", "kms:Encrypt", GROUP), True),
-        (("logs.us-east-1.amazonaws.com", "kms:GenerateDataKey", GROUP), True),
-        (("logs.us-east-1.amazonaws.com", "kms:Encrypt", OTHER_GROUP), False),
-        (("logs.us-east-1.amazonaws.com", "kms:Encrypt", {}), False),
-        (("logs.us-east-1.amazonaws.com", "kms:CreateGrant", GROUP), False),
-        (("logs.eu-west-1.amazonaws.com", "kms:Encrypt", GROUP), False),
-        (("cloudwatch.amazonaws.com", "kms:GenerateDataKey", HERE), True),
-        (("cloudwatch.amazonaws.com", "kms:Decrypt", HERE), True),
-        (("cloudwatch.amazonaws.com", "kms:Decrypt", ELSEWHERE), False),
-        (("cloudwatch.amazonaws.com", "kms:Encrypt", HERE), False),
-        (("budgets.amazonaws.com", "kms:GenerateDataKey", HERE), True),
-        (("budgets.amazonaws.com", "kms:GenerateDataKey", ELSEWHERE), False),
-        (("sns.amazonaws.com", "kms:Decrypt", HERE), False),
-    ],
-)
-def test_services_may_use_the_apps_key_for_this_account_only(policy, question, may, case, allowed):
+CASES = [
+    ("logs.us-east-1.amazonaws.com", "kms:Encrypt", GROUP, True),
+    ("logs.us-east-1.amazonaws.com", "kms:GenerateDataKey", GROUP, True),
+    ("logs.us-east-1.amazonaws.com", "kms:Encrypt", OTHER_GROUP, False),
+    ("logs.us-east-1.amazonaws.com", "kms:Encrypt", {}, False),
+    ("logs.us-east-1.amazonaws.com", "kms:CreateGrant", GROUP, False),
+    ("logs.eu-west-1.amazonaws.com", "kms:Encrypt", GROUP, False),
+    ("cloudwatch.amazonaws.com", "kms:GenerateDataKey", HERE, True),
+    ("cloudwatch.amazonaws.com", "kms:Decrypt", HERE, True),
+    ("cloudwatch.amazonaws.com", "kms:Decrypt", ELSEWHERE, False),
+    ("cloudwatch.amazonaws.com", "kms:Encrypt", HERE, False),
+    ("budgets.amazonaws.com", "kms:GenerateDataKey", HERE, True),
+    ("budgets.amazonaws.com", "kms:GenerateDataKey", ELSEWHERE, False),
+    ("sns.amazonaws.com", "kms:Decrypt", HERE, False),
+]
+
+
+def test_services_may_use_the_apps_key_for_this_account_only(policy):
     """An independent evaluator reads the key's policy."""
-    principal, action, context = case
-    asked = question(
-        principal=principal, action=action, resource=ARN, context=context, resource_policy=policy
-    )
-    assert may(asked) == [allowed]
+    asked = [
+        Question(
+            principal=principal,
+            action=action,
+            resource=ARN,
+            context=context,
+            resource_policy=policy,
+        )
+        for principal, action, context, _ in CASES
+    ]
+    assert may(*asked) == [allowed for *_, allowed in CASES]

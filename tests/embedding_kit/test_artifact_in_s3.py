@@ -1,7 +1,6 @@
 """Test a zip with its artifact in S3: what is published, what the function gets and may do."""
 
 import json
-from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from aws_cdk.assertions import Match, Template
 
 from embedding_kit import FunctionSettings, Model, SnapStart
 from tests.embedding_kit.endpoints import make_endpoint
-from tests.embedding_kit.roles import HOME, asker, resolved
+from tests.embedding_kit.roles import HOME, allowed, resolved
 
 KEY = f"arn:aws:kms:us-east-1:{HOME}:key/1111aaaa-22bb-33cc-44dd-555566667777"
 BUCKET = "kit-dev-${AWS::AccountId}-${AWS::Region}"
@@ -113,16 +112,6 @@ def test_the_key_changes_with_the_model_alone(synthesize_s3, made, model):
     assert key == same != other
 
 
-@pytest.fixture(scope="session")
-def role_may(made, question, may):
-    """Return whether the function's role may do an action on a resource."""
-    template, _ = made
-    return partial(
-        asker(template, question, may, resolve=lambda document: resolved(_placed(document))),
-        "EndpointEmbedderRole",
-    )
-
-
 def _placed(value: Any) -> Any:
     if isinstance(value, list):
         return [_placed(item) for item in value]
@@ -131,34 +120,27 @@ def _placed(value: Any) -> Any:
     return NAME if value == {"Fn::Sub": BUCKET} else {k: _placed(v) for k, v in value.items()}
 
 
-@pytest.mark.parametrize(
-    ("action", "resource"),
-    [
-        ("s3:GetObject", f"arn:aws:s3:::{NAME}/artifact/0123"),
-        ("kms:Decrypt", KEY),
-    ],
-)
-def test_the_role_reads_artifacts_of_all_versions(role_may, action, resource):
+MAY = [
+    ("EndpointEmbedderRole", "s3:GetObject", f"arn:aws:s3:::{NAME}/artifact/0123"),
+    ("EndpointEmbedderRole", "kms:Decrypt", KEY),
+]
+MAY_NOT = [
+    ("EndpointEmbedderRole", "s3:GetObject", f"arn:aws:s3:::{NAME}/0123"),
+    ("EndpointEmbedderRole", "s3:GetObject", f"arn:aws:s3:::{NAME}-other/artifact/0123"),
+    ("EndpointEmbedderRole", "s3:PutObject", f"arn:aws:s3:::{NAME}/artifact/0123"),
+    ("EndpointEmbedderRole", "s3:DeleteObject", f"arn:aws:s3:::{NAME}/artifact/0123"),
+    ("EndpointEmbedderRole", "s3:ListBucket", f"arn:aws:s3:::{NAME}"),
+    ("EndpointEmbedderRole", "kms:Encrypt", KEY),
+    ("EndpointEmbedderRole", "kms:GenerateDataKey", KEY),
+    ("EndpointEmbedderRole", "kms:Decrypt", KEY.replace("1111", "2222")),
+]
+
+
+def test_the_role_reads_artifacts_of_all_versions_and_does_nothing_else(made):
     """All versions have one role, and an old one may be initialized again."""
-    assert role_may(action, resource) is True
-
-
-@pytest.mark.parametrize(
-    ("action", "resource"),
-    [
-        ("s3:GetObject", f"arn:aws:s3:::{NAME}/0123"),
-        ("s3:GetObject", f"arn:aws:s3:::{NAME}-other/artifact/0123"),
-        ("s3:PutObject", f"arn:aws:s3:::{NAME}/artifact/0123"),
-        ("s3:DeleteObject", f"arn:aws:s3:::{NAME}/artifact/0123"),
-        ("s3:ListBucket", f"arn:aws:s3:::{NAME}"),
-        ("kms:Encrypt", KEY),
-        ("kms:GenerateDataKey", KEY),
-        ("kms:Decrypt", KEY.replace("1111", "2222")),
-    ],
-)
-def test_the_role_does_nothing_else_there(role_may, action, resource):
-    """It writes and deletes nothing, and reads neither zips nor other buckets."""
-    assert role_may(action, resource) is False
+    template, _ = made
+    found = allowed(template, MAY + MAY_NOT, resolve=lambda policy: resolved(_placed(policy)))
+    assert found == MAY
 
 
 def test_the_permission_is_there_before_the_first_initialization(made):

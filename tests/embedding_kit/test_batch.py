@@ -14,7 +14,7 @@ from embedding_kit import AlarmTopic, BatchSettings, EmbeddingBatch, Hosting, Mo
 from embedding_kit.batch import PROGRAM
 from jobs.embed.job import FRAME
 from jobs.errors import __all__ as errors
-from tests.embedding_kit.roles import HOME, KEY, asker, resolved
+from tests.embedding_kit.roles import HOME, KEY, Case, allowed, resolved
 
 FUNCTION = f"arn:aws:lambda:us-east-1:{HOME}:function:one"
 MACHINE = f"arn:aws:states:us-east-1:{HOME}:stateMachine:one"
@@ -94,98 +94,75 @@ def test_the_pauses_of_a_shard_leave_time_for_its_work(definition):
     assert sum(pauses) < 150
 
 
-@pytest.fixture(scope="module")
-def role_may(template, question, may):
-    """Return whether a role of the batch may do an action on a resource."""
-
-    def resolve(policy: Any) -> Any:
-        # The evaluator knows this condition by its general name alone.
-        text = json.dumps(resolved(policy)).replace("kms:EncryptionContext:aws:s3:arn", CONTEXT)
-        return json.loads(text)
-
-    return asker(template, question, may, resolve=resolve)
-
-
-@pytest.mark.parametrize(
-    ("role", "action", "resource"),
-    [
-        ("BatchRole", "s3:GetObject", f"{IN}/texts/a.jsonl"),
-        ("BatchRole", "s3:GetObject", f"{OUT}/search/job/_job/job.json"),
-        ("BatchRole", "s3:PutObject", f"{OUT}/search/job/part-000000.parquet"),
-        ("BatchStateMachineRole", "lambda:InvokeFunction", FUNCTION),
-        ("BatchStateMachineRole", "s3:GetObject", f"{OUT}/search/job/_job/shards.jsonl"),
-        ("BatchStateMachineRole", "s3:PutObject", f"{OUT}/search/job/_job/results/1/a.json"),
-        ("BatchStateMachineRole", "states:StartExecution", MACHINE),
-        ("BatchStateMachineRole", "states:StopExecution", CHILD),
-    ],
-)
-def test_a_role_may_do_its_work(role_may, role, action, resource):
-    """The function reads and writes its folders; the state machine runs it over the plan."""
-    assert role_may(role, action, resource)
-
-
-@pytest.mark.parametrize(
-    ("role", "action", "resource"),
-    [
-        ("BatchRole", "s3:GetObject", f"{IN}/other/a.jsonl"),
-        ("BatchRole", "s3:GetObject", f"{IN}/texts-2/a.jsonl"),
-        ("BatchRole", "s3:PutObject", f"{IN}/texts/a.jsonl"),
-        ("BatchRole", "s3:PutObject", f"{OUT}/other/a.parquet"),
-        ("BatchRole", "s3:DeleteObject", f"{OUT}/search/job/part-000000.parquet"),
-        ("BatchRole", "lambda:InvokeFunction", FUNCTION),
-        ("BatchRole", "states:StartExecution", MACHINE),
-        ("BatchStateMachineRole", "s3:GetObject", f"{IN}/texts/a.jsonl"),
-        ("BatchStateMachineRole", "s3:GetObject", f"{OUT}/search/job/part-000000.parquet"),
-        ("BatchStateMachineRole", "s3:PutObject", f"{OUT}/search/job/part-000000.parquet"),
-        ("BatchStateMachineRole", "lambda:InvokeFunction", f"{FUNCTION}2"),
-        ("BatchStateMachineRole", "states:StartExecution", f"{MACHINE}2"),
-        ("BatchStateMachineRole", "states:StopExecution", CHILD.replace("one/", "one2/")),
-    ],
-)
-def test_a_role_may_do_nothing_else(role_may, role, action, resource):
-    """No other prefix, key, function or state machine, and no deletion."""
-    assert not role_may(role, action, resource)
-
-
 def through_s3(arn: str) -> dict[str, str]:
     """Return the context of S3's request to KMS for an object, or for a bucket with its own key."""
     service = "s3.us-east-1.amazonaws.com"
     return {"kms:ViaService": service, CONTEXT: arn}
 
 
-@pytest.mark.parametrize(
-    ("role", "action", "context", "allowed"),
-    [
-        ("BatchRole", "kms:Decrypt", through_s3(f"{IN}/texts/a.jsonl"), True),
-        ("BatchRole", "kms:Decrypt", through_s3(IN), True),
-        ("BatchRole", "kms:GenerateDataKey", through_s3(f"{OUT}/search/job/a.parquet"), True),
-        ("BatchStateMachineRole", "kms:GenerateDataKey", through_s3(OUT), True),
-        ("BatchRole", "kms:GenerateDataKey", through_s3(IN), False),
-        ("BatchRole", "kms:Decrypt", through_s3("arn:aws:s3:::vectors-2/a"), False),
-        ("BatchRole", "kms:Decrypt", {"kms:ViaService": "s3.us-east-1.amazonaws.com"}, False),
-        ("BatchRole", "kms:Decrypt", {}, False),
-        ("BatchStateMachineRole", "kms:Decrypt", through_s3(IN), False),
-    ],
-)
-def test_a_role_uses_a_key_for_its_buckets_alone(role_may, role, action, context, allowed):
-    """Through S3, with whichever key of the list encrypts the object."""
-    assert {role_may(role, action, key, **context) for key in KEYS} == {allowed}
+MAY: list[Case] = [
+    ("BatchRole", "s3:GetObject", f"{IN}/texts/a.jsonl"),
+    ("BatchRole", "s3:GetObject", f"{OUT}/search/job/_job/job.json"),
+    ("BatchRole", "s3:PutObject", f"{OUT}/search/job/part-000000.parquet"),
+    ("BatchStateMachineRole", "lambda:InvokeFunction", FUNCTION),
+    ("BatchStateMachineRole", "s3:GetObject", f"{OUT}/search/job/_job/shards.jsonl"),
+    ("BatchStateMachineRole", "s3:PutObject", f"{OUT}/search/job/_job/results/1/a.json"),
+    ("BatchStateMachineRole", "states:StartExecution", MACHINE),
+    ("BatchStateMachineRole", "states:StopExecution", CHILD),
+    ("BatchRole", "s3:ListBucket", IN, {"s3:prefix": "texts/"}),
+    ("BatchRole", "s3:ListBucket", IN, {"s3:prefix": "texts/new/"}),
+    ("BatchRole", "s3:ListBucket", OUT, {"s3:prefix": "search/"}),
+]
+MAY_NOT: list[Case] = [
+    ("BatchRole", "s3:GetObject", f"{IN}/other/a.jsonl"),
+    ("BatchRole", "s3:GetObject", f"{IN}/texts-2/a.jsonl"),
+    ("BatchRole", "s3:PutObject", f"{IN}/texts/a.jsonl"),
+    ("BatchRole", "s3:PutObject", f"{OUT}/other/a.parquet"),
+    ("BatchRole", "s3:DeleteObject", f"{OUT}/search/job/part-000000.parquet"),
+    ("BatchRole", "lambda:InvokeFunction", FUNCTION),
+    ("BatchRole", "states:StartExecution", MACHINE),
+    ("BatchStateMachineRole", "s3:GetObject", f"{IN}/texts/a.jsonl"),
+    ("BatchStateMachineRole", "s3:GetObject", f"{OUT}/search/job/part-000000.parquet"),
+    ("BatchStateMachineRole", "s3:PutObject", f"{OUT}/search/job/part-000000.parquet"),
+    ("BatchStateMachineRole", "lambda:InvokeFunction", f"{FUNCTION}2"),
+    ("BatchStateMachineRole", "states:StartExecution", f"{MACHINE}2"),
+    ("BatchStateMachineRole", "states:StopExecution", CHILD.replace("one/", "one2/")),
+    ("BatchRole", "s3:ListBucket", IN, {"s3:prefix": ""}),
+    ("BatchRole", "s3:ListBucket", IN, {"s3:prefix": "other/"}),
+    ("BatchRole", "s3:ListBucket", OUT, {"s3:prefix": ""}),
+]
+#: Through S3, with whichever key of the list encrypts the object.
+MAY_USE_A_KEY = [
+    ("BatchRole", "kms:Decrypt", through_s3(f"{IN}/texts/a.jsonl")),
+    ("BatchRole", "kms:Decrypt", through_s3(IN)),
+    ("BatchRole", "kms:GenerateDataKey", through_s3(f"{OUT}/search/job/a.parquet")),
+    ("BatchStateMachineRole", "kms:GenerateDataKey", through_s3(OUT)),
+]
+MAY_USE_NO_KEY = [
+    ("BatchRole", "kms:GenerateDataKey", through_s3(IN)),
+    ("BatchRole", "kms:Decrypt", through_s3("arn:aws:s3:::vectors-2/a")),
+    ("BatchRole", "kms:Decrypt", {"kms:ViaService": "s3.us-east-1.amazonaws.com"}),
+    ("BatchRole", "kms:Decrypt", {}),
+    ("BatchStateMachineRole", "kms:Decrypt", through_s3(IN)),
+]
 
 
-@pytest.mark.parametrize(
-    ("bucket", "prefix", "allowed"),
-    [
-        (IN, "texts/", True),
-        (IN, "texts/new/", True),
-        (IN, "", False),
-        (IN, "other/", False),
-        (OUT, "search/", True),
-        (OUT, "", False),
-    ],
-)
-def test_the_function_lists_only_its_folders(role_may, bucket, prefix, allowed):
-    """The names of other files in the buckets are not readable."""
-    assert role_may("BatchRole", "s3:ListBucket", bucket, s3_prefix=prefix) is allowed
+def test_a_role_may_do_its_work_and_nothing_else(template):
+    """No other prefix, key, function or state machine, no deletion, and no name of another file."""
+
+    def resolve(policy: Any) -> Any:
+        # The evaluator knows this condition by its general name alone.
+        text = json.dumps(resolved(policy)).replace("kms:EncryptionContext:aws:s3:arn", CONTEXT)
+        return json.loads(text)
+
+    may, may_not = (
+        [
+            *cases,
+            *((role, action, key, context) for role, action, context in uses for key in KEYS),
+        ]
+        for cases, uses in ((MAY, MAY_USE_A_KEY), (MAY_NOT, MAY_USE_NO_KEY))
+    )
+    assert allowed(template, may + may_not, resolve=resolve) == may
 
 
 def test_a_whole_bucket_is_listed_without_a_condition(synthesize, model):

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from embedding_kit import Callers
+from tests.embedding_kit.roles import HOME, Question, may
 
-HOME = "123456789012"
 FUNCTION = f"arn:aws:lambda:us-east-1:{HOME}:function:embedder"
 LIVE = f"{FUNCTION}:live"
 ROLE = "arn:aws:iam::111122223333:role/search"
@@ -24,13 +24,13 @@ IDENTITY = {
 
 
 @pytest.fixture
-def may_call(endpoint_template, question, may):
+def may_call(endpoint_template):
     """Return whether a principal may call a URL, which needs both of its permissions."""
 
     def ask(callers: Callers, principal: str, *, resource: str = LIVE, **context: str) -> bool:
         policy = _resource_policy(endpoint_template(callers=callers))
         asked = [
-            question(
+            Question(
                 principal=principal,
                 action=action,
                 resource=resource,
@@ -149,70 +149,57 @@ def test_the_caller_may_reach_the_alias_only(may_call, resource):
     assert not may_call(Callers(principals=(ROLE,)), ROLE, resource=resource)
 
 
-@pytest.mark.parametrize(
-    ("invoke", "principal", "resource", "allowed"),
-    [
-        (False, ROLE, LIVE, False),
-        (True, ROLE, LIVE, True),
-        (True, OTHER_ROLE_THERE, LIVE, False),
-        (True, ROLE, FUNCTION, False),
-        (True, ROLE, f"{FUNCTION}:candidate", False),
-    ],
-    ids=["by the URL only", "by Invoke", "another role", "the function", "another alias"],
-)
-def test_a_caller_may_invoke_past_the_url_only_if_listed_so(  # noqa: PLR0917 - a table
-    endpoint_template, question, may, invoke, principal, resource, allowed
-):
+@pytest.mark.parametrize("invoke", [False, True])
+def test_a_caller_may_invoke_past_the_url_only_if_listed_so(endpoint_template, invoke):
     """A plain Invoke needs `invoke`, and reaches the alias only."""
-    callers = Callers(principals=(ROLE,), invoke=invoke)
-    policy = _resource_policy(endpoint_template(callers=callers))
-    plain = question(
-        principal=principal,
-        action="lambda:InvokeFunction",
-        resource=resource,
-        context={"lambda:InvokedViaFunctionUrl": "false"},
-        identity=[IDENTITY],
-        resource_policy=policy,
-    )
-    assert may(plain) == [allowed]
+    policy = _resource_policy(endpoint_template(callers=Callers(principals=(ROLE,), invoke=invoke)))
+    candidate = f"{FUNCTION}:candidate"
+    cases = ((ROLE, LIVE), (OTHER_ROLE_THERE, LIVE), (ROLE, FUNCTION), (ROLE, candidate))
+    asked = [
+        Question(
+            principal=principal,
+            action="lambda:InvokeFunction",
+            resource=resource,
+            context={"lambda:InvokedViaFunctionUrl": "false"},
+            identity=[IDENTITY],
+            resource_policy=policy,
+        )
+        for principal, resource in cases
+    ]
+    assert may(*asked) == [invoke, False, False, False]
 
 
-@pytest.mark.parametrize(
-    ("path", "allowed"),
-    [
-        (f"{UNIT}/", True),
-        (f"{UNIT}/ou-ab12-22222222/", True),
-        ("o-a1b2c3d4e5/r-ab12/", False),
-        ("o-a1b2c3d4e5/r-ab12/ou-ab12-33333333/", False),
-        (f"{UNIT}1/", False),
-        ("o-zzzzzzzzzz/r-ab12/ou-ab12-11111111/", False),
-    ],
-    ids=["the unit", "one below", "the root", "another", "a longer name", "another organization"],
+#: The unit, and one below; the root, another, one with a longer name, and another organization.
+IN_UNIT = (f"{UNIT}/", f"{UNIT}/ou-ab12-22222222/")
+ELSEWHERE_IN_ORGANIZATIONS = (
+    "o-a1b2c3d4e5/r-ab12/",
+    "o-a1b2c3d4e5/r-ab12/ou-ab12-33333333/",
+    f"{UNIT}1/",
+    "o-zzzzzzzzzz/r-ab12/ou-ab12-11111111/",
 )
-def test_principals_of_an_organizational_unit_assume_a_role(
-    endpoint_template, question, may, path, allowed
-):
+
+
+def test_principals_of_an_organizational_unit_assume_a_role(endpoint_template):
     """The role trusts the unit and those below it, and no other part of any organization."""
     template = endpoint_template(callers=Callers(principals=(UNIT,)))
-    role = next(
+    (role,) = (
         role["Properties"]
         for name, role in template.find_resources("AWS::IAM::Role").items()
         if "CallerRole" in name
     )
-    asked = question(
-        principal=ELSEWHERE,
-        action="sts:AssumeRole",
-        resource=f"arn:aws:iam::{HOME}:role/caller",
-        context={"aws:PrincipalOrgPaths": [path]},
-        identity=[
-            {
-                "Version": "2012-10-17",
-                "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole", "Resource": "*"}],
-            }
-        ],
-        resource_policy=role["AssumeRolePolicyDocument"],
-    )
-    assert may(asked) == [allowed]
+    statement = {"Effect": "Allow", "Action": "sts:AssumeRole", "Resource": "*"}
+    asked = [
+        Question(
+            principal=ELSEWHERE,
+            action="sts:AssumeRole",
+            resource=f"arn:aws:iam::{HOME}:role/caller",
+            context={"aws:PrincipalOrgPaths": [path]},
+            identity=[{"Version": "2012-10-17", "Statement": [statement]}],
+            resource_policy=role["AssumeRolePolicyDocument"],
+        )
+        for path in IN_UNIT + ELSEWHERE_IN_ORGANIZATIONS
+    ]
+    assert may(*asked) == [True] * len(IN_UNIT) + [False] * len(ELSEWHERE_IN_ORGANIZATIONS)
 
 
 @pytest.mark.parametrize("invoke", [False, True])

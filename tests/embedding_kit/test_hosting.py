@@ -27,7 +27,7 @@ from embedding_kit import (
     VectorIndex,
 )
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
-from tests.embedding_kit.roles import HOME, asker
+from tests.embedding_kit.roles import HOME, Question, allowed, may
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "front.md"
 VPC = "vpc-0123456789abcdef0"
@@ -137,18 +137,20 @@ def _kinds(template: Template) -> set[str]:
     return {resource["Type"] for resource in template.to_json()["Resources"].values()}
 
 
-@pytest.mark.parametrize("part", ["endpoint", "batch", "loading"])
-def test_lambda_may_manage_interfaces_and_the_code_may_not(make, question, may, part):
+@pytest.mark.parametrize(
+    ("part", "role"),
+    [("endpoint", "EndpointEmbedderRole"), ("batch", "BatchRole"), ("loading", "LoadingRole")],
+)
+def test_lambda_may_manage_interfaces_and_the_code_may_not(make, part, role):
     """Lambda's own calls lack the function's ARN, and those of its code have it."""
-    ask = asker(make(part), question, may)
-    role = {"endpoint": "EndpointEmbedderRole", "batch": "BatchRole", "loading": "LoadingRole"}[
-        part
+    code = {"lambda:SourceFunctionArn": FUNCTION}
+    cases = [
+        (role, "ec2:CreateNetworkInterface", INTERFACE),
+        (role, "ec2:CreateNetworkInterface", INTERFACE, code),
+        (role, "ec2:DescribeSubnets", "*", code),
+        (role, "ec2:RunInstances", f"arn:aws:ec2:us-east-1:{HOME}:instance/*"),
     ]
-    code = {"lambda_SourceFunctionArn": FUNCTION}
-    assert ask(role, "ec2:CreateNetworkInterface", INTERFACE)
-    assert not ask(role, "ec2:CreateNetworkInterface", INTERFACE, **code)
-    assert not ask(role, "ec2:DescribeSubnets", "*", **code)
-    assert not ask(role, "ec2:RunInstances", f"arn:aws:ec2:us-east-1:{HOME}:instance/*")
+    assert allowed(make(part), cases) == cases[:1]
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +239,7 @@ def test_what_aws_would_refuse_is_refused(load, text, message):
     assert message in str(error.value)
 
 
-def test_a_granted_role_may_invoke_the_alias_alone(synthesize, model, question, may):
+def test_a_granted_role_may_invoke_the_alias_alone(synthesize, model):
     """`grant_invoke` covers no other alias, no version and not the URL."""
 
     def build(stack: Stack) -> None:
@@ -255,7 +257,7 @@ def test_a_granted_role_may_invoke_the_alias_alone(synthesize, model, question, 
     assert list(statement["Resource"]) == ["Ref"]
     identity = {**policy, "Statement": [{**statement, "Resource": LIVE}]}
     asked = [
-        question(
+        Question(
             principal=f"arn:aws:iam::{HOME}:role/Caller",
             action=f"lambda:{action}",
             resource=resource,
@@ -272,30 +274,28 @@ def test_a_granted_role_may_invoke_the_alias_alone(synthesize, model, question, 
     assert may(*asked) == [True, False, False, False, False]
 
 
-@pytest.mark.parametrize(
-    ("caller", "action", "resource", "allowed"),
-    [
+def test_the_documented_policy_of_the_endpoint_leads_nowhere_else():
+    """It is judged as the only policy, as AWS judges it besides those of role and function."""
+    (pasted,) = re.findall(r'```json\n({\s+"Version".*?)```', PAGE.read_text("utf-8"), re.DOTALL)
+    account = "111122223333"
+    cases = [
         ("search", "InvokeFunction", "function:NAME:live", True),
         ("search", "InvokeFunction", "function:NAME", False),
         ("search", "InvokeFunction", "function:OTHER:live", False),
         ("search", "UpdateFunctionCode", "function:NAME", False),
         ("other", "InvokeFunction", "function:NAME:live", False),
-    ],
-)
-def test_the_documented_policy_of_the_endpoint_leads_nowhere_else(  # noqa: PLR0917 - a table
-    question, may, caller, action, resource, allowed
-):
-    """It is judged as the only policy, as AWS judges it besides those of role and function."""
-    (pasted,) = re.findall(r'```json\n({\s+"Version".*?)```', PAGE.read_text("utf-8"), re.DOTALL)
-    account = "111122223333"
-    asked = question(
-        principal=f"arn:aws:iam::{account}:role/{caller}",
-        action=f"lambda:{action}",
-        resource=f"arn:aws:lambda:eu-central-1:{account}:{resource}",
-        account=account,
-        resource_policy=json.loads(pasted),
-    )
-    assert may(asked) == [allowed]
+    ]
+    asked = [
+        Question(
+            principal=f"arn:aws:iam::{account}:role/{caller}",
+            action=f"lambda:{action}",
+            resource=f"arn:aws:lambda:eu-central-1:{account}:{resource}",
+            account=account,
+            resource_policy=json.loads(pasted),
+        )
+        for caller, action, resource, _ in cases
+    ]
+    assert may(*asked) == [allowed for *_, allowed in cases]
 
 
 def test_grants_and_connections_take_the_endpoint(model, synthesize):

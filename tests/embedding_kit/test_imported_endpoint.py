@@ -9,6 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Match
 
 from embedding_kit import EmbeddingEndpoint, IEmbeddingEndpoint
+from tests.embedding_kit.roles import Question, may
 
 ALIAS = "arn:aws:lambda:eu-central-1:111122223333:function:embedder:live"
 OTHER = ALIAS.replace("live", "candidate")
@@ -26,65 +27,50 @@ def _role(stack: Stack) -> iam.Role:
     return iam.Role(stack, "Caller", assumed_by=iam.AccountRootPrincipal())
 
 
-@pytest.fixture(scope="module")
-def granted(synthesize):
-    """Return the policy document of a role that was granted the URL."""
+def _answers(synthesize, grant: str, *cases: tuple[str, str, dict[str, str]]) -> list[bool]:
+    """Return what a role may do by its own policy after a grant."""
 
     def build(stack: Stack) -> None:
-        grant = _imported(stack).grant_invoke_url(_role(stack))
-        grant.assert_success()
+        getattr(_imported(stack), grant)(_role(stack)).assert_success()
 
     (policy,) = synthesize(build).find_resources("AWS::IAM::Policy").values()
-    return policy["Properties"]["PolicyDocument"]
-
-
-@pytest.mark.parametrize(
-    ("asked", "allowed"),
-    [
-        (("lambda:InvokeFunctionUrl", ALIAS, {"lambda:FunctionUrlAuthType": "AWS_IAM"}), True),
-        (("lambda:InvokeFunction", ALIAS, {"lambda:InvokedViaFunctionUrl": "true"}), True),
-        (("lambda:InvokeFunction", ALIAS, {}), False),
-        (("lambda:InvokeFunctionUrl", OTHER, {"lambda:FunctionUrlAuthType": "AWS_IAM"}), False),
-    ],
-    ids=["the URL", "by the URL", "by Invoke", "another alias"],
-)
-def test_a_granted_role_may_call_the_url_only(granted, may, question, asked, allowed):
-    """The role's own policy has both permissions that a URL requires, on the alias only."""
-    action, resource, context = asked
-    may_it = question(
-        principal=CALLER,
-        action=action,
-        resource=resource,
-        account="111122223333",
-        context=context,
-        identity=[granted],
+    return may(
+        *(
+            Question(
+                principal=CALLER,
+                action=action,
+                resource=resource,
+                account="111122223333",
+                context=context,
+                identity=[policy["Properties"]["PolicyDocument"]],
+            )
+            for action, resource, context in cases
+        )
     )
-    assert may(may_it) == [allowed]
 
 
-def test_a_role_may_be_granted_invoke_instead(synthesize, may, question):
+BY_URL = {"lambda:FunctionUrlAuthType": "AWS_IAM"}
+
+
+def test_a_granted_role_may_call_the_url_only(synthesize):
+    """The role's own policy has both permissions that a URL requires, on the alias only."""
+    cases = (
+        ("lambda:InvokeFunctionUrl", ALIAS, BY_URL),
+        ("lambda:InvokeFunction", ALIAS, {"lambda:InvokedViaFunctionUrl": "true"}),
+        ("lambda:InvokeFunction", ALIAS, {}),
+        ("lambda:InvokeFunctionUrl", OTHER, BY_URL),
+    )
+    assert _answers(synthesize, "grant_invoke_url", *cases) == [True, True, False, False]
+
+
+def test_a_role_may_be_granted_invoke_instead(synthesize):
     """The permission to call by Lambda's Invoke is one of its own, on the alias only."""
-
-    def build(stack: Stack) -> None:
-        _imported(stack).grant_invoke(_role(stack)).assert_success()
-
-    (policy,) = synthesize(build).find_resources("AWS::IAM::Policy").values()
-    asked = [
-        question(
-            principal=CALLER,
-            action=action,
-            resource=resource,
-            account="111122223333",
-            context={"lambda:FunctionUrlAuthType": "AWS_IAM"},
-            identity=[policy["Properties"]["PolicyDocument"]],
-        )
-        for action, resource in (
-            ("lambda:InvokeFunction", ALIAS),
-            ("lambda:InvokeFunction", OTHER),
-            ("lambda:InvokeFunctionUrl", ALIAS),
-        )
-    ]
-    assert may(*asked) == [True, False, False]
+    cases = (
+        ("lambda:InvokeFunction", ALIAS, BY_URL),
+        ("lambda:InvokeFunction", OTHER, BY_URL),
+        ("lambda:InvokeFunctionUrl", ALIAS, BY_URL),
+    )
+    assert _answers(synthesize, "grant_invoke", *cases) == [True, False, False]
 
 
 def test_an_endpoint_of_this_app_and_an_imported_one_have_one_interface(synthesize, model):

@@ -22,7 +22,7 @@ from embedding_kit.index_loading import PROGRAM
 from jobs.errors import __all__ as errors
 from jobs.load.run import FRAME, LoadSettings
 from jobs.steps import read_settings
-from tests.embedding_kit.roles import HOME, KEY, asker, resolved
+from tests.embedding_kit.roles import HOME, KEY, allowed, resolved
 
 INDEX = f"arn:aws:s3vectors:us-east-1:{HOME}:bucket/one/index/one"
 FUNCTION = f"arn:aws:lambda:us-east-1:{HOME}:function:one"
@@ -102,46 +102,31 @@ def test_only_what_can_pass_is_tried_again(template):
     assert final["MaxAttempts"] == 0
 
 
-@pytest.fixture(scope="module")
-def role_may(template, question, may):
-    """Return whether a role may do an action on a resource."""
-    return asker(template, question, may)
+MAY = [
+    ("LoadingRole", "s3:GetObject", f"{JOBS}/job/part-000000.parquet"),
+    ("LoadingRole", "s3:PutObject", f"{LOAD}/done/part-000000.parquet.json"),
+    ("LoadingRole", "kms:GenerateDataKey", f"{KEY}3333cccc"),
+    ("LoadingRole", "s3vectors:PutVectors", INDEX),
+    ("LoadingRole", "s3vectors:GetIndex", INDEX),
+    ("LoadingStateMachineRole", "s3:GetObject", f"{LOAD}/parts.jsonl"),
+    ("LoadingStateMachineRole", "s3:PutObject", f"{LOAD}/results/1/a.json"),
+    ("LoadingStateMachineRole", "states:StopExecution", CHILD),
+    ("LoadingStateMachineRole", "lambda:InvokeFunction", FUNCTION),
+]
+MAY_NOT = [
+    ("LoadingRole", "s3:GetObject", "arn:aws:s3:::vectors/other/a"),
+    ("LoadingRole", "s3:PutObject", f"{JOBS}/job/part-000000.parquet"),
+    ("LoadingRole", "s3:PutObject", f"{JOBS}/job/_job/manifest.json"),
+    ("LoadingRole", "s3:DeleteObject", f"{LOAD}/parts.jsonl"),
+    ("LoadingRole", "s3vectors:DeleteVectors", INDEX),
+    ("LoadingRole", "s3vectors:QueryVectors", INDEX),
+    ("LoadingRole", "s3vectors:PutVectors", f"{INDEX}2"),
+    ("LoadingStateMachineRole", "s3:GetObject", f"{JOBS}/job/part-000000.parquet"),
+    ("LoadingStateMachineRole", "s3vectors:PutVectors", INDEX),
+    ("LoadingStateMachineRole", "states:StartExecution", f"{MACHINE}2"),
+]
 
 
-@pytest.mark.parametrize(
-    ("role", "action", "resource"),
-    [
-        ("LoadingRole", "s3:GetObject", f"{JOBS}/job/part-000000.parquet"),
-        ("LoadingRole", "s3:PutObject", f"{LOAD}/done/part-000000.parquet.json"),
-        ("LoadingRole", "kms:GenerateDataKey", f"{KEY}3333cccc"),
-        ("LoadingRole", "s3vectors:PutVectors", INDEX),
-        ("LoadingRole", "s3vectors:GetIndex", INDEX),
-        ("LoadingStateMachineRole", "s3:GetObject", f"{LOAD}/parts.jsonl"),
-        ("LoadingStateMachineRole", "s3:PutObject", f"{LOAD}/results/1/a.json"),
-        ("LoadingStateMachineRole", "states:StopExecution", CHILD),
-        ("LoadingStateMachineRole", "lambda:InvokeFunction", FUNCTION),
-    ],
-)
-def test_a_role_may_do_its_work(role_may, role, action, resource):
-    """The function reads jobs, writes its records and the vectors."""
-    assert role_may(role, action, resource)
-
-
-@pytest.mark.parametrize(
-    ("role", "action", "resource"),
-    [
-        ("LoadingRole", "s3:GetObject", "arn:aws:s3:::vectors/other/a"),
-        ("LoadingRole", "s3:PutObject", f"{JOBS}/job/part-000000.parquet"),
-        ("LoadingRole", "s3:PutObject", f"{JOBS}/job/_job/manifest.json"),
-        ("LoadingRole", "s3:DeleteObject", f"{LOAD}/parts.jsonl"),
-        ("LoadingRole", "s3vectors:DeleteVectors", INDEX),
-        ("LoadingRole", "s3vectors:QueryVectors", INDEX),
-        ("LoadingRole", "s3vectors:PutVectors", f"{INDEX}2"),
-        ("LoadingStateMachineRole", "s3:GetObject", f"{JOBS}/job/part-000000.parquet"),
-        ("LoadingStateMachineRole", "s3vectors:PutVectors", INDEX),
-        ("LoadingStateMachineRole", "states:StartExecution", f"{MACHINE}2"),
-    ],
-)
-def test_a_role_may_do_nothing_else(role_may, role, action, resource):
+def test_a_role_may_do_its_work_and_nothing_else(template):
     """The output of batch jobs is never changed, and no vector is read or deleted."""
-    assert not role_may(role, action, resource)
+    assert allowed(template, MAY + MAY_NOT) == MAY

@@ -8,8 +8,8 @@ from aws_cdk import RemovalPolicy
 from aws_cdk.assertions import Template
 
 from embedding_kit import EmbeddingRepository, RepositorySettings
+from tests.embedding_kit.roles import HOME, Question, may
 
-HOME = "123456789012"
 REPOSITORY = f"arn:aws:ecr:us-east-1:{HOME}:repository/images"
 PUBLISHER = f"arn:aws:iam::{HOME}:role/cdk-hnb659fds-image-publishing-role-{HOME}-us-east-1"
 #: The role that deploys in another account.
@@ -110,33 +110,32 @@ def shared_policy(synthesize) -> dict:
     return {"Version": "2012-10-17", "Statement": [statement]}
 
 
-@pytest.mark.parametrize(
-    ("role", "action", "allowed"),
-    [
+def test_another_accounts_role_only_pulls(shared_policy):
+    """The role that is named, and only with the permission of its own account."""
+    wide = {"Effect": "Allow", "Action": "ecr:*", "Resource": "*"}
+    cases = [
         ("deploy", "ecr:BatchGetImage", True),
         ("deploy", "ecr:GetDownloadUrlForLayer", True),
         ("deploy", "ecr:PutImage", False),
         ("deploy", "ecr:InitiateLayerUpload", False),
         ("deploy", "ecr:BatchDeleteImage", False),
         ("other", "ecr:BatchGetImage", False),
-    ],
-)
-def test_another_accounts_role_only_pulls(question, may, shared_policy, *, role, action, allowed):
-    """The role that is named, and only with the permission of its own account."""
-    wide = {"Effect": "Allow", "Action": "ecr:*", "Resource": "*"}
-    identity = {"Version": "2012-10-17", "Statement": [wide]}
-    asked = {
-        "principal": DEPLOYER.replace("deploy", role),
-        "action": action,
-        "resource": REPOSITORY,
-        "resource_policy": shared_policy,
-    }
-    with_permission = question(**asked, identity=[identity])
-    without = question(**asked, identity=[])
-    assert may(with_permission, without) == [allowed, False]
+    ]
+    for identity in ([{"Version": "2012-10-17", "Statement": [wide]}], []):
+        asked = [
+            Question(
+                principal=DEPLOYER.replace("deploy", role),
+                action=action,
+                resource=REPOSITORY,
+                resource_policy=shared_policy,
+                identity=identity,
+            )
+            for role, action, _ in cases
+        ]
+        assert may(*asked) == [bool(identity) and allowed for *_, allowed in cases]
 
 
-def test_the_documented_permissions_are_enough(question, may, shared_policy):
+def test_the_documented_permissions_are_enough(shared_policy):
     """The page has the statement for the deploying role of the other account."""
     page = (Path(__file__).parents[2] / "docs" / "releases.md").read_text()
     start = page.index('{\n  "Effect": "Allow",\n  "Action": ["ecr:BatchGetImage"')
@@ -146,7 +145,7 @@ def test_the_documented_permissions_are_enough(question, may, shared_policy):
     )
     identity = {"Version": "2012-10-17", "Statement": [statement]}
     asked = [
-        question(
+        Question(
             principal=DEPLOYER,
             action=action,
             resource=REPOSITORY,
@@ -158,10 +157,10 @@ def test_the_documented_permissions_are_enough(question, may, shared_policy):
     assert may(*asked) == [True, True, False]
 
 
-def test_bootstraps_role_may_publish_with_both_policies_together(question, may, policy):
+def test_bootstraps_role_may_publish_with_both_policies_together(policy):
     """Bootstrap's policy does not cover this repository; the repository's policy adds it."""
     asked = [
-        question(
+        Question(
             principal=PUBLISHER,
             action=action,
             resource=REPOSITORY,
@@ -173,50 +172,45 @@ def test_bootstraps_role_may_publish_with_both_policies_together(question, may, 
     assert may(*asked) == [True] * len(PUSH)
 
 
-@pytest.mark.parametrize(
-    ("principal", "action"),
-    [
+def test_exactly_that_role_does_exactly_that(policy):
+    """No other role may push, and bootstrap's role may only push."""
+    cases = [
         (PUBLISHER, "ecr:DeleteRepository"),
         (PUBLISHER, "ecr:BatchDeleteImage"),
         (PUBLISHER, "ecr:SetRepositoryPolicy"),
         (f"arn:aws:iam::{HOME}:role/other", "ecr:PutImage"),
         (PUBLISHER.replace("us-east-1", "eu-west-1"), "ecr:PutImage"),
         (PUBLISHER.replace("hnb659fds", "other"), "ecr:PutImage"),
-    ],
-)
-def test_exactly_that_role_does_exactly_that(question, may, policy, principal, action):
-    """No other role may push, and bootstrap's role may only push."""
-    asked = question(
-        principal=principal,
-        action=action,
-        resource=REPOSITORY,
-        identity=[BOOTSTRAP] if principal == PUBLISHER else [],
-        resource_policy=policy,
-    )
-    assert may(asked) == [False]
+    ]
+    asked = [
+        Question(
+            principal=principal,
+            action=action,
+            resource=REPOSITORY,
+            identity=[BOOTSTRAP] if principal == PUBLISHER else [],
+            resource_policy=policy,
+        )
+        for principal, action in cases
+    ]
+    assert not any(may(*asked))
 
 
-@pytest.mark.parametrize(
-    ("account", "function", "allowed"),
-    [
+def test_lambda_pulls_for_functions_of_this_account_only(policy):
+    """Lambda serves all accounts, but it may pull the image for this account only."""
+    cases = [
         (HOME, f"arn:aws:lambda:us-east-1:{HOME}:function:embedder", True),
         ("999988887777", "arn:aws:lambda:us-east-1:999988887777:function:embedder", False),
         (HOME, f"arn:aws:lambda:us-east-1:{HOME}:layer:embedder", False),
-    ],
-    ids=["a function of this account", "another account's", "no function"],
-)
-def test_lambda_pulls_for_functions_of_this_account_only(
-    question, may, policy, *, account, function, allowed
-):
-    """Lambda serves all accounts, but it may pull the image for this account only."""
+    ]
     asked = [
-        question(
+        Question(
             principal="lambda.amazonaws.com",
             action=action,
             resource=REPOSITORY,
             context={"aws:SourceArn": function, "aws:SourceAccount": account},
             resource_policy=policy,
         )
+        for account, function, _ in cases
         for action in ("ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
     ]
-    assert may(*asked) == [allowed] * 2
+    assert may(*asked) == [allowed for *_, allowed in cases for _ in range(2)]

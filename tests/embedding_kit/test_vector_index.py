@@ -13,7 +13,7 @@ from constructs import Construct
 from embedder.core.settings import Settings
 from embedding_kit import EmbeddingEndpoint, Model, VectorIndex, VectorIndexSettings
 from tests.embedding_kit.endpoints import make_endpoint
-from tests.embedding_kit.roles import HOME, KEY_POLICY
+from tests.embedding_kit.roles import HOME, KEY_POLICY, Question, may
 from tests.embedding_kit.roles import KEY as ANY_KEY
 
 INDEX = f"arn:aws:s3vectors:us-east-1:{HOME}:bucket/vectors/index/docs"
@@ -95,7 +95,7 @@ def test_a_key_encrypts_the_index(synthesize, model):
 
 
 @pytest.fixture(scope="module")
-def may_do(synthesize, question, may):
+def may_do(synthesize):
     """Return whether a role with a grant may do actions on resources."""
     grants = ("grant_query", "grant_load", "grant_edit")
 
@@ -117,7 +117,7 @@ def may_do(synthesize, question, may):
     def ask(grant: str, *asked: tuple[str, str], **context: Any) -> list[bool]:
         answers: list[bool] = may(
             *(
-                question(
+                Question(
                     principal=f"arn:aws:iam::{HOME}:role/{grant}",
                     action=action,
                     resource=resource,

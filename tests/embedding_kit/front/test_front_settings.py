@@ -25,7 +25,6 @@ def test_the_defaults_are_a_public_api_without_extras() -> None:
     made = front()
     assert not made.private
     assert (made.domain, made.firewall, made.authorizer) == (None, None, None)
-    assert made.gzip
     assert not made.manage_log_role
     (caller,) = made.callers
     assert caller.keys == ("1",)

@@ -21,7 +21,7 @@ from embedding_kit.front.firewall import MANAGED_RULES
 from embedding_kit.front.gateway_responses import GATEWAY_RESPONSES
 from embedding_kit.front.rest_api import FORMAT
 from tests.embedding_kit import roles
-from tests.embedding_kit.roles import HOME, only
+from tests.embedding_kit.roles import HOME, Question, may, only
 
 ALIAS = f"arn:aws:lambda:us-east-1:{HOME}:function:embedder:live"
 API = f"arn:aws:execute-api:us-east-1:{HOME}:abc123"
@@ -68,7 +68,7 @@ def template(make) -> Template:
     return make()
 
 
-def test_only_this_apis_stage_may_invoke_only_the_alias(template, question, may):
+def test_only_this_apis_stage_may_invoke_only_the_alias(template):
     """An independent evaluator reads the policy that Lambda makes of the permission."""
     permission = resolved(only(template, "AWS::Lambda::Permission"))
     policy = {
@@ -85,7 +85,7 @@ def test_only_this_apis_stage_may_invoke_only_the_alias(template, question, may)
     }
 
     def asked(source: str, action: str = "lambda:InvokeFunction", resource: str = ALIAS) -> Any:
-        return question(
+        return Question(
             principal="apigateway.amazonaws.com",
             action=action,
             resource=resource,
@@ -179,15 +179,14 @@ def test_a_changed_api_is_deployed_again(make):
 
     fewer = deployment(callers=CALLERS[:1])
     others = [
-        deployment(gzip=False),
         deployment(timeout="10s"),
         deployment(authorizer=f"arn:aws:lambda:us-east-1:{HOME}:function:authorize"),
     ]
     assert fewer == deployment()
-    assert len({fewer, *others}) == 4
+    assert len({fewer, *others}) == 3
 
 
-def test_a_private_api_answers_its_vpc_endpoints_alone(make, question, may):
+def test_a_private_api_answers_its_vpc_endpoints_alone(make):
     """An independent evaluator reads the API's policy."""
     ours = "vpce-0123456789abcdef0"
     private = make(vpc_endpoints=[ours])
@@ -197,7 +196,7 @@ def test_a_private_api_answers_its_vpc_endpoints_alone(make, question, may):
     policy = json.loads(json.dumps(api["Policy"]).replace("execute-api:/*", f"{API}/*"))
 
     def asked(endpoint: str | None, action: str = "execute-api:Invoke") -> Any:
-        return question(
+        return Question(
             principal=f"arn:aws:iam::{HOME}:role/anyone",
             action=action,
             resource=f"{API}/live/POST/embed",
