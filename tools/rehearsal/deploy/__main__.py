@@ -76,9 +76,7 @@ def rehearse(report: Report, root: Path, *environments: str, require_containers:
             run.shortly(replace(without_images, checkout=copied))
         if docker:
             _remove_images(docker, aws, client)
-    report.notes.append(
-        "Some checks need an AWS account: docs/rehearsal.md lists them, each with its commands."
-    )
+    report.notes.append("Some checks need an AWS account: docs/rehearsal.md lists them.")
 
 
 @dataclass(frozen=True)
