@@ -50,16 +50,17 @@ class ObservabilityStack(EnvironmentStack):
         if emails:
             topic = AlarmTopic(self, "Notices", emails=emails, key=self.key).topic
             cdk.CfnOutput(self, "AlarmTopicArn", value=topic.topic_arn)
-        notify = page = [actions.SnsAction(topic)] if topic else []
+        page_topic: sns.ITopic | None = None
         if arn := settings.alarms.page_topic:
-            page = [actions.SnsAction(sns.Topic.from_topic_arn(self, "PageTopic", arn))]
+            page_topic = sns.Topic.from_topic_arn(self, "PageTopic", arn)
             cdk.CfnOutput(self, "PageTopicArn", value=arn)
+        pages = page_topic or topic
         alarms = EndpointAlarms(
             self,
             "Alarms",
             endpoint=endpoint,
-            page_actions=page,
-            other_actions=notify,
+            page_actions=[actions.SnsAction(pages)] if pages else [],
+            other_actions=[actions.SnsAction(topic)] if topic else [],
             watch=alarmed,
         )
         if endpoint.deployment_group and topic:
@@ -88,6 +89,7 @@ class ObservabilityStack(EnvironmentStack):
                     part=part,
                     settings=settings.alarms,
                     topic=topic,
+                    page_topic=page_topic,
                     watch=alarmed,
                     prefix="Standby: " if part is standby_ingestion else "",
                 )

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from aws_cdk import Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
 
 from embedding_kit import (
@@ -262,6 +263,31 @@ def test_the_thresholds_are_the_environments(synthesize, model):
         "servermemory": 90,
         "serverrejected": 2,
     }
+
+
+def test_failed_requests_page_and_all_else_notifies(synthesize, model):
+    """The page has its own topic, and says when it is over; its warning is a notice."""
+    arns = {name: f"arn:aws:sns:us-east-1:123456789012:{name}" for name in ("page", "notice")}
+
+    def build(stack: Stack) -> None:
+        page, notice = (sns.Topic.from_topic_arn(stack, name, arn) for name, arn in arns.items())
+        settings = ServerSettings(**PRIVATE, no_keys=True)
+        server = EmbeddingService(stack, "Server", model=model, settings=settings)
+        given = AlarmSettings(warning_percent=50.0)
+        PartAlarms(stack, "Alarms", part=server, settings=given, topic=notice, page_topic=page)
+
+    alarms = [
+        alarm["Properties"]
+        for alarm in synthesize(build).find_resources("AWS::CloudWatch::Alarm").values()
+    ]
+    failed = sorted(
+        (alarm["Threshold"], alarm["AlarmActions"], alarm.get("OKActions"))
+        for alarm in alarms
+        if alarm["AlarmDescription"].endswith("#server5xx")
+    )
+    page, notice = ([arn] for arn in arns.values())
+    assert failed == [(0.5, notice, None), (1, page, page)]
+    assert [alarm["AlarmActions"] for alarm in alarms].count(notice) == len(ALARMS)
 
 
 def test_a_protected_server_is_not_deleted_with_its_stack(synthesize, model):

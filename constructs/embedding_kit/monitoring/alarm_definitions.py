@@ -33,7 +33,7 @@ class AlarmDefinition:
         threshold: The threshold in the metric's unit.
         condition: The condition in words, without the time. `{:,g}` is replaced by the threshold.
         advice: The likely cause or the consequence, as one sentence without a full stop.
-        page: Whether the alarm is part of the composite alarm that pages.
+        page: Whether the alarm pages; those of the endpoint by one composite alarm.
         essential: Whether it says that requests fail or are slow, and not only why they may.
         anomaly: Whether the threshold is the width of the band of expected values, in standard
             deviations. The alarm fires above the band, with `below` also below it.

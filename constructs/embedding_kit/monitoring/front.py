@@ -46,6 +46,7 @@ def front_alarms(front: EmbeddingRestApi, settings: AlarmSettings) -> Iterator[A
     yield AlarmDefinition(
         name="Front5xx",
         essential=True,
+        page=True,
         metric=percent(_of_api(front, "5XXError", "Sum"), requests, "Failed requests, percent"),
         threshold=settings.error_percent,
         condition="Failed requests (5xx) above {:,g}%",

@@ -12,7 +12,7 @@ from embedding_kit.fargate_service import EmbeddingService
 from embedding_kit.front.rest_api import EmbeddingRestApi
 from embedding_kit.index_loading import IndexLoading
 from embedding_kit.ingestion import Ingestion
-from embedding_kit.monitoring.alarm_definitions import watched
+from embedding_kit.monitoring.alarm_definitions import watched, with_warnings
 from embedding_kit.monitoring.alarms import make_alarm
 from embedding_kit.monitoring.front import front_alarms, front_widgets
 from embedding_kit.monitoring.jobs import (
@@ -33,7 +33,7 @@ from embedding_kit.settings import AlarmSettings, Watch
 class PartAlarms(Construct):
     """Alarms on batch jobs, loads of an index, documents, a watch, a server or a REST API.
 
-    Each notifies the topic itself; none pages.
+    Each notifies a topic itself, without a composite alarm.
 
     Attributes:
         alarms: Each alarm by its name.
@@ -52,6 +52,7 @@ class PartAlarms(Construct):
         | EmbeddingRestApi,
         settings: AlarmSettings | None = None,
         topic: sns.ITopic | None = None,
+        page_topic: sns.ITopic | None = None,
         watch: Watch = "full",
         prefix: str = "",
     ) -> None:
@@ -65,6 +66,8 @@ class PartAlarms(Construct):
                 of `AlarmSettings`.
             topic: A topic that all alarms notify. Its key must let CloudWatch encrypt. Default:
                 none.
+            page_topic: Another topic for the alarm on failed requests of a server or of a REST API,
+                also when it is over. Default: `topic`.
             watch: Whether there are only the essential alarms. Default: all of them.
             prefix: Begins the alarms' descriptions and the titles of documents' graphs, to tell
                 two of a kind apart. Default: nothing.
@@ -85,11 +88,14 @@ class PartAlarms(Construct):
         else:
             definitions = front_alarms(part, settings)
         self.alarms: dict[str, cloudwatch.Alarm] = {}
-        for definition in watched(definitions, watch):
+        for definition in watched(with_warnings(definitions, settings.warning_percent), watch):
             named = replace(definition, condition=f"{prefix}{definition.condition}")
             alarm = make_alarm(self, named, settings.runbook_url)
             self.alarms[definition.name] = alarm
-            if topic:
+            if definition.page and page_topic:
+                alarm.add_alarm_action(actions.SnsAction(page_topic))
+                alarm.add_ok_action(actions.SnsAction(page_topic))
+            elif topic:
                 alarm.add_alarm_action(actions.SnsAction(topic))
 
     def widgets(self) -> list[cloudwatch.IWidget]:

@@ -59,6 +59,7 @@ def server_alarms(service: EmbeddingService, settings: AlarmSettings) -> Iterato
     yield AlarmDefinition(
         name="Server5xx",
         essential=True,
+        page=True,
         # A request without a task to send it to is not among the load balancer's requests.
         metric=_failed(
             service,

@@ -58,8 +58,8 @@ class AlarmSettings(Settings):
     )
     warning_percent: _Percent | None = Field(
         default=None,
-        description="Warns before the endpoint's alarms page, at this percentage of their "
-        "thresholds; no warnings if unset.",
+        description="Warns before an alarm pages, at this percentage of its threshold; no warnings "
+        "if unset.",
     )
     anomalies: bool = Field(
         default=False,
