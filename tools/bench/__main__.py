@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from tools.bench import model, quality, rerank, server, shapes, tokenizer_speed
+from tools.bench import blocks, model, quality, rerank, server, shapes, soak, tokenizer_speed
 from tools.bench.picture import bars
 from tools.bench.run import ROOT, Machine, as_json, as_table
 
 #: `scripts/bench NAME` → the module with its `measure`, and `add_options` if it has any.
 _SUBJECTS: Mapping[str, ModuleType] = {
     "bench": model,
+    "blocks": blocks,
     "quality": quality,
     "rerank": rerank,
     "server": server,
     "shapes": shapes,
+    "soak": soak,
     "tokenizers": tokenizer_speed,
 }
 

@@ -12,9 +12,13 @@ compiler's comparison, each alone.
 """
 
 import argparse
+import json
 import os
+import platform
 import random
 import re
+import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -44,11 +48,11 @@ from tools.bench.replicas import (
 )
 from tools.bench.run import BASE, KIT, Row, Run, least, middle
 
-_GEMMA, _MINILM = "embeddinggemma-300m", "all-MiniLM-L6-v2"
+_GEMMA, _GEMMA_2, _MINILM = "embeddinggemma-300m", "embeddinggemma-2", "all-MiniLM-L6-v2"
 #: Models of the catalog, one of each kind, and their shapes.
 FAMILIES = {
     _GEMMA: "gemma3-24x768",
-    "embeddinggemma-2": "embedding-gemma2-24x512",
+    _GEMMA_2: "embedding-gemma2-24x512",
     _MINILM: "bert-6x384",
     "multilingual-e5-small": "bert-12x384-multilingual",
     "all-mpnet-base-v2": "mpnet-12x768",
@@ -77,6 +81,12 @@ _GEMMA_TARGETS = {
     "2048 tokens": 0.60,
     "64 texts of 8 tokens, each": 0.40,
 }
+#: Those of EmbeddingGemma 2: of the start and of memory to the plain export, else to the baseline.
+_GEMMA_2_TARGETS = {
+    "init": 1 / 9,
+    "peak memory": 0.5,
+    **{f"{tokens} tokens": 0.75 for tokens in (8, 32, 128, 512, 2048, 8192)},
+}
 #: The highest accepted ratios to the usual deployment of another family.
 _TARGETS = {
     "init": 1 / 5,
@@ -93,6 +103,7 @@ _MEMORY_TOKENS = 512
 _WORDS = Path(fidelity.__file__).with_name("documents.txt")
 #: The texts of which a cosine is computed; others set OpenVINO's static scales.
 _COSINES = 40
+_PEAK = Path(__file__).with_name("int8_peak.c")
 
 
 class Texts:
@@ -138,7 +149,7 @@ def measure(options: argparse.Namespace) -> Run:
     """Measure a family's contenders."""
     family = options.family or _GEMMA
     shape = SHAPES[FAMILIES[family]]
-    quick = options.quick
+    quick, quantized = options.quick, family in (_GEMMA, _GEMMA_2)
     source, title = _model(family, options)
     everyone = _contenders(source, options, family, static=not shape.config)
     absent = {one.label: one.absent for one in everyone.values() if one.absent}
@@ -146,7 +157,7 @@ def measure(options: argparse.Namespace) -> Run:
         engines, reasons = _engines(source, options)
         everyone, absent = everyone | engines, absent | reasons
     present = {name: one for name, one in everyone.items() if one.label not in absent}
-    base = BASE if family == _GEMMA else next(name for name in everyone if name != KIT)
+    base = BASE if quantized else next(name for name in everyone if name != KIT)
     notes = ["exported by torch" if options.peers else "not exported: our own graph in fp32"]
     targets = _targets(family, base, options)
     texts = Texts(source / "tokenizer.json")
@@ -164,7 +175,7 @@ def measure(options: argparse.Namespace) -> Run:
         found.append(("init, page cache dropped", "ms", least(cold["wall"], 1000)))
     with workers(present) as running:
         cosines = _cosines(running)
-        for name, lengths in _requests(family == _GEMMA, shape.max_tokens, quick=quick).items():
+        for name, lengths in _requests(quantized, shape.max_tokens, quick=quick).items():
             request = dict.fromkeys(running, texts.batch(lengths))
             times = latency(running, request, seconds=seconds)
             each = len(lengths) if name.endswith(", each") else 1
@@ -177,6 +188,9 @@ def measure(options: argparse.Namespace) -> Run:
             f"a request of 32 tokens takes {spent[_ENDPOINT]:.2f} ms besides the ONNX run "
             "(target: 2 ms)"
         )
+    if family == _GEMMA:
+        (cpu,) = (values[KIT] / 1000 for name, _, values in found if name == "128 tokens")
+        notes.append(_rate(source, cpu))
     return Run(
         model=title,
         labels={name: one.label for name, one in everyone.items()},
@@ -192,10 +206,11 @@ def _targets(family: str, base: str, options: argparse.Namespace) -> dict[str, d
     """Return the highest accepted ratio to a contender for each row that has one."""
     if not options.peers or options.quick or family == _MINILM:
         return {}  # They were set for torch's exports, and the full size of the other models.
-    ratios = _GEMMA_TARGETS if family == _GEMMA else _TARGETS
-    if family != _GEMMA and SHAPES[FAMILIES[family]].vocabulary >= _LARGE_VOCABULARY:
+    ratios = {_GEMMA: _GEMMA_TARGETS, _GEMMA_2: _GEMMA_2_TARGETS}.get(family, _TARGETS)
+    if ratios is _TARGETS and SHAPES[FAMILIES[family]].vocabulary >= _LARGE_VOCABULARY:
         ratios = {**_TARGETS, "init": _LARGE_INIT}
-    return {name: {base: one} for name, one in ratios.items()}
+    to_export = ("init", "peak memory") if family == _GEMMA_2 else ()
+    return {name: {_EXPORT if name in to_export else base: one} for name, one in ratios.items()}
 
 
 def _model(family: str, options: argparse.Namespace) -> tuple[Path, str]:
@@ -261,8 +276,9 @@ def _contenders(
     else:
         export = export_of(source, options.cache, options.peers)
         folders[_EXPORT] = ("plain ONNX export" if options.peers else "our graph in fp32", export)
-        if family == _GEMMA:
+        if family in (_GEMMA, _GEMMA_2):
             folders = {BASE: ("baseline", baseline_of(export)), **folders}
+        if family == _GEMMA:
             folders["sentence-transformers"] = ("sentence-transformers", source)
             folders["fastembed"] = ("fastembed", export)
     python = dict.fromkeys((_STATIC, "sentence-transformers", "fastembed"), peers)
@@ -284,3 +300,30 @@ def _requests(gemma: bool, max_tokens: int, *, quick: bool) -> dict[str, Sequenc
     source = random.Random(3)  # noqa: S311 - not a secret
     mixed = [min(400, max(4, round(2.718 ** source.gauss(3.7, 0.8)))) for _ in range(24)]
     return {**found, "24 texts of 4 to 400 tokens, each": mixed}
+
+
+def _rate(source: Path, seconds: float) -> str:
+    """Return the rate of int8 multiply-adds at 128 tokens, with the core's peak if known."""
+    config: Mapping[str, int] = json.loads((source / "config.json").read_text("utf-8"))
+    hidden, wide = config["hidden_size"], config["intermediate_size"]
+    heads, size = config["num_attention_heads"], config["head_dim"]
+    layer = hidden * size * (2 * heads + 2) + 3 * hidden * wide
+    rate = 128 * layer * config["num_hidden_layers"] / seconds
+    peak = _int8_peak()
+    part = (
+        f"{rate / peak:.2f} of the core's peak (target: 0.50)" if peak else "no peak: no C compiler"
+    )
+    return f"int8 multiply-adds at 128 tokens: {rate / 1e9:.0f} G/s, {part}"
+
+
+def _int8_peak() -> float | None:
+    """Return int8 multiply-adds per second of one core; None without a compiler or dot products."""
+    if (compiler := shutil.which("cc") or shutil.which("clang")) is None:
+        return None
+    native = "-mcpu=native" if platform.machine() == "aarch64" else "-march=native"
+    with tempfile.TemporaryDirectory() as folder:
+        command = [compiler, "-O3", native, str(_PEAK), "-o", f"{folder}/peak"]
+        if subprocess.run(command, capture_output=True, check=False).returncode:  # noqa: S603
+            return None
+        answer = subprocess.run([f"{folder}/peak"], capture_output=True, check=True)  # noqa: S603
+    return float(answer.stdout.split()[0])

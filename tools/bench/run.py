@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 ROOT = Path(__file__).resolve().parents[2]
-#: The names of the usual baseline, and of this project.
-BASE, KIT = "baseline", "kit"
+#: The names of the usual baseline, of this project, and of a value that must not be exceeded.
+BASE, KIT, LIMIT = "baseline", "kit", "limit"
 _T = TypeVar("_T")
 
 

@@ -1,4 +1,4 @@
-"""The server under load, next to infinity.
+"""The server under load, next to the same server without merging, and to infinity.
 
 The model is all-MiniLM-L6-v2. --peers is an interpreter with infinity-emb[server,torch]; without
 it, infinity is left out. The servers take turns under each load. Short texts have 8 to 20 tokens,
@@ -7,6 +7,7 @@ mixed ones 4 to 400, of which the model cuts those over 256.
 
 import argparse
 import asyncio
+import hashlib
 import itertools
 import os
 import random
@@ -27,7 +28,7 @@ import orjson
 
 from model_compiler.fidelity import measure as fidelity
 from model_compiler.source.find import find_source
-from tools.bench.run import KIT, Row, Run, middle, turns
+from tools.bench.run import Row, Run, middle, turns
 from tools.local_endpoint.models import DEFAULT_MODEL, artifact_of
 from tools.local_endpoint.runtime import free_ports
 
@@ -96,7 +97,11 @@ class Server:
 
     def memory_mb(self) -> float:
         """Return the resident memory of the process and its children."""
-        return sum(_resident_kb(pid) for pid in self._pids()) / 1000
+        return sum(_status_kb(pid, "VmRSS") for pid in self._pids()) / 1000
+
+    def allocated_kb(self) -> float:
+        """Return the memory that they have allocated."""
+        return sum(allocated_kb(pid) for pid in self._pids())
 
     def _is_ready(self) -> bool:
         try:
@@ -106,28 +111,46 @@ class Server:
             return False
 
     def _pids(self) -> list[int]:
-        """Return the process and those that descend from it."""
-        found = [] if self._process is None else [self._process.pid]
-        for one in found:
-            for path in Path(f"/proc/{one}/task").glob("*/children"):
-                found += [int(child) for child in path.read_text("ascii").split()]
-        return found
+        return [] if self._process is None else family_of(self._process.pid)
 
 
-def kit(artifact: Path) -> Server:
-    """Return this project's server."""
+def family_of(pid: int) -> list[int]:
+    """Return a process and those that descend from it."""
+    found = [pid]
+    for one in found:
+        for path in Path(f"/proc/{one}/task").glob("*/children"):
+            found += [int(child) for child in path.read_text("ascii").split()]
+    return found
+
+
+def allocated_kb(pid: int) -> float:
+    """Return the memory that a process has allocated: without files: their pages come and go."""
+    return _status_kb(pid, "RssAnon")
+
+
+def kit(
+    artifact: Path, *, merged: bool = True, truncate: str = "right", keys: Sequence[str] = ()
+) -> Server:
+    """Return this project's server, or the same one without merging runs of several requests.
+
+    Each of the keys is the name of its caller, too; without any, everyone may call.
+    """
     (port,) = free_ports(1)
-    address = ["--host", "127.0.0.1", "--port", str(port), "--drain-accept", "0", "--no-keys"]
+    flags = [] if keys else ["--no-keys"]
+    flags += [] if merged else ["--max-batch-tokens", "1"]
+    lines = [f"{key}:{hashlib.sha256(key.encode()).hexdigest()}" for key in keys]
+    address = ["--host", "127.0.0.1", "--port", str(port), "--drain-accept", "0"]
     return Server(
-        name=KIT,
-        label="Embedding Kit",
-        command=[sys.executable, "-m", "embedder.server", *address],
+        name="kit" if merged else "one by one",
+        label="Embedding Kit" if merged else "Embedding Kit, request by request",
+        command=[sys.executable, "-m", "embedder.server", *address, *flags],
         port=port,
         ready="/ready",
         environment={
             "EMBEDDING_ARTIFACT": str(artifact),
             "EMBEDDING_CACHE_ENTRIES": "0",
-            "EMBEDDING_TRUNCATE": "right",
+            "EMBEDDING_TRUNCATE": truncate,
+            **({"EMBEDDING_SERVER_KEYS": "\n".join(lines)} if keys else {}),
         },
     )
 
@@ -155,9 +178,24 @@ def _cpu_seconds(pid: int) -> float:
     return (int(user) + int(system)) / _TICK
 
 
-def _resident_kb(pid: int) -> float:
-    status = Path(f"/proc/{pid}/status").read_text("ascii", errors="replace")
-    return float(status.partition("VmRSS:")[2].split()[0])
+def _status_kb(pid: int, name: str) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text("ascii", errors="replace").splitlines():
+        if line.startswith(f"{name}:"):
+            return float(line.split()[1])
+    return 0.0
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is sent."""
+
+    #: short: 8 to 20 tokens. mixed: the logarithm of the length is uniform, 4 to 400 tokens.
+    #: run: a text of at least the model's 256 tokens, which cuts it.
+    kind: str
+    #: Clients at the same time.
+    clients: int
+    #: Texts in one request.
+    texts: int = 1
 
 
 @dataclass
@@ -177,30 +215,38 @@ class Sent:
         return 1000 * ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
 
-def _bodies(kind: str, seed: int) -> list[bytes]:
+def bodies(kind: str, *, texts: int = 1, seed: int = 1) -> list[bytes]:
     """Return different requests; a number in each text keeps caches from answering."""
-    chosen, made = random.Random(seed), []  # noqa: S311  (texts, not secrets)
-    for _ in range(_COUNT):
-        size = (
-            chosen.randint(3, 9) if kind == "short" else max(2, round(2 * 150 ** chosen.random()))
-        )
-        start = chosen.randrange(len(_WORDS) - size)
-        text = " ".join([*_WORDS[start : start + size], str(chosen.randrange(10**6))])
-        made.append(orjson.dumps({"model": "m", "input": [text], "encoding_format": "float"}))
-    return made
+    chosen = random.Random(seed)  # noqa: S311  (texts, not secrets)
+    made = [_text(kind, chosen) for _ in range(_COUNT)]
+    groups = [made[at : at + texts] for at in range(0, _COUNT - texts + 1, texts)]
+    return [
+        orjson.dumps({"model": "m", "input": group, "encoding_format": "float"}) for group in groups
+    ]
 
 
-async def send(server: Server, load: tuple[str, int], *, seconds: float, seed: int) -> Sent:
+def _text(kind: str, chosen: random.Random) -> str:
+    if kind == "short":
+        size = chosen.randint(3, 9)
+    elif kind == "run":
+        size = 300
+    else:
+        size = max(2, round(2 * 150 ** chosen.random()))
+    start = chosen.randrange(len(_WORDS) - size)
+    return " ".join(_WORDS[start : start + size]) + f" {chosen.randrange(10**6)}"
+
+
+async def send(server: Server, load: Load, *, seconds: float, seed: int) -> Sent:
     """Send requests for some seconds; those under way at the end are waited for.
 
     Raises:
         RuntimeError: No request was answered with status 200.
     """
-    sent, (kind, clients) = Sent(), load
-    requests = itertools.cycle(_bodies(kind, seed))
+    sent = Sent()
+    requests = itertools.cycle(bodies(load.kind, texts=load.texts, seed=seed))
     began, cpu = time.perf_counter(), server.cpu_seconds()
-    until = began + seconds
-    await asyncio.gather(*(_client(server.port, requests, until, sent) for _ in range(clients)))
+    clients = [_client(server.port, requests, began + seconds, sent) for _ in range(load.clients)]
+    await asyncio.gather(*clients)
     sent.seconds = time.perf_counter() - began
     sent.cpu_seconds = server.cpu_seconds() - cpu
     if not sent.latencies:
@@ -208,38 +254,58 @@ async def send(server: Server, load: tuple[str, int], *, seconds: float, seed: i
     return sent
 
 
-async def _client(port: int, requests: Iterator[bytes], until: float, sent: Sent) -> None:
-    """Send one request after the other on a connection that is kept open.
+class Connection:
+    """A connection to a port of this machine that is kept open.
 
     A request costs a tenth of a millisecond: a slower client would leave the server less to merge.
     """
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    head = b"POST /v1/embeddings HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
-    for body in requests:
-        began = time.perf_counter()
-        writer.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
-        answer = (await reader.readuntil(b"\r\n\r\n")).lower()
+
+    def __init__(self, port: int, key: str = "") -> None:
+        self._port = port
+        self._headers = "host: 127.0.0.1\r\ncontent-type: application/json\r\n"
+        self._headers += f"authorization: Bearer {key}\r\n" if key else ""
+
+    async def __aenter__(self) -> Self:
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._writer.close()
+        await self._writer.wait_closed()
+
+    async def exchange(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        """Send a request; return the status and the body of its answer."""
+        head = f"{method} {path} HTTP/1.1\r\n{self._headers}"
+        self._writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        answer = (await self._reader.readuntil(b"\r\n\r\n")).lower()
         length = int(answer.partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0])
-        await reader.readexactly(length)
-        sent.statuses[status := int(answer[9:12])] += 1
-        if status == 200:
-            sent.latencies.append(time.perf_counter() - began)
-        if time.perf_counter() >= until:
-            break
-    writer.close()
-    await writer.wait_closed()
+        return int(answer[9:12]), await self._reader.readexactly(length)
 
 
-_INFINITY = "infinity"
-#: Each load, a kind of texts and clients at the same time, and the most of infinity's time.
-LOADS: Mapping[tuple[str, int], float] = {
-    ("short", 1): 1 / 3.5,
-    ("short", 8): 1 / 3.5,
-    ("short", 64): 1 / 4,
-    ("mixed", 1): 1 / 2.3,
-    ("mixed", 8): 1 / 2.5,
-    ("mixed", 64): 1 / 2.5,
+async def _client(port: int, requests: Iterator[bytes], until: float, sent: Sent) -> None:
+    async with Connection(port) as connection:
+        for body in requests:
+            began = time.perf_counter()
+            status, _ = await connection.exchange("POST", "/v1/embeddings", body)
+            sent.statuses[status] += 1
+            if status == 200:
+                sent.latencies.append(time.perf_counter() - began)
+            if time.perf_counter() >= until:
+                break
+
+
+_ALONE, _INFINITY = "one by one", "infinity"
+#: Each load, and the highest accepted ratio to the CPU time of infinity.
+LOADS: Mapping[Load, float] = {
+    Load("short", 1): 1 / 3.5,
+    Load("short", 8): 1 / 3.5,
+    Load("short", 64): 1 / 4,
+    Load("mixed", 1): 1 / 2.3,
+    Load("mixed", 8): 1 / 2.5,
+    Load("mixed", 64): 1 / 2.5,
 }
+#: The highest accepted ratio to the CPU time without merging, for the load that it is for.
+_MERGED = {Load("short", 64): 1 / 1.5}
 #: The highest accepted ratios to infinity.
 _START, _MEMORY = 1 / 40, 1 / 5
 
@@ -247,13 +313,13 @@ _START, _MEMORY = 1 / 40, 1 / 5
 def measure(options: argparse.Namespace) -> Run:
     """Measure the servers."""
     artifact, seconds = artifact_of(DEFAULT_MODEL), 0.5 if options.quick else 4.0
-    servers = [kit(artifact)]
+    servers = [kit(artifact), kit(artifact, merged=False)]
     if options.peers:
         servers.append(infinity(options.peers, find_source(DEFAULT_MODEL).folder))
     with ExitStack() as running:
         for server in servers:
             running.enter_context(server)
-            asyncio.run(send(server, ("mixed", 8), seconds=seconds, seed=99))
+            asyncio.run(send(server, Load("mixed", 8), seconds=seconds, seed=99))
         rows = under_load(servers, rounds=options.rounds, seconds=seconds)
         start = {server.name: server.start_seconds for server in servers}
         memory = {server.name: server.memory_mb() for server in servers}
@@ -262,7 +328,7 @@ def measure(options: argparse.Namespace) -> Run:
         Row("memory after the load", "MB", memory, {_INFINITY: _MEMORY}),
     ]
     labels = {server.name: server.label for server in servers}
-    base = _INFINITY if options.peers else KIT
+    base = _INFINITY if options.peers else _ALONE
     return Run("The server with all-MiniLM-L6-v2", labels, rows, base=base)
 
 
@@ -271,13 +337,14 @@ def under_load(servers: Sequence[Server], *, rounds: int, seconds: float) -> lis
     found: list[Row] = []
     for load, target in LOADS.items():
         # Each round has other texts, the same for all servers.
-        def measure(server: Server, load: tuple[str, int], seeds: Iterator[int]) -> Sent:
+        def measure(server: Server, load: Load, seeds: "itertools.count[int]") -> Sent:
             return asyncio.run(send(server, load, seconds=seconds, seed=next(seeds)))
 
         work = {one.name: partial(measure, one, load, itertools.count()) for one in servers}
         sent = turns(work, rounds=rounds, warm_up=0)
-        kind, clients = load
-        name = f"{kind} texts, {clients} client{'s' if clients > 1 else ''}"
+        name = f"{load.kind} texts, {load.clients} client{'s' if load.clients > 1 else ''}"
+        merged = _MERGED.get(load)
+        targets = {_INFINITY: target, **({_ALONE: merged} if merged else {})}
         columns: list[tuple[str, str, Callable[[Sent], float]]] = [
             ("", "ms of CPU time", lambda one: 1000 * one.cpu_seconds / len(one.latencies)),
             (", requests", "a second", lambda one: len(one.latencies) / one.seconds),
@@ -286,7 +353,5 @@ def under_load(servers: Sequence[Server], *, rounds: int, seconds: float) -> lis
         ]
         for what, unit, value in columns:
             values = {server: [value(one) for one in all_of] for server, all_of in sent.items()}
-            found.append(
-                Row(name + what, unit, middle(values), {} if what else {_INFINITY: target})
-            )
+            found.append(Row(name + what, unit, middle(values), {} if what else targets))
     return found

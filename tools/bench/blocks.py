@@ -1,0 +1,166 @@
+"""The blocks that a start reads from an image.
+
+Lambda loads an image over the network in blocks of 512 KiB, when a process first reads a page of
+one (Brooker et al., "On-demand Container Loading in AWS Lambda", USENIX ATC 2023). So the number of
+distinct blocks decides how long a start waits for its files.
+
+The function's files are put into a separate file system that reads nothing ahead, which needs
+root. After a start and one request, the kernel says which pages were read (`mincore`). Files are
+counted one after the other, each from a page of 4 KiB: in the order of their paths, as an image's
+layers have them, or first the files that a start reads. Python itself is in the base image; its
+pages are counted with what the machine reads ahead.
+"""
+
+import argparse
+import ctypes
+import mmap
+import os
+import platform
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tools.bench.run import KIT, ROOT, Row, Run
+from tools.local_endpoint.models import DEFAULT_MODEL
+from zip_builder.build import build_zip
+from zip_builder.model import ModelChoice
+from zip_builder.target_python import find_python
+
+_BLOCK, _PAGE = 512 << 10, mmap.PAGESIZE
+_ORDERED = "ordered"
+#: Starts the handler as Lambda does, and embeds a text.
+_START = """
+import json
+from embedder.aws_lambda.handler import handler
+body = json.dumps({"text": "hello world"})
+http = {"method": "POST", "path": "/", "sourceIp": "127.0.0.1"}
+context = {"http": http, "requestId": "1", "domainName": "localhost"}
+event = {"version": "2.0", "rawPath": "/", "headers": {}, "requestContext": context, "body": body}
+answer = handler(event, None)
+assert answer["statusCode"] == 200, answer
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the subject's options."""
+    parser.add_argument("--model", default=DEFAULT_MODEL, help="default: %(default)s")
+    parser.add_argument("--files", action="store_true", help="list the files that a start reads")
+
+
+def measure(options: argparse.Namespace) -> Run:
+    """Count the blocks of one start of a model's function."""
+    if os.geteuid():
+        raise SystemExit("error: `scripts/bench blocks` mounts a file system, which needs root")
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        recipe, cache = ROOT / "lambda_image", options.cache
+        model = ModelChoice(name=options.model)
+        archive = build_zip(model, recipe=recipe, cache=cache, machine=platform.machine())
+        with zipfile.ZipFile(archive) as opened:
+            opened.extractall(folder / "files")
+        _start(folder / "files")  # Python's own byte code is written, if it was not.
+        tree = stack.enter_context(_mounted(folder))
+        base = _files(Path(find_python()).resolve().parents[1])
+        for path in base:
+            _drop(path)
+        _start(tree)
+        files = _files(tree)
+        read = {path: pages(path) for path in files}
+        of_python = {path: pages(path) for path in base}
+    first = sorted(files, key=lambda path: (not any(read[path]), path))
+    count, ordered = blocks(files, read), blocks(first, read)
+    whole = {path: [True] * len(read[path]) for path in files}
+    notes = [
+        f"{sum(map(any, read.values()))} of {len(files)} files",
+        f"the whole image without its base: {blocks(files, whole)} blocks",
+        f"Python itself, in its own order: {blocks(base, of_python)} blocks",
+    ]
+    for path in first if options.files else ():
+        if found := sum(read[path]):
+            size = f"{found * _PAGE >> 10} of {len(read[path]) * _PAGE >> 10} KiB"
+            notes.append(f"{path.relative_to(tree)}: {size}, {blocks([path], read)} blocks")
+    megabytes = sum(map(sum, read.values())) * _PAGE / 1e6
+    return Run(
+        f"Blocks of a start of {options.model}",
+        {KIT: "in the order of their paths", _ORDERED: "what a start reads first"},
+        [
+            Row("distinct blocks", "of 512 KiB", {KIT: count, _ORDERED: ordered}),
+            Row("pages read", "MB", {KIT: megabytes, _ORDERED: megabytes}),
+        ],
+        base=KIT,
+        notes=notes,
+    )
+
+
+def _start(tree: Path) -> None:
+    """Start the unpacked zip for this machine, and let it answer a request."""
+    subprocess.run(  # noqa: S603 - a program of ours
+        [find_python(), "-S", "-B", "-c", _START],
+        env={"PYTHONPATH": str(tree), "LAMBDA_TASK_ROOT": str(tree), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        check=True,
+    )
+
+
+@contextmanager
+def _mounted(folder: Path) -> Iterator[Path]:
+    """Mount the folder's `files` in a separate file system that reads nothing ahead."""
+    image, place = folder / "image", folder / "mounted"
+    place.mkdir()
+    size = 2 * sum(path.stat().st_size for path in _files(folder / "files")) + (64 << 20)
+    with image.open("wb") as file:
+        file.truncate(size)
+    _run("mkfs.ext4", "-q", "-d", folder / "files", image)
+    _run("mount", "-o", "loop,ro", image, place)
+    try:
+        device = _run("findmnt", "-no", "SOURCE", place).strip()
+        _run("blockdev", "--setra", "0", device)
+        yield place
+    finally:
+        _run("umount", place)
+
+
+def _run(*command: str | Path) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
+
+
+def blocks(order: Iterable[Path], read: Mapping[Path, list[bool]]) -> int:
+    """Return how many blocks have a page that was read."""
+    page, found = 0, set()
+    for path in order:
+        found |= {(page + place) * _PAGE // _BLOCK for place, was in enumerate(read[path]) if was}
+        page += len(read[path])
+    return len(found)
+
+
+def pages(path: Path) -> list[bool]:
+    """Return of each page of a file whether the page cache has it."""
+    size = path.stat().st_size
+    if not size:
+        return []
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    library.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
+    library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    state = ctypes.create_string_buffer(-(-size // _PAGE))
+    with path.open("rb") as file:
+        address = library.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), 0)
+        failed = library.mincore(address, size, state)
+        number = ctypes.get_errno()
+        library.munmap(address, size)
+    if failed:
+        raise OSError(number, f"mincore: {os.strerror(number)}", str(path))
+    return [bool(byte & 1) for byte in state.raw[: -(-size // _PAGE)]]
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def _drop(path: Path) -> None:
+    with path.open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

@@ -1,0 +1,416 @@
+"""Send a hundred thousand mixed requests, and monitor answers and memory.
+
+The requests are of all APIs: short and long, single and in batches, repeated and new, valid and
+invalid. By default the handler answers them in AWS's Runtime Interface Emulator with awslambdaric,
+as in a Lambda container; with --server the server answers 16 clients at the same time, and a sample
+of the requests once more one by one, without a cache. It fails if a response has an unexpected
+status, if an answer of the sample differs, or if the memory grows: the last tenth of the run may
+use 2% more than the second tenth.
+
+The server meanwhile has other callers, each with a key. `greedy` sends lists of a thousand texts,
+and the next when one is refused; `hostile` sends uploads that stop and heads without an end;
+`single`, which must not feel them, sends one short text after the other; `run` sends a text that
+fills a run, now and then. It also fails if a text of `single` is refused, if its p99 is longer than
+three runs of 256 tokens, or if it ever uses 200 MB.
+
+The first tenth fills the caches, above all the tokenizer's word cache. WordPiece has two, one for
+the parts between spaces and one for those between punctuation, and Python does not return their
+memory. The mixed requests alone, of which one in thirty fills the second cache, would fill both
+only in the middle of the run.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import statistics
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import orjson
+from tqdm import tqdm
+
+from tools.bench.run import KIT, LIMIT, ROOT, Row, Run
+from tools.bench.server import Connection, Sent, Server, allocated_kb, bodies, family_of, kit
+from tools.local_endpoint.events import to_event
+from tools.local_endpoint.runtime import EmulatedRuntime, Function, emulator_binary
+from tools.local_endpoint.signature import Caller, SignedRequest
+
+#: The number of pairs of requests at the beginning that fill the tokenizer's word cache: 16,384
+#: words, then it is cleared.
+FILLING = 50
+#: The number of new words in each: more tokens than a model of the catalog accepts, but within its
+#: limit of characters.
+FILLING_WORDS = 512
+#: The number of requests between two readings of the memory, and between two of the sample.
+_EVERY, _SAMPLED = 100, 50
+_MOST_GROWTH, _MOST_RUNS, _MOST_MB = 2.0, 3.0, 200.0
+#: The soak's own caller of the server, and its key.
+_MIXED = "mixed"
+_VARYING = ("timings", "request_id")
+_JSON = {"content-type": "application/json"}
+_CALLER = Caller(access_key="local", session_token=None)
+_WORDS = """
+the of and parse date string model vector search über façade 日本語 😀 don't e-mail 3.14
+embedding lambda signature region timeout retry Zürich naïve мир שלום
+""".split()  # noqa: SIM905 - a list would have a line for each
+
+#: Method, path, body, expected status.
+Case = tuple[str, str, Any, int]
+_Request = Callable[[random.Random], Case]
+_BASE64 = {"encoding_format": "base64", "add_special_tokens": True}
+_SOURCE = "source_sentence"
+
+
+@dataclass
+class Soak:
+    """What came back.
+
+    Attributes:
+        statuses: The number of answers by status.
+        wrong: Answers that are not as expected.
+        memory: The memory in kB, every hundred requests.
+        sample: Some of the requests with their answers.
+    """
+
+    statuses: Counter[int] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)
+    sample: list[tuple[Case, bytes]] = field(default_factory=list)
+
+    def add(self, case: Case, status: int, answer: bytes, memory: Callable[[], float]) -> None:
+        """Compare an answer with what is expected."""
+        method, path, body, expected = case
+        self.statuses[status] += 1
+        count = self.statuses.total()
+        if status != expected:
+            self.wrong.append(f"{method} {path} {str(body)[:80]}: {status}, {answer[:200]!r}")
+        if count % _SAMPLED == 0:
+            self.sample.append((case, answer))
+        if count % _EVERY == 0:
+            self.memory.append(memory())
+
+
+#: The names of the callers, which are their keys, too.
+CALLERS = GREEDY, HOSTILE, SINGLE, RUN = "greedy", "hostile", "single", "run"
+#: At the same time: lists of a thousand texts, and single texts.
+_LISTS, _TEXTS = 3, 2
+_PATH = "/v1/embeddings"
+#: Bytes that are sent of uploads that stop. Half of them stop at the beginning.
+_UPLOAD = b'{"inputs": ["' + b"x" * 450_000
+_UPLOADS = [b"{", _UPLOAD] * 16
+#: What is repeated after the beginning of a request that has no end, and needs no key.
+_ENDLESS = [
+    (b"GET /", b"x" * 65536),
+    (b"GET / HTTP/1.1\r\n", b"a: b\r\n" * 10_000),
+    (b"GET / HTTP/1.1\r\na: ", b"x" * 65536),
+    (b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n", b"a: b\r\n" * 10_000),
+    (b"", b"GET / HTTP/1.1\r\n\r\n" * 4000),
+]
+_LARGEST = 60_000_000
+
+
+@dataclass
+class OtherCallers:
+    """Sends what the other callers send, and keeps what came back."""
+
+    server: Server
+    lists: Counter[int] = field(default_factory=Counter)
+    uploads: Counter[int] = field(default_factory=Counter)
+    heads: Counter[int] = field(default_factory=Counter)
+    single: Sent = field(default_factory=Sent)
+    #: Of runs of 256 tokens, without their time in the queue.
+    runs: list[float] = field(default_factory=list)
+    most_mb: float = 0.0
+
+    @contextlib.asynccontextmanager
+    async def sending(self) -> AsyncIterator[None]:
+        """Send requests until the end of the context."""
+        callers = [
+            *(self._greedy() for _ in range(_LISTS)),
+            *(self._upload(upload) for upload in _UPLOADS),
+            *(self._head(*head) for head in _ENDLESS),
+            *(self._single(seed) for seed in range(_TEXTS)),
+            self._run(),
+        ]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(caller) for caller in callers]
+            yield
+            for task in tasks:
+                task.cancel()
+
+    async def _greedy(self) -> None:
+        """Send lists, and the next one at once when one is refused."""
+        async with Connection(self.server.port, GREEDY) as connection:
+            for body in cycle(bodies("short", texts=1000)):
+                status, _ = await connection.exchange("POST", _PATH, body)
+                self.lists[status] += 1
+                self.most_mb = max(self.most_mb, self.server.memory_mb())
+                if status != 200:
+                    await asyncio.sleep(0.1)
+
+    async def _single(self, seed: int) -> None:
+        """Send one short text after the other, and measure how long each takes."""
+        async with Connection(self.server.port, SINGLE) as connection:
+            for body in cycle(bodies("short", seed=seed)):
+                began = time.perf_counter()
+                status, _ = await connection.exchange("POST", _PATH, body)
+                self.single.latencies.append(time.perf_counter() - began)
+                self.single.statuses[status] += 1
+
+    async def _run(self) -> None:
+        """Send a text that fills a run now and then, for the time that the model takes for it."""
+        async with Connection(self.server.port, RUN) as connection:
+            for body in cycle(bodies("run")):
+                text = {"inputs": orjson.loads(body)["input"], "truncate": True}
+                status, answer = await connection.exchange(
+                    "POST", "/api/v1/embed", orjson.dumps(text)
+                )
+                if status == 200:
+                    self.runs.append(_seconds(orjson.loads(answer)["timings"]["inference"]))
+                await asyncio.sleep(0.3)
+
+    async def _upload(self, body: bytes) -> None:
+        """Begin an upload of 500 kB, and wait until the server gives it up."""
+        head = f"POST /embed HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {HOSTILE}\r\n"
+        while True:
+            status = await self._attack(f"{head}content-length: 500000\r\n\r\n".encode(), body)
+            self.uploads[status] += 1
+
+    async def _head(self, begin: bytes, repeated: bytes) -> None:
+        """Send a head without an end for as long as the server takes it."""
+        while True:
+            parts = [repeated] * (_LARGEST // len(repeated))
+            self.heads[await self._attack(begin, *parts)] += 1
+
+    async def _attack(self, *parts: bytes) -> int:
+        """Send data until the server answers or closes; return the status, 0 without one."""
+        answer = b""
+        with contextlib.suppress(ConnectionError):
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port)
+            reading = asyncio.create_task(reader.read(1000))
+            try:
+                for part in parts:
+                    writer.write(part)
+                    await writer.drain()
+                    if reading.done():
+                        break
+                answer = await reading
+            finally:
+                reading.cancel()
+                writer.transport.abort()
+        await asyncio.sleep(0.5)
+        return int(answer[9:12] or 0)
+
+
+def _seconds(duration: str) -> float:
+    """Parse a time that is written as Rust writes it."""
+    number = duration.rstrip("mµs")
+    return float(number) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[duration.removeprefix(number)]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the subject's options."""
+    parser.add_argument("artifact", type=Path, help="the folder of a compiled model")
+    parser.add_argument("--server", action="store_true", help="the server instead of the function")
+    parser.add_argument("--requests", type=int, default=100_000)
+
+
+def measure(options: argparse.Namespace) -> Run:
+    """Send the requests.
+
+    Raises:
+        SystemExit: AWS's emulator has no binary for this machine.
+    """
+    count, artifact = 1000 if options.quick else options.requests, options.artifact.resolve()
+    requests = iter(tqdm(cases(count, seed=1), total=count, unit=" requests", mininterval=1))
+    rows: list[Row] = []
+    notes: list[str] = []
+    if options.server:
+        with kit(artifact, truncate="refuse", keys=(_MIXED, *CALLERS)) as server:
+            others = OtherCallers(server)
+            result = asyncio.run(_with_others(others, requests))
+        rows, notes = _results(others)
+    else:
+        result = _function(artifact, requests)
+    tenth = len(result.memory) // 10
+    parts = [result.memory[part * tenth : (part + 1) * tenth] for part in range(10)]
+    tenths = [statistics.mean(part) / 1024 for part in parts]
+    growth = 100 * (tenths[9] / tenths[1] - 1)
+    return Run(
+        f"{count} mixed requests",
+        {KIT: "the server" if options.server else "the function", LIMIT: "limit"},
+        [
+            Row("wrong answers", "requests", {KIT: len(result.wrong), LIMIT: 0}, {LIMIT: 1}),
+            Row("growth of the memory", "%", {KIT: growth, LIMIT: _MOST_GROWTH}, {LIMIT: 1}),
+            *rows,
+        ],
+        base=LIMIT,
+        notes=[
+            f"answers by status: {dict(sorted(result.statuses.items()))}",
+            f"memory by tenths, MB: {' '.join(f'{megabytes:.1f}' for megabytes in tenths)}",
+            *notes,
+            *(f"wrong: {line}" for line in result.wrong[:10]),
+        ],
+    )
+
+
+async def _with_others(others: OtherCallers, requests: Iterator[Case]) -> Soak:
+    async with others.sending():
+        return await soak(others.server, requests, clients=16, key=_MIXED)
+
+
+def _results(others: OtherCallers) -> tuple[list[Row], list[str]]:
+    """Return what became of the other callers, as rows with limits and as notes."""
+    single, run = others.single, 1000 * statistics.median(others.runs)
+    refused = single.statuses.total() - single.statuses[200]
+    p50, p99 = single.quantile(0.5), single.quantile(0.99)
+    rows = [
+        Row("texts of single refused", "texts", {KIT: refused, LIMIT: 0}, {LIMIT: 1}),
+        Row("p99 of single", "runs", {KIT: p99 / run, LIMIT: _MOST_RUNS}, {LIMIT: 1}),
+        Row("highest memory", "MB", {KIT: others.most_mb, LIMIT: _MOST_MB}, {LIMIT: 1}),
+    ]
+    notes = [
+        f"greedy, lists by status: {dict(others.lists)}",
+        f"hostile, by status: uploads {dict(others.uploads)}, heads {dict(others.heads)}",
+        f"single: {len(single.latencies)} texts, p50 {p50:.0f} ms, p99 {p99:.0f} ms",
+        f"a run of 256 tokens: {run:.0f} ms",
+    ]
+    return rows, notes
+
+
+def _function(artifact: Path, requests: Iterator[Case]) -> Soak:
+    """Send the requests to the function, one after the other."""
+    binary = emulator_binary()
+    if binary is None:
+        raise SystemExit("error: AWS's emulator has no binary for this machine")
+    function = Function(
+        handler="embedder.aws_lambda.handler.handler",
+        source_root=ROOT / "lambda_image",
+        environment={"EMBEDDING_ARTIFACT": str(artifact)},
+    )
+    result = Soak()
+    with contextlib.closing(EmulatedRuntime(function, binary=binary)) as runtime:
+        for case in requests:
+            method, path, body, _ = case
+            request = SignedRequest(method=method, target=path, headers=_JSON, body=_body(body))
+            event = to_event(request, caller=_CALLER, source_ip="127.0.0.1")
+            answer = json.loads(runtime.invoke(event))
+            result.add(case, answer["statusCode"], str(answer).encode(), _function_memory)
+    return result
+
+
+def _function_memory() -> float:
+    """Return the allocated memory, in kB, of the function: the largest process below this one."""
+    return max(allocated_kb(pid) for pid in family_of(os.getpid())[1:])
+
+
+async def soak(server: Server, requests: Iterator[Case], *, clients: int, key: str = "") -> Soak:
+    """Send requests from some clients at the same time, then a sample of them again, one by one."""
+    result = Soak()
+    await asyncio.gather(*[_client(server, requests, result, key) for _ in range(clients)])
+    async with Connection(server.port, key) as connection:
+        for case, answer in result.sample:
+            _, again = await connection.exchange(case[0], case[1], _body(case[2]))
+            if _fixed(again) != _fixed(answer):
+                result.wrong.append(f"{case[0]} {case[1]} has another answer when it is alone")
+    return result
+
+
+async def _client(server: Server, requests: Iterator[Case], result: Soak, key: str) -> None:
+    async with Connection(server.port, key) as connection:
+        for case in requests:
+            status = 429
+            # Sixteen clients are more than the queue holds where the machine is slow.
+            while status == 429:
+                status, answer = await connection.exchange(case[0], case[1], _body(case[2]))
+                await asyncio.sleep(status == 429)
+            result.add(case, status, answer, server.allocated_kb)
+
+
+def _body(body: Any) -> bytes:
+    """Return a body as bytes: a string as it is, anything else as JSON."""
+    if body is None:
+        return b""
+    return body.encode() if isinstance(body, str) else orjson.dumps(body)
+
+
+def _fixed(answer: bytes) -> Any:
+    """Return an answer without what differs from time to time."""
+    value = orjson.loads(answer)
+    for name in _VARYING if isinstance(value, dict) else ():
+        value.pop(name, None)
+    return value
+
+
+def cases(count: int, seed: int) -> Iterator[Case]:
+    """Yield requests, the same for the same seed, each with the expected status."""
+    rng = random.Random(seed)  # noqa: S311 - chance that can be repeated, no secret
+    for _ in range(FILLING):
+        words = _new_words(rng, FILLING_WORDS)
+        # One chunk, too long to be remembered itself.
+        yield "POST", "/tokenize", {"inputs": words.replace(" ", ".")}, 200
+        # Refused as too long, but tokenized, so that the filling takes little time.
+        yield "POST", "/embed", {"inputs": words}, 422
+    weights, requests = zip(*_MIX, strict=True)
+    for _ in range(count - 2 * FILLING):
+        (request,) = rng.choices(requests, weights)
+        yield request(rng)
+
+
+def _text(rng: random.Random) -> str:
+    """Return a text of some words, sometimes a long one; about every other text has new words."""
+    count = rng.randint(35, 40) if rng.random() < 0.01 else rng.randint(1, 9)
+    words = rng.choices(_WORDS, k=count)
+    return " ".join([*words, _new_words(rng)] if rng.random() < 0.5 else words)
+
+
+def _new_words(rng: random.Random, count: int = 4) -> str:
+    """Return words that rarely occur twice."""
+    return " ".join(f"{rng.getrandbits(40):x}" for _ in range(count))
+
+
+def _texts(rng: random.Random) -> list[str]:
+    return [_text(rng) for _ in range(rng.randint(1, 4))]
+
+
+def _ids(rng: random.Random) -> list[int]:
+    return [rng.randint(1000, 20_000) for _ in range(rng.randint(1, 9))]
+
+
+def _post(path: str, body: Callable[[random.Random], Any], status: int = 200) -> _Request:
+    return lambda rng: ("POST", path, body(rng), status)
+
+
+def _get(path: str) -> _Request:
+    return lambda _: ("GET", path, None, 200)
+
+
+#: Each kind of request, with its share in percent.
+_MIX: list[tuple[int, _Request]] = [
+    (30, _post("/", lambda r: {"text": _text(r)})),
+    (20, _post("/v1/embeddings", lambda r: {"input": _texts(r), "model": "m"})),
+    (10, _post("/v1/embeddings", lambda r: {"input": _ids(r), "model": "m", **_BASE64})),
+    (10, _post("/embed", lambda r: {"inputs": _texts(r), "truncate": True})),
+    (5, _post("/api/v1/embed", lambda r: {"inputs": _text(r), "normalize": True})),
+    (5, _post("/", lambda r: {"texts": _texts(r), "output_dtype": "int8"})),
+    (3, _post("/tokenize", lambda r: {"inputs": _texts(r)})),
+    (2, _post("/similarity", lambda r: {"inputs": {_SOURCE: _text(r), "sentences": _texts(r)}})),
+    (1, _post("/", lambda r: {"texts": [_text(r) for _ in range(64)]})),
+    (2, _get("/health")),
+    (1, _get("/info")),
+    (1, _get("/openapi.json")),
+    (2, _post("/", lambda r: {"text": _text(r), "size": 7}, 400)),
+    (2, _post("/embed", lambda r: {"inputs": "word " * r.randint(3000, 5000)}, 422)),
+    (2, _post("/v1/embeddings", lambda r: {"input": [_text(r), ""]}, 400)),
+    (2, _post("/", lambda r: f'{{"text": "{r.random()}', 400)),
+    (1, lambda r: ("GET", f"/{r.random()}", None, 404)),
+    (1, lambda _: ("DELETE", "/", None, 405)),
+]
