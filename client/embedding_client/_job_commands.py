@@ -82,7 +82,7 @@ def start_load(args: argparse.Namespace) -> int:
         )
     if args.vectors_per_second is not None:
         raise ConfigurationError(
-            "--vectors-per-second is for --local; on AWS it is a setting of `[index]`."
+            "--vectors-per-second is for --local; on AWS, a load takes what an index takes."
         )
     settings = _given(args, ("source", "index", *_LOAD_SETTINGS))
     args.job = _jobs(args).start(settings, name=args.name)
