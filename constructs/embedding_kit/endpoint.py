@@ -119,9 +119,9 @@ def _scale(endpoint: Construct, alias: lambda_.Alias, settings: Provisioned) -> 
             "@embedding-kit/provisioned:targetUtilization", settings.warning
         )
     target.scale_on_utilization(utilization_target=settings.target_utilization)
-    for entry in settings.schedule:
+    for number, entry in enumerate(settings.schedule, start=1):
         target.scale_on_schedule(
-            entry.name,
+            f"Schedule{number}",
             schedule=scaling.Schedule.expression(entry.at),
             time_zone=TimeZone.of(entry.time_zone),
             min_capacity=entry.minimum,

@@ -13,17 +13,17 @@ from embedding_kit.environment_file import load_environment
 AT = "cron(0 8 ? * MON-FRI *)"
 
 
-def _entry(name: str, minimum: int | None, maximum: int | None) -> ScheduledCapacity:
-    return ScheduledCapacity(name=name, at=AT, minimum=minimum, maximum=maximum)
+def _entry(hour: int, minimum: int | None, maximum: int | None) -> ScheduledCapacity:
+    return ScheduledCapacity(at=f"cron(0 {hour} * * ? *)", minimum=minimum, maximum=maximum)
 
 
 @pytest.mark.parametrize(
     ("bounds", "entries"),
     [
-        ((2, 4), [("morning", 9, None)]),
-        ((1, 10), [("workday", 5, None), ("evening", 1, 4)]),
-        ((1, 10), [("evening", None, 4), ("workday", 5, 20)]),
-        ((5, 10), [("evening", None, 4)]),
+        ((2, 4), [(7, 9, None)]),
+        ((1, 10), [(8, 5, None), (19, 1, 4)]),
+        ((1, 10), [(19, None, 4), (8, 5, 20)]),
+        ((5, 10), [(19, None, 4)]),
     ],
 )
 def test_a_minimum_above_another_entrys_maximum_is_refused(snapshot, bounds, entries):
@@ -42,14 +42,14 @@ def test_entries_that_set_both_bounds_may_be_far_apart():
     provisioned = Provisioned(
         minimum=1,
         maximum=4,
-        schedule=(_entry("workday", 5, 20), _entry("evening", 1, 3), _entry("sale", 30, 40)),
+        schedule=(_entry(8, 5, 20), _entry(19, 1, 3), _entry(12, 30, 40)),
     )
     assert provisioned.ceiling == 40
 
 
 def test_a_minimum_may_equal_the_maximum():
     """Both bounds may be equal, in one entry and across two."""
-    assert Provisioned(minimum=4, maximum=4, schedule=(_entry("day", 4, None),)).ceiling == 4
+    assert Provisioned(minimum=4, maximum=4, schedule=(_entry(8, 4, None),)).ceiling == 4
 
 
 PAIRS = some.tuples(some.integers(1, 9), some.integers(0, 9)).map(lambda p: (p[0], p[0] + p[1]))
@@ -72,7 +72,7 @@ def _disordered(initial: tuple[int, int], entries: list[tuple[int | None, int | 
 @given(initial=PAIRS, entries=ENTRIES)
 def test_exactly_the_schedules_that_can_get_out_of_order_are_refused(initial, entries):
     """A schedule is refused exactly if AWS could reject it at run time."""
-    schedule = tuple(_entry(f"entry-{n}", *bounds) for n, bounds in enumerate(entries))
+    schedule = tuple(_entry(n, *bounds) for n, bounds in enumerate(entries))
     try:
         Provisioned(minimum=initial[0], maximum=initial[1], schedule=schedule)
     except ValidationError:
@@ -88,18 +88,16 @@ def test_a_schedule_is_read_from_a_file(tmp_path):
     (folder / "test.toml").write_text(
         '[model]\nname = "any/model"\n'
         '[cold_start]\nkind = "provisioned"\nminimum = 2\nmaximum = 8\n'
-        f'[[cold_start.schedule]]\nname = "workday"\nat = "{AT}"\n'
+        f'[[cold_start.schedule]]\nat = "{AT}"\n'
         'time_zone = "Europe/Berlin"\nminimum = 5\nmaximum = 20\n'
-        '[[cold_start.schedule]]\nname = "night"\nat = "rate(1 day)"\nmaximum = 9\n'
+        '[[cold_start.schedule]]\nat = "rate(1 day)"\nmaximum = 9\n'
     )
     assert load_environment("test", folder=folder).cold_start == Provisioned(
         minimum=2,
         maximum=8,
         schedule=(
-            ScheduledCapacity(
-                name="workday", at=AT, time_zone="Europe/Berlin", minimum=5, maximum=20
-            ),
-            ScheduledCapacity(name="night", at="rate(1 day)", maximum=9),
+            ScheduledCapacity(at=AT, time_zone="Europe/Berlin", minimum=5, maximum=20),
+            ScheduledCapacity(at="rate(1 day)", maximum=9),
         ),
     )
 

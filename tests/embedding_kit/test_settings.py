@@ -26,7 +26,7 @@ from embedding_kit.settings.model import TERMS
 from model_compiler.source.catalog import CATALOG
 
 MINILM = Model(name="sentence-transformers/all-MiniLM-L6-v2")
-WORKDAY = {"name": "workday", "at": "cron(0 8 ? * MON-FRI *)"}
+WORKDAY = {"at": "cron(0 8 ? * MON-FRI *)"}
 
 
 #: Function, cold start, release and experiment that do not go together.
@@ -76,7 +76,7 @@ REFUSED: tuple[Callable[[], object], ...] = (
             ScheduledCapacity(**WORKDAY, minimum=3),
         )
     ),
-    lambda: ScheduledCapacity(name="x", at="0 8 * * *", minimum=1),
+    lambda: ScheduledCapacity(at="0 8 * * *", minimum=1),
     lambda: ScheduledCapacity(**WORKDAY, minimum=1, time_zone="Berlin"),
     lambda: Release(kind="canary", interval=timedelta(seconds=90)),
     lambda: Release(percent=10),
@@ -113,7 +113,7 @@ def test_every_scheduled_maximum_counts_for_the_ceiling():
         maximum=3,
         schedule=(
             ScheduledCapacity(**WORKDAY, minimum=2, maximum=8),
-            ScheduledCapacity(name="night", at="cron(0 20 ? * MON-FRI *)", maximum=2),
+            ScheduledCapacity(at="cron(0 20 ? * MON-FRI *)", maximum=2),
         ),
     )
     assert provisioned.ceiling == 8

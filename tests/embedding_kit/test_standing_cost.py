@@ -37,8 +37,8 @@ def test_on_demand_costs_nothing_without_a_request():
 def test_a_schedule_changes_what_is_kept():
     """The highest minimum of the schedule is what the budget allows for."""
     entries = [
-        {"name": "day", "at": "cron(0 8 ? * MON-FRI *)", "minimum": 5, "maximum": 10},
-        {"name": "night", "at": "cron(0 18 ? * MON-FRI *)", "minimum": 1, "maximum": 10},
+        {"at": "cron(0 8 ? * MON-FRI *)", "minimum": 5, "maximum": 10},
+        {"at": "cron(0 18 ? * MON-FRI *)", "minimum": 1, "maximum": 10},
     ]
     scheduled = environment(cold_start={"kind": "provisioned", "schedule": entries})
     one = environment(cold_start={"kind": "provisioned"})

@@ -63,7 +63,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
             maximum=10,
             schedule=(
                 ScheduledCapacity(
-                    name="workday",
                     at="cron(0 8 ? * MON-FRI *)",
                     time_zone="Europe/Berlin",
                     minimum=5,
@@ -192,7 +191,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "all-together": {
         "cold_start": Provisioned(
             request_duration=timedelta(milliseconds=100),
-            schedule=(ScheduledCapacity(name="night", at="rate(1 day)", maximum=1),),
+            schedule=(ScheduledCapacity(at="rate(1 day)", maximum=1),),
         ),
         "release": Release(kind="canary", allow_vector_space_change=True),
         "experiment": Experiment(version=12),

@@ -52,11 +52,6 @@ class SnapStart(Settings):
 class ScheduledCapacity(Settings):
     """A minimum, a maximum or both that apply from a scheduled time on."""
 
-    name: Annotated[
-        str,
-        Field(pattern=r"^[a-z][a-z0-9-]{0,62}$"),
-        allowed("lower-case letters, digits and hyphens"),
-    ] = Field(description="The scheduled action's name, such as `workday`.")
     at: Annotated[str, allowed(_SCHEDULE_ALLOWED)] = Field(
         description="When the bounds start to apply, in Application Auto Scaling's syntax."
     )
@@ -121,14 +116,14 @@ class Provisioned(Settings):
     @model_validator(mode="after")
     def _bounds_ordered(self) -> Self:
         _check_bounds(self.minimum, self.maximum)
-        names = [entry.name for entry in self.schedule]
-        if len(set(names)) < len(names):
+        times = [f"{entry.at} in {entry.time_zone}" for entry in self.schedule]
+        if len(set(times)) < len(times):
             raise rule_error(
-                "each scheduled capacity has a name of its own",
-                found=", ".join(names),
-                allowed="different names",
+                "the bounds change once at a time",
+                found=", ".join(times),
+                allowed="different times",
             )
-        _check_entries(("[cold_start]", self), *((entry.name, entry) for entry in self.schedule))
+        _check_entries(("[cold_start]", self), *((entry.at, entry) for entry in self.schedule))
         return self
 
     @property
