@@ -305,8 +305,8 @@ def test_models_next_to_the_model(load, refusal):
 
 
 def test_a_branch_has_the_settings_of_its_file_and_is_destroyed_whole(load, tmp_path):
-    """It differs in its name and in what stays after a destroy."""
-    source = load("termination_protection = false")
+    """It differs in its name and in what stays after a destroy; it may use the same keys."""
+    source = load('[existing]\nkeys = ["arn:aws:kms:eu-central-1:111122223333:key/1"]')
     branch = load_environment("test/pr-12", folder=tmp_path / "environments")
     assert (branch.name, branch.argument) == ("test-pr-12", "test/pr-12")
     assert branch.file == source.file == "environments/test.toml"
