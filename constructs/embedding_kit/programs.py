@@ -19,7 +19,6 @@ PROGRAMS = {
     "model_compiler": "compiles, verifies and inspects models",
     "model_compiler.index_builder": "builds an image's index from texts",
     "jobs.load": "loads a batch job's output into an index",
-    "jobs.load.recall": "measures how many of the nearest vectors an index finds",
 }
 
 

@@ -15,7 +15,6 @@ SOURCE_ROOT = Path(__file__).parents[2] / "lambda_image"
 COMMANDS = {
     "jobs.embed": ["docs", "vectors", "--artifact", "artifact"],
     "jobs.load": ["vectors", "arn"],
-    "jobs.load.recall": ["vectors", "arn"],
 }
 
 

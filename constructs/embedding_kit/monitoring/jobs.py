@@ -1,6 +1,7 @@
 """The alarms and dashboard rows of batch jobs, loads into an index, documents and the watch."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -19,6 +20,15 @@ from embedding_kit.settings.watch import THRESHOLDS
 #: Shards take half a minute, so shorter periods would have gaps.
 _MINUTES = 5
 _PERIOD = Duration.minutes(_MINUTES)
+#: Of one failure in a period; each alarm may say otherwise.
+_definition = partial(
+    AlarmDefinition,
+    threshold=0,
+    essential=True,
+    datapoints=1,
+    periods=1,
+    period_minutes=_MINUTES,
+)
 #: A message that failed comes again after 15 minutes, and a run waits up to 10 for another one.
 _OLDEST_SECONDS = 3600
 #: Above it a job fails, unless it says otherwise.
@@ -99,34 +109,27 @@ def batch_widgets(
 
 def batch_alarms(batch: EmbeddingBatch) -> Iterator[AlarmDefinition]:
     """List the alarms of batch jobs."""
-    yield AlarmDefinition(
+    yield _definition(
         name="BatchFailed",
-        essential=True,
         # Only of jobs: the metrics of the map's children have another dimension, the ARN of the
         # state machine with the map's label.
         # https://docs.aws.amazon.com/step-functions/latest/dg/concepts-examine-map-run.html
         metric=batch.state_machine.metric_failed(statistic="Sum", period=_PERIOD),
-        threshold=0,
-        datapoints=1,
-        periods=1,
-        period_minutes=_MINUTES,
         condition="Failed jobs above {:,g}",
         advice="The execution's error names the reason. Started again, the job continues",
     )
-    yield AlarmDefinition(
+    yield _definition(
         name="BatchThrottled",
-        essential=True,
         metric=batch.function.metric_throttles(statistic="Sum", period=_PERIOD),
-        threshold=0,
         datapoints=3,
         periods=3,
-        period_minutes=_MINUTES,
         condition="Throttled shards above {:,g}",
         advice="They are tried again, but the job takes longer: other functions use the "
         "concurrency, or max_concurrency is too high",
     )
-    yield AlarmDefinition(
+    yield _definition(
         name="BatchRejected",
+        essential=False,
         metric=cloudwatch.MathExpression(
             expression="IF(rows + rejected > 0, 100 * rejected / (rows + rejected), 0)",
             using_metrics={
@@ -137,9 +140,6 @@ def batch_alarms(batch: EmbeddingBatch) -> Iterator[AlarmDefinition]:
             label="Rejected rows, percent",
         ),
         threshold=_REJECTED_PERCENT,
-        datapoints=1,
-        periods=1,
-        period_minutes=_MINUTES,
         condition="Rejected rows above {:,g}%",
         advice="Likely another field than the one with the text, or texts over the model's limit",
     )
@@ -160,14 +160,9 @@ def load_widgets(loading: IndexLoading) -> list[cloudwatch.IWidget]:
 
 def load_alarms(loading: IndexLoading) -> Iterator[AlarmDefinition]:
     """List the alarms of loads."""
-    yield AlarmDefinition(
+    yield _definition(
         name="LoadFailed",
-        essential=True,
         metric=loading.state_machine.metric_failed(statistic="Sum", period=_PERIOD),
-        threshold=0,
-        datapoints=1,
-        periods=1,
-        period_minutes=_MINUTES,
         condition="Failed loads of the index above {:,g}",
         advice="The execution's error names the reason. Started again, the load continues",
     )
@@ -211,48 +206,31 @@ def ingest_widgets(
 
 def ingest_alarms(ingestion: Ingestion) -> Iterator[AlarmDefinition]:
     """List the alarms of documents."""
-    yield AlarmDefinition(
+    yield _definition(
         name="DocumentsLate",
-        essential=True,
         metric=_oldest(ingestion),
         threshold=_OLDEST_SECONDS,
-        datapoints=1,
-        periods=1,
-        period_minutes=_MINUTES,
         condition="The oldest event of a document waits for more than {:,g} s",
         advice="The index has old content, or that of deleted documents: the function fails, or "
         "more changes than it can embed",
     )
-    yield AlarmDefinition(
+    yield _definition(
         name="DocumentsRefused",
-        essential=True,
         metric=_waiting(ingestion.dead_letters),
-        threshold=0,
-        datapoints=1,
-        periods=1,
-        period_minutes=_MINUTES,
         condition="Dead letters above {:,g}",
         advice="They name documents that cannot be read, with the reasons, or are events that "
         "failed five times",
     )
-    yield AlarmDefinition(
+    yield _definition(
         name="ReconciliationFailed",
-        essential=True,
         metric=ingestion.state_machine.metric_failed(statistic="Sum", period=_PERIOD),
-        threshold=0,
-        datapoints=1,
-        periods=1,
-        period_minutes=_MINUTES,
         condition="Failed comparisons of documents and index above {:,g}",
         advice="The execution's error names the reason. The next one repairs what it left",
     )
-    yield AlarmDefinition(
+    yield _definition(
         name="DocumentsRepaired",
+        essential=False,
         metric=_metric(ingestion, "RepairedDocuments"),
-        threshold=0,
-        datapoints=1,
-        periods=1,
-        period_minutes=_MINUTES,
         condition="Documents that the nightly comparison repaired above {:,g}",
         advice="After the first load, events are lost or fail: the index was stale until then",
     )
@@ -287,28 +265,19 @@ def search_alarms(watch: SearchWatch) -> Iterator[AlarmDefinition]:
     thresholds = {**THRESHOLDS, "GoldenFound": watch.settings.golden_percent}
     for name, metric, condition, advice in _SEARCH_ALARMS:
         if metric != "GoldenFound" or watch.settings.questions:
-            yield AlarmDefinition(
+            yield _definition(
                 name=name,
-                essential=True,
                 metric=_metric(watch, metric),
                 threshold=thresholds[metric],
                 below=metric in {"Recall", "GoldenFound"},
                 missing=cloudwatch.TreatMissingData.IGNORE,
-                datapoints=1,
-                periods=1,
-                period_minutes=_MINUTES,
                 condition=condition,
                 advice=advice,
             )
-    yield AlarmDefinition(
+    yield _definition(
         name="WatchFailed",
-        essential=True,
         metric=watch.function.metric_errors(statistic="Sum", period=_PERIOD),
-        threshold=0,
         missing=cloudwatch.TreatMissingData.IGNORE,
-        datapoints=1,
-        periods=1,
-        period_minutes=_MINUTES,
         condition="Failed runs of the watch above {:,g}",
         advice="The function's log has the reason",
     )

@@ -16,31 +16,23 @@ from botocore.credentials import Credentials
 from embedding_client import EmbeddingClient, ForbiddenError, SigV4Auth
 from embedding_kit.environment_file import load_environment
 from embedding_kit.key_policy import needed_statements
-from embedding_kit.repository import repository_statements
-from stacks.names import artifact_bucket_name, bootstrap_qualifier
+from stacks.names import artifact_bucket_name
 from tools.rehearsal.deploy.cdk import Cdk, Checkout, Finished, copy_checkout
 from tools.rehearsal.deploy.checks import (
     CALLER,
     STRANGER,
-    Leftovers,
     ask,
     check_destroyed,
     list_resources,
     same_vector,
 )
 from tools.rehearsal.deploy.docker_client import recorded_calls, write_client
-from tools.rehearsal.deploy.emulator import ACCOUNT, REGION, Emulator
+from tools.rehearsal.deploy.emulator import ACCOUNT, REGION
 
 #: Tables that need an image.
 _OF_IMAGES = ("batch", "server", "index", "repository")
 _BUCKET = artifact_bucket_name("zip", account=ACCOUNT, region=REGION)
 _PLACE = {"partition": "aws", "region": REGION, "account": ACCOUNT}
-#: What `[existing]` names.
-_EXISTING = {
-    "repository": "team/embeddings",
-    "log_group": "/team/embedder",
-    "role": "team/embedder",
-}
 
 
 def check_zip_environment(cdk: Cdk, url: str, *, root: Path, folder: Path) -> None:
@@ -122,7 +114,7 @@ def _artifacts(cdk: Cdk) -> dict[str, object]:
 def check_all_parts(
     cdk: Cdk, parts: Mapping[str, Mapping[str, Any]], *, root: Path, folder: Path
 ) -> None:
-    """Deploy an environment with all parts, and with its account's key, roles and resources.
+    """Deploy an environment with all parts, and with its account's key and roles.
 
     It is destroyed with their tables in the file.
     """
@@ -136,11 +128,10 @@ def check_all_parts(
         PolicyName="rehearsal-boundary", PolicyDocument=_policy([_allow("*")])
     )
     roles = {"path": "/team/", "permissions_boundary": boundary["Policy"]["Arn"]}
-    owned = {"encryption": {"key": key}, "roles": roles, "existing": _EXISTING}
+    owned = {"encryption": {"key": key}, "roles": roles}
     with checkout.edit() as document:
         for table, settings in {**parts, **owned}.items():
             document[table] = tomlkit.item(dict(settings))
-        document.get("function", {}).pop("log_retention_days", None)
         callers: Any = document["callers"]
         callers["invoke"] = True
     refused = with_parts.deploy("without what its account prescribes")
@@ -148,51 +139,11 @@ def check_all_parts(
     environment = load_environment("parts", folder=checkout.file.parent)
     key_policy = _policy(needed_statements(environment, **_PLACE))
     aws.client("kms").put_key_policy(KeyId=key, PolicyName="default", Policy=key_policy)
-    _make_existing(aws)
-    with_parts.succeeded(with_parts.deploy("with all parts, and a key, roles and resources"))
+    with_parts.succeeded(with_parts.deploy("with all parts, a key, and roles"))
     _check_invoke(with_parts)
-    _edit(checkout, ("existing", "roles"))
-    with checkout.edit() as document:
-        document["release"] = tomlkit.item({"kind": "canary"})
-    refused = with_parts.deploy("with a new role and a canary")
-    _check_refused(with_parts, refused, "must have the same execution role")
-    with checkout.edit() as document:
-        document.update({"existing": _EXISTING, "roles": roles})
     with_parts.succeeded(with_parts.destroy("with all parts in the file"))
-    _remove_existing(with_parts, before)
     aws.client("kms").schedule_key_deletion(KeyId=key)
     check_destroyed(with_parts, before)
-
-
-def _make_existing(aws: Emulator) -> None:
-    """Make the repository, the log group and the role of the function."""
-    ecr, iam = aws.client("ecr"), aws.client("iam")
-    ecr.create_repository(repositoryName=_EXISTING["repository"], imageTagMutability="IMMUTABLE")
-    statements = repository_statements(**_PLACE, qualifier=bootstrap_qualifier())
-    ecr.set_repository_policy(
-        repositoryName=_EXISTING["repository"], policyText=_policy(statements)
-    )
-    aws.client("logs").create_log_group(logGroupName=_EXISTING["log_group"])
-    trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}}
-    iam.create_role(
-        RoleName="embedder",
-        Path="/team/",
-        AssumeRolePolicyDocument=_policy([{**trust, "Action": "sts:AssumeRole"}]),
-    )
-    allowed = [_allow("logs:*"), _allow("xray:*")]
-    iam.put_role_policy(RoleName="embedder", PolicyName="Logs", PolicyDocument=_policy(allowed))
-
-
-def _remove_existing(cdk: Cdk, before: Leftovers) -> None:
-    """Check that what existed is still there, and remove it."""
-    names = {_EXISTING["repository"], _EXISTING["log_group"], "embedder"}
-    kept = names & {name for _, name in list_resources(cdk.aws) - before}
-    cdk.report.check("what existed before is kept", kept == names, ", ".join(sorted(kept)))
-    cdk.aws.client("ecr").delete_repository(repositoryName=_EXISTING["repository"], force=True)
-    cdk.aws.client("logs").delete_log_group(logGroupName=_EXISTING["log_group"])
-    iam = cdk.aws.client("iam")
-    iam.delete_role_policy(RoleName="embedder", PolicyName="Logs")
-    iam.delete_role(RoleName="embedder")
 
 
 def _check_invoke(cdk: Cdk) -> None:

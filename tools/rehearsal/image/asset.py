@@ -101,9 +101,9 @@ def _asset(name: str, source: dict[str, Any], assembly: Path) -> ImageAsset:
     return asset
 
 
-def build(docker: Docker, asset: ImageAsset, *, cached: bool = True) -> None:
+def build(docker: Docker, asset: ImageAsset) -> None:
     """Build an image with the CDK's command."""
-    extra = certificates(asset) + ([] if cached else ["--no-cache"])
+    extra = certificates(asset)
     if not asset.contexts or "--build-context" in docker.run("build", "--help"):
         command, *others = asset.command
         docker.run(command, *extra, *others, cwd=asset.context)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tools.local_endpoint.events import to_event
 from tools.local_endpoint.signature import Caller, SignedRequest
@@ -179,8 +178,14 @@ class Tested:
         return arguments
 
 
-def compare(tested: Tested, answers: list[Any]) -> None:
-    """Check that answers to `TEXTS` agree with those of the image's code on this machine."""
+def compare(tested: Tested, vectors: Sequence[Sequence[float]], spaces: set[str]) -> None:
+    """Check that vectors of `TEXTS` agree with those of the image's code on this machine.
+
+    Args:
+        tested: The image.
+        vectors: A vector of each text.
+        spaces: The names of the vectors' spaces.
+    """
     own = tested.folder / "here"
     own.mkdir(exist_ok=True)
     for part in ("artifact", "index", "embedder"):
@@ -197,12 +202,15 @@ def compare(tested: Tested, answers: list[Any]) -> None:
     if done.returncode:
         raise RuntimeError(f"the handler fails on this machine:\n{done.stderr.decode()[-3000:]}")
     here = [json.loads(line) for line in done.stdout.splitlines()]
-    cosine, least = least_cosine(vectors_of(answers), vectors_of(here)), COSINE[tested.precision]
+    own_vectors, own_spaces = embedded(here)
+    one, other = np.array(vectors), np.array(own_vectors)
+    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+    cosine = float(np.min(np.einsum("ij,ij->i", one, other) / lengths))
+    least = COSINE[tested.precision]
     check = f"{tested.precision}: the cosine to this machine's vectors is at least {least}"
     tested.report.check(check, cosine >= least, f"{cosine:.8f}")
-    spaces = {str(body_of(answer).get("vector_space")) for answer in [*answers, *here]}
-    check = "both name the same vector space"
-    tested.report.check(check, len(spaces) == 1 and spaces != {"None"}, ", ".join(spaces))
+    named = spaces | own_spaces
+    tested.report.check("both name the same vector space", len(named) == 1, ", ".join(named))
 
 
 def embed_events() -> list[dict[str, Any]]:
@@ -234,23 +242,17 @@ def body_of(answer: Mapping[str, Any]) -> dict[str, Any]:
     return body
 
 
-def vectors_of(answers: Sequence[Mapping[str, Any]]) -> npt.NDArray[np.float64]:
-    """Return the embeddings of answers, one per row.
+def embedded(answers: Sequence[Mapping[str, Any]]) -> tuple[list[list[float]], set[str]]:
+    """Return the embeddings of answers, and the names of their spaces.
 
     Raises:
         ValueError: An answer is not 200.
     """
+    bodies = [body_of(answer) for answer in answers]
     for answer in answers:
-        if body_of(answer) and answer["statusCode"] != 200:
+        if answer["statusCode"] != 200:
             raise ValueError(f"status {answer['statusCode']}: {str(answer)[:1000]}")
-    return np.array([body_of(answer)["embedding"] for answer in answers], dtype=np.float64)
-
-
-def least_cosine(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float:
-    """Return the smallest cosine between corresponding rows of two arrays of one shape."""
-    products = np.einsum("ij,ij->i", one, other)
-    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    return float(np.min(products / lengths))
+    return [body["embedding"] for body in bodies], {str(body["vector_space"]) for body in bodies}
 
 
 def _lines(asked: Sequence[Mapping[str, Any]]) -> bytes:

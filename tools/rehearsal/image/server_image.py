@@ -18,7 +18,7 @@ from embedding_kit.environment_file import load_environment
 from embedding_kit.fargate_service import EmbeddingService
 from embedding_kit.settings import ServerSettings
 from tools.rehearsal.image.asset import image_assets
-from tools.rehearsal.image.runtime import TEXTS, Tested, compare
+from tools.rehearsal.image.runtime import TEXTS, Tested, compare, embedded
 from tools.rehearsal.image.target import EMBEDDER, Target
 
 _KEY, _OTHER_KEY = "the key of the rehearsal", "a key that is in no line"
@@ -99,7 +99,6 @@ def server_image(root: Path, environment: str, output: Path) -> Target:
         # The function's handler, with which the vectors are compared, refuses the server's.
         variables={name: value for name, value in variables.items() if not name.startswith(PREFIX)},
         command=(EMBEDDER,),
-        own_layers=[3, 4],
         most_bytes=110_000_000,
         check=lambda tested: _check_server(tested, command, variables),
     )
@@ -131,7 +130,7 @@ def _check_server(tested: Tested, command: tuple[str, ...], variables: Mapping[s
     found = [answer["statusCode"] for answer in (ready, keyless, refused)]
     check = "GET /ready answers 200, and a request without a key or with an unknown one 401"
     report.check(check, found == [200, 401, 401], found)
-    compare(tested, answers)
+    compare(tested, *embedded(answers))
     check = "after SIGTERM it answers a request that was under way, is not ready, and exits with 0"
     holds = (ended, status) == ({"ready": 503, "answer": 200}, "0")
     report.check(check, holds, f"{ended}, status {status}")

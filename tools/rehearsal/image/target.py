@@ -3,11 +3,9 @@
 The rules about files hold for a zip, too: those that a run needs, each readable and once.
 """
 
-import dataclasses
 import hashlib
 import json
 import re
-import shutil
 import tarfile
 import zipfile
 from collections import Counter, defaultdict
@@ -132,8 +130,6 @@ class Target:
         asset: The asset, with the Dockerfile's target.
         variables: The environment variables that the stacks set.
         command: The container's default command.
-        own_layers: The numbers of the layers above the base's, from 0, that the endpoint's image
-            does not have.
         most_bytes: The limit for everything except the base and the model, unpacked.
         check: Runs the image, and checks what it does.
     """
@@ -142,7 +138,6 @@ class Target:
     asset: ImageAsset
     variables: Mapping[str, str]
     command: tuple[str, ...]
-    own_layers: list[int]
     most_bytes: int
     check: Callable[[Tested], None]
 
@@ -181,41 +176,6 @@ def check_bytecode(tested: Tested, mounts: Mapping[Path, str] | None = None) -> 
     *faults, count = tested.python(_BYTECODE, mounts=mounts).split()
     check = f"each of its {count} modules has byte code that Python does not check at a start"
     tested.report.check(check, not faults and count != "0", first_few(faults))
-
-
-def check_layers(tested: Tested, *, base: str, endpoint: list[str], own: list[int]) -> None:
-    """Check that a push after the endpoint's sends only what this image has besides.
-
-    `own` has the numbers of the layers above the base's that the endpoint's image does not have.
-    """
-    layers = layers_of(tested)[len(_inspect(tested.docker, base, ".RootFS.Layers")) :]
-    found = [number for number, digest in enumerate(layers) if digest not in endpoint]
-    check = "all layers except its own packages and code are those of the endpoint's image"
-    tested.report.check(check, found == own, f"own: {found} of {len(layers)}")
-
-
-def check_code_change(tested: Tested) -> None:
-    """Build again with changed code and without a cache, and compare the layers."""
-    context = tested.folder / "changed"
-    shutil.copytree(tested.asset.context, context, symlinks=True)
-    handler = context / "embedder" / "aws_lambda" / "handler.py"
-    handler.write_text(handler.read_text() + "\n# changed by the rehearsal\n")
-    name = f"{tested.asset.hash[:12]}-changed"
-    changed = dataclasses.replace(
-        tested, asset=dataclasses.replace(tested.asset, context=context, hash=name)
-    )
-    with tested.report.step("building again with changed code, without a cache"):
-        build(tested.docker, changed.asset, cached=False)
-    before, after = layers_of(tested), layers_of(changed)
-    tested.docker.run("image", "rm", changed.asset.tag)
-    check = "a change of code changes only the last layer, even without a build cache"
-    holds = before[:-1] == after[:-1] and before[-1] != after[-1]
-    tested.report.check(check, holds, f"{len(before)} layers")
-
-
-def layers_of(tested: Tested) -> list[str]:
-    """Return the digests of an image's layers, the base's first."""
-    return _inspect(tested.docker, tested.asset.tag, ".RootFS.Layers")
 
 
 def _inspect(docker: Docker, image: str, field: str) -> list[str]:

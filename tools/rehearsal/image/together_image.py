@@ -41,7 +41,7 @@ def together_image(output: Path, *, endpoint: Target) -> Target:
     lambda_.DockerImageFunction(Stack(app, "Together"), "Function", code=image_code(model))
     app.synth()
     (asset,) = image_assets(output / "cdk.out")
-    return replace(endpoint, name="together", asset=asset, own_layers=[1], check=_check_together)
+    return replace(endpoint, name="together", asset=asset, check=_check_together)
 
 
 def _check_together(tested: Tested) -> None:
