@@ -21,18 +21,19 @@ _OTHERS = {
 def measured_table(file: Path = _FILE) -> str:
     """Return a table for each measured environment; before the first, what will be measured."""
     if not file.exists():
-        return "\n".join(_unmeasured())
+        return _unmeasured()
     measured: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return "\n\n".join("\n".join(_environment(*item)) for item in measured.items())
 
 
-def _unmeasured() -> Iterator[str]:
-    yield f"| at {' and '.join(f'{size:,}' for size in SIZES)} MB, in milliseconds | |"
-    yield "|---|---|"
-    lengths = [f"{tokens} tokens, also for a caller" for tokens in LENGTHS]
-    numbers = ["start", _FIRST, *lengths, "the model's limit, also for a caller", *_OTHERS.values()]
-    for number in numbers:
-        yield f"| {number} | not measured yet |"
+def _unmeasured() -> str:
+    sizes = " and ".join(f"{size:,}" for size in SIZES)
+    lengths = ", ".join(map(str, LENGTHS))
+    return (
+        f"Not measured yet. `scripts/prove` will measure at {sizes} MB: start, {_FIRST}, requests "
+        f"of {lengths} tokens and of the model's limit, also for a caller, "
+        f"{', '.join(_OTHERS.values())}."
+    )
 
 
 def _environment(name: str, found: dict[str, Any]) -> Iterator[str]:
