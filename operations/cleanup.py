@@ -83,15 +83,13 @@ def end_provisioned_concurrency(
     Yields:
         The ARN of each version or alias without its provisioned concurrency now.
     """
-    region = environment.region
     deployed = find_deployed(session, environment)
     if deployed is None:
         return
-    scaling = session.create_client("application-autoscaling", region_name=region)
+    scaling, client = deployed.client("application-autoscaling"), deployed.client("lambda")
     # Active autoscaling would allocate the provisioned concurrency again.
     for target in _targets(scaling, deployed):
         _register(scaling, target, suspended=True)
-    client = session.create_client("lambda", region_name=region)
     pages = client.get_paginator("list_provisioned_concurrency_configs")
     for page in pages.paginate(FunctionName=deployed.function):
         for config in page["ProvisionedConcurrencyConfigs"]:
@@ -111,12 +109,10 @@ def resume_scaling(session: Session, environment: EnvironmentSettings) -> Iterat
     Yields:
         The resource of each target that was resumed.
     """
-    region = environment.region
     deployed = find_deployed(session, environment)
     if deployed is None:
         return
-    scaling = session.create_client("application-autoscaling", region_name=region)
-    client = session.create_client("lambda", region_name=region)
+    scaling, client = deployed.client("application-autoscaling"), deployed.client("lambda")
     for target in _targets(scaling, deployed):
         if not any(target.get("SuspendedState", {}).values()):
             continue

@@ -17,57 +17,103 @@ _RUNNING = ["Created", "Queued", "InProgress", "Baking", "Ready"]
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """The function and the alias that callers reach."""
+    """The endpoint of an environment on AWS: the function and the alias that callers reach."""
 
+    session: Session
+    environment: EnvironmentSettings
     function: str
     alias: str
     #: The status of the stack, as CloudFormation writes it.
     status: str
 
+    @property
+    def stack(self) -> str:
+        """The name of the endpoint's stack."""
+        return endpoint_stack_name(self.environment.name)
 
-@dataclass(frozen=True, slots=True)
-class DeploymentGroup:
-    """CodeDeploy's deployment group that moves the alias."""
+    def client(self, service: str) -> Any:
+        """Return a client of a service in the environment's region."""
+        return self.session.create_client(service, region_name=self.environment.region)
 
-    application: str
-    name: str
+    def read_alias(self) -> dict[str, Any]:
+        """Return the alias as Lambda describes it.
 
-    def running(self, client: Any) -> list[str]:
-        """List the deployments that have not ended."""
-        deployments: list[str] = client.list_deployments(
-            applicationName=self.application,
-            deploymentGroupName=self.name,
-            includeOnlyStatuses=_RUNNING,
+        Raises:
+            ValueError: It is gone, which CloudFormation does not notice. The message has the
+                command that makes it again.
+        """
+        alias: dict[str, Any] | None = look_up(
+            self.client("lambda").get_alias, FunctionName=self.function, Name=self.alias
+        )
+        if alias is None:
+            raise ValueError(
+                f"the alias {self.alias}, which {self.stack} made, was deleted by other means; "
+                "nothing was changed. To make it again: aws lambda create-alias --function-name "
+                f"{self.function} --name {self.alias} --function-version "
+                f"{self._version_of_alias()}, and after it scripts/deploy "
+                f"{self.environment.argument}"
+            )
+        return alias
+
+    def template(self) -> dict[str, Any]:
+        """Return the template of the endpoint's stack."""
+        answer = self.client("cloudformation").get_template(StackName=self.stack)
+        template: dict[str, Any] = answer["TemplateBody"]
+        return template
+
+    def versions_of_stack(self) -> Iterator[str]:
+        """Yield the versions that are resources of the stack, which a rollback of it needs."""
+        for resource in self._resources():
+            if resource["ResourceType"] == "AWS::Lambda::Version":
+                yield resource["PhysicalResourceId"].rpartition(":")[2]
+
+    def running(self) -> list[str]:
+        """List the deployments of CodeDeploy that have not ended."""
+        group = self._group()
+        if not group:
+            return []
+        deployments: list[str] = self.client("codedeploy").list_deployments(
+            **group, includeOnlyStatuses=_RUNNING
         )["deployments"]
         return deployments
 
-    def last_successful(self, client: Any) -> str | None:
+    def last_successful(self) -> str | None:
         """Return the id of the last successful deployment; None before the first."""
-        group = client.get_deployment_group(
-            applicationName=self.application, deploymentGroupName=self.name
-        )["deploymentGroupInfo"]
-        last: str | None = group.get("lastSuccessfulDeployment", {}).get("deploymentId")
+        group = self._group()
+        if not group:
+            return None
+        info = self.client("codedeploy").get_deployment_group(**group)["deploymentGroupInfo"]
+        last: str | None = info.get("lastSuccessfulDeployment", {}).get("deploymentId")
         return last
 
+    def _group(self) -> dict[str, str]:
+        """Return the group that moves the alias; empty if fixed weights split its traffic."""
+        found = {
+            resource["ResourceType"]: resource["PhysicalResourceId"]
+            for resource in self._resources()
+        }
+        if "AWS::CodeDeploy::DeploymentGroup" not in found:
+            return {}
+        return {
+            "applicationName": found["AWS::CodeDeploy::Application"],
+            "deploymentGroupName": found["AWS::CodeDeploy::DeploymentGroup"],
+        }
 
-def find_deployment_group(
-    session: Session, environment: EnvironmentSettings
-) -> DeploymentGroup | None:
-    """Return the group of a deployed endpoint; None if fixed weights split its traffic."""
-    client = session.create_client("cloudformation", region_name=environment.region)
-    pages = client.get_paginator("list_stack_resources")
-    found = {
-        resource["ResourceType"]: resource["PhysicalResourceId"]
-        for page in pages.paginate(StackName=endpoint_stack_name(environment.name))
-        for resource in page["StackResourceSummaries"]
-        if resource["ResourceType"].startswith("AWS::CodeDeploy::")
-    }
-    if "AWS::CodeDeploy::DeploymentGroup" not in found:
-        return None
-    return DeploymentGroup(
-        application=found["AWS::CodeDeploy::Application"],
-        name=found["AWS::CodeDeploy::DeploymentGroup"],
-    )
+    def _resources(self) -> Iterator[dict[str, str]]:
+        pages = self.client("cloudformation").get_paginator("list_stack_resources")
+        for page in pages.paginate(StackName=self.stack):
+            yield from page["StackResourceSummaries"]
+
+    def _version_of_alias(self) -> str:
+        """Return the version that the stack's template gives to the alias."""
+        for resource in self.template()["Resources"].values():
+            properties = resource.get("Properties", {})
+            if resource["Type"] == "AWS::Lambda::Alias" and properties["Name"] == self.alias:
+                pinned = properties["FunctionVersion"]
+                if isinstance(pinned, str):
+                    return pinned
+        # Without a pin of scripts/rollback, it is the stack's own version.
+        return next(self.versions_of_stack())
 
 
 def find_deployed(session: Session, environment: EnvironmentSettings) -> Deployed | None:
@@ -81,60 +127,4 @@ def find_deployed(session: Session, environment: EnvironmentSettings) -> Deploye
     if "AliasArn" not in outputs:
         return None
     function, alias = outputs["AliasArn"].split(":")[6:8]
-    return Deployed(function=function, alias=alias, status=stack["StackStatus"])
-
-
-def find_alias(
-    session: Session, environment: EnvironmentSettings, deployed: Deployed
-) -> dict[str, Any]:
-    """Return the alias that callers reach.
-
-    Raises:
-        ValueError: It is gone, which CloudFormation does not notice. The message has the command
-            that makes it again.
-    """
-    client = session.create_client("lambda", region_name=environment.region)
-    alias: dict[str, Any] | None = look_up(
-        client.get_alias, FunctionName=deployed.function, Name=deployed.alias
-    )
-    if alias is None:
-        version = _version_of_alias(session, environment, deployed)
-        raise ValueError(
-            f"the alias {deployed.alias}, which {endpoint_stack_name(environment.name)} made, was "
-            f"deleted by other means; nothing was changed. To make it again: aws lambda "
-            f"create-alias --function-name {deployed.function} --name {deployed.alias} "
-            f"--function-version {version}, and after it scripts/deploy {environment.argument}"
-        )
-    return alias
-
-
-def deployed_template(session: Session, environment: EnvironmentSettings) -> dict[str, Any]:
-    """Return the template of the deployed endpoint's stack."""
-    client = session.create_client("cloudformation", region_name=environment.region)
-    stack = endpoint_stack_name(environment.name)
-    template: dict[str, Any] = client.get_template(StackName=stack)["TemplateBody"]
-    return template
-
-
-def versions_of_stack(session: Session, environment: EnvironmentSettings) -> Iterator[str]:
-    """Yield the versions that are resources of the stack, which a rollback of it needs."""
-    client = session.create_client("cloudformation", region_name=environment.region)
-    pages = client.get_paginator("list_stack_resources")
-    for page in pages.paginate(StackName=endpoint_stack_name(environment.name)):
-        for resource in page["StackResourceSummaries"]:
-            if resource["ResourceType"] == "AWS::Lambda::Version":
-                yield resource["PhysicalResourceId"].rpartition(":")[2]
-
-
-def _version_of_alias(
-    session: Session, environment: EnvironmentSettings, deployed: Deployed
-) -> str:
-    """Return the version that the stack's template gives to the alias."""
-    for resource in deployed_template(session, environment)["Resources"].values():
-        properties = resource.get("Properties", {})
-        if resource["Type"] == "AWS::Lambda::Alias" and properties["Name"] == deployed.alias:
-            pinned = properties["FunctionVersion"]
-            if isinstance(pinned, str):
-                return pinned
-    # Without a pin of scripts/rollback, it is the stack's own version.
-    return next(versions_of_stack(session, environment))
+    return Deployed(session, environment, function, alias, stack["StackStatus"])

@@ -42,7 +42,7 @@ from operations.command import ENVIRONMENTS, command_parser, run_command
 from operations.cost.bill import copy_items, search_items, vector_gigabytes
 from operations.cost.ways import ON_DEMAND, Scenario, usd, ways
 from operations.cost.workload import Month, billed_seconds, core_seconds, speed_of
-from operations.deployed import find_alias, find_deployed, find_deployment_group
+from operations.deployed import find_deployed
 from operations.environment_session import look_up, session_for
 from operations.environment_tables import exchange_tables, remove_table, tables_of
 from operations.package_places import place_of
@@ -201,7 +201,7 @@ class Migration:
         deployed = find_deployed(self.session, self.environment)
         if deployed is None:
             return {}
-        alias = find_alias(self.session, self.environment, deployed)
+        alias = deployed.read_alias()
         weights = (alias.get("RoutingConfig") or {}).get("AdditionalVersionWeights", {})
         shares: dict[str | None, float] = {}
         for version, share in {
@@ -535,16 +535,17 @@ def _require_rest(migration: Migration) -> None:
             f"scripts/deploy {name}, then finish"
         )
     share = migration.shares().get(new.index, 0.0)
-    group = find_deployment_group(migration.session, environment)
-    client = migration.client("codedeploy")
-    if share < 1 or (group and group.running(client)):
+    deployed = find_deployed(migration.session, environment)
+    if share < 1 or (deployed and deployed.running()):
         raise ValueError(
             f"finish follows the end of a release to {new}; found: {share:.0%} of the requests are "
             "there, or a release runs; allowed: 100%, and none"
         )
-    last = group.last_successful(client) if group else None
+    last = deployed.last_successful() if deployed else None
     if last:
-        ended = client.get_deployment(deploymentId=last)["deploymentInfo"]["completeTime"]
+        ended = migration.client("codedeploy").get_deployment(deploymentId=last)["deploymentInfo"][
+            "completeTime"
+        ]
         waited = datetime.now(UTC) - ended
         if waited < interval:
             raise ValueError(

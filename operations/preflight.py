@@ -19,7 +19,7 @@ from embedding_kit.settings import ApiGatewayFront
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
 from embedding_kit.settings.package import EMBEDDER
 from operations.command import command_parser, run_command
-from operations.deployed import deployed_template, find_deployed
+from operations.deployed import find_deployed
 from operations.environment_session import look_up, session_for
 from operations.package_places import needed_targets
 from operations.preflight_account import Finding, check_existing, check_key, check_role_change
@@ -203,9 +203,10 @@ def _log_role(
 
 def _package(session: Session, environment: EnvironmentSettings) -> Iterator[Finding]:
     """Find a change of the package, which CloudFormation would make a function with another URL."""
-    if find_deployed(session, environment) is None:
+    deployed = find_deployed(session, environment)
+    if deployed is None:
         return
-    template = deployed_template(session, environment)
+    template = deployed.template()
     handlers = {
         resource["Properties"].get("Handler")
         for resource in template["Resources"].values()

@@ -19,10 +19,7 @@ from embedding_kit.environment import EnvironmentSettings
 from operations.command import command_parser, run_command
 from operations.deployed import (
     Deployed,
-    find_alias,
     find_deployed,
-    find_deployment_group,
-    versions_of_stack,
 )
 from operations.environment_session import look_up, session_for
 from operations.image_registry import Place
@@ -106,8 +103,8 @@ def make_plan(session: Session, environment: EnvironmentSettings, *, keep: int) 
     deployed = find_deployed(session, environment)
     if deployed is None:
         raise ValueError(f"{environment.name} is not deployed; nothing was deleted")
-    _require_rest(session, environment, deployed)
-    versions = _unused_versions(session, environment, deployed, keep=keep)
+    _require_rest(deployed)
+    versions = _unused_versions(deployed, keep=keep)
     place = place_of(session, environment)
     gone = {(deployed.function, version) for version in versions}
     existing = environment.existing
@@ -149,21 +146,17 @@ def prune(session: Session, environment: EnvironmentSettings, plan: Plan) -> Non
     delete_indexes(session, plan.indexes, region=environment.region)
 
 
-def _require_rest(session: Session, environment: EnvironmentSettings, deployed: Deployed) -> None:
-    group = find_deployment_group(session, environment)
-    client = session.create_client("codedeploy", region_name=environment.region)
-    if deployed.status.endswith("_IN_PROGRESS") or (group and group.running(client)):
+def _require_rest(deployed: Deployed) -> None:
+    if deployed.status.endswith("_IN_PROGRESS") or deployed.running():
         raise ValueError(
-            f"a release of {environment.name} is running ({deployed.status}), and may go back to "
-            "an old version; allowed: to prune when it has ended; nothing was deleted"
+            f"a release of {deployed.environment.name} is running ({deployed.status}), and may go "
+            "back to an old version; allowed: to prune when it has ended; nothing was deleted"
         )
 
 
-def _unused_versions(
-    session: Session, environment: EnvironmentSettings, deployed: Deployed, *, keep: int
-) -> list[str]:
-    client = session.create_client("lambda", region_name=environment.region)
-    served = find_alias(session, environment, deployed)["FunctionVersion"]
+def _unused_versions(deployed: Deployed, *, keep: int) -> list[str]:
+    client, experiment = deployed.client("lambda"), deployed.environment.experiment
+    served = deployed.read_alias()["FunctionVersion"]
     found = {version["Version"] for version in versions_of(client, deployed.function)}
     numbers = sorted(found - {_LATEST}, key=int)
     used = set(numbers[-keep:])
@@ -171,11 +164,11 @@ def _unused_versions(
         for alias in page["Aliases"]:
             routing = alias.get("RoutingConfig") or {}
             used |= {alias["FunctionVersion"], *routing.get("AdditionalVersionWeights", {})}
-    used |= set(versions_of_stack(session, environment))
-    if environment.experiment:
-        used.add(str(environment.experiment.version))
+    used |= set(deployed.versions_of_stack())
+    if experiment:
+        used.add(str(experiment.version))
     try:
-        used.add(str(version_before(session, environment, served)))
+        used.add(str(version_before(deployed, served)))
     except ValueError:
         # No release has replaced a version, or the alias was changed by other means. Then a
         # rollback needs the version by number, and any may be meant.

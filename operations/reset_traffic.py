@@ -14,14 +14,7 @@ from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
 from operations.command import command_parser, run_version_command
-from operations.deployed import (
-    Deployed,
-    deployed_template,
-    find_alias,
-    find_deployed,
-    find_deployment_group,
-)
-from stacks.names import endpoint_stack_name
+from operations.deployed import Deployed, find_deployed
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +57,10 @@ def clear_weights(
     deployed = find_deployed(session, environment)
     if deployed is None:
         return f"{environment.name} is not deployed; nothing was changed"
-    weights = _read(session, environment, deployed)
-    if weights is None or _are_deployed(session, environment):
+    weights = _read(deployed)
+    if weights is None:
         return f"the alias {deployed.alias} has no weights of a release; nothing was changed"
-    if running := _running(session, environment, deployed):
+    if running := _running(deployed):
         raise ValueError(
             f"{weights}, and {running} is running; wait until it ends, or stop it; "
             "nothing was changed"
@@ -76,8 +69,7 @@ def clear_weights(
     if kept not in weights.shares:
         allowed = " or ".join(weights.shares)
         raise ValueError(f"--version: found: {kept}; allowed: {allowed}, to which the alias routes")
-    client = session.create_client("lambda", region_name=environment.region)
-    client.update_alias(
+    deployed.client("lambda").update_alias(
         FunctionName=deployed.function,
         Name=deployed.alias,
         FunctionVersion=kept,
@@ -91,41 +83,28 @@ def clear_weights(
 def find_stuck_weights(session: Session, environment: EnvironmentSettings) -> Weights | None:
     """Return weights that neither a running release nor an experiment explains."""
     deployed = find_deployed(session, environment)
-    if deployed is None:
-        return None
-    weights = _read(session, environment, deployed)
-    if weights is None or _are_deployed(session, environment):
-        return None
-    return None if _running(session, environment, deployed) else weights
+    weights = _read(deployed) if deployed else None
+    return None if deployed is None or weights is None or _running(deployed) else weights
 
 
-def _read(session: Session, environment: EnvironmentSettings, deployed: Deployed) -> Weights | None:
-    alias = find_alias(session, environment, deployed)
+def _read(deployed: Deployed) -> Weights | None:
+    """Return the weights; None without, or if the template has them, as an experiment's."""
+    alias = deployed.read_alias()
     others = alias.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
-    if not others:
+    if not others or any(
+        resource["Type"] == "AWS::Lambda::Alias" and "RoutingConfig" in resource["Properties"]
+        for resource in deployed.template()["Resources"].values()
+    ):
         return None
     shares = {alias["FunctionVersion"]: 1 - sum(others.values())} | others
     return Weights(alias=deployed.alias, shares=shares, revision=alias["RevisionId"])
 
 
-def _are_deployed(session: Session, environment: EnvironmentSettings) -> bool:
-    """Return whether the weights are in the deployed template, as an experiment's are."""
-    return any(
-        resource["Type"] == "AWS::Lambda::Alias" and "RoutingConfig" in resource["Properties"]
-        for resource in deployed_template(session, environment)["Resources"].values()
-    )
-
-
-def _running(session: Session, environment: EnvironmentSettings, deployed: Deployed) -> str | None:
+def _running(deployed: Deployed) -> str | None:
     """Return a description of the process that is changing the alias now, or None."""
-    stack = endpoint_stack_name(environment.name)
     if deployed.status.endswith("_IN_PROGRESS"):
-        return f"the stack {stack} ({deployed.status})"
-    group = find_deployment_group(session, environment)
-    if group is None:
-        return None
-    client = session.create_client("codedeploy", region_name=environment.region)
-    deployments = group.running(client)
+        return f"the stack {deployed.stack} ({deployed.status})"
+    deployments = deployed.running()
     return f"the deployment {deployments[0]}" if deployments else None
 
 

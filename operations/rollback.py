@@ -26,18 +26,11 @@ from botocore.session import Session
 from embedding_kit.environment import EnvironmentSettings
 from operations.bootstrap_role import bootstrap_client, partition_domain
 from operations.command import command_parser, run_version_command
-from operations.deployed import (
-    Deployed,
-    deployed_template,
-    find_alias,
-    find_deployed,
-    find_deployment_group,
-)
+from operations.deployed import Deployed, find_deployed
 from operations.environment_session import look_up
 from operations.image_registry import Place
 from operations.package_bucket import PackageBucket
 from operations.package_places import bucket_of, place_of
-from stacks.names import endpoint_stack_name
 
 _NEXT = (
     "Next: fix the cause and run scripts/deploy; the fix is checked and released as usual. "
@@ -91,31 +84,30 @@ def roll_back(
     deployed = find_deployed(session, environment)
     if deployed is None:
         raise ValueError(f"{environment.name} is not deployed; nothing was changed")
-    stack = endpoint_stack_name(environment.name)
-    client = session.create_client("cloudformation", region_name=environment.region)
-    stopped = _stop(session, environment, client) if deployed.status == _UPDATING else None
+    stopped = _stop(deployed) if deployed.status == _UPDATING else None
     if stopped:
         return stopped
-    deployed = _after_update(session, environment, deployed)
+    deployed = _after_update(deployed)
+    stack = deployed.stack
     if "ROLLBACK" in deployed.status and deployed.status.endswith("_IN_PROGRESS"):
         return f"{stack} is rolling back ({deployed.status}); nothing was changed"
     _require_complete(stack, deployed.status)
-    served = find_alias(session, environment, deployed)["FunctionVersion"]
-    template = deployed_template(session, environment)
+    served = deployed.read_alias()["FunctionVersion"]
+    template = deployed.template()
     alias = _alias(template)
     pinned = alias["Properties"]["FunctionVersion"]
     if version is None:
         undone = isinstance(pinned, str) or "ROLLBACK" in deployed.status
-        version = None if undone else version_before(session, environment, served)
+        version = None if undone else version_before(deployed, served)
     if version is None or version == pinned:
         return (
             f"the last release of {stack} is rolled back already; nothing was changed. "
             "To choose a version: --version N"
         )
-    _warm(session, environment, deployed, version)
-    _update(session, environment, _pinned(template, alias, version))
+    _warm(deployed, version)
+    _update(deployed, _pinned(template, alias, version))
     print(f"moving the alias {deployed.alias} of {stack} to version {version} ...", flush=True)
-    waiter = client.get_waiter("stack_update_complete")
+    waiter = deployed.client("cloudformation").get_waiter("stack_update_complete")
     waiter.wait(StackName=stack, WaiterConfig={"Delay": _DELAY, "MaxAttempts": 720})
     return f"the alias {deployed.alias} serves version {version}. {_NEXT}"
 
@@ -132,21 +124,20 @@ def _require_complete(stack: str, status: str) -> None:
     raise ValueError(f"{stack} is {status}; allowed: a completely updated stack, or {advice}")
 
 
-def _stop(session: Session, environment: EnvironmentSettings, client: Any) -> str | None:
+def _stop(deployed: Deployed) -> str | None:
     """Stop the running release, or the update of the stack before it.
 
     None if it ended after its state was read, so that nothing was stopped.
     """
-    stack = endpoint_stack_name(environment.name)
-    group = find_deployment_group(session, environment)
-    codedeploy = session.create_client("codedeploy", region_name=environment.region)
-    running = group.running(codedeploy) if group else []
+    stack, running = deployed.stack, deployed.running()
     try:
         if not running:
-            client.cancel_update_stack(StackName=stack)
+            deployed.client("cloudformation").cancel_update_stack(StackName=stack)
             return f"canceled the update of {stack}, which rolls back. {_NEXT}"
         for deployment in running:
-            codedeploy.stop_deployment(deploymentId=deployment, autoRollbackEnabled=True)
+            deployed.client("codedeploy").stop_deployment(
+                deploymentId=deployment, autoRollbackEnabled=True
+            )
     except ClientError as error:
         # CloudFormation has no code of its own for an update that cannot be canceled any more.
         if error.response["Error"]["Code"] in {
@@ -161,9 +152,7 @@ def _stop(session: Session, environment: EnvironmentSettings, client: Any) -> st
     )
 
 
-def _after_update(
-    session: Session, environment: EnvironmentSettings, deployed: Deployed
-) -> Deployed:
+def _after_update(deployed: Deployed) -> Deployed:
     """Wait for the end of an update that cannot be stopped any more."""
     ending = {_UPDATING, "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS"}
     if deployed.status in ending:
@@ -171,9 +160,9 @@ def _after_update(
     found: Deployed | None = deployed
     while found is not None and found.status in ending:
         time.sleep(_DELAY)
-        found = find_deployed(session, environment)
+        found = find_deployed(deployed.session, deployed.environment)
     if found is None:
-        raise ValueError(f"{environment.name} was deleted meanwhile; nothing was changed")
+        raise ValueError(f"{deployed.environment.name} was deleted meanwhile; nothing was changed")
     return found
 
 
@@ -189,7 +178,7 @@ def _alias(template: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def version_before(session: Session, environment: EnvironmentSettings, served: str) -> str | None:
+def version_before(deployed: Deployed, served: str) -> str | None:
     """Return the version that the last release replaced by the one that the alias serves.
 
     None if that release was rolled back.
@@ -197,9 +186,7 @@ def version_before(session: Session, environment: EnvironmentSettings, served: s
     Raises:
         ValueError: No release has replaced a version, or the alias was changed by other means.
     """
-    group = find_deployment_group(session, environment)
-    client = session.create_client("codedeploy", region_name=environment.region)
-    last = group.last_successful(client) if group else None
+    client, last = deployed.client("codedeploy"), deployed.last_successful()
     if last is None:
         raise ValueError(
             "no release has replaced a version yet, so there is none to go back to; "
@@ -222,9 +209,7 @@ def version_before(session: Session, environment: EnvironmentSettings, served: s
     return str(moved["currentVersion"])
 
 
-def _warm(
-    session: Session, environment: EnvironmentSettings, deployed: Deployed, version: str
-) -> None:
+def _warm(deployed: Deployed, version: str) -> None:
     """Start a version before it serves.
 
     Lambda makes a version Inactive that was not invoked for weeks, and rejects its first invocation
@@ -233,7 +218,7 @@ def _warm(
     Raises:
         ValueError: There is no such version, or it does not answer.
     """
-    client = session.create_client("lambda", region_name=environment.region)
+    client = deployed.client("lambda")
     which = {"FunctionName": deployed.function, "Qualifier": version}
     configuration = look_up(client.get_function_configuration, **which)
     if configuration is None:
@@ -276,20 +261,19 @@ def _status(client: Any, which: dict[str, str]) -> int:
     return 502 if "FunctionError" in answer else int(body["statusCode"])
 
 
-def _update(session: Session, environment: EnvironmentSettings, template: dict[str, Any]) -> None:
+def _update(deployed: Deployed, template: dict[str, Any]) -> None:
     """Update the stack with a template: by its text, or by the address of an upload."""
     text = json.dumps(template, separators=(",", ":"))
-    client = session.create_client("cloudformation", region_name=environment.region)
-    given = {"TemplateBody": text}
+    client, given = deployed.client("cloudformation"), {"TemplateBody": text}
     if len(text.encode()) > _INLINE:
-        place = place_of(session, environment)
-        given = {"TemplateURL": _upload(session, environment, place, text.encode())}
+        session, place = deployed.session, place_of(deployed.session, deployed.environment)
+        given = {"TemplateURL": _upload(deployed, place, text.encode())}
         # CloudFormation reads the bucket with the caller's permissions, which this role has.
         client = bootstrap_client(
             session, "cloudformation", "deploy", account=place.account, region=place.region
         )
     client.update_stack(
-        StackName=endpoint_stack_name(environment.name),
+        StackName=deployed.stack,
         **given,
         Parameters=[
             {"ParameterKey": name, "UsePreviousValue": True}
@@ -299,16 +283,14 @@ def _update(session: Session, environment: EnvironmentSettings, template: dict[s
     )
 
 
-def _upload(
-    session: Session, environment: EnvironmentSettings, place: Place, content: bytes
-) -> str:
+def _upload(deployed: Deployed, place: Place, content: bytes) -> str:
     """Write a template to the bucket of the stack's own files; return its address."""
-    bucket = bucket_of(environment, place)
+    bucket = bucket_of(deployed.environment, place)
     key = f"{hashlib.sha256(content).hexdigest()}.json"
     with TemporaryDirectory() as folder:
         file = Path(folder) / key
         file.write_bytes(content)
-        PackageBucket(session, bucket).write(key, file)
+        PackageBucket(deployed.session, bucket).write(key, file)
     return f"https://s3.{place.region}.{partition_domain(place.region)}/{bucket}/{key}"
 
 
