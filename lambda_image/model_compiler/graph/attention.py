@@ -292,12 +292,38 @@ def relative_bias(builder: GraphBuilder, table: Floats, positions: int) -> str:
     buckets = np.array([bucket(distance) for distance in range(-FARTHEST, FARTHEST + 1)])
     distances = np.arange(1 - positions, positions).clip(-FARTHEST, FARTHEST)
     by_distance = table[buckets[distances + FARTHEST]].T
-    zero, one = (builder.constant(value, np.int64) for value in (0, 1))
-    places = op.Range(zero, op.Gather(op.Shape("input_ids"), one), one)
-    from_each = op.Sub(places, op.Unsqueeze(places, builder.constant([1], np.int64)))
-    columns = op.Add(from_each, builder.constant(positions - 1, np.int64))
+    columns = op.Add(_distances(builder), builder.constant(positions - 1, np.int64))
     bias = op.Gather(builder.weight("relative_bias", by_distance), columns, axis=1)
     return op.Unsqueeze(bias, builder.constant([0], np.int64))
+
+
+def _distances(builder: GraphBuilder) -> str:
+    """Return the key's place minus the query's, int64 [tokens, tokens]."""
+    op = builder.op
+    zero, one = (builder.constant(value, np.int64) for value in (0, 1))
+    places = op.Range(zero, op.Gather(op.Shape("input_ids"), one), one)
+    return op.Sub(places, op.Unsqueeze(places, builder.constant([1], np.int64)))
+
+
+def linear_bias(builder: GraphBuilder, heads: int) -> str:
+    """Add ALiBi's bias float32 [1, heads, tokens, tokens], for both directions, to such a graph.
+
+    See Press et al., 2022, https://arxiv.org/abs/2108.12409, section 3.
+    """
+    far = builder.op.Cast(builder.op.Abs(_distances(builder)), to=TensorProto.FLOAT)
+    factors = -np.array(slopes(heads)).reshape(1, heads, 1, 1)
+    return builder.op.Mul(far, builder.constant(factors, np.float32))
+
+
+def slopes(heads: int) -> list[float]:
+    """Return ALiBi's slope of each head.
+
+    They are a geometric sequence. For a number that is no power of 2, those of the next lower power
+    come first, then every other one of the next higher, as in the paper's own code.
+    """
+    power = 1 << (heads.bit_length() - 1)
+    first = [2.0 ** (-8 * (number + 1) / power) for number in range(power)]
+    return first + [2.0 ** (-4 * (2 * number + 1) / power) for number in range(heads - power)]
 
 
 def bucket(distance: int) -> int:

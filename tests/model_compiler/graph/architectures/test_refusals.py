@@ -12,12 +12,14 @@ from model_compiler.model.folder import read_model_folder
 from tests.model_compiler.conftest import Edit
 from tests.model_compiler.goldens.families import write_family
 from tests.model_compiler.goldens.gte_model import write_own_gte
+from tests.model_compiler.goldens.jina_bert_model import write_jina_bert
 from tests.model_compiler.goldens.llama_model import LAYERS as QWEN_LAYERS
 from tests.model_compiler.goldens.modernbert_model import LAYERS, NEWER
 from tests.model_compiler.goldens.nomic_bert_model import write_own_nomic_bert
 
 OWN_NOMIC = "nomic_bert, by its own code"
 OWN_GTE = "gte, by its own code"
+JINA = "jina_bert"
 Cases = dict[str, list[tuple[dict[str, Any], str]]]
 
 #: By family: changes of the configuration, and what the error says.
@@ -28,7 +30,7 @@ NOT_EXPRESSED: Cases = {
         ({"is_decoder": True}, "is_decoder is true; the compiler can express false"),
         ({"is_encoder_decoder": True}, "is_encoder_decoder is true; the compiler can express fa"),
         ({"frobnicate": 3}, "does not know: frobnicate = 3"),
-        ({"auto_map": {"AutoModel": "a.B"}}, "need trust_remote_code. The compiler never runs"),
+        ({"auto_map": {"AutoModel": "a.B"}}, "auto_map.AutoModel must name JinaBertModel; found"),
         (
             {"auto_map": {"AutoModel": "a.B"}, "model_type": "deberta"},
             "and model_type 'deberta' without it may be another model",
@@ -43,6 +45,15 @@ NOT_EXPRESSED: Cases = {
         ({"rope_parameters": {"rope_type": "yarn"}}, "rope_parameters has rope_type = 'yarn'"),
         ({"position_embedding_type": "absolute"}, 'can express "rotary" or null'),
         ({"auto_map": {"AutoModel": "a.B"}}, 'backend="onnx", trust_remote_code=True)'),
+    ],
+    JINA: [
+        (
+            {"auto_map": {"AutoModel": "jinaai/jina-bert-v2-qk-post-norm--modeling.JinaBertModel"}},
+            "which also normalizes queries and keys",
+        ),
+        ({"architectures": ["JinaBertForSequenceClassification"]}, 'can express ["JinaBertModel"]'),
+        ({"feed_forward_type": "reglu"}, 'is "reglu"; the compiler can express "geglu"'),
+        ({"position_embedding_type": "absolute"}, 'the compiler can express "alibi"'),
     ],
     "mpnet": [
         ({"relative_attention_num_buckets": 64}, "buckets is 64; the compiler can express 32"),
@@ -211,6 +222,10 @@ WRONG: Cases = {
         ({"use_task_id": 1}, "use_task_id must be true or false; found 1"),
         ({"task_type_vocab_size": None}, "task_type_vocab_size is missing"),
     ],
+    JINA: [
+        ({"feed_forward_type": None}, "feed_forward_type is missing"),
+        ({"num_attention_heads": 5}, "a multiple of num_attention_heads; found 48 and 5"),
+    ],
     "mpnet": [({"max_position_embeddings": 2}, "is 2; positions are counted from 2, so none is")],
     OWN_NOMIC: [
         ({"n_head": 5}, "so that halves of heads can be rotated; found 32 and 5"),
@@ -322,6 +337,8 @@ def each_case(cases: Cases) -> pytest.MarkDecorator:
 def folder(tmp_path: Path, family: str) -> Path:
     if family == OWN_NOMIC:
         return write_own_nomic_bert(tmp_path / "model")
+    if family == JINA:
+        return write_jina_bert(tmp_path / "model")
     if family == OWN_GTE:
         return write_own_gte(tmp_path / "model")
     return write_family(tmp_path / "model", family)

@@ -1,0 +1,118 @@
+"""Jina BERT (Günther et al., 2023, https://arxiv.org/abs/2310.19923): jina-embeddings-v2-base-en.
+
+A BERT with a gated feed-forward layer whose scores fall with the distance of two tokens, and
+without positions. Its code, which the compiler never runs, has the `model_type` "bert".
+"""
+
+from dataclasses import dataclass, replace
+
+from onnx import TensorProto
+
+from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.files.config import ConfigFile
+from model_compiler.files.weights import Weights
+from model_compiler.graph.architectures import bert
+from model_compiler.graph.architectures.family import has_own_code
+from model_compiler.graph.architectures.post_norm import PostNormConfig, PostNormEncoder
+from model_compiler.graph.attention import LOWEST, linear_bias
+from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.quantization import embedding
+
+NAMES = replace(
+    bert.NAMES["bert"],
+    up=("mlp.gated_layers",),
+    gate=0,
+    down="mlp.wo",
+    output_norm="mlp.layernorm",
+)
+#: The class of the model's own code.
+OWN = "JinaBertModel"
+#: Tokens of a text. A bias and the scores are 8 bytes for each head and pair of tokens: with 12
+#: heads, 0.4 GB here, and 6.4 GB at the 8,192 of `config.json`.
+LIMIT = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JinaBertConfig(PostNormConfig):
+    """The `config.json` of a Jina BERT."""
+
+    def build(self, builder: GraphBuilder, weights: Weights) -> str:
+        """Add the encoder; see `Architecture.build`."""
+        return _Encoder(self, builder, weights).build()
+
+
+def parse(config: ConfigFile) -> PostNormConfig:
+    """Parse a `config.json` of model_type `bert`: with the class `JinaBertModel`, or BERT's.
+
+    Raises:
+        UnsupportedModelError: If this graph cannot express a setting.
+        SourceError: If a value is missing or wrong.
+    """
+    if not has_own_code(config, OWN):
+        return bert.parse(config)
+    if "qk-post-norm" in str(config.optional("auto_map")):
+        raise UnsupportedModelError(
+            f"{config.path}: auto_map must name jina-bert-implementation; found "
+            "jina-bert-v2-qk-post-norm, which also normalizes queries and keys."
+        )
+    # A classifier's pooling and a sparse head of such a model are not known.
+    config.require("architectures", [OWN], ["JinaBertForMaskedLM"])
+    config.require("position_embedding_type", "alibi")
+    config.string("feed_forward_type")
+    config.require("feed_forward_type", "geglu")
+    # Implementations of the same, and a limit that the tokenizer states too.
+    config.require("hidden_act", "gelu")
+    config.ignore(frozenset({"attn_implementation", "emb_pooler", "model_max_length"}))
+    hidden_size, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
+    if hidden_size % heads:
+        raise SourceError(
+            f"{config.path}: hidden_size must be a multiple of num_attention_heads; found "
+            f"{hidden_size} and {heads}."
+        )
+    return JinaBertConfig(
+        name="jina_bert",
+        names=(NAMES,),
+        vocabulary_size=config.integer("vocab_size"),
+        hidden_size=hidden_size,
+        embedding_size=hidden_size,
+        layers=config.integer("num_hidden_layers"),
+        heads=heads,
+        intermediate_size=config.integer("intermediate_size"),
+        activation="gelu",
+        norm_epsilon=config.number("layer_norm_eps"),
+        max_positions=min(config.integer("max_position_embeddings"), LIMIT),
+        token_types=config.integer("type_vocab_size"),
+    )
+
+
+#: That of both models.
+FAMILY = replace(bert.FAMILIES["bert"], parse=parse, own_code=True)
+
+
+class _Encoder(PostNormEncoder[JinaBertConfig]):
+    """Builds the graph of one encoder."""
+
+    def _start(self) -> str:
+        config, op, size = self._config, self._builder.op, self._config.hidden_size
+        self._mask = op.Cast("attention_mask", to=TensorProto.INT32)
+        self._bias_by_distance = linear_bias(self._builder, config.heads)
+        words = self._take("embeddings.word_embeddings.weight", config.vocabulary_size, size)
+        types = self._take("embeddings.token_type_embeddings.weight", config.token_types, size)
+        return op.LayerNormalization(
+            # Every token of a single text has type 0.
+            embedding(self._builder, "input_ids", words + types[0], name="words"),
+            *self._norm_weights(self._names.embedding_norm),
+            axis=-1,
+            epsilon=config.norm_epsilon,
+        )
+
+    def _attended(self, projected: str, layer: str) -> str:
+        builder, name = self._builder, f"{layer}attention.bias"
+        return builder.microsoft.MultiHeadAttention(
+            *builder.split(projected, [self._config.hidden_size] * 3),
+            builder.weight(name, self._projections_bias(layer)),
+            self._mask,
+            self._bias_by_distance,
+            num_heads=self._config.heads,
+            mask_filter_value=LOWEST,
+        )
