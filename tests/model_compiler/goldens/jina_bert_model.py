@@ -43,8 +43,8 @@ SLOPES = {
 }
 
 
-def write_jina_bert(folder: Path, heads: int = 4) -> Path:
-    """Write the sentence-transformers folder and return it."""
+def write_jina_bert(folder: Path, heads: int = 4, *, qk: bool = False) -> Path:
+    """Write the sentence-transformers folder and return it; `qk` is for normalized queries."""
     write_model(folder, config={**OWN, "num_attention_heads": heads})
     (folder / "sentence_bert_config.json").unlink()  # the limit is the number of positions
     random = np.random.default_rng(7)
@@ -61,10 +61,14 @@ def write_jina_bert(folder: Path, heads: int = 4) -> Path:
         for part in ("self.query", "self.key", "self.value", "output.dense"):
             tensors[f"{layer}attention.{part}.weight"] = normal(WIDTH, WIDTH)
             tensors[f"{layer}attention.{part}.bias"] = normal(WIDTH)
-        tensors[f"{layer}mlp.gated_layers.weight"] = normal(2 * WIDE, WIDTH)
-        tensors[f"{layer}mlp.wo.weight"] = normal(WIDTH, WIDE)
-        tensors[f"{layer}mlp.wo.bias"] = normal(WIDTH)
-        norms += [f"{layer}attention.output.LayerNorm", f"{layer}mlp.layernorm"]
+        up, down = ("up_gated_layer", "down_layer") if qk else ("gated_layers", "wo")
+        tensors[f"{layer}mlp.{up}.weight"] = normal(2 * WIDE, WIDTH)
+        tensors[f"{layer}mlp.{down}.weight"] = normal(WIDTH, WIDE)
+        tensors[f"{layer}mlp.{down}.bias"] = normal(WIDTH)
+        own = [f"attention.self.layer_norm_{part}" for part in "qk"]
+        own += ["layer_norm_1", "layer_norm_2"]
+        norms += [f"{layer}{part}" for part in (own if qk else ["mlp.layernorm"])]
+        norms.append(f"{layer}attention.output.LayerNorm")
     for norm in norms:
         tensors[f"{norm}.weight"] = normal(WIDTH, scale=0.1, mean=1)
         tensors[f"{norm}.bias"] = normal(WIDTH, scale=0.1)
@@ -93,19 +97,25 @@ def reference(folder: Path, ids: npt.NDArray[np.int64], heads: int) -> Array:
     words = weights["embeddings.word_embeddings.weight"][ids]
     x = norm(words + weights["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm")
     for layer in (f"encoder.layer.{number}." for number in range(LAYERS)):
-        query, key, value = (
-            linear(x, f"{layer}attention.self.{part}").reshape(len(ids), heads, -1).swapaxes(0, 1)
-            for part in ("query", "key", "value")
-        )
+        own = f"{layer}layer_norm_1.weight" in weights
+        parts = [linear(x, f"{layer}attention.self.{part}") for part in ("query", "key", "value")]
+        if own:
+            for number, part in enumerate("qk"):
+                parts[number] = norm(parts[number], f"{layer}attention.self.layer_norm_{part}")
+        query, key, value = (part.reshape(len(ids), heads, -1).swapaxes(0, 1) for part in parts)
         scores = query @ key.swapaxes(1, 2) / math.sqrt(WIDTH / heads) + bias
         shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
         mixed = shares / shares.sum(axis=-1, keepdims=True) @ value
         mixed = linear(
             mixed.swapaxes(0, 1).reshape(len(ids), WIDTH), f"{layer}attention.output.dense"
         )
-        x = norm(x + mixed, f"{layer}attention.output.LayerNorm")
-        gate, up = np.split(linear(x, f"{layer}mlp.gated_layers"), 2, axis=-1)
+        attended = norm(x + mixed, f"{layer}attention.output.LayerNorm")
+        x = norm(x + attended, f"{layer}layer_norm_1") if own else attended
+        up_name, down_name = ("up_gated_layer", "down_layer") if own else ("gated_layers", "wo")
+        halves = np.split(linear(x, f"{layer}mlp.{up_name}"), 2, axis=-1)
+        up, gate = halves if own else halves[::-1]
         gated = gate * (1 + erf(gate / math.sqrt(2))) / 2 * up
-        x = norm(x + linear(gated, f"{layer}mlp.wo"), f"{layer}mlp.layernorm")
+        narrowed = linear(gated, f"{layer}mlp.{down_name}")
+        x = norm(x + narrowed, f"{layer}layer_norm_2" if own else f"{layer}mlp.layernorm")
     vector: Array = x.mean(axis=0)
     return vector / np.linalg.norm(vector)

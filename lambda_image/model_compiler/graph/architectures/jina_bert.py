@@ -1,14 +1,16 @@
-"""Jina BERT (Günther et al., 2023, https://arxiv.org/abs/2310.19923): jina-embeddings-v2-base-en.
+"""Jina BERT (Günther et al., 2023, https://arxiv.org/abs/2310.19923): jina-embeddings-v2.
 
 A BERT with a gated feed-forward layer whose scores fall with the distance of two tokens, and
-without positions. Its code, which the compiler never runs, has the `model_type` "bert".
+without positions. Its code, which the compiler never runs, has the `model_type` "bert". That of the
+models for other languages and for code also normalizes queries, keys, and the attention's result
+with the layer's input a second time.
 """
 
 from dataclasses import dataclass, replace
 
 from onnx import TensorProto
 
-from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.errors import SourceError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures import bert
@@ -24,6 +26,15 @@ NAMES = replace(
     gate=0,
     down="mlp.wo",
     output_norm="mlp.layernorm",
+)
+#: Those of jina-embeddings-v2-base-de, -es, -zh and -code.
+QK_NAMES = replace(
+    NAMES,
+    up=("mlp.up_gated_layer",),
+    gate=1,
+    down="mlp.down_layer",
+    second_norm="layer_norm_1",
+    output_norm="layer_norm_2",
 )
 #: The class of the model's own code.
 OWN = "JinaBertModel"
@@ -50,11 +61,6 @@ def parse(config: ConfigFile) -> PostNormConfig:
     """
     if not has_own_code(config, OWN):
         return bert.parse(config)
-    if "qk-post-norm" in str(config.optional("auto_map")):
-        raise UnsupportedModelError(
-            f"{config.path}: auto_map must name jina-bert-implementation; found "
-            "jina-bert-v2-qk-post-norm, which also normalizes queries and keys."
-        )
     # A classifier's pooling and a sparse head of such a model are not known.
     config.require("architectures", [OWN], ["JinaBertForMaskedLM"])
     config.require("position_embedding_type", "alibi")
@@ -71,7 +77,7 @@ def parse(config: ConfigFile) -> PostNormConfig:
         )
     return JinaBertConfig(
         name="jina_bert",
-        names=(NAMES,),
+        names=(NAMES, QK_NAMES),
         vocabulary_size=config.integer("vocab_size"),
         hidden_size=hidden_size,
         embedding_size=hidden_size,
@@ -107,12 +113,35 @@ class _Encoder(PostNormEncoder[JinaBertConfig]):
         )
 
     def _attended(self, projected: str, layer: str) -> str:
-        builder, name = self._builder, f"{layer}attention.bias"
+        builder, size = self._builder, self._config.hidden_size
+        bias = builder.weight(f"{layer}attention.bias", self._projections_bias(layer))
+        if self._names is QK_NAMES:
+            shifted = builder.op.Add(projected, bias)
+            query, key, value = builder.split(shifted, [size] * 3)
+            query, key = (
+                self._normalized(each, layer, part) for each, part in ((query, "q"), (key, "k"))
+            )
+            parts, bias = [query, key, value], ""
+        else:
+            parts = builder.split(projected, [size] * 3)
         return builder.microsoft.MultiHeadAttention(
-            *builder.split(projected, [self._config.hidden_size] * 3),
-            builder.weight(name, self._projections_bias(layer)),
+            *parts,
+            bias,
             self._mask,
             self._bias_by_distance,
             num_heads=self._config.heads,
             mask_filter_value=LOWEST,
+        )
+
+    def _normalized(self, value: str, layer: str, part: str) -> str:
+        """Normalize the queries or keys of all heads together."""
+        name = f"{layer}attention.self.layer_norm_{part}"
+        gain, shift = (
+            self._builder.weight(
+                f"{name}.{kind}", self._take(f"{name}.{kind}", self._config.hidden_size)
+            )
+            for kind in ("weight", "bias")
+        )
+        return self._builder.op.LayerNormalization(
+            value, gain, shift, axis=-1, epsilon=self._config.norm_epsilon
         )

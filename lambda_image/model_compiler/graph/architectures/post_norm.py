@@ -35,6 +35,8 @@ class Names:
         up: Those of the feed-forward layer to its wide side: one, or two with a gate, which may be
             one matrix.
         gate: Which half of `up` is the gate, 0 or 1; None without a gate.
+        second_norm: A normalization after that of the attention, of its result and the layer's
+            input once more; empty for a family without.
         embedding_norm: The normalization of the embeddings.
         widening: The linear layer from the width of the embeddings to that of all layers; empty if
             the widths are one.
@@ -50,6 +52,7 @@ class Names:
     gate: int | None = None
     down: str
     output_norm: str
+    second_norm: str = ""
     embedding_norm: str = "embeddings.LayerNorm"
     widening: str = ""
 
@@ -162,7 +165,10 @@ class PostNormEncoder(Encoder[Config]):
         weight = self._take(f"{layer}{names.out}.weight", size, size)
         attended = self._linear_with_outliers(attended, weight, f"{layer}out")
         bias = self._bias(f"{layer}{names.out}")
+        before = hidden
         hidden = self._normalized_sum(attended, hidden, f"{layer}{names.attention_norm}", bias=bias)
+        if names.second_norm:
+            hidden = self._normalized_sum(hidden, before, f"{layer}{names.second_norm}")
         widened = self._widened(hidden, layer)
         weight = self._take(f"{layer}{names.down}.weight", size, wide)
         channels = strong_inputs(weight)
@@ -234,7 +240,8 @@ class PostNormEncoder(Encoder[Config]):
         yield self._names.embedding_norm
         # A generator: if `layers` is far too large, the first layer without weights ends the loop.
         for layer in range(self._config.layers):
-            for part in (self._names.attention_norm, self._names.output_norm):
+            names = (self._names.attention_norm, self._names.second_norm, self._names.output_norm)
+            for part in filter(None, names):
                 yield f"{self._layer_prefix(layer)}{part}"
 
     def _take_gain(self, name: str) -> Floats:

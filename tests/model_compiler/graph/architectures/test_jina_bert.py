@@ -15,12 +15,12 @@ from tests.model_compiler.goldens.encoder_models import sequences
 from tests.model_compiler.goldens.jina_bert_model import SLOPES, reference, write_jina_bert
 
 
-@pytest.mark.parametrize("heads", [4, 6])
+@pytest.mark.parametrize(("heads", "qk"), [(4, False), (6, False), (6, True)])
 def test_vectors_are_those_of_the_definition(
-    tmp_path: Path, compile_tiny: Compile, heads: int
+    tmp_path: Path, compile_tiny: Compile, heads: int, qk: bool
 ) -> None:
     """Alone and with padding in float32, near in int8; each head has its slope."""
-    folder = write_jina_bert(tmp_path / "model", heads)
+    folder = write_jina_bert(tmp_path / "model", heads, qk=qk)
     golden = np.stack([reference(folder, ids, heads) for ids in sequences()])
     session = Session(compile_tiny(folder))
     alone = [session.run(ids[None], np.ones_like(ids)[None]) for ids in sequences()]
@@ -33,12 +33,13 @@ def test_vectors_are_those_of_the_definition(
     assert read_model_folder(folder).architecture.max_positions == LIMIT == 2048
 
 
+@pytest.mark.parametrize("qk", [False, True])
 @pytest.mark.parametrize("precision", Precision)
 def test_a_text_is_the_same_in_any_company(
-    tmp_path: Path, compile_tiny: Compile, precision: Precision
+    tmp_path: Path, compile_tiny: Compile, precision: Precision, qk: bool
 ) -> None:
     """Vectors are bit-identical alone and in a batch of one length."""
-    session = Session(compile_tiny(write_jina_bert(tmp_path / "model"), precision))
+    session = Session(compile_tiny(write_jina_bert(tmp_path / "model", qk=qk), precision))
     ids = np.random.RandomState(5).randint(5, 70, (9, 40))
     alone = [session.run(row[None], np.ones_like(row)[None])[0] for row in ids]
     np.testing.assert_array_equal(session.run(ids, np.ones_like(ids)), alone)

@@ -47,10 +47,6 @@ NOT_EXPRESSED: Cases = {
         ({"auto_map": {"AutoModel": "a.B"}}, 'backend="onnx", trust_remote_code=True)'),
     ],
     JINA: [
-        (
-            {"auto_map": {"AutoModel": "jinaai/jina-bert-v2-qk-post-norm--modeling.JinaBertModel"}},
-            "which also normalizes queries and keys",
-        ),
         ({"architectures": ["JinaBertForSequenceClassification"]}, 'can express ["JinaBertModel"]'),
         ({"feed_forward_type": "reglu"}, 'is "reglu"; the compiler can express "geglu"'),
         ({"position_embedding_type": "absolute"}, 'the compiler can express "alibi"'),
