@@ -27,6 +27,7 @@ from tests.model_compiler.goldens import (
     static_models,
 )
 from tests.model_compiler.goldens.families import FAMILIES, open_reference
+from tests.model_compiler.goldens.llama_model import write_voyage
 from tests.model_compiler.goldens.tiny_models import TEXTS, write_router
 
 HERE = Path(__file__).resolve().parent
@@ -58,11 +59,22 @@ def _families() -> dict[str, Any]:
                 vectors[f"{name} {variant}"] = _embedded(model, family.inputs, family.prompt)
                 if name == "qwen3" and not traits:
                     vectors["qwen3 query"] = _embedded(model, family.inputs, "query")
+                if name == "qwen3" and variant == "whole text":
+                    vectors["qwen3 own code"] = _projected(model, family.inputs)
                 model.save(f"{temporary}/saved")
                 saved = Path(temporary, "saved", "config.json").read_text("utf-8")
                 configs.setdefault(name, json.loads(saved))
     (HERE / "newer_configs.json").write_text(json.dumps(configs, indent=1) + "\n", "utf-8")
     return vectors
+
+
+def _projected(model: SentenceTransformer, texts: Sequence[Any]) -> Any:
+    """Embed as voyage-4-nano's own code does: a linear layer on each token, then their mean."""
+    with TemporaryDirectory() as temporary:
+        linear = torch.from_numpy(write_voyage(Path(temporary) / "model")[1])
+    tokens = [model.encode(text, prompt="", output_value="token_embeddings") for text in texts]
+    means = torch.stack([(each @ linear.T).mean(dim=0) for each in tokens])
+    return torch.nn.functional.normalize(means).numpy()
 
 
 def _static() -> dict[str, Any]:
