@@ -115,13 +115,10 @@ def price_notes(prices: Prices, models: Sequence[HostedModel], *, today: date) -
             f"for the file has none of {prices.region}: scripts/cost NAME --refresh"
         )
     dates = {name: price.date for name, price in prices.lines.items()}
+    hosted = {model.name: model.date for model in models}
     for what, read, then in (
         ("prices", dates, "scripts/cost NAME --refresh"),
-        (
-            "prices of hosted APIs",
-            {model.name: model.date for model in models},
-            "edit constructs/embedding_kit/prices.json",
-        ),
+        ("prices of hosted APIs", hosted, "edit constructs/embedding_kit/prices.json"),
     ):
         old = sorted(name for name, day in read.items() if (today - day).days > _OLD_DAYS)
         if old:
