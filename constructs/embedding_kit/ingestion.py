@@ -66,6 +66,7 @@ class Ingestion(DistributedJobs):
         name: The name in logs and in the metrics' namespace.
         namespace: The namespace of the function's own metrics.
         location: The folder of the documents.
+        tags: Whether the tags of objects are metadata.
         records: The folder of the records, in the same bucket.
         keys: ARNs of the KMS keys of their bucket.
         memory_mb: The function's memory.
@@ -106,6 +107,7 @@ class Ingestion(DistributedJobs):
         """
         hosting = hosting or Hosting()
         location, keys = settings.location, hosting.existing_keys
+        self.tags = settings.tags
         if (location is None) == (bucket is None):
             raise rule_error(
                 "documents are in one place",
@@ -130,7 +132,14 @@ class Ingestion(DistributedJobs):
             memory_mb=self.memory_mb,
             location=records,
             keys=keys,
-            grant=partial(_grant, documents=location, records=records, keys=keys, index=index),
+            grant=partial(
+                _grant,
+                documents=location,
+                tags=settings.tags,
+                records=records,
+                keys=keys,
+                index=index,
+            ),
             defaults={},
             max_concurrency=_CONCURRENCY,
             wildcards={
@@ -159,6 +168,7 @@ class Ingestion(DistributedJobs):
                 "chunk_tokens": settings.chunk_tokens,
                 "overlap_tokens": settings.overlap_tokens,
                 "metadata": list(metadata),
+                "tags": settings.tags,
             }
         )
         self.function.add_environment("EMBEDDING_INGEST", self.variable)
@@ -181,6 +191,7 @@ class Ingestion(DistributedJobs):
         acknowledge(
             self.dead_letters, {"Serverless-SQSRedrivePolicy": "It has the dead letters itself."}
         )
+        tag_events = ["Object Tags Added", "Object Tags Deleted"] if settings.tags else []
         prefix = location.prefix
         named = {"prefix": prefix} if prefix else {"anything-but": {"prefix": RECORDS}}
         events.Rule(
@@ -189,7 +200,7 @@ class Ingestion(DistributedJobs):
             description=f"Changes of the documents in {self.url}",
             event_pattern=events.EventPattern(
                 source=["aws.s3"],
-                detail_type=["Object Created", "Object Deleted"],
+                detail_type=["Object Created", "Object Deleted", *tag_events],
                 detail={
                     "bucket": {"name": [location.bucket]},
                     "object": {"key": [named]},
@@ -235,12 +246,15 @@ def _grant(
     role: iam.IRole,
     *,
     documents: Location,
+    tags: bool,
     records: Location,
     keys: Sequence[str],
     index: IVectorIndex,
 ) -> None:
     """Let the function read documents, and write their lists and vectors."""
     allow(role, "ReadDocuments", ["s3:GetObject"], [objects(documents)])
+    if tags:
+        allow(role, "ReadTags", ["s3:GetObjectTagging"], [objects(documents)])
     allow(role, "WriteRecords", ["s3:GetObject", "s3:PutObject"], [objects(records)])
     # Of the whole bucket: only then S3 answers that a document does not exist, and not 403.
     bucket = objects(records).partition("/")[0]

@@ -127,6 +127,8 @@ def _grant(
         *([objects(records._replace(prefix=""), questions)] if questions else []),
     ]
     allow(role, "ReadDocuments", ["s3:GetObject"], reads)
+    if ingestion.tags:
+        allow(role, "ReadTags", ["s3:GetObjectTagging"], [objects(ingestion.location)])
     allow(role, "WriteReports", ["s3:PutObject"], [objects(records, _REPORTS)])
     # Of the whole bucket: only then S3 answers that a document does not exist, and not 403.
     allow(role, "ListDocuments", ["s3:ListBucket"], [objects(records).partition("/")[0]])

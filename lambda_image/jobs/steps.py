@@ -29,6 +29,7 @@ _NAMED = 5
 #: The types of settings, each with its name and a check of a value of JSON.
 _KINDS: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     str: ("a text", lambda value: isinstance(value, str)),
+    bool: ("true or false", lambda value: isinstance(value, bool)),
     int: ("a whole number", lambda value: type(value) is int),
     float: ("a number", lambda value: type(value) in {int, float}),
     tuple[str, ...]: (

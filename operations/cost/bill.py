@@ -46,6 +46,8 @@ _EXPRESS_GB = 64 / 1024
 _S3_SECONDS = 0.1
 #: Requests to S3 for an event of a document with up to 32 new chunks, and for one that is compared.
 _EVENT_READS, _EVENT_WRITES, _COMPARED_READS = 4, 2, 2
+#: Further reads for an event if tags are metadata: with each look at the object.
+_EVENT_TAGS = 3
 #: Of these, requests that wait at a time: with 0.1 s each, a step of 50 documents took 0.72 s.
 _COMPARED_AT_A_TIME = 16
 #: Requests to a queue for an event, and the polls of Lambda in an hour, five of 20 seconds each.
@@ -314,10 +316,13 @@ class _Items:
         compared = self.month.documents * _NIGHTS * len(memory)
         chunks = self.month.chunks
         chunks = events * _CHANGED_CHUNKS if chunks is None else chunks
-        reads = changes * _EVENT_READS + compared * _COMPARED_READS
+        tags = self.environment.ingest.tags
+        event_reads = _EVENT_READS + (_EVENT_TAGS if tags else 0)
+        compared_reads = _COMPARED_READS + int(tags)
+        reads = changes * event_reads + compared * compared_reads
         writes, groups = changes * _EVENT_WRITES, compared / _GROUP_DOCUMENTS
-        comparing = compared * _COMPARED_READS * _S3_SECONDS / _COMPARED_AT_A_TIME
-        waits = changes * (_EVENT_READS + _EVENT_WRITES) * _S3_SECONDS + comparing
+        comparing = compared * compared_reads * _S3_SECONDS / _COMPARED_AT_A_TIME
+        waits = changes * (event_reads + _EVENT_WRITES) * _S3_SECONDS + comparing
         embeds = chunks * len(memory) * self.scenario.core_seconds
         messages = changes * _EVENT_MESSAGES + len(memory) * _POLLS * HOURS
         return (

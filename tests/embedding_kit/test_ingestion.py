@@ -33,7 +33,7 @@ def template(synthesize, model) -> Template:
             "Ingestion",
             model=model,
             index=VectorIndex(stack, "Index", model=model, settings=index),
-            settings=IngestSettings(source="s3://documents/docs/"),
+            settings=IngestSettings(source="s3://documents/docs/", tags=True),
             index_settings=index,
             name="test",
             hosting=Hosting(existing_keys=[f"{KEY}2222bbbb"]),
@@ -59,7 +59,7 @@ def test_the_function_reads_its_settings(template):
     given = json.loads(resolved(variables["EMBEDDING_INGEST"]))
     read = read_settings(FunctionSettings, given, name="EMBEDDING_INGEST")
     assert (read.source, read.records) == ("s3://documents/docs/", "s3://documents/_ingest/")
-    assert (read.index, read.metadata) == (INDEX, ("lang", "url"))
+    assert (read.index, read.metadata, read.tags) == (INDEX, ("lang", "url"), True)
 
 
 def test_a_message_is_not_given_again_while_the_function_may_run(template):
@@ -75,21 +75,25 @@ def test_a_message_is_not_given_again_while_the_function_may_run(template):
 
 
 @pytest.mark.parametrize(
-    ("source", "keys"),
+    ("source", "keys", "tag_events"),
     [
-        ("s3://documents/docs/", {"prefix": "docs/"}),
-        ("s3://documents", {"anything-but": {"prefix": "_ingest/"}}),
+        ("s3://documents/docs/", {"prefix": "docs/"}, []),
+        (
+            "s3://documents",
+            {"anything-but": {"prefix": "_ingest/"}},
+            ["Object Tags Added", "Object Tags Deleted"],
+        ),
     ],
 )
-def test_no_record_is_an_event_of_a_document(synthesize, model, source, keys):
-    """The function would start itself forever."""
+def test_no_record_is_an_event_of_a_document(synthesize, model, source, keys, tag_events):
+    """The function would start itself forever. Events of tags come if tags are metadata."""
     made = synthesize(
         lambda stack: Ingestion(
             stack,
             "Ingestion",
             model=model,
             index=VectorIndex(stack, "Index", model=model),
-            settings=IngestSettings(source=source),
+            settings=IngestSettings(source=source, tags=bool(tag_events)),
         )
     )
     made.has_resource_properties(
@@ -97,7 +101,7 @@ def test_no_record_is_an_event_of_a_document(synthesize, model, source, keys):
         {
             "EventPattern": {
                 "source": ["aws.s3"],
-                "detail-type": ["Object Created", "Object Deleted"],
+                "detail-type": ["Object Created", "Object Deleted", *tag_events],
                 "detail": {"bucket": {"name": ["documents"]}, "object": {"key": [keys]}},
             }
         },
@@ -187,6 +191,7 @@ def test_documents_are_in_one_place(synthesize, model):
 
 MAY = [
     ("IngestionRole", "s3:GetObject", f"{DOCS}/a.md"),
+    ("IngestionRole", "s3:GetObjectTagging", f"{DOCS}/a.md"),
     ("IngestionRole", "s3:ListBucket", "arn:aws:s3:::documents"),
     ("IngestionRole", "s3:PutObject", f"{RECORDS}/chunks/a.json"),
     ("IngestionRole", "s3vectors:PutVectors", INDEX),
@@ -194,6 +199,8 @@ MAY = [
     ("IngestionRole", "s3vectors:TagResource", INDEX),
 ]
 MAY_NOT = [
+    ("IngestionRole", "s3:GetObjectTagging", f"{RECORDS}/chunks/a.json"),
+    ("IngestionRole", "s3:PutObjectTagging", f"{DOCS}/a.md"),
     ("IngestionRole", "s3:PutObject", f"{DOCS}/a.md"),
     ("IngestionRole", "s3:DeleteObject", f"{DOCS}/a.md"),
     ("IngestionRole", "s3:DeleteObject", f"{RECORDS}/chunks/a.json"),
@@ -208,6 +215,11 @@ def test_the_function_reads_documents_and_writes_lists_and_vectors(template):
     assert allowed(template, MAY + MAY_NOT) == MAY
 
 
+def test_without_the_setting_no_role_may_read_tags(made):
+    """It is off by default."""
+    assert "Tagging" not in json.dumps(made.to_json())
+
+
 @pytest.mark.parametrize(
     ("tables", "problem"),
     [
@@ -216,6 +228,10 @@ def test_the_function_reads_documents_and_writes_lists_and_vectors(template):
         (
             '[index]\n[ingest]\nsource = "s3://docs"\nchunk_tokens = 50\noverlap_tokens = 26',
             "0 to 25",
+        ),
+        (
+            '[index]\n[ingest]\nsource = "s3://docs"\ntags = true',
+            "tags = true without such a key",
         ),
         (
             '[index]\nfilterable = ["title"]\n[ingest]\nsource = "s3://docs"',

@@ -35,7 +35,7 @@ def template(synthesize, model) -> Template:
 
     def build(stack):
         index = VectorIndex(stack, "Index", model=model)
-        source = IngestSettings(source="s3://documents/docs/")
+        source = IngestSettings(source="s3://documents/docs/", tags=True)
         hosting = Hosting(existing_keys=[f"{KEY}2222bbbb"])
         ingestion = Ingestion(
             stack, "Ingestion", model=model, index=index, settings=source, hosting=hosting
@@ -97,6 +97,7 @@ def test_each_alarm_keeps_its_state_until_the_next_run(template):
 
 MAY = [
     ("WatchRole", "s3:GetObject", f"{BUCKET}/docs/a.md"),
+    ("WatchRole", "s3:GetObjectTagging", f"{BUCKET}/docs/a.md"),
     ("WatchRole", "s3:GetObject", f"{BUCKET}/_ingest/0123/chunks/a.json"),
     ("WatchRole", "s3:GetObject", f"{BUCKET}/_ingest/0123/watch/a.json"),
     ("WatchRole", "s3:PutObject", f"{BUCKET}/_ingest/0123/watch/a.json"),

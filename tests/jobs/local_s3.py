@@ -26,6 +26,10 @@ class LocalS3:
     #: The time of an object's last write and its attributes, by `bucket/key`, where a test says so.
     modified: dict[str, str] = field(default_factory=dict)
     attributes: dict[str, dict[str, str]] = field(default_factory=dict)
+    #: The tags of an object, by `bucket/key`.
+    tags: dict[str, dict[str, str]] = field(default_factory=dict)
+    #: Whether a role may read them.
+    tags_allowed: bool = True
     #: Method, path and headers in lower case.
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
 
@@ -91,6 +95,8 @@ class _Handler(BaseHTTPRequestHandler):
         if "list-type" in query:
             names = ("prefix", "delimiter", "start-after")
             self._list(*(query.get(name, [""])[0] for name in names))
+        elif self.path.endswith("?tagging"):
+            self._tags(self._path())
         else:
             self._read()
 
@@ -110,6 +116,17 @@ class _Handler(BaseHTTPRequestHandler):
         stop = min(int(last) + 1, len(data)) if last else len(data)
         part = data[int(start) : stop]
         self._answer(206, part, etag=etag, range_=f"bytes {start}-{stop - 1}/{len(data)}")
+
+    def _tags(self, path: str) -> None:
+        if path not in self.store.objects or not self.store.tags_allowed:
+            status, code = (404, "NoSuchKey") if self.store.tags_allowed else (403, "AccessDenied")
+            self._answer(status, f"<Error><Code>{code}</Code></Error>".encode())
+            return
+        tags = "".join(
+            f"<Tag><Key>{escape(key)}</Key><Value>{escape(value)}</Value></Tag>"
+            for key, value in self.store.tags.get(path, {}).items()
+        )
+        self._answer(200, f"<Tagging><TagSet>{tags}</TagSet></Tagging>".encode())
 
     def _list(self, prefix: str, delimiter: str, start: str) -> None:
         bucket = self._path().strip("/")

@@ -36,6 +36,12 @@ class IngestSettings(Settings):
         "to half of `chunk_tokens`. By default 32, or half of `chunk_tokens`.",
     )
 
+    tags: bool = Field(
+        default=False,
+        description="Whether documents have the values of their objects' tags as metadata. It "
+        "takes a request to S3 for each document that is compared.",
+    )
+
     @property
     def location(self) -> Location | None:
         """The folder of the documents; None for a bucket of the kit's."""
@@ -66,6 +72,12 @@ def check_ingest(ingest: IngestSettings, index: VectorIndexSettings | None) -> N
             f"the folder {RECORDS} has the records of documents",
             found=f"source = {ingest.source}",
             allowed="another folder",
+        )
+    if ingest.tags and not index.metadata:
+        raise rule_error(
+            "tags are values of the index's metadata keys",
+            found="tags = true without such a key",
+            allowed="keys in filterable or non_filterable of [index]",
         )
     taken = sorted(_OWN_KEYS & set(index.metadata) - set(index.non_filterable))
     if taken:

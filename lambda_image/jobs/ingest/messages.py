@@ -15,9 +15,10 @@ from embedder.core.errors import EmbedderError
 from jobs.errors import BatchError
 from jobs.ingest.document_index import Counts, DocumentIndex
 from jobs.ingest.run import ReconcileSteps, is_document
+from jobs.ingest.tags import TaggedFolder
 from jobs.load.index_client import IndexClient
 from jobs.steps import Steps, UnexpectedError
-from jobs.storage import open_folder
+from jobs.storage import Folder, open_folder
 
 #: Before Lambda ends the function: the last slice of chunks and its request must fit.
 _RESERVE_SECONDS = 420
@@ -39,6 +40,8 @@ class IngestSettings:
     overlap_tokens: int | None = None
     #: The metadata keys of the index.
     metadata: tuple[str, ...] = ()
+    #: Whether documents have the values of their objects' tags too.
+    tags: bool = False
 
 
 class DocumentSteps(Steps):
@@ -112,7 +115,7 @@ def open_documents(
         InvalidFieldError: If the model does not take chunks of that size.
     """
     records = records_of(settings)
-    source, lists = open_folder(settings.source), open_folder(f"{records}/chunks")
+    source, lists = source_of(settings), open_folder(f"{records}/chunks")
     documents = DocumentIndex(
         engine,
         chunker_of(settings, engine),
@@ -129,6 +132,15 @@ def open_documents(
         DocumentSteps(documents, prefix=f"{prefix}/" if prefix else "", now=now),
         ReconcileSteps(documents, source=source, lists=lists, records=f"{records}/reconcile"),
     )
+
+
+def source_of(settings: IngestSettings) -> Folder:
+    """Return the folder of the documents, with their tags if these are metadata."""
+    if not settings.tags:
+        return open_folder(settings.source)
+    # The index is in the bucket's region.
+    region = settings.index.split(":")[3]
+    return TaggedFolder(settings.source, wanted=settings.metadata, region=region)
 
 
 def records_of(settings: IngestSettings) -> str:

@@ -28,7 +28,7 @@ from embedder.core.engine import Engine
 from jobs.errors import VectorSpaceError
 from jobs.ingest.document_index import DocumentList, is_key_of, list_name, read_list
 from jobs.ingest.documents import RefusedDocumentError, read_chunks
-from jobs.ingest.messages import IngestSettings, chunker_of, records_of
+from jobs.ingest.messages import IngestSettings, chunker_of, records_of, source_of
 from jobs.ingest.run import is_document
 from jobs.load.index_client import SEGMENTS, IndexClient, IndexDescription, StoredVector
 from jobs.steps import Steps
@@ -109,7 +109,7 @@ class WatchSteps(Steps):
         self._random = random.Random(seed)  # noqa: S311 - it chooses samples
         self._chunker = chunker_of(ingest, engine)
         records = records_of(ingest)
-        self._source = open_folder(ingest.source)
+        self._source, self._documents = open_folder(ingest.source), source_of(ingest)
         self._lists = open_folder(f"{records}/chunks")
         self._reports = open_folder(f"{records}/watch")
         self._index = IndexClient(ingest.index, connections=_THREADS)
@@ -217,7 +217,7 @@ class WatchSteps(Steps):
             return {}
         keys = {"wanted": wanted, "non_filterable": index.non_filterable}
         try:
-            return read_chunks(self._source, document, version[1], self._chunker, **keys)
+            return read_chunks(self._documents, document, version[1], self._chunker, **keys)
         except RefusedDocumentError:
             return {}
 
@@ -289,7 +289,7 @@ class WatchSteps(Steps):
         ):
             if version is None and listed and (listed.present or listed.possible):
                 found[key] = None
-            if version and (listed is None or listed.version.rpartition(" ")[0] != version[0]):
+            if version and not (listed and listed.version.startswith(f"{version[0]} ")):
                 found[key] = version[0]
         return found
 

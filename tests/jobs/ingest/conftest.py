@@ -3,7 +3,7 @@
 import json
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -33,6 +33,7 @@ SETTINGS = IngestSettings(
     overlap_tokens=4,
     metadata=("year", "lang", "tags"),
 )
+TAGGED = replace(SETTINGS, tags=True)
 
 
 class KilledError(BaseException):
@@ -44,6 +45,7 @@ class World:
     """The bucket, the index, and the events that are under way."""
 
     s3: LocalS3
+    settings: IngestSettings
     index: Index
     engine: Engine
     documents: DocumentIndex
@@ -60,6 +62,12 @@ class World:
         path = SOURCE + key
         self.s3.objects[path] = text.encode() if isinstance(text, str) else text
         self.s3.attributes[path] = {f"x-amz-meta-{name}": v for name, v in attributes.items()}
+        self.s3.tags.pop(path, None)
+
+    def tag(self, key: str, **tags: str) -> str:
+        """Replace the tags of an object; return the message of the event about it."""
+        self.s3.tags[SOURCE + key] = tags
+        return self.event(key)
 
     def delete(self, key: str) -> None:
         """Delete an object."""
@@ -133,13 +141,24 @@ def engine() -> Engine:
 
 
 @pytest.fixture
-def world(s3: LocalS3, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def ingest_settings() -> IngestSettings:
+    return SETTINGS
+
+
+@pytest.fixture
+def world(
+    s3: LocalS3, engine: Engine, ingest_settings: IngestSettings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[World]:
     with local_s3_vectors() as served:
-        yield _world(s3, engine, served, monkeypatch)
+        yield _world(s3, engine, ingest_settings, served, monkeypatch)
 
 
 def _world(
-    s3: LocalS3, engine: Engine, served: LocalS3Vectors, monkeypatch: pytest.MonkeyPatch
+    s3: LocalS3,
+    engine: Engine,
+    settings: IngestSettings,
+    served: LocalS3Vectors,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> World:
     served.any_credentials = True
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3VECTORS", served.url)
@@ -152,14 +171,14 @@ def _world(
         clock[0] += seconds
 
     messages, reconciliation = open_documents(
-        SETTINGS,
+        settings,
         engine,
         send=lambda body: letters.append(json.loads(body)),
         now=lambda: clock[0],
         sleep=pass_time,
     )
     documents = messages._documents
-    world = World(s3, index, engine, documents, messages, reconciliation, letters, clock)
+    world = World(s3, settings, index, engine, documents, messages, reconciliation, letters, clock)
 
     for place, name in (
         (documents._index, "put"),

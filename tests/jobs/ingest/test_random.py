@@ -8,19 +8,22 @@ import pytest
 
 from jobs.ingest.document_index import Counts
 from jobs.load.index_client import StoredVector
-from tests.jobs.ingest.conftest import KilledError, World, paragraphs
+from tests.jobs.ingest.conftest import SETTINGS, TAGGED, KilledError, World, paragraphs
 
 
 def change(world: World, rng: random.Random, names: list[str]) -> list[str]:
-    """Put, change, rename or delete a document; return the keys that events are about."""
+    """Put, change, tag, rename or delete a document; return the keys that events are about."""
     name = rng.choice(names)
     present = f"documents/docs/{name}.md" in world.s3.objects
-    kind = rng.choice(["put", "edit", "rename", "delete"])
+    kind = rng.choice(["put", "edit", "tag", "rename", "delete"])
     if not present or kind == "put":
         parts = paragraphs(rng, rng.randint(1, 4))
         world.put(f"{name}.md", f"# Title {name}\n\n" + "\n\n".join(parts))
         return [f"{name}.md"]
     text = world.s3.objects[f"documents/docs/{name}.md"].decode(errors="replace")
+    if kind == "tag":
+        world.tag(f"{name}.md", year=str(rng.randrange(3)))
+        return [f"{name}.md"]
     if kind == "edit":
         # Sometimes a document that cannot be read.
         broken = b"\xff\xfe\xff" if rng.random() < 0.1 else f"{text}\n\n{paragraphs(rng, 1)[0]}"
@@ -72,7 +75,9 @@ def run(world: World, seed: int, *, documents: int, steps: int) -> None:
     assert (again["changed"], again["embedded"], again["deleted"]) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    ("seed", "ingest_settings"), [(seed, (SETTINGS, TAGGED)[seed % 2]) for seed in range(6)]
+)
 def test_a_reconciliation_makes_the_index_the_chunks_of_the_bucket(world, seed):
     """Whatever happened to events and runs, the index then has these chunks and no others."""
     run(world, seed, documents=8, steps=40)

@@ -16,9 +16,9 @@ from embedder.core.engine import Engine
 from jobs.load import index_client
 from jobs.watch.run import WatchSettings, WatchSteps
 from tests.embedder.small_model import WordTokenizer, manifest_of
-from tests.jobs.ingest.conftest import SETTINGS, SOURCE, World, world
+from tests.jobs.ingest.conftest import SOURCE, World, ingest_settings, world
 
-__all__ = ["world"]
+__all__ = ["ingest_settings", "world"]
 
 DOCS = Path(__file__).parents[3] / "docs"
 DAY = 86_400.0
@@ -82,7 +82,7 @@ class Watched:
         questions = "s3://documents/_watch/questions.jsonl" if asked else None
         settings = WatchSettings(sample=sample, questions=questions)
         engine, now = self.world.engine, lambda: self.world.clock[0]
-        return WatchSteps(SETTINGS, settings, engine, now=now, seed=seed)
+        return WatchSteps(self.world.settings, settings, engine, now=now, seed=seed)
 
     def run(self, seed: int = 0, *, sample: int = 1000) -> dict[str, Any]:
         """Run the watch."""
