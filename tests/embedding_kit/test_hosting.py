@@ -27,7 +27,7 @@ from embedding_kit import (
     VectorIndex,
 )
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
-from tests.embedding_kit.roles import HOME, Question, allowed, may
+from tests.embedding_kit.roles import HOME, Case, Question, allowed, may
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "front.md"
 VPC = "vpc-0123456789abcdef0"
@@ -144,7 +144,7 @@ def _kinds(template: Template) -> set[str]:
 def test_lambda_may_manage_interfaces_and_the_code_may_not(make, part, role):
     """Lambda's own calls lack the function's ARN, and those of its code have it."""
     code = {"lambda:SourceFunctionArn": FUNCTION}
-    cases = [
+    cases: list[Case] = [
         (role, "ec2:CreateNetworkInterface", INTERFACE),
         (role, "ec2:CreateNetworkInterface", INTERFACE, code),
         (role, "ec2:DescribeSubnets", "*", code),

@@ -54,7 +54,7 @@ BY_URL = {"lambda:FunctionUrlAuthType": "AWS_IAM"}
 
 def test_a_granted_role_may_call_the_url_only(synthesize):
     """The role's own policy has both permissions that a URL requires, on the alias only."""
-    cases = (
+    cases: tuple[tuple[str, str, dict[str, str]], ...] = (
         ("lambda:InvokeFunctionUrl", ALIAS, BY_URL),
         ("lambda:InvokeFunction", ALIAS, {"lambda:InvokedViaFunctionUrl": "true"}),
         ("lambda:InvokeFunction", ALIAS, {}),
