@@ -202,7 +202,8 @@ def _in_base(base: Mapping[str, StoredTensor], name: str, path: Path) -> str:
     if len(found) != 1:
         raise SourceError(
             f"{path} does not fit its base: {name} must be one of the base's tensors; found "
-            f"{', '.join(found[:3]) or 'none of that name'}."
+            f"{', '.join(found[:3]) or 'none of that name'}. If the base has the names of its own "
+            f"code: {MERGE}"
         )
     return found[0]
 

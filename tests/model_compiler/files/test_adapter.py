@@ -161,7 +161,11 @@ QUERY = "base_model.model.encoder.layer.0.attention.self.query."
 @pytest.mark.parametrize(
     ("name", "shape", "message"),
     [
-        ("base_model.model.classifier.weight", (2, 32), "classifier.weight must be one of the"),
+        (
+            "base_model.model.classifier.weight",
+            (2, 32),
+            "classifier.weight must be one of the.*merge_and_unload",
+        ),
         (f"{QUERY}lora_magnitude_vector.weight", (32,), "found A.weight, B.weight, magnitude"),
         (f"{QUERY}lora_A.weight", (2, 31), r"must have the shape \[2, 32\]; found \[2, 31\]"),
         (f"{QUERY}base_layer.bias", (31,), r"must have the shape \[32\]; found \[31\]"),
