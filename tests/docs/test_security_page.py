@@ -29,7 +29,9 @@ VARIED = {
     "alarms": {"emails": ["ops@example.com"]},
     "callers": {"principals": ["o-a1b2c3d4e5/r-ab12/ou-ab12-11111111"]},
     "budget": {"monthly_usd": 10.0},
-    "index": {"source": "s3://example-vectors/"},
+    "index": {"source": "s3://example-vectors/", "filterable": ["lang"]},
+    "ingest": {"source": "s3://example-documents/", "tags": True},
+    "watch": {"questions": "_watch/questions.jsonl"},
     "batch": {
         "input": "s3://example-texts/",
         "output": "s3://example-vectors/",
@@ -43,6 +45,7 @@ VARIED = {
         "domain_name": "embeddings.example.com",
         "keys_secret": f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:keys-AbCdEf",
     },
+    "front": {"callers": [{"name": "search", "rate": 20, "burst": 40}]},
     "encryption": {
         "key": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
     },
