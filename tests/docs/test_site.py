@@ -47,8 +47,9 @@ def test_classes_are_on_the_pages_of_the_reference(site):
 
 @pytest.mark.slow
 def test_files_outside_of_the_docs_are_links_to_the_repository(site):
-    """A page links to them as in the repository."""
+    """A page links to them as in the repository; the home is the README."""
     page = (site / "index.html").read_text(encoding="utf-8")
+    assert 'src="pictures/benchmark.svg"' in page
     assert re.search(
         r'href="https://[^"]+/embedding-kit/blob/main/\.github/CONTRIBUTING\.md"', page
     )
