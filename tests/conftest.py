@@ -38,7 +38,7 @@ gc.set_threshold(100_000, 50, 100)
 
 
 def pytest_collection_finish() -> None:
-    """Search what has been imported for garbage no more."""
+    """Exclude from garbage collection what has been imported."""
     gc.freeze()
 
 

@@ -44,9 +44,9 @@ CREATE TABLE notes (id int, body text, embedding vector(384));
 PROGRAM = """
 import json, os, boto3, psycopg
 
-told = []
+notices = []
 database = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True)
-database.add_notice_handler(lambda notice: told.append(notice.message_primary))
+database.add_notice_handler(lambda notice: notices.append(notice.message_primary))
 embed, use, invoke, facts = json.loads(os.environ["SCRIPT"])
 database.execute("CREATE EXTENSION IF NOT EXISTS vector")
 database.execute(invoke)
@@ -58,7 +58,7 @@ def run(statement):
     try:
         return database.execute(statement)
     except psycopg.errors.RaiseException:
-        event = told[-1]
+        event = notices[-1]
         answer = boto3.client("lambda").invoke(FunctionName="embedder:live", Payload=event)
         answer = answer["Payload"].read().decode()
         database.execute("INSERT INTO aws_lambda.answers VALUES (%s, %s)", (event, answer))

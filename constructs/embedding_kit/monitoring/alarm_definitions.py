@@ -351,9 +351,9 @@ def _missing(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
 def _anomalies(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
     """List the alarms on metrics that are not what they were at such an hour before.
 
-    AWS Cost Anomaly Detection is no part of a stack: CloudFormation has it in us-east-1 only, and
-    for a tag only in an organization's management account. The billed duration is what the cost
-    of requests follows, and it is known after minutes instead of a day:
+    AWS Cost Anomaly Detection is no part of a stack: its monitors of a tag belong to an
+    organization's management account. The billed duration is what the cost of requests follows,
+    and it is known after minutes instead of a day:
     https://docs.aws.amazon.com/cost-management/latest/userguide/getting-started-ad.html
     """
     metrics, minutes = endpoint.metrics, 5

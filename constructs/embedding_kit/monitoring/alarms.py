@@ -1,6 +1,7 @@
 """The endpoint's alarms, and the composite alarm that pages."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
@@ -94,29 +95,22 @@ class EndpointAlarms(Construct):
 
 def make_alarm(scope: Construct, definition: AlarmDefinition, runbook: str) -> cloudwatch.Alarm:
     """Create an alarm without actions, with a description that ends with the runbook's section."""
-    text = f"{definition.description}. Runbook: {runbook}#{definition.section}"
+    make: Callable[..., cloudwatch.Alarm]
     if definition.anomaly:
-        return cloudwatch.AnomalyDetectionAlarm(
-            scope,
-            definition.name,
-            metric=definition.metric,
-            std_devs=definition.threshold,
-            comparison_operator=_OUTSIDE_BAND if definition.below else _ABOVE_BAND,
-            evaluation_periods=definition.periods,
-            datapoints_to_alarm=definition.datapoints,
-            treat_missing_data=definition.missing,
-            alarm_description=text,
-        )
-    return cloudwatch.Alarm(
+        operator = _OUTSIDE_BAND if definition.below else _ABOVE_BAND
+        make = partial(cloudwatch.AnomalyDetectionAlarm, std_devs=definition.threshold)
+    else:
+        operator = _BELOW if definition.below else _ABOVE
+        make = partial(cloudwatch.Alarm, threshold=definition.threshold)
+    return make(
         scope,
         definition.name,
         metric=definition.metric,
-        threshold=definition.threshold,
-        comparison_operator=_BELOW if definition.below else _ABOVE,
+        comparison_operator=operator,
         evaluation_periods=definition.periods,
         datapoints_to_alarm=definition.datapoints,
         treat_missing_data=definition.missing,
-        alarm_description=text,
+        alarm_description=f"{definition.description}. Runbook: {runbook}#{definition.section}",
     )
 
 

@@ -99,7 +99,7 @@ def test_a_hosted_api_charges_for_tokens(tokens, expected):
 
 
 def test_lambda_becomes_dearer_than_a_server_where_their_bills_cross():
-    """9 million requests cost $69.39 either way; a larger hosted model stays dearer."""
+    """9 million requests cost $69.39 either way; a larger hosted model costs more."""
     on_demand = WAYS[ON_DEMAND]
     point = break_even(PRICES, scenario(1e6), on_demand, WAYS[EC2])
     assert point == pytest.approx(9.05e6, rel=0.001)

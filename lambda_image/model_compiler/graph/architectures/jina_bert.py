@@ -1,9 +1,9 @@
 """Jina BERT (Günther et al., 2023, https://arxiv.org/abs/2310.19923): jina-embeddings-v2.
 
-A BERT with a gated feed-forward layer whose scores fall with the distance of two tokens, and
-without positions. Its code, which the compiler never runs, has the `model_type` "bert". That of the
-models for other languages and for code also normalizes queries, keys, and the attention's result
-with the layer's input a second time.
+A BERT with a gated feed-forward layer and without positions: attention's scores fall with the
+distance of two tokens. The model's own code, which the compiler never runs, has the `model_type`
+"bert". The models for other languages and for code also normalize queries and keys, and normalize
+the attention's result with the layer's input a second time.
 """
 
 from dataclasses import dataclass, replace
