@@ -9,12 +9,7 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def check_url(url: str, *, allow_plain_http: bool = False) -> str:
-    """Return the endpoint's URL without a trailing slash.
-
-    Raises:
-        ConfigurationError: If it is not an HTTP URL, has a query or a fragment, or is one of plain
-            HTTP that is not allowed.
-    """
+    """Return the endpoint's URL without a trailing slash, or raise `ConfigurationError`."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
         raise ConfigurationError(
@@ -27,11 +22,7 @@ def check_url(url: str, *, allow_plain_http: bool = False) -> str:
 
 
 def check_encrypted(scheme: str, host: str) -> None:
-    """Refuse to send texts, keys and signatures in the clear to another machine.
-
-    Raises:
-        ConfigurationError: If the scheme is not `https`, and the host is not this machine.
-    """
+    """Refuse to send texts, keys and signatures in the clear to another machine."""
     if scheme != "https" and host not in LOOPBACK:
         raise ConfigurationError(
             f"Texts and credentials would travel in the clear; found: {scheme}://{host}; allowed: "

@@ -42,15 +42,7 @@ exit status:
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse a command line.
-
-    Returns:
-        The arguments. `run` is the function that runs the command with them, and `usage_error`
-        the one that exits with a message.
-
-    Raises:
-        SystemExit: After --help and --version, and with status 2 for invalid arguments.
-    """
+    """Parse a command line; `run` of the result runs the command."""
     parser, default, commands = parsers()
     if "_ARGCOMPLETE" in os.environ:
         _complete(parser, default)

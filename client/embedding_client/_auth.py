@@ -231,11 +231,7 @@ def _is_signed(host: str) -> bool:
 
 
 def region_of(host: str, *, session: botocore.session.Session | None = None) -> str:
-    """Return the region in the host of a Function URL or of Lambda's API, or the configured region.
-
-    Raises:
-        ConfigurationError: If there is neither.
-    """
+    """Return the region in the host of a Function URL or of Lambda's API, or the configured one."""
     in_host = _in_host(host)
     if in_host:
         return in_host
@@ -333,11 +329,7 @@ class ApiKeyAuth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of
 
 
 def read_key(variable: str) -> str:
-    """Return the API key in an environment variable.
-
-    Raises:
-        ConfigurationError: If it is not set.
-    """
+    """Return the API key in an environment variable."""
     key = os.environ.get(variable)
     if not key:
         raise ConfigurationError(f"No API key: --api-key-env names {variable}, which is not set.")

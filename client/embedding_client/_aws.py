@@ -18,11 +18,7 @@ class AwsError(EmbeddingClientError):
 def aws_client(
     service: str, region: str | None, *, profile: str | None = None, connections: int = 1
 ) -> Any:
-    """Return botocore's client of a service.
-
-    Raises:
-        ConfigurationError: If the profile does not exist, or the configuration is invalid.
-    """
+    """Return botocore's client of a service."""
     config = Config(retries={"mode": "standard"}, max_pool_connections=connections)
     try:
         session = botocore.session.Session(profile=profile)

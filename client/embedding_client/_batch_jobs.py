@@ -40,15 +40,7 @@ PRICED = "us-east-1, 2026-11"
 
 
 def estimated_cost(*, runs: int, seconds: float, gb_seconds: float) -> float:
-    """Return US dollars for runs of shards.
-
-    Not included: Plan and Finish, cold starts, runs that failed, logs, and storage.
-
-    Args:
-        runs: How many runs.
-        seconds: Their duration in all.
-        gb_seconds: The same, each run's times the function's memory.
-    """
+    """Return US dollars for runs of shards, without cold starts, failed runs, logs and storage."""
     amounts = {
         "lambda_duration": gb_seconds,
         "lambda_requests": runs,
@@ -125,11 +117,7 @@ def progress_of(
 
 
 def run_of(name: str, ended: datetime) -> Run:
-    """Read a run from the name of its file.
-
-    Raises:
-        ValueError: If it is not one.
-    """
+    """Read a run from the name of its file."""
     found = _RUN.fullmatch(name)
     if found is None:
         raise ValueError(f"{name} is not the record of a shard")
@@ -162,11 +150,7 @@ class BatchJobs(Executions):
         self._folders: dict[str, str] = {}
 
     def progress(self, job: Execution) -> Progress | None:
-        """Return the rows and the cost of a job, which AWS does not count; None before its plan.
-
-        Raises:
-            AwsError: If the caller may not read them.
-        """
+        """Return the rows and the cost of a job, which AWS does not count; None before its plan."""
         if job.map_run is None:
             return None
         with aws_errors():

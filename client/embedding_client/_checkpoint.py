@@ -77,17 +77,7 @@ class Checkpoint:
         vector_space: str | None,
         rejected: Mapping[int, Rejected] | None = None,
     ) -> None:
-        """Append the next rows of the source.
-
-        Args:
-            vectors: The vectors of the rows that have one, in order: an array of shape
-                (some, width).
-            vector_space: The vector space of the vectors.
-            rejected: The rows without a vector, by their position among these rows.
-
-        Raises:
-            FileError: If they cannot be written. The file is then unchanged.
-        """
+        """Append rows; `rejected` are those without a vector, by their position among them."""
         rejected = rejected or {}
         record: dict[str, Any] = {"rows": len(vectors) + len(rejected), "rejected": rejected}
         if len(vectors):

@@ -52,15 +52,7 @@ def main() -> NoReturn:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command.
-
-    Returns:
-        The exit status: 0; 1 after an error, which is printed to standard error, or if the doctor
-        finds something ill; 2 for invalid arguments; 3 if rows have no vector; 130 after Ctrl-C.
-
-    Raises:
-        SystemExit: After --help and --version, and for arguments that cannot be parsed.
-    """
+    """Run the command; return the exit status."""
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
         args = _parse(arguments)

@@ -67,17 +67,7 @@ def run_compare(args: argparse.Namespace) -> int:
 def compare(
     one: npt.NDArray[np.float32], other: npt.NDArray[np.float32], rows: list[int]
 ) -> dict[str, Any]:
-    """Return the report on two arrays of vectors of the same texts.
-
-    Args:
-        one: The vectors of one endpoint, [texts, dimensions].
-        other: Those of the other; the number of dimensions may differ.
-        rows: The numbers of the texts' rows.
-
-    Returns:
-        The cosines of the pairs (None if the dimensions differ), and the share of the nearest
-        other texts, ten or as many as there are, that both endpoints find.
-    """
+    """Return the report on two arrays of vectors of the same texts, each [texts, dimensions]."""
     first, second = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (one, other))
     count = min(_NEIGHBORS, len(rows) - 1)
     shared = sum(
@@ -135,11 +125,7 @@ class _Endpoint:
         return np.array(self._vectors, np.float32)
 
     def embed(self, text: str) -> None:
-        """Ask for a text's vector.
-
-        Raises:
-            ResponseError: The endpoint answered with an error.
-        """
+        """Ask for a text's vector."""
         body = {"input": [text], "model": self._model}
         began = time.perf_counter()
         answer = self._send("POST", f"{self._path}/embeddings", json=body)

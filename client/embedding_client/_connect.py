@@ -24,15 +24,7 @@ from embedding_client._targets import UrlTarget, choose_auth, function_target
 
 
 def connect_to(args: argparse.Namespace, *, vector_space: str | None = None) -> EmbeddingClient:
-    """Return a client for the endpoint in the arguments.
-
-    Args:
-        args: The arguments.
-        vector_space: The vector space to accept; None for any.
-
-    Raises:
-        ConfigurationError: If the arguments do not name one endpoint, or are invalid.
-    """
+    """Return a client for the endpoint in the arguments."""
     if not args.url and not args.function:
         raise ConfigurationError(f"No endpoint: give --url or --function, or set {URL_VARIABLE}.")
     given: dict[str, Any] = {
@@ -65,11 +57,7 @@ def connect_to(args: argparse.Namespace, *, vector_space: str | None = None) -> 
 
 
 def auth_for(url: str, args: argparse.Namespace) -> httpx.Auth:
-    """Return what authenticates requests to a URL, by the arguments.
-
-    Raises:
-        ConfigurationError: If there is no such API key.
-    """
+    """Return what authenticates requests to a URL, by the arguments."""
     return choose_auth(
         UrlTarget(url),
         allow_plain_http=args.allow_plain_http,

@@ -55,16 +55,7 @@ class Execution(NamedTuple):
 
 
 class Executions:
-    """The executions of one state machine. Its methods raise `AwsError` if AWS refuses.
-
-    Args:
-        machine: The ARN of the state machine.
-        output: The output of the stack that has the ARN, for an error.
-        profile: An AWS profile.
-
-    Raises:
-        ConfigurationError: If the ARN is not one of a state machine, or there are no credentials.
-    """
+    """The executions of one state machine. Its methods raise `AwsError` if AWS refuses."""
 
     def __init__(self, machine: str, *, output: str, profile: str | None = None) -> None:
         found = _MACHINE.fullmatch(machine)
@@ -77,16 +68,7 @@ class Executions:
         self._client = aws_client("stepfunctions", self._region, profile=profile)
 
     def start(self, settings: Mapping[str, Any], *, name: str | None = None) -> str:
-        """Start an execution and return its name.
-
-        Args:
-            settings: Its input.
-            name: Its name; by default that of the folder in `settings["source"]`, with the time.
-
-        Raises:
-            ConfigurationError: If the name is not allowed.
-            AwsError: If the name is taken.
-        """
+        """Start an execution and return its name, by default the folder's with the time."""
         name = name or _name_of(settings["source"])
         if not _NAME.fullmatch(name):
             raise ConfigurationError(
@@ -98,13 +80,7 @@ class Executions:
         return name
 
     def resume(self, name: str) -> str:
-        """Start an execution with the settings of an earlier one, and return its name.
-
-        Items that are done are not done again.
-
-        Raises:
-            AwsError: If the earlier one does not exist, or is still running.
-        """
+        """Start an execution with the settings of one that ended. What is done stays."""
         earlier = self.status(name)
         if earlier.state == "RUNNING":
             raise AwsError(f"The job {name} is still running.")

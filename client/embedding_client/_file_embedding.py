@@ -48,13 +48,7 @@ _FLAGS = {"input_too_long": "--truncate right embeds only its beginning"}
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """The result of a run.
-
-    Attributes:
-        rows: The number of rows in the output.
-        rejected: The number of rows of the input without a vector.
-        report: The file that lists them, or None if every row has a vector.
-    """
+    """The rows of the output, the input's rows without a vector, and the file that lists these."""
 
     rows: int
     rejected: int
@@ -75,18 +69,6 @@ def embed_file(
     The vectors are stored in a checkpoint, `OUTPUT.part`, until all rows are embedded. After an
     error, Ctrl-C or a crash, the same call resumes from the checkpoint. No row is lost or
     duplicated. Only the requests that were in flight are sent again.
-
-    Args:
-        connect: Returns a client that accepts only the given vector space, or any with None.
-        source: The file.
-        output: The path of the output. It ends in .jsonl, .parquet or .npy.
-        options: The embedding options.
-        overwrite: Whether to replace an existing output.
-        on_error: How to handle a row that cannot be embedded: `stop`, `skip` it, or write it with
-            `null` as the vector. `OUTPUT.errors.jsonl` lists these rows.
-
-    Raises:
-        EmbeddingClientError: See `embedding_client._errors`.
     """
     outputs = Outputs(output)
     outputs.check(source, overwrite=overwrite)
@@ -252,21 +234,7 @@ def embed_stream(
     report: IO[str],
     as_line: AsLine = json_line,
 ) -> int:
-    """Embed rows and write each with its vector.
-
-    Args:
-        client: The client to embed with.
-        rows: The rows.
-        name: The name of the input in messages.
-        options: The embedding options.
-        on_error: `stop`, `skip` or `null`, as in `embed_file`.
-        output: Receives a JSON line for each row.
-        report: Receives a JSON line for each row without a vector.
-        as_line: Returns what is written for a row's fields, vector (or None) and vector space.
-
-    Returns:
-        The number of rows without a vector.
-    """
+    """Write each row with its vector; return the number of rows without one."""
     remaining, rejections = iter(rows), 0
     while group := list(islice(remaining, _GROUP)):
         for row in group:
@@ -290,13 +258,7 @@ def embed_stream(
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddedRows:
-    """Some consecutive rows.
-
-    Attributes:
-        rows: The rows.
-        vectors: The vectors of the rows that have one, in order.
-        rejected: The other rows, by their position among these rows.
-    """
+    """Some rows in a sequence, their vectors, and those without one by their position."""
 
     rows: list[Row]
     vectors: npt.NDArray[Any]
@@ -361,11 +323,7 @@ def row_error(name: str, row: Row, rejected: Rejected) -> FileError:
 
 
 def check_names(name: str, row: Row, suffix: str) -> None:
-    """Check that the output does not replace a field of a row.
-
-    Raises:
-        FileError: If the row has a field that the output adds.
-    """
+    """Check that the output does not replace a field of a row."""
     for added in ADDED[suffix]:
         if added in row.fields:
             raise FileError(
@@ -379,9 +337,6 @@ def check_resumes(checkpoint: Checkpoint, job: Mapping[str, Any], *, name: str) 
 
     `truncate` may change from `refuse` or none to `right` or `left`, so that a run can continue
     after a text that was too long. No vector in the checkpoint depends on it.
-
-    Raises:
-        FileError: If the job differs. The message lists the differences.
     """
     differences = list(_differences(checkpoint.job or {}, job, name))
     if differences:

@@ -122,18 +122,7 @@ Flow = Generator[Request, httpx.Response, _T]
 
 
 class EmbeddingFlows:
-    """Makes the flows of one client's calls.
-
-    Args:
-        target: The endpoint.
-        vector_space: The vector space to accept. By default, the first response sets it.
-        limits: The limits of one request.
-        retries: The retry policy.
-
-    Attributes:
-        target: The endpoint.
-        guard: Holds the vector space of the responses.
-    """
+    """Makes the flows of one client's calls."""
 
     def __init__(
         self,
@@ -353,11 +342,7 @@ class BaseClient(Generic[_Http]):
 
 
 def check_rerank(query: str, passages: Iterable[str], top_k: int | None) -> list[str]:
-    """Return the passages, checked before anything is sent.
-
-    Raises:
-        ConfigurationError: If the query, a passage or `top_k` is invalid.
-    """
+    """Return the passages, checked before anything is sent."""
     if not isinstance(query, str) or not query.strip():
         raise ConfigurationError(f"query must be a text that is not blank; found {query!r}.")
     if top_k is not None and top_k < 1:

@@ -21,11 +21,7 @@ OUTPUTS = (".jsonl", ".parquet", ".npy")
 
 
 def format_of(path: Path) -> str:
-    """Return the format of a file by its name, ignoring `.gz` at the end.
-
-    Raises:
-        FileError: If the extension is unknown.
-    """
+    """Return the format of a file by its name, ignoring `.gz` at the end."""
     name = Path(path.stem) if path.suffix.lower() == ".gz" else path
     kind = _SUFFIXES.get(name.suffix.lower())
     if kind is None or (kind == "parquet" and name != path):

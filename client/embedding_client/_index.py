@@ -30,15 +30,7 @@ _DELETED = 500
 
 
 class VectorIndex:
-    """One index. Its methods raise `AwsError` if AWS refuses or does not answer.
-
-    Args:
-        arn: The ARN of the index.
-        profile: An AWS profile.
-
-    Raises:
-        ConfigurationError: If the ARN is not one of an index, or there are no credentials.
-    """
+    """One index. Its methods raise `AwsError` if AWS refuses or does not answer."""
 
     def __init__(self, arn: str, *, profile: str | None = None) -> None:
         found = _ARN.fullmatch(arn)
@@ -54,11 +46,7 @@ class VectorIndex:
 
     @property
     def vector_space(self) -> str:
-        """The vector space of the index's vectors.
-
-        Raises:
-            VectorSpaceError: If the index does not name it.
-        """
+        """The vector space of the index's vectors."""
         space = self._tagged_space()
         if space is None:
             raise VectorSpaceError(
@@ -75,18 +63,7 @@ class VectorIndex:
         top: int,
         where: Mapping[str, Any] | None = None,
     ) -> list[Match]:
-        """Return the matches, best first.
-
-        Args:
-            client: Embeds the text. It must accept only the index's vector space.
-            text: The text to search for.
-            top: The largest number of matches, from 1 to 10,000.
-            where: The filter, as S3 Vectors defines it.
-
-        Raises:
-            ConfigurationError: If `top` is out of range.
-            VectorSpaceError: If the index is of another vector space than the endpoint's.
-        """
+        """Return the matches, best first. The client must accept only the index's vector space."""
         if not 1 <= top <= _MAX_RESULTS:
             raise ConfigurationError(f"top must be from 1 to {_MAX_RESULTS}; found {top}.")
         space = client.vector_space or self.vector_space

@@ -15,11 +15,7 @@ from embedding_client._protocol import Match
 
 
 def index_arn(args: argparse.Namespace) -> str:
-    """Return the ARN of the index that the arguments name.
-
-    Raises:
-        ConfigurationError: If they name none.
-    """
+    """Return the ARN of the index that the arguments name."""
     if not args.index:
         raise ConfigurationError(
             f"No index: give its ARN, or set {INDEX_VARIABLE} to the ARN that `scripts/deploy` "

@@ -31,18 +31,7 @@ def show_status(args: argparse.Namespace) -> int:
 def read_status(
     environment: str, *, role: str = "", region: str | None = None, profile: str | None = None
 ) -> dict[str, Any]:
-    """Return what `embed ingest status --json` prints.
-
-    Args:
-        environment: The environment's name.
-        role: The index: "" for that of `[model]`, as of the last deploy, or "Standby".
-        region: The region; the configured one by default.
-        profile: An AWS profile.
-
-    Raises:
-        ConfigurationError: If the environment has no such documents.
-        AwsError: If AWS refuses or does not answer.
-    """
+    """Return what is printed as JSON; `role` is "", or "Standby" for the index of `[standby]`."""
 
     def client(service: str) -> Any:
         return aws_client(service, region, profile=profile)

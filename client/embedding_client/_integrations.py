@@ -17,11 +17,6 @@ class RoleEmbedder:
     """Embeds documents and queries as lists of floats, blocking and asynchronously.
 
     Documents use the model's document prompt and queries use its query prompt, if it has them.
-
-    Args:
-        connection: The arguments of the client.
-        options: The options of every call. With `prompt` or `input_type`, documents and queries
-            are embedded in the same way.
     """
 
     def __init__(self, connection: Mapping[str, Any], options: EmbedOptions) -> None:
@@ -47,13 +42,7 @@ class RoleEmbedder:
 
 
 class Searcher:
-    """Searches the endpoint's index by `POST /search`, blocking and asynchronously.
-
-    Args:
-        connection: The arguments of the client; see `CONNECTION`.
-        top: The largest number of matches.
-        options: The others of `EmbeddingClient.search`.
-    """
+    """Searches the endpoint's index by `POST /search`, blocking and asynchronously."""
 
     def __init__(
         self, connection: Mapping[str, Any], *, top: int, options: Mapping[str, Any]

@@ -109,14 +109,7 @@ def _add_steps(commands: Any, name: str, description: str, examples: str) -> Any
 
 
 def _add_job_commands(steps: Any, job: str, stays: str, variable: str) -> None:
-    """Add the commands that batch jobs and loads have in common.
-
-    Args:
-        steps: The parsers of the commands.
-        job: The word for a job.
-        stays: What is left of a canceled one.
-        variable: The environment variable with the state machine.
-    """
+    """Add the commands that batch jobs and loads have; `stays` is left of a canceled one."""
     status = add_command(
         steps, "status", f"Show how far a {job} on AWS is.", run="_job_commands.show_status"
     )

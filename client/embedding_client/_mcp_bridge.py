@@ -22,11 +22,7 @@ _SHOWN = 200
 
 
 def run_bridge(args: argparse.Namespace) -> int:
-    """Run the bridge until the agent closes its end.
-
-    Raises:
-        ConfigurationError: The arguments name no URL, or no valid one.
-    """
+    """Run the bridge until the agent closes its end."""
     if not args.url:
         raise ConfigurationError("No endpoint: give --url, or set EMBEDDING_URL.")
     url = check_url(args.url, allow_plain_http=args.allow_plain_http)

@@ -14,14 +14,7 @@ _Status = TypeVar("_Status")
 
 
 class LineProgress:
-    """Prints a line to standard error every ten seconds.
-
-    Args:
-        name: The name of the file.
-        total: The number of rows.
-        done: The number of rows that an earlier run completed.
-        clock: Returns seconds, from any start.
-    """
+    """Prints a line to standard error every ten seconds."""
 
     def __init__(
         self, name: str, total: int, done: int, *, clock: Callable[[], float] = time.monotonic

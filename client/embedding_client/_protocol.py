@@ -52,12 +52,7 @@ class EmbedOptions(TypedDict, total=False):
 
 
 def check_options(options: EmbedOptions) -> None:
-    """Check options before anything is sent.
-
-    Raises:
-        TypeError: If an option does not exist.
-        ConfigurationError: If a value is not allowed, or two options exclude each other.
-    """
+    """Check options before anything is sent."""
     for name in options:
         if name not in EmbedOptions.__annotations__:
             known = ", ".join(EmbedOptions.__annotations__)
@@ -99,12 +94,7 @@ class BatchLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """The texts of one request.
-
-    Attributes:
-        start: The position of the first text in the call.
-        texts: The texts, in order.
-    """
+    """The texts of one request, and the position of the first one in the call."""
 
     start: int
     texts: Sequence[str]
@@ -202,11 +192,7 @@ class SparseVector(NamedTuple):
 
 
 def checked(texts: Iterable[str]) -> Iterator[str]:
-    """Yield texts, each checked when it is read. They may be a stream, so they are read once.
-
-    Raises:
-        ConfigurationError: If an item is not a string, is blank or is not valid Unicode.
-    """
+    """Yield texts, each checked when it is read. They may be a stream, so they are read once."""
     if isinstance(texts, str):
         raise ConfigurationError(
             "texts must be a list of strings; found one string. Use embed_one."

@@ -259,12 +259,6 @@ class Source:
 
     A row that cannot be embedded is yielded too. Its `problem` gives the reason, and the caller
     decides how to handle it.
-
-    Args:
-        path: The file, or None for standard input, which can be read only once.
-        kind: One of `FORMATS`. By default, the file name sets it, and standard input is text.
-        column: The field that holds the text.
-        name: The name of the file in messages. The default is its path.
     """
 
     def __init__(
@@ -287,18 +281,11 @@ class Source:
         self._digest = ""
 
     def identity(self) -> dict[str, Any]:
-        """Return the digest of the content and how to read it, without the name and the time.
-
-        `rows` has read the file with `identify`.
-        """
+        """Return the digest of the content and how to read it, without the name and the time."""
         return {"sha256": self._digest, "format": self.kind, "column": self.column}
 
     def check_unchanged(self) -> None:
-        """Check that the content has not changed since `rows` identified it.
-
-        Raises:
-            FileError: If it has changed.
-        """
+        """Check that the content has not changed since `rows` identified it."""
         with self._opened() as file:
             if (state := _state(file)) == self._state:
                 return
@@ -314,14 +301,7 @@ class Source:
         )
 
     def rows(self, *, identify: bool = False) -> Iterator[Row]:
-        """Yield the rows.
-
-        Args:
-            identify: Whether to compute what `identity` returns, once all rows are read.
-
-        Raises:
-            FileError: If the file cannot be read, or is not valid in its format.
-        """
+        """Yield the rows. With `identify`, compute what `identity` returns, once all are read."""
         with self._opened() as file:
             try:
                 opened = _Hashed(file) if identify else None

@@ -30,10 +30,6 @@ class VectorSpaceGuard:
 
     The name of a vector space is `model@revision/precision/fingerprint/dimensions`. Calls may use
     different dimensions of one space. The rest of the name must be the same.
-
-    Args:
-        expected: The vector space of a database, with or without the dimensions. With None, the
-            first response sets it.
     """
 
     def __init__(self, expected: str | None = None) -> None:
@@ -48,11 +44,7 @@ class VectorSpaceGuard:
         self._lock = threading.Lock()
 
     def check(self, space: str) -> None:
-        """Check the vector space of a response.
-
-        Raises:
-            VectorSpaceError: If it differs from the expected one, or from earlier responses.
-        """
+        """Check the vector space of a response."""
         with self._lock:
             if self._family is None:
                 self._family = _family(space)
@@ -71,9 +63,6 @@ class VectorSpaceGuard:
 
         An answer has no vectors that could meet those of another one. So a client searches on
         while an endpoint moves to another model with its index.
-
-        Raises:
-            VectorSpaceError: If it differs from the expected one.
         """
         if self._expected is not None:
             self.check(space)
@@ -111,11 +100,7 @@ class Part:
 
 
 def read_object(response: httpx.Response) -> dict[str, Any]:
-    """Return the JSON object of a successful response.
-
-    Raises:
-        ResponseError: If the status is not 200, or the body is not a JSON object.
-    """
+    """Return the JSON object of a successful response."""
     if response.status_code != 200:
         raise error_of(response)
     value = _json(response.content)
@@ -127,16 +112,7 @@ def read_object(response: httpx.Response) -> dict[str, Any]:
 def read_vectors(
     response: httpx.Response, *, count: int, options: EmbedOptions
 ) -> tuple[npt.NDArray[Any], str]:
-    """Return the vectors of a response and the name of their vector space.
-
-    Returns:
-        An array of shape (count, dimensions), or (count, ⌈dimensions / 8⌉) for packed bits, and the
-        name of the vector space.
-
-    Raises:
-        ResponseError: If the status is not 200, or the body does not hold the requested vectors. If
-            one text caused the error, `position` is its position in the request.
-    """
+    """Return the vectors, (count, dimensions or ⌈dimensions / 8⌉), and their space."""
     if response.status_code != 200:
         raise error_of(response, count=count)
     value = read_object(response)
@@ -155,11 +131,7 @@ def read_vectors(
 
 
 def read_scores(response: httpx.Response, *, count: int) -> tuple[npt.NDArray[np.float64], str]:
-    """Return the scores of a response, float64 (count,) in the passages' order, and their space.
-
-    Raises:
-        ResponseError: If the status is not 200, or the body does not hold a score for each passage.
-    """
+    """Return the scores of a response, float64 (count,) in the passages' order, and their space."""
     if response.status_code != 200:
         raise error_of(response, count=count)
     value = read_object(response)
@@ -176,11 +148,7 @@ def read_scores(response: httpx.Response, *, count: int) -> tuple[npt.NDArray[np
 
 
 def read_sparse(response: httpx.Response, *, count: int) -> tuple[list[SparseVector], str]:
-    """Return the sparse vectors of a response and the name of their vector space.
-
-    Raises:
-        ResponseError: If the status is not 200, or the body does not hold a vector for each text.
-    """
+    """Return the sparse vectors of a response and the name of their vector space."""
     if response.status_code != 200:
         raise error_of(response, count=count)
     value = read_object(response)
@@ -224,12 +192,7 @@ def _match(value: Mapping[str, Any]) -> Match:
 
 
 def should_split(response: httpx.Response, *, count: int) -> bool:
-    """Return whether to send the texts of a failed request again in two halves.
-
-    Args:
-        response: The response.
-        count: The number of texts in the request. A single text cannot be split.
-    """
+    """Return whether to send the texts of a failed request again in two halves."""
     if count < 2 or response.status_code < 400:
         return False
     fields = _fields(response)
@@ -238,12 +201,7 @@ def should_split(response: httpx.Response, *, count: int) -> bool:
 
 
 def error_of(response: httpx.Response, *, count: int = 0) -> ResponseError:
-    """Return the exception for a response that is not a success.
-
-    Args:
-        response: The response.
-        count: The number of texts in the request, to find the one that caused the error.
-    """
+    """Return the exception for an answer that is no success, to a request of `count` texts."""
     status, headers, fields = response.status_code, response.headers, _fields(response)
     message = fields.get("error") or fields.get("message") or fields.get("Message")
     if 300 <= status < 400:

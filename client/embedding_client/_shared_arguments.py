@@ -13,17 +13,7 @@ _RAW = argparse.RawDescriptionHelpFormatter
 def add_command(
     commands: Any, name: str, description: str, *, run: str, examples: str = "", **more: Any
 ) -> argparse.ArgumentParser:
-    """Add a command, and return its parser.
-
-    Args:
-        commands: The parsers of the commands.
-        name: The name of the command.
-        description: A sentence for `--help`.
-        run: The module and the function that run it, such as `_index_command.count`. The module is
-            imported then, as it is slow.
-        examples: What `--help` prints at the end, as it is.
-        more: Other arguments of the parser.
-    """
+    """Add a command, run by a function such as `_index_command.count`, imported late."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         description=description,

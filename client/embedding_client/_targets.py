@@ -31,15 +31,7 @@ from embedding_client._errors import ConfigurationError
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request to send.
-
-    Attributes:
-        method: The HTTP method.
-        url: The URL.
-        content: The body, or None.
-        headers: The headers besides those of the HTTP client.
-        delay: Seconds to wait before sending it.
-    """
+    """A request to send after `delay` seconds."""
 
     method: str
     url: str
@@ -50,12 +42,7 @@ class Request:
 
 @dataclass(frozen=True)
 class UrlTarget:
-    """A Function URL, an API in front of it, or a server.
-
-    Attributes:
-        name: The URL.
-        region: None; the host names it.
-    """
+    """A Function URL, an API in front of it, or a server; its host names the region."""
 
     name: str
     region: None = None
@@ -89,13 +76,7 @@ _SHOWN = 500
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionTarget:
-    """An alias of a function.
-
-    Attributes:
-        name: The name and the alias, or their ARN.
-        api: The URL of Lambda's API, without a trailing slash.
-        region: The function's region.
-    """
+    """An alias of a function by its name or ARN, and the URL of Lambda's API."""
 
     name: str
     api: str
@@ -153,20 +134,7 @@ def function_target(
     profile: str | None = None,
     allow_plain_http: bool = False,
 ) -> FunctionTarget:
-    """Return the target of a function's name.
-
-    Args:
-        function: `NAME:ALIAS`, `ACCOUNT:function:NAME:ALIAS` or the alias's ARN.
-        endpoint_url: The URL of Lambda's API, such as that of an interface endpoint; by default
-            the one that botocore finds for the region.
-        region: The function's region; by default that of the ARN, of `endpoint_url`, or the
-            configured one.
-        profile: The AWS profile that configures them; by default botocore's choice.
-        allow_plain_http: Whether `endpoint_url` may be one of plain HTTP.
-
-    Raises:
-        ConfigurationError: If an argument is invalid, or the region is unknown.
-    """
+    """Return the target of a function: in its ARN's, the API's or the configured region."""
     found = _NAME.fullmatch(function)
     if found is None:
         raise ConfigurationError(
@@ -260,11 +228,7 @@ def find_target(
     region: str | None,
     allow_plain_http: bool,
 ) -> Target:
-    """Return the target of a client's arguments.
-
-    Raises:
-        ConfigurationError: If they do not name one endpoint, or one is invalid.
-    """
+    """Return the target of a client's arguments."""
     if (url is None) is (function is None):
         raise ConfigurationError(
             "Give the endpoint's URL or function=, not both; found "
@@ -295,10 +259,6 @@ def choose_auth(
 
     Without a profile and a region, a host that is not AWS's gets a signature only if it refuses
     requests that have none.
-
-    Raises:
-        ConfigurationError: If both `auth` and `api_key` are given, or `api_key` with a function.
-        CredentialsError: If the key cannot be the value of a header.
     """
     if api_key is None:
         if auth is not None:

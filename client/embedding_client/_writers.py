@@ -34,15 +34,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Table:
-    """The content of an output.
-
-    Attributes:
-        pairs: The rows, each with its vector, or None for null.
-        width: The number of components of a vector.
-        dtype: The type of the components.
-        vector_space: The vector space, or None if there are no vectors.
-        schema: For Parquet, the result of `parquet_schema` for all rows.
-    """
+    """The content of an output: rows with vectors of one width and type, or None for null."""
 
     pairs: Iterator[_Pair]
     width: int
@@ -151,11 +143,7 @@ def _finite(value: Any) -> Any:
 
 
 def parquet_schema(records: Iterable[Record]) -> Any:
-    """Return the schema of all rows, without the vectors. A field that a row lacks is null.
-
-    Raises:
-        FileError: If pyarrow is missing, or the values of a column have incompatible types.
-    """
+    """Return the schema of all rows, without the vectors. A field that a row lacks is null."""
     arrow = _arrow()
     schema = arrow.schema([])
     records = iter(records)
@@ -184,14 +172,7 @@ def _arrow() -> Any:
 
 @dataclass(frozen=True)
 class Outputs:
-    """The files that belong to an output.
-
-    Args:
-        path: The path of the output. Its extension is the format.
-
-    Raises:
-        ConfigurationError: If the extension is unknown, it is a folder, or it is in none.
-    """
+    """The files that belong to an output."""
 
     path: Path
 
@@ -229,11 +210,7 @@ class Outputs:
         return self._named(".errors.jsonl")
 
     def check(self, source: Source, *, overwrite: bool) -> None:
-        """Check that the run will not destroy a file.
-
-        Raises:
-            FileError: If a file of this output is the input, or exists and must not be replaced.
-        """
+        """Check that the run will not destroy a file."""
         placed = [self.path, self.report, *([self.about] if self.suffix == ".npy" else [])]
         for path in (*placed, self.part, self._temporary):
             if source.is_same_file(path):
@@ -245,15 +222,7 @@ class Outputs:
                 raise FileError(f"{path} already exists. Use --overwrite to replace it.")
 
     def place(self, write: Callable[[IO[bytes]], _Described]) -> None:
-        """Write the output to a temporary file, then the other files, then move it into place.
-
-        Args:
-            write: Writes the output to a file. It returns the description of an array, and the rows
-                without a vector. It may raise an error.
-
-        Raises:
-            FileError: If a file cannot be written. The output is unchanged.
-        """
+        """Write the output to a temporary file, then the other files, then move it into place."""
         try:
             about, report = _write(self._temporary, write)
             if self.suffix == ".npy":

@@ -46,23 +46,7 @@ def endpoint(
     logs: IO[str] | None = None,
     requests: IO[str] | None = None,
 ) -> tuple[LocalFunctionUrl, Runtime]:
-    """Start the embedder behind a local Function URL.
-
-    Args:
-        artifact: The folder of the compiled model.
-        index: The folder of a search index for `POST /similar`.
-        vector_index: The ARN of an index of S3 Vectors to search instead, with the credentials of
-            this process's environment.
-        port: The port to listen on. 0 selects a free port.
-        memory: The function's memory setting in MB, which sets its number of threads.
-        timeout: Seconds per request.
-        mcp: Whether agents are answered at `POST /mcp`.
-        logs: Receives the function's log lines.
-        requests: Receives a line for each request.
-
-    Returns:
-        The Function URL, which is a context manager to enter, and its runtime.
-    """
+    """Return a local Function URL, which is a context manager to enter, and its runtime."""
     variables = {"EMBEDDING_ARTIFACT": str(artifact)}
     if mcp:
         variables["EMBEDDING_MCP"] = "on"

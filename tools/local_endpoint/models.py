@@ -36,18 +36,7 @@ def artifact_of(
     cache: Path = _CACHE,
     verbose: bool = False,
 ) -> Path:
-    """Return the artifact folder of a model. Compile the model if necessary.
-
-    Args:
-        model: A folder of one artifact or of several, a sentence-transformers folder, or a model of
-            the catalog.
-        accept_license: The name of a license that the user accepts, which some models require.
-        cache: The folder for compiled artifacts.
-        verbose: Whether to show the compiler's output, which otherwise goes to a log file.
-
-    Raises:
-        ModelError: If it cannot be compiled.
-    """
+    """Return the artifact folder of a model. Compile the model if necessary."""
     folder = Path(model).expanduser()
     if any((folder / name).is_file() for name in _NAMES):
         return folder.resolve()
@@ -61,15 +50,7 @@ def artifact_of(
 
 
 def together_of(artifacts: Mapping[str, Path], *, cache: Path = _CACHE) -> Path:
-    """Return a folder of several artifacts, which one function serves.
-
-    Args:
-        artifacts: The folder of each, by what the model does: `embed`, `rerank` or `sparse`.
-        cache: The folder for it.
-
-    Raises:
-        ModelError: If a model does something else.
-    """
+    """Return a folder of several artifacts, which one function serves."""
     names = json.dumps({task: str(folder) for task, folder in artifacts.items()}, sort_keys=True)
     together = cache / f"together-{hashlib.sha256(names.encode()).hexdigest()[:12]}"
     together.mkdir(parents=True, exist_ok=True)
@@ -84,18 +65,7 @@ def together_of(artifacts: Mapping[str, Path], *, cache: Path = _CACHE) -> Path:
 
 
 def index_of(texts: str, artifact: Path, *, cache: Path = _CACHE, verbose: bool = False) -> Path:
-    """Return the folder of a search index. Build the index if necessary.
-
-    Args:
-        texts: An index folder, a file (a JSON list of strings, or one text per line), or
-            `standard-library` for the docstrings of Python's library.
-        artifact: The folder of the model or the models that embed them.
-        cache: The folder for indexes.
-        verbose: Whether to show the builder's output, which otherwise goes to a log file.
-
-    Raises:
-        ModelError: If it cannot be built.
-    """
+    """Return the folder of a search index. Build the index if necessary."""
     path = Path(texts).expanduser()
     if (path / "manifest.json").is_file():
         return path.resolve()
@@ -115,17 +85,7 @@ def index_of(texts: str, artifact: Path, *, cache: Path = _CACHE, verbose: bool 
 def documents_of(
     folder: str, artifact: Path, *, metadata: Sequence[str] = (), cache: Path = _CACHE
 ) -> Path:
-    """Return the folder of an index of the documents in a folder, as they are now.
-
-    Args:
-        folder: The documents.
-        artifact: The folder of the model or the models that embed them.
-        metadata: The metadata keys that documents may have values of.
-        cache: The folder for indexes.
-
-    Raises:
-        ModelError: If it cannot be built.
-    """
+    """Return the folder of an index of the documents in a folder, as they are now."""
     path = Path(folder).expanduser().resolve()
     place = hashlib.sha256(str(path).encode()).hexdigest()[:12]
     index = cache / f"documents-{path.name}-{place}-{_digest(artifact)}"

@@ -110,12 +110,7 @@ def emulator_binary() -> Path | None:
 
 
 def start(function: Function, *, logs: IO[str] | None = None) -> Runtime:
-    """Start the function in AWS's runtime, or in this process without a binary of it.
-
-    Args:
-        function: The function to run.
-        logs: Receives the function's log lines. By default they are dropped.
-    """
+    """Start the function in AWS's runtime, or in this process without a binary of it."""
     binary = emulator_binary()
     return (
         EmulatedRuntime(function, binary=binary, logs=logs)
@@ -129,14 +124,6 @@ class EmulatedRuntime:
 
     If the emulator exits, each request fails, and `wait` raises the reason. If it hangs, it is
     killed.
-
-    Args:
-        function: The function to run.
-        binary: The emulator's program.
-        logs: Receives the function's log lines.
-
-    Raises:
-        FunctionError: If it did not start. The message has its output.
     """
 
     description = "AWS's Runtime Interface Emulator"

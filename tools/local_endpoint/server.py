@@ -37,12 +37,6 @@ class LocalFunctionUrl:
 
     Use it as a context manager. A background thread serves requests until the block ends. At the
     end, it closes the runtime.
-
-    Args:
-        runtime: Runs the function.
-        verifier: Verifies the signatures.
-        port: The port on 127.0.0.1. 0 selects a free port.
-        requests: Receives a line for each request: method, path, status, milliseconds.
     """
 
     def __init__(

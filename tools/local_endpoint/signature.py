@@ -43,12 +43,7 @@ _FORBIDDEN = (
 
 
 class SignatureError(Exception):
-    """A request that IAM auth rejects. The status is always 403.
-
-    Attributes:
-        error_type: The value of AWS's `x-amzn-ErrorType` header.
-        body: The JSON object of the response.
-    """
+    """A request that IAM auth rejects. The status is always 403."""
 
     def __init__(self, error_type: str, message: str, *, key: str = "message") -> None:
         super().__init__(message)
@@ -87,26 +82,14 @@ class _Parsed:
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """The identity that signed a request.
-
-    Attributes:
-        access_key: The access key ID.
-        session_token: The token of temporary credentials, or None.
-    """
+    """The identity that signed a request."""
 
     access_key: str
     session_token: str | None
 
 
 class Verifier:
-    """Accepts requests signed with one key pair for one region.
-
-    Args:
-        credentials: The key pair. Session tokens are not compared, so temporary credentials with
-            the same key pair are accepted.
-        region: The region of the Function URL.
-        service: The signing name of the service.
-    """
+    """Accepts requests signed with one key pair for one region, with any session token."""
 
     def __init__(self, *, credentials: Credentials, region: str, service: str = SERVICE) -> None:
         self._credentials = Credentials(credentials.access_key, credentials.secret_key)
@@ -114,11 +97,7 @@ class Verifier:
         self._service = service
 
     def verify(self, request: SignedRequest, *, now: datetime | None = None) -> Caller:
-        """Verify the signature of a request. Return its caller.
-
-        Raises:
-            SignatureError: If it is not valid, with AWS's error type and body.
-        """
+        """Verify the signature of a request. Return its caller."""
         parsed = parse_signature(request)
         if parsed.access_key != self._credentials.access_key:
             raise SignatureError(
@@ -206,11 +185,7 @@ def _check_age(parsed: _Parsed, now: datetime) -> None:
 
 
 def parse_signature(request: SignedRequest) -> _Parsed:
-    """Return the signature in the Authorization header of a request.
-
-    Raises:
-        SignatureError: If it is missing or incomplete.
-    """
+    """Return the signature in the Authorization header of a request."""
     authorization = request.headers.get("authorization")
     if authorization is None:
         raise SignatureError("AccessDeniedException", _FORBIDDEN, key="Message")

@@ -37,12 +37,7 @@ _INTERRUPTED = 130
 def main(
     arguments: list[str] | None = None, *, transport: httpx.BaseTransport | None = None
 ) -> int:
-    """Run the command; return its exit status.
-
-    Args:
-        arguments: The arguments; those of the process if None.
-        transport: Sends the requests to the Function URL; over the network if None.
-    """
+    """Run the command; return its exit status."""
     parser = command_parser("scripts/prove", __doc__)
     parser.add_argument("--starts", type=int, default=20, help="of each size of memory")
     parser.add_argument("--pause", type=float, default=15, help="seconds between two starts")

@@ -57,12 +57,7 @@ def find_endpoint(session: Session, environment: EnvironmentSettings) -> "Endpoi
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A deployed endpoint. Each method measures, and returns values that JSON can hold.
-
-    Attributes:
-        url: The Function URL.
-        alias: The ARN of the alias that the URL invokes.
-    """
+    """A deployed endpoint. Each method measures, and returns values that JSON can hold."""
 
     session: Session
     environment: EnvironmentSettings
@@ -79,14 +74,6 @@ class Endpoint:
         """Measure cold starts and requests of `$LATEST` with a size of memory.
 
         A changed variable makes Lambda start another execution environment.
-
-        Args:
-            size: Megabytes.
-            starts: The number of cold starts.
-            pause: Seconds between two of them.
-
-        Returns:
-            Lists of milliseconds, or `refused` with AWS's reason: new accounts have less memory.
         """
         client, name = self._lambda, self.alias.rpartition(":")[0]
         variables = client.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
@@ -124,14 +111,7 @@ class Endpoint:
         }
 
     def callers(self, http: httpx.Client) -> Measured:
-        """Measure how long a caller waits for an answer of the Function URL.
-
-        Args:
-            http: Signs requests.
-
-        Returns:
-            Milliseconds by length, or `refused` if this identity may not call the URL.
-        """
+        """Measure the milliseconds in which the Function URL answers a caller."""
         texts, measured = Texts(0), []
         for length in self.lengths():
             elapsed, tokens = [], []

@@ -17,12 +17,7 @@ _START_SECONDS, _REQUEST_SECONDS = 10.0, 5.0
 
 
 def price_of(environment: EnvironmentSettings, *, starts: int) -> float:
-    """Return US dollars of a run at most, at list prices, without a free tier.
-
-    Args:
-        environment: The run's environment.
-        starts: The cold starts of each size of memory.
-    """
+    """Return US dollars of a run at most, at list prices, without a free tier."""
     prices = load_prices(*([environment.region] if environment.region else []))
     requests = REPEATS * (len(LENGTHS) + 1)
     seconds = starts * _START_SECONDS + requests * _REQUEST_SECONDS

@@ -60,13 +60,7 @@ class Run:
 
 
 def derived(content: str, *, account: str, region: str) -> str:
-    """Return the file of a run's environment.
-
-    Args:
-        content: The file of the user's environment.
-        account: The account of the run, which the scripts then compare with the credentials.
-        region: Its region.
-    """
+    """Return the file of a run's environment."""
     document = tomlkit.parse(content.removeprefix("\ufeff"))
     for table in _WITHOUT:
         document.pop(table, None)

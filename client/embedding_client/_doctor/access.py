@@ -90,13 +90,7 @@ def check_signed(snapshot: Snapshot) -> CheckResult:
 def signed_result(
     reply: Reply | NoAnswer, now: datetime, *, refused: Callable[..., CheckResult] = failed
 ) -> CheckResult:
-    """Decide on the answer to a signed request; only a vector is right.
-
-    Args:
-        reply: The answer.
-        now: The time.
-        refused: Makes the result of a caller who is not allowed.
-    """
+    """Decide on the answer to a signed request; `refused` is for who is not allowed."""
     if isinstance(reply, NoAnswer):
         return failed(f"no answer ({reply.reason})", f"{_NO_ANSWER}; otherwise {_OUTAGE}")
     if reply.status == 200:
@@ -204,13 +198,7 @@ def check_permissions(snapshot: Snapshot) -> CheckResult:
 def permissions_result(
     principal: str, evidence: Evidence, *, refused: Callable[..., CheckResult] = failed
 ) -> CheckResult:
-    """Decide on both permissions by the answer, the function's policy and the simulation.
-
-    Args:
-        principal: The ARN of the caller's role or user.
-        evidence: What was read.
-        refused: Makes the result of a caller who is not allowed.
-    """
+    """Decide on both permissions by the answer, the function's policy and the simulation."""
     decided = {action: _is_allowed(principal, evidence, action) for action in CONDITIONS}
     missing = [action for action, is_allowed in decided.items() if is_allowed is False]
     if missing:

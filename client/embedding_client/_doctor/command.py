@@ -41,11 +41,7 @@ _NAME = 15
 
 
 def run_doctor(args: argparse.Namespace) -> int:
-    """Run `embed doctor`; return the exit status.
-
-    Raises:
-        ConfigurationError: The arguments do not name an endpoint.
-    """
+    """Run `embed doctor`; return the exit status."""
     # $EMBEDDING_URL may be that of another environment.
     url = None
     if args.url and args.environment is None:
@@ -151,12 +147,7 @@ class Checked(NamedTuple):
 
 
 def examine(snapshot: Snapshot, done: Callable[[], object] = lambda: None) -> Iterator[Checked]:
-    """Run all checks, several at a time, and yield their results in order.
-
-    Args:
-        snapshot: What the checks read.
-        done: Called whenever a check has ended.
-    """
+    """Run all checks, several at a time, and yield their results in order."""
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="embed-doctor")
     end = time.monotonic() + _SECONDS
     running: list[Future[CheckResult]] = []

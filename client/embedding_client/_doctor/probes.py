@@ -82,11 +82,7 @@ class AwsError(Exception):
 
 
 class Aws:
-    """Calls of AWS's APIs, which only read.
-
-    Args:
-        client: Returns botocore's client of a service.
-    """
+    """Calls of AWS's APIs, which only read."""
 
     def __init__(self, client: Callable[[str], Any]) -> None:
         self._make = client
@@ -94,13 +90,7 @@ class Aws:
         self._lock = threading.Lock()
 
     def call(self, service: str, operation: str, **arguments: Any) -> dict[str, Any]:
-        """Call an operation.
-
-        Raises:
-            NotPermittedError: The caller lacks the permission.
-            NoCredentialsError: There are no valid credentials.
-            AwsError: AWS refused for another reason, or did not answer.
-        """
+        """Call an operation."""
         action = operation
         try:
             client = self._client(service)
@@ -171,10 +161,6 @@ class Web:
     """Requests over HTTP.
 
     Those to the endpoint are sent one at a time: two at once would start a second environment.
-
-    Args:
-        http: The HTTP client.
-        auth: Signs requests.
     """
 
     def __init__(self, http: httpx.Client, auth: httpx.Auth) -> None:
@@ -185,12 +171,7 @@ class Web:
     def send(
         self, method: str, url: str, body: bytes | None = None, *, signed: bool = True
     ) -> Reply:
-        """Send a request to the endpoint.
-
-        Raises:
-            httpx.HTTPError: There is no answer.
-            CredentialsError: There are no credentials to sign with.
-        """
+        """Send a request to the endpoint."""
         headers = {"content-type": "application/json"} if body is not None else {}
         with self._lock:
             began = time.perf_counter()
@@ -205,11 +186,7 @@ class Web:
         return Reply(response.status_code, response.headers, response.content, 1000 * seconds)
 
     def get(self, url: str) -> httpx.Response:
-        """Read another address, without a signature.
-
-        Raises:
-            httpx.HTTPError: There is no answer.
-        """
+        """Read another address, without a signature."""
         return self._http.get(url, timeout=_SECONDS)
 
 

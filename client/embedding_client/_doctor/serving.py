@@ -272,14 +272,7 @@ def provisioned_result(
     *,
     name: str,
 ) -> CheckResult:
-    """Decide on the provisioned concurrency of an environment that has set it.
-
-    Args:
-        configs: Its configurations in Lambda.
-        targets: Its targets in Application Auto Scaling.
-        spilled: The requests beyond it, which had cold starts.
-        name: The environment's name.
-    """
+    """Decide on the provisioned concurrency of an environment that has set it."""
     states = targets[0].get("SuspendedState", {}) if targets else {}
     if suspended := sorted(kind for kind, is_on in states.items() if is_on):
         return failed(

@@ -93,10 +93,6 @@ class Snapshot:
 
     A method raises `SkippedError` if it cannot be read: no permission, no credentials, not
     deployed.
-
-    Args:
-        asked: What to look at.
-        probes: How to reach it.
     """
 
     def __init__(self, asked: Question, probes: Probes) -> None:

@@ -36,11 +36,7 @@ _OTHER_FILES = 64
 
 
 def run_load(args: argparse.Namespace) -> int:
-    """Run a test; return the exit status.
-
-    Raises:
-        EmbeddingClientError: The test cannot begin, or its report cannot be written.
-    """
+    """Run a test; return the exit status."""
     if not args.url:
         args.usage_error("there is no endpoint: give --url, or set EMBEDDING_URL")
     url = check_url(args.url, allow_plain_http=args.allow_plain_http) + "/"
@@ -245,14 +241,7 @@ def percentiles(seconds: Sequence[float]) -> dict[str, float] | None:
 def as_report(
     outcomes: Sequence[Outcome], *, end: End, planned: int, about: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the report.
-
-    Args:
-        outcomes: The requests that ended.
-        end: The reason why the test ended.
-        planned: The number of requests in the plan.
-        about: The endpoint and the options, which open the report.
-    """
+    """Return the report."""
     kinds = Counter(outcome.kind for outcome in outcomes)
     statuses = Counter(outcome.status for outcome in outcomes if outcome.status)
     delays = [outcome.taken - outcome.due for outcome in outcomes]

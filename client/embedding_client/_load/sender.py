@@ -52,16 +52,7 @@ class Plan:
 def make_plan(
     *, rate: float, seconds: float, tokens: tuple[int, int], most: int, seed: int
 ) -> Plan:
-    """Draw a plan: Poisson arrivals, as of callers that know nothing of each other.
-
-    Args:
-        rate: The mean number of requests a second.
-        seconds: The length of the test.
-        tokens: The fewest and the most tokens of a text. The logarithm of the numbers drawn is
-            uniform: many short texts, a few long ones.
-        most: The most requests.
-        seed: The seed.
-    """
+    """Draw a plan: Poisson arrivals, as of callers that know nothing of each other."""
     # Separate seeds, so that the lengths do not depend on the number of arrivals.
     arrivals, lengths = np.random.default_rng(seed), np.random.default_rng([seed, 1])
     due = np.cumsum(arrivals.exponential(1 / rate, _enough(rate * seconds, most)))
@@ -88,12 +79,7 @@ class Texts:
         self._random = random.Random(seed)  # noqa: S311  (texts, not secrets)
 
     def body(self, tokens: int, *, passages: int = 0) -> bytes:
-        """Return the body of a request.
-
-        Args:
-            tokens: About how many each text has, or each pair.
-            passages: How many passages a reranker scores; 0 for one text to `POST /`.
-        """
+        """Return the body of `POST /` for one text, or of a reranker's for a query and passages."""
         if not passages:
             return embed_body([self._text(tokens - _ADDED)], {})
         room = max(2, tokens - _ADDED - 1)
