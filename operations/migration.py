@@ -303,7 +303,7 @@ def _plan(migration: Migration, options: argparse.Namespace) -> int:
         bucket = ingest.location.bucket
         sent = migration.client("s3").get_bucket_notification_configuration(Bucket=bucket)
         if "EventBridgeConfiguration" not in sent:
-            missing.append(f"the events of the bucket {bucket}: docs/documents.md")
+            missing.append(f"the events of the bucket {bucket}: docs/search.md#documents")
     core = core_seconds(speed_of(new.model), tokens)
     bill = copy_items(
         load_prices(migration.environment.region or DEFAULT_REGION),

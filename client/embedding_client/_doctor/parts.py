@@ -120,7 +120,7 @@ def documents_result(bucket: str, *, sends: bool, letters: int) -> CheckResult:
     if not sends:
         return failed(
             f"the bucket {bucket} sends no events to EventBridge",
-            "turn them on: docs/documents.md",
+            "turn them on: docs/search.md#documents",
         )
     if letters:
         return warning(
