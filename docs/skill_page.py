@@ -33,11 +33,7 @@ _PASSAGE = re.compile(r"^<!-- skill -->\n(.*?)^<!-- end of skill -->\n", re.DOTA
 
 
 def skill_page() -> str:
-    """Return the skill in Markdown.
-
-    Raises:
-        ValueError: If a page has no passage.
-    """
+    """Return the skill in Markdown."""
     parts = [_HEAD]
     for title, pages in _SECTIONS.items():
         parts += [f"## {title}\n", *(_passages(page) for page in pages)]

@@ -45,15 +45,10 @@ def main(arguments: list[str] | None = None) -> int:
 def pin(file: Path) -> list[tuple[str, str | None, str]]:
     """Pin the base image of each model in an environment's file to the current digest of its tag.
 
-    Args:
-        file: The file. A mirror that it names keeps its address.
+    A mirror that the file names keeps its address.
 
     Returns:
         Each model's table, the digest before, None if none was pinned, and the digest now.
-
-    Raises:
-        ValueError: The file names a base image without a digest, or Docker prints none.
-        CalledProcessError: Docker finds no such image.
     """
     document = tomlkit.parse(file.read_text(encoding="utf-8"))
     pins = []

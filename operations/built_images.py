@@ -27,20 +27,11 @@ from stacks.names import artifact_key, zip_key
 
 
 def built_zip(session: Session, environment: EnvironmentSettings) -> str:
-    """Build the zip with its labels, and upload it with its artifact, if that comes from S3.
+    """Build the zip with its labels, upload it with its artifact, if that comes from S3.
 
     The same sources give the same bytes and the same key, as far as zlib compresses them equally.
     So what is there is not uploaded again, and after an interruption the same command continues.
-
-    Args:
-        session: The AWS session; its region is used if the environment has none.
-        environment: The environment.
-
-    Returns:
-        The zip's address, `s3://BUCKET/DIGEST.zip`.
-
-    Raises:
-        CalledProcessError: The builder fails, and has printed why.
+    Returned is the zip's address, `s3://BUCKET/DIGEST.zip`.
     """
     # Only now, because it imports the CDK, which takes seconds.
     from embedding_kit.zip_command import artifact_command, build_command  # noqa: PLC0415
@@ -102,16 +93,7 @@ def _print_built(environment: EnvironmentSettings, options: argparse.Namespace) 
 
 
 def built_images(session: Session, environment: EnvironmentSettings, assembly: Path) -> list[str]:
-    """Look the digests of an assembly's images up in the environment's repository.
-
-    Args:
-        session: The AWS session; its region is used if the environment has none.
-        environment: The environment.
-        assembly: The folder with the synthesized stacks.
-
-    Returns:
-        The address of each image with its digest; those of the endpoint first.
-    """
+    """Return the addresses of an assembly's images with their digests; the endpoint's first."""
     place = place_of(session, environment)
     targets: dict[str, str] = {}
     for manifest in sorted(assembly.glob("*.assets.json")):
@@ -133,13 +115,8 @@ def built_images(session: Session, environment: EnvironmentSettings, assembly: P
 def check_accepts(environment: EnvironmentSettings, built: EnvironmentSettings) -> None:
     """Check that an environment would accept what another one builds.
 
-    Args:
-        environment: The environment that gets it later, by `scripts/deploy NAME --image`.
-        built: The environment that builds it.
-
     Raises:
         EnvironmentFileError: Its settings differ; the message names each.
-        FileNotFoundError: A model's folder or file of texts does not exist.
     """
     labels = [model_labels(model) for model in built.models.values()]
     differences = [

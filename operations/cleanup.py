@@ -76,12 +76,7 @@ def end_provisioned_concurrency(
 ) -> Iterator[str]:
     """End all provisioned concurrency of an environment's function, and suspend its scaling.
 
-    Args:
-        session: The AWS session; its region is used if the environment has none.
-        environment: The environment; nothing is done if it is not deployed.
-
-    Yields:
-        The ARN of each version or alias without its provisioned concurrency now.
+    Yielded is the ARN of each version or alias that had one.
     """
     deployed = find_deployed(session, environment)
     if deployed is None:
@@ -105,9 +100,6 @@ def resume_scaling(session: Session, environment: EnvironmentSettings) -> Iterat
 
     The minimum comes first: after an interruption the scaling is still suspended, and the next run
     does both.
-
-    Yields:
-        The resource of each target that was resumed.
     """
     deployed = find_deployed(session, environment)
     if deployed is None:

@@ -23,11 +23,7 @@ def command_parser(program: str, description: str | None) -> argparse.ArgumentPa
 
 
 def environment_of(name: str) -> EnvironmentSettings:
-    """Read an environment's file.
-
-    Raises:
-        EnvironmentFileError: There is none, or its content is refused.
-    """
+    """Read an environment's file."""
     return load_environment(name, folder=ENVIRONMENTS)
 
 
@@ -40,7 +36,7 @@ def run_command(
     outcome: str = "",
     takes_cdk_options: bool = False,
 ) -> int:
-    """Parse the arguments, act, and print an error as one line.
+    """Parse the arguments, act, and print an error as one line; return the exit status.
 
     Args:
         parser: The command's parser.
@@ -50,9 +46,6 @@ def run_command(
         outcome: The text after an error: what was not done.
         takes_cdk_options: Whether other options are accepted, for the CDK's command. The action
             finds them in `options.of_cdk`.
-
-    Returns:
-        The exit status: the action's, that of a program that failed, or 1.
     """
     options, others = parser.parse_known_args(arguments)
     if others and not takes_cdk_options:
@@ -81,13 +74,8 @@ def run_version_command(
 ) -> int:
     """Run a command that moves an environment's alias to a version, which `--version` chooses.
 
-    Args:
-        parser: The command's parser.
-        action: Gets the session, the environment and `version`; returns a description of the
-            change, or raises a `ValueError`.
-        arguments: The arguments; those of the process if None.
-        default: The version that is chosen without `--version`, in words.
-        failure: The text before an error of AWS.
+    The action gets the session, the environment and `version`, and returns a description of the
+    change. `default` says in words which version is chosen without the option.
     """
     parser.add_argument(
         "--version", help=f"the version that gets all requests; {default} by default"

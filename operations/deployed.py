@@ -38,9 +38,8 @@ class Deployed:
     def read_alias(self) -> dict[str, Any]:
         """Return the alias as Lambda describes it.
 
-        Raises:
-            ValueError: It is gone, which CloudFormation does not notice. The message has the
-                command that makes it again.
+        Of one that is gone, which CloudFormation does not notice, the error has the command that
+        makes it again.
         """
         alias: dict[str, Any] | None = look_up(
             self.client("lambda").get_alias, FunctionName=self.function, Name=self.alias

@@ -19,17 +19,12 @@ def session_for(
 ) -> Session:
     """Return a session with the caller's credentials, if they are of the environment's account.
 
-    Args:
-        environment: The environment.
-        changes: Whether the command changes something. Then it shows the account if the file
-            names none, and asks at a terminal.
-        ask: Whether it may ask.
+    A command that `changes` something shows the account if the file names none, and may `ask` at a
+    terminal.
 
     Raises:
         EnvironmentFileError: The credentials are of another account, there is no region, or the
             answer is no.
-        ClientError: AWS refuses the credentials.
-        BotoCoreError: There are no credentials.
     """
     session = get_session()
     account, region = place_of_caller(session, environment)
@@ -49,11 +44,7 @@ def session_for(
 
 
 def place_of_caller(session: Session, environment: EnvironmentSettings) -> tuple[str, str]:
-    """Return the account of the credentials, as STS names it, and the region.
-
-    Raises:
-        EnvironmentFileError: Neither the environment nor the session names a region.
-    """
+    """Return the account of the credentials, as STS names it, and the region."""
     region = environment.region or session.get_config_variable("region")
     if not region:
         raise EnvironmentFileError(

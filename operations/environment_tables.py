@@ -16,20 +16,12 @@ _HEADER = re.compile(r"(\ufeff?[ \t]*\[+[ \t]*)([A-Za-z0-9_-]+)[ \t]*[].]")
 
 
 def tables_of(path: Path) -> list[str]:
-    """Return the names of a file's tables and other top-level keys, in the order of the text.
-
-    Raises:
-        EnvironmentFileError: The file cannot be read.
-    """
+    """Return the names of a file's tables and other top-level keys, in the order of the text."""
     return list(_parse(_read(path)))
 
 
 def exchange_tables(path: Path, one: str, other: str) -> None:
-    """Exchange the headers of two tables, with those of the tables in them.
-
-    Raises:
-        EnvironmentFileError: The tables are not written with headers.
-    """
+    """Exchange the headers of two tables, with those of the tables in them."""
     text = _read(path)
     tables = _parse(text)
     names = {one: other, other: one}
@@ -44,11 +36,7 @@ def exchange_tables(path: Path, one: str, other: str) -> None:
 
 
 def remove_table(path: Path, name: str) -> None:
-    """Remove a table, up to the comments before the next one.
-
-    Raises:
-        EnvironmentFileError: The table is not written with a header.
-    """
+    """Remove a table, up to the comments before the next one."""
     text = _read(path)
     wanted = {key: value for key, value in _parse(text).items() if key != name}
     kept: list[str] = []

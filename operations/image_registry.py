@@ -77,13 +77,7 @@ class Repository:
     """
 
     def __init__(self, place: Place, *, url: str, authorization: str) -> None:
-        """Connect to a repository.
-
-        Args:
-            place: Its address.
-            url: The registry's URL.
-            authorization: The user and the password, base64.
-        """
+        """Connect to a repository at the registry's URL, with user and password in base64."""
         self.place = place
         self._client = httpx.Client(
             base_url=f"{url}/v2/{place.name}/",
@@ -96,11 +90,7 @@ class Repository:
 
     @classmethod
     def connect(cls, session: Session, place: Place) -> Self:
-        """Get a token of the registry, and connect.
-
-        Raises:
-            RegistryError: AWS gives no token.
-        """
+        """Get a token of the registry, and connect."""
         try:
             client = registry_client(session, place)
             (data,) = client.get_authorization_token()["authorizationData"]
@@ -111,11 +101,7 @@ class Repository:
         return cls(place, url=url, authorization=data["authorizationToken"])
 
     def find(self, digest: str) -> Image | None:
-        """Return the image of a digest; None if the repository does not exist or has no such image.
-
-        Raises:
-            RegistryError: The registry refuses, or the digest is not that of one image.
-        """
+        """Return the image of a digest; None without the image or the repository."""
         accepted = ", ".join(_MANIFESTS + _INDEXES)
         answer = self._send("GET", f"manifests/{digest}", headers={"Accept": accepted})
         if answer.status_code == httpx.codes.NOT_FOUND:
@@ -145,16 +131,8 @@ class Repository:
     def copy(self, image: Image, *, source: "Repository", tag: str) -> Iterator[int]:
         """Copy the missing files of an image from another repository, then tag the image.
 
-        Args:
-            image: The image.
-            source: The repository that has it.
-            tag: The tag, without which the lifecycle would delete the image.
-
-        Yields:
-            The size of each file that was copied, in bytes.
-
-        Raises:
-            RegistryError: A registry refuses.
+        Without a tag, the lifecycle would delete it. The size of each copied file, in bytes, is
+        yielded.
         """
         for file in image.files:
             if not self._send("HEAD", f"blobs/{file['digest']}").is_success:

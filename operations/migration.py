@@ -575,12 +575,7 @@ def _ask(migration: Migration, indexes: Sequence[str], options: argparse.Namespa
 def _left(migration: Migration, *, only: str = "") -> Plan:
     """Return the indexes that nothing but old versions of the function names, and these versions.
 
-    Args:
-        migration: The migration.
-        only: The only index to return; all if empty.
-
-    Raises:
-        ValueError: The environment is not deployed.
+    `only` is the ARN of the only index to return; all if empty.
     """
     session, environment = migration.session, migration.environment
     deployed, store = find_deployed(session, environment), find_store(session, environment)
@@ -635,11 +630,7 @@ def _step(migration: Migration, shares: Mapping[str | None, float]) -> str:
 
 
 def deploy(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
-    """Run scripts/deploy; return 0, or its status if only a check of the doctor has failed.
-
-    Raises:
-        CalledProcessError: It failed, and has printed why.
-    """
+    """Run scripts/deploy; return 0, or its status if only a check of the doctor has failed."""
     command = [str(ENVIRONMENTS.parent / "scripts/deploy"), environment.name, *options.of_cdk]
     with subprocess.Popen(command) as process:  # noqa: S603 - our own script
         # Ctrl-C reaches the script, too, which then says what AWS continues.

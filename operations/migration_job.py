@@ -26,12 +26,7 @@ from operations.command import ENVIRONMENTS
 
 
 def read_job(source: str) -> tuple[FinishedJob, dict[str, Any], dict[str, Any]]:
-    """Return the job in a folder, or the only one below it, with its settings and its result.
-
-    Raises:
-        BatchError: There is none, or it is not complete.
-        ValueError: It has not copied its texts.
-    """
+    """Return the job in a folder, or the only one below it, with its settings and its result."""
     job = find_job(source)
     folder = open_folder(job.folder)
     settings = orjson.loads(folder.read(FRAME.settings_file))
@@ -47,13 +42,9 @@ def read_job(source: str) -> tuple[FinishedJob, dict[str, Any], dict[str, Any]]:
 def copy_job(
     source: str, index: str, dimension: int, connect: Callable[[str | None], EmbeddingClient]
 ) -> int:
-    """Embed a job's texts and load them; return the exit status of the load.
+    """Embed a job's texts and load them into an index; return the exit status of the load.
 
-    Args:
-        source: The folder of the job.
-        index: The ARN of the index.
-        dimension: Its dimensions.
-        connect: Returns a client of the model that accepts one vector space; any with None.
+    `connect` returns a client of the model that accepts one vector space; any with None.
     """
     job, settings, result = read_job(source)
     name = hashlib.sha256(f"{job.folder} {index}".encode()).hexdigest()[:12]

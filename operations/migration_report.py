@@ -59,17 +59,7 @@ class Asked:
 
 
 def compare(one: Asked, other: Asked, source: Source) -> dict[str, Any]:
-    """Ask both models each query in turn; return the report, for JSON.
-
-    Args:
-        one: The model that answers now.
-        other: The other one.
-        source: The queries.
-
-    Raises:
-        FileError: A row has no query, or there is none.
-        EmbeddingClientError: An endpoint does not answer.
-    """
+    """Ask both models each query in turn; return the report, for JSON."""
     rows = list(source.rows())
     if problem := next((row for row in rows if row.problem), None):
         raise FileError(f"{source.name}, {problem.place}: {problem.problem}")

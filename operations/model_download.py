@@ -48,12 +48,6 @@ def _download(environment: EnvironmentSettings, _: argparse.Namespace) -> int:
 def download(client: Any, bucket: str, prefix: str, folder: Path) -> None:
     """Make a folder that has the objects under a prefix, or leave it if it has them.
 
-    Args:
-        client: Of S3.
-        bucket: The bucket.
-        prefix: The prefix, without a slash at its end.
-        folder: The folder.
-
     Raises:
         ValueError: The objects are not a model's folder, or have names that no folder can have.
         ClientError: S3 refuses to read them, or one was replaced while they were read.

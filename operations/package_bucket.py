@@ -27,13 +27,7 @@ _UNIX = 3
 
 
 def write_labeled(archive: Path, labels: Mapping[str, str], to: Path) -> None:
-    """Write a copy of a zip with labels.
-
-    Args:
-        archive: The zip.
-        labels: Its labels.
-        to: The copy.
-    """
+    """Write a copy of a zip with labels."""
     shutil.copyfile(archive, to)
     entry = zipfile.ZipInfo(_FILE, _TIME)
     entry.create_system, entry.external_attr = _UNIX, _MODE
@@ -42,11 +36,7 @@ def write_labeled(archive: Path, labels: Mapping[str, str], to: Path) -> None:
 
 
 def read_labels(archive: Path) -> dict[str, str]:
-    """Return the labels of a zip; none if it has no labels.
-
-    Raises:
-        ValueError: The file is no zip.
-    """
+    """Return the labels of a zip; none if it has no labels."""
     try:
         with zipfile.ZipFile(archive) as found:
             return dict(json.loads(found.read(_FILE)))
@@ -69,12 +59,7 @@ class PackageBucket:
     """
 
     def __init__(self, session: Session, name: str) -> None:
-        """Connect to a bucket.
-
-        Args:
-            session: The AWS session.
-            name: The bucket's name.
-        """
+        """Connect to a bucket by its name."""
         self.name = name
         self._owner: dict[str, str] = {}
         place = _PLACE.fullmatch(name)
@@ -94,11 +79,7 @@ class PackageBucket:
         return look_up(head, Bucket=self.name, Key=key, **self._owner) is not None
 
     def read(self, key: str, digest: str, file: Path) -> None:
-        """Download an object.
-
-        Raises:
-            ValueError: Its content has another digest.
-        """
+        """Download an object, and check its digest."""
         answer = self._client.get_object(Bucket=self.name, Key=key, **self._owner)
         found = hashlib.sha256()
         with file.open("wb") as output:

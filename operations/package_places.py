@@ -22,9 +22,6 @@ def needed_targets(environment: EnvironmentSettings) -> list[str]:
     """Return what an environment runs: targets of the Dockerfile, or a zip and its artifact.
 
     A target begins with `standby-` if its image is that of the second model.
-
-    Raises:
-        FileNotFoundError: A model's folder or file of texts does not exist.
     """
     loads = environment.index is not None and load_source(environment.index, environment.batch)
     needed = {
@@ -50,11 +47,7 @@ def store_stack(environment: EnvironmentSettings) -> str | None:
 
 
 def place_of(session: Session, environment: EnvironmentSettings) -> Place:
-    """Return the address of an environment's repository.
-
-    Raises:
-        ValueError: Neither the environment nor the session names a region.
-    """
+    """Return the address of an environment's repository."""
     account, region = place_of_caller(session, environment)
     return Place(account=account, region=region, name=image_repository(environment))
 

@@ -69,11 +69,7 @@ def before_deploy(
 ) -> Iterator[Finding]:
     """Yield the reasons why a deploy would fail, as far as they can be read.
 
-    Args:
-        session: The AWS session; its region is used if the environment has none.
-        environment: The environment to deploy.
-        imports: Whether the deploy imports existing resources.
-        builds: Whether the deploy builds the images that it does not find.
+    The deploy imports existing resources, and builds the images that it does not find, if told.
     """
     client = session.create_client("cloudformation", region_name=environment.region)
     name = environment.name

@@ -41,11 +41,7 @@ class ZipReference:
 
     @classmethod
     def parse(cls, text: str) -> "ZipReference":
-        """Read `s3://BUCKET/DIGEST.zip` or the path of a zip.
-
-        Raises:
-            ValueError: The text has another form, or there is no such file.
-        """
+        """Read `s3://BUCKET/DIGEST.zip` or the path of a zip."""
         in_s3 = _IN_S3.fullmatch(text)
         if in_s3:
             return cls(f"sha256:{in_s3['digest']}", bucket=in_s3["bucket"])
@@ -66,17 +62,10 @@ def promote_zip(
 ) -> dict[str, str]:
     """Check a zip, and copy it and its artifact into the environment's bucket.
 
-    Args:
-        session: The AWS session; its region is used if the environment has none.
-        environment: The environment that will deploy the zip.
-        given: The zip, as `--image` names it.
-        check: Whether to check the zip only, before the environment's bucket exists.
+    With `check`, it is checked only, before the environment's bucket exists.
 
     Returns:
         The digest of the zip, and that of its artifact in S3 if it has one, by target.
-
-    Raises:
-        ValueError: The zip is not there, or was built for other settings.
     """
     if len(given) != 1:
         raise ValueError(f"--image: found: {len(given)} of them; allowed: one zip")
@@ -106,11 +95,7 @@ class _Source:
     folder: Path
 
     def find(self, key: str) -> PackageBucket | Path:
-        """Return the bucket or the file that has a key.
-
-        Raises:
-            ValueError: There is none.
-        """
+        """Return the bucket or the file that has a key."""
         looked = [f"s3://{bucket.name}" for bucket in self.buckets]
         given = self.reference.file
         if given:
@@ -127,11 +112,7 @@ class _Source:
         )
 
     def get(self, key: str, digest: str) -> Path:
-        """Return a file with the content of a key.
-
-        Raises:
-            ValueError: There is none, or it has other content.
-        """
+        """Return a file with the content of a key."""
         found = self.find(key)
         if isinstance(found, Path):
             content = file_digest(found)
@@ -191,11 +172,7 @@ class Reference:
 
     @classmethod
     def parse(cls, text: str) -> "Reference":
-        """Read `ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME@sha256:...`.
-
-        Raises:
-            ValueError: The text has another form.
-        """
+        """Read `ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME@sha256:...`."""
         match = _REFERENCE.fullmatch(text)
         if match is None:
             raise ValueError(
@@ -243,17 +220,10 @@ def promote(
 ) -> dict[str, str]:
     """Check the images, and copy them into the environment's repository.
 
-    Args:
-        session: The AWS session; its region is used if the environment has none.
-        environment: The environment that will deploy the images.
-        references: The images.
-        check: Whether to check the images only, before the environment's repository exists.
+    With `check`, they are checked only, before the environment's repository exists.
 
     Returns:
         The digest of each image that the environment needs, by target.
-
-    Raises:
-        ValueError: An image is not there, was built for other settings, or is missing.
     """
     own = place_of(session, environment)
     with ExitStack() as stack:

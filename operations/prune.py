@@ -90,12 +90,7 @@ def _prune(environment: EnvironmentSettings, options: argparse.Namespace) -> int
 
 
 def make_plan(session: Session, environment: EnvironmentSettings, *, keep: int) -> Plan:
-    """Find what nothing uses. It only reads.
-
-    Args:
-        session: The AWS session; its region is used if the environment has none.
-        environment: The environment.
-        keep: How many of the newest versions and images are kept, used or not.
+    """Find what nothing uses, apart from the newest `keep` versions and images. It only reads.
 
     Raises:
         ValueError: The environment is not deployed, or a release of it is running.
@@ -124,9 +119,6 @@ def prune(session: Session, environment: EnvironmentSettings, plan: Plan) -> Non
     """Delete the versions, then the images and indexes that they were the last to use.
 
     After an interruption the same command deletes what is left.
-
-    Raises:
-        ValueError: ECR refuses to delete an image.
     """
     functions = session.create_client("lambda", region_name=environment.region)
     for version in plan.versions:

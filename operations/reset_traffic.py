@@ -50,9 +50,6 @@ def clear_weights(
 
     Without a version, the one that gets most requests gets them all: clearing only the weights
     could send them all to a version that cannot start.
-
-    Raises:
-        ValueError: A release is running, or the alias does not route to the version.
     """
     deployed = find_deployed(session, environment)
     if deployed is None:

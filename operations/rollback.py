@@ -68,12 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
 def roll_back(
     session: Session, environment: EnvironmentSettings, *, version: str | None = None
 ) -> str:
-    """Stop the running release, or move the alias back to the version before it.
-
-    Args:
-        session: The AWS credentials.
-        environment: The environment to roll back.
-        version: A published version to move to; the one before the last release if None.
+    """Stop the running release, or move the alias back, to the version before it by default.
 
     Returns:
         The action taken, and the next step.
@@ -214,9 +209,6 @@ def _warm(deployed: Deployed, version: str) -> None:
 
     Lambda makes a version Inactive that was not invoked for weeks, and rejects its first invocation
     (https://docs.aws.amazon.com/lambda/latest/dg/functions-states.html).
-
-    Raises:
-        ValueError: There is no such version, or it does not answer.
     """
     client = deployed.client("lambda")
     which = {"FunctionName": deployed.function, "Qualifier": version}

@@ -36,11 +36,7 @@ class DeployedStack:
     is_removed: bool
 
     def refuses_updates(self, environment: str) -> str | None:
-        """Say why CloudFormation takes no update of it now, and what to do; None if it takes one.
-
-        Args:
-            environment: The environment's name, for the commands.
-        """
+        """Say why CloudFormation takes no update now, and what to do; None if it takes one."""
         if self.status.endswith("_IN_PROGRESS"):
             stop = (
                 f", or scripts/rollback {environment}, which stops it and goes back"
@@ -83,11 +79,7 @@ class DeployedStacks:
         return [stack for stack in self.all if stack.is_removed]
 
     def delete(self, stack: DeployedStack) -> None:
-        """Delete a stack, and wait until it is gone.
-
-        Raises:
-            ValueError: CloudFormation could not delete it.
-        """
+        """Delete a stack, and wait until it is gone."""
         self._client.delete_stack(StackName=stack.name)
         try:
             self._client.get_waiter("stack_delete_complete").wait(
@@ -102,12 +94,7 @@ class DeployedStacks:
 
 
 def read_stacks(client: Any, environment: EnvironmentSettings) -> list[DeployedStack]:
-    """Read the stacks of an environment, each with those that use it before it.
-
-    Args:
-        client: A client of CloudFormation.
-        environment: The environment.
-    """
+    """Read the stacks of an environment from CloudFormation, each with its users before it."""
     pages = client.get_paginator("describe_stacks").paginate()
     found = {stack["StackName"]: stack for page in pages for stack in page["Stacks"]}
     return [

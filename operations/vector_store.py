@@ -24,10 +24,7 @@ def function_versions(
 ) -> Iterator[dict[str, Any]]:
     """Yield the configurations of all versions of all functions of an account and region.
 
-    Args:
-        session: The AWS session.
-        region: The region; the session's if None.
-        gone: Versions to leave out, by function and number.
+    The versions in `gone`, by function and number, are left out.
     """
     client = session.create_client("lambda", region_name=region)
     for page in client.get_paginator("list_functions").paginate():
@@ -121,15 +118,10 @@ def find_deleted_store(session: Session, environment: EnvironmentSettings) -> Ve
 def unused_indexes(
     session: Session, store: VectorStore, *, gone: Collection[tuple[str, str]] = ()
 ) -> list[str]:
-    """Return the indexes that neither the stack nor a variable of a function or task names.
+    """Return the ARNs of indexes that neither the stack nor a variable of a function or task names.
 
-    Args:
-        session: The AWS session.
-        store: The vector bucket.
-        gone: Versions of functions that will be deleted, by function and number.
-
-    Returns:
-        Their ARNs; none if the variables of a function cannot be read, which may name any.
+    There are none if the variables of a function cannot be read: they may name any. The versions of
+    functions in `gone`, by function and number, will be deleted.
     """
     client = session.create_client("s3vectors", region_name=store.region)
     pages = client.get_paginator("list_indexes").paginate(vectorBucketName=store.bucket)
@@ -154,8 +146,7 @@ def delete_indexes(session: Session, indexes: Iterable[str], *, region: str | No
 def delete_store(session: Session, store: VectorStore) -> Iterator[str]:
     """Delete the indexes of a bucket without a stack that nothing uses, and the bucket if empty.
 
-    Yields:
-        What was deleted, and what stays.
+    Yielded is what was deleted, and what stays.
     """
     client = session.create_client("s3vectors", region_name=store.region)
     try:

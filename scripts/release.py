@@ -34,15 +34,7 @@ class ReleaseError(Exception):
 
 
 def check(root: Path, tag: str) -> None:
-    """Check that a tag names the version that the repository has.
-
-    Args:
-        root: The folder of the repository.
-        tag: `v` and the version, such as `v0.2.0`.
-
-    Raises:
-        ReleaseError: The tag, a version, the section of the changelog or an address is wrong.
-    """
+    """Check that a tag, `v` and the version, names the version that the repository has."""
     if not tag.startswith("v"):
         raise ReleaseError(f"the tag must be v and the version, such as v0.2.0; found {tag!r}")
     version = _valid(tag.removeprefix("v"))
@@ -59,15 +51,7 @@ def check(root: Path, tag: str) -> None:
 
 
 def notes(root: Path, tag: str) -> str:
-    """Return the section of a version in the changelog, without its heading.
-
-    Args:
-        root: The folder of the repository.
-        tag: `v` and the version.
-
-    Raises:
-        ReleaseError: The changelog has no dated section of this version, or an empty one.
-    """
+    """Return the section of a tag's version in the changelog, without its heading."""
     version = tag.removeprefix("v")
     text = _read(root, CHANGELOG)
     heading = next((one for one in _HEADING.finditer(text) if one["version"] == version), None)
@@ -88,14 +72,6 @@ def prepare(root: Path, version: str, today: dt.date) -> None:
 
     The address is `Repository` in the `[project.urls]` of `pyproject.toml`. A second call with the
     same version changes nothing.
-
-    Args:
-        root: The folder of the repository.
-        version: The version without `v`.
-        today: The date of the release.
-
-    Raises:
-        ReleaseError: The version is not one, or there are no unreleased changes.
     """
     _valid(version)
     text = _read(root, CHANGELOG)

@@ -27,12 +27,7 @@ _INTERRUPTED = 130
 def run_command(
     run: Callable[[argparse.Namespace], Any], options: argparse.Namespace, *, interrupted: str
 ) -> int:
-    """Run a command, and print its result as JSON.
-
-    Args:
-        run: Returns a named tuple.
-        options: The arguments of `run`.
-        interrupted: What to print after Ctrl-C.
+    """Run a command, which returns a named tuple, and print its result as JSON.
 
     Returns:
         The exit status: 0; 1 after an error; 3 if too many rows were rejected; 130 after Ctrl-C.
@@ -80,14 +75,9 @@ def between(least: int, most: int) -> Callable[[str], int]:
 def show_progress(
     outcomes: Iterable[Any], *, total: int, done: int, unit: str, counts: Sequence[str]
 ) -> None:
-    """Wait for all outcomes, with a bar if the errors are shown in a terminal.
+    """Wait for all `jobs.steps.Outcome`, with a bar if the errors are shown in a terminal.
 
-    Args:
-        outcomes: One for each item; see `jobs.steps.Outcome`.
-        total: The number of items.
-        done: How many of them earlier runs did.
-        unit: The word for items.
-        counts: The names of the counts to add up and show.
+    `done` of the `total` items were done by earlier runs; `counts` names the counts that are shown.
     """
     from tqdm import tqdm  # noqa: PLC0415  (needs the extra)
 
@@ -104,16 +94,8 @@ def run_all(
 ) -> Iterator[Result]:
     """Work on items, and yield the result of each as soon as it is done.
 
-    An item that fails does not stop the others. The first failure is raised after them.
-
-    Args:
-        pool: Its size decides how many items are worked on at a time. It is shut down at the end.
-        work: Gets an item.
-        items: The items.
-
-    Raises:
-        BrokenExecutor: Immediately, if a process of the pool ended.
-        Exception: The first failure of an item.
+    The first failure of an item is raised after the others are done, and `BrokenExecutor`, for a
+    process of the pool that ended, immediately. The pool is shut down at the end.
     """
     failed: Exception | None = None
     try:

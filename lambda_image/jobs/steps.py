@@ -94,21 +94,13 @@ class Frame:
     results_folder: str
 
     def write_plan(self, folder: str, settings: Mapping[str, Any], items: Iterable[Any]) -> None:
-        """Write a plan into the job's folder.
-
-        Raises:
-            BatchError: If a file cannot be written.
-        """
+        """Write a plan into the job's folder."""
         output = open_folder(folder, create=True)
         output.write(self.items_file, json_lines(items))
         output.write(self.settings_file, orjson.dumps(settings, option=orjson.OPT_INDENT_2))
 
     def read_plan(self, folder: str, *, items: bool) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Read the settings of a plan, and its items if they are wanted.
-
-        Raises:
-            BatchError: If there is none.
-        """
+        """Read the settings of a plan, and its items if they are wanted."""
         opened = open_folder(folder)
         settings: dict[str, Any] = orjson.loads(opened.read(self.settings_file))
         lines = opened.read(self.items_file).splitlines() if items else []
@@ -122,12 +114,7 @@ class Frame:
     def counts(
         self, folder: str, items: Sequence[Item], read: Callable[[Folder, str], Counts]
     ) -> list[Counts]:
-        """Return the counts of all items.
-
-        Args:
-            folder: The job's folder.
-            items: The items of its plan.
-            read: Reads the counts of an item from the folder and the item's `done_key`.
+        """Return the counts of all items, which `read` reads from the folder and a `done_key`.
 
         Raises:
             IncompleteJobError: If an item is not done.
@@ -146,14 +133,7 @@ class Frame:
     def finish(
         self, folder: str, result: Mapping[str, Any], *, rejected: int, rows: int, allowed: float
     ) -> None:
-        """Write the result, and check how many rows were rejected.
-
-        Args:
-            folder: The job's folder.
-            result: The values to write.
-            rejected: The number of rejected rows.
-            rows: The number of all rows.
-            allowed: How many rows may be rejected, in percent.
+        """Write the result, and check that at most the `allowed` percent of rows were rejected.
 
         Raises:
             RejectedRowsError: If more were rejected.
@@ -202,11 +182,7 @@ class Steps:
         raise NotImplementedError
 
     def run(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Run the step that an event names.
-
-        Raises:
-            BatchError: If the event names none, or the step fails.
-        """
+        """Run the step that an event names."""
         steps = {"plan": self.plan, self.item: self.work, "finish": self.finish}
         step = steps.get(event.get("step", ""))
         if step is None:
@@ -222,10 +198,6 @@ def logged(steps: Steps, settings: Settings) -> Callable[[Mapping[str, Any], Any
     The metrics of an item are written if the result says that this run has `written` it. The
     handler raises the errors of the steps. Their classes decide whether Step Functions tries again,
     and `UnexpectedError` for any other.
-
-    Args:
-        steps: The steps.
-        settings: The environment's name and the metrics' namespace.
     """
 
     def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
@@ -257,12 +229,10 @@ def logged(steps: Steps, settings: Settings) -> Callable[[Mapping[str, Any], Any
 
 
 def read_settings(kind: type[Job], value: Mapping[str, Any], *, name: str) -> Job:
-    """Read the settings of a job from JSON; none is converted.
+    """Read the settings of a job, a dataclass, from JSON; none is converted.
 
-    Args:
-        kind: A dataclass; its fields without a default are required.
-        value: The settings.
-        name: What has the settings, for messages: "A job".
+    `name` is that of what has the settings, for messages: "A job". A field without a default is
+    required.
 
     Raises:
         BatchError: If a setting is unknown or missing, or a value is not allowed.

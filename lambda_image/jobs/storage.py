@@ -65,7 +65,10 @@ class StoredObject(NamedTuple):
 
 
 class Folder:
-    """A folder of files; each path is relative to it."""
+    """A folder of files; each path is relative to it.
+
+    What the disk or S3 refuses is a `BatchError`.
+    """
 
     def __init__(self, store: LocalStore | S3Store, name: str) -> None:
         self._store = store
@@ -73,11 +76,7 @@ class Folder:
         self.name = name
 
     def files(self, prefix: str = "") -> Iterator[StoredFile]:
-        """Yield all files below a prefix, in the order of their paths.
-
-        Raises:
-            BatchError: If the folder cannot be listed.
-        """
+        """Yield all files below a prefix, in the order of their paths."""
         with _explained(f"{self.name} cannot be listed"):
             found = [
                 StoredFile(item["path"], item["size"], item["e_tag"] or "")
@@ -87,14 +86,9 @@ class Folder:
         yield from sorted(found)
 
     def after(self, start: str, count: int) -> list[ListedObject]:
-        """Return the next objects in the order of their keys, from the first one again in the end.
+        """Return up to `count` objects after the key `start`, from the first one again in the end.
 
-        Args:
-            start: The key after which to begin.
-            count: The most objects; each thousand takes a request.
-
-        Raises:
-            BatchError: If the folder cannot be listed.
+        Each thousand takes a request.
         """
         with _explained(f"{self.name} cannot be listed"):
             found = list(islice(self._listed(start), count))
@@ -109,11 +103,7 @@ class Folder:
                 yield ListedObject(item["path"], _version(item), item["last_modified"].timestamp())
 
     def folders(self) -> list[str]:
-        """Return the names of the folders directly in this one, in order.
-
-        Raises:
-            BatchError: If the folder cannot be listed.
-        """
+        """Return the names of the folders directly in this one, in order."""
         with _explained(f"{self.name} cannot be listed"):
             return sorted(obstore.list_with_delimiter(self._store)["common_prefixes"])
 
@@ -126,7 +116,6 @@ class Folder:
 
         Raises:
             ChangedInputError: If its ETag is another one.
-            BatchError: If it cannot be read.
         """
         options: GetOptions = {}
         if etag:
@@ -145,11 +134,7 @@ class Folder:
                 ) from error
 
     def find(self, key: str) -> StoredFile | None:
-        """Return a file, or None if it does not exist.
-
-        Raises:
-            BatchError: If S3 does not say.
-        """
+        """Return a file, or None if it does not exist."""
         with _explained(f"{self.name}/{key} cannot be read"):
             try:
                 item = obstore.head(self._store, key)
@@ -161,8 +146,7 @@ class Folder:
     def version(self, key: str) -> tuple[str, int] | None:
         """Return what changes with each write of an object, and its size; None without the object.
 
-        Raises:
-            BatchError: If S3 does not say. A missing permission is not a missing object.
+        A missing permission is not a missing object.
         """
         with _explained(f"{self.name}/{key} cannot be read"):
             try:
@@ -174,8 +158,7 @@ class Folder:
     def read_object(self, key: str) -> StoredObject | None:
         """Read an object with its attributes; None if it does not exist.
 
-        Raises:
-            BatchError: If it cannot be read. A missing permission is not a missing object.
+        A missing permission is not a missing object.
         """
         with _explained(f"{self.name}/{key} cannot be read"):
             try:
@@ -186,18 +169,9 @@ class Folder:
             return StoredObject(bytes(found.bytes()), found.meta["e_tag"] or "", attributes)
 
     def replace(self, key: str, data: bytes, etag: str) -> str | None:
-        """Write an object unless another request has written it; return the new ETag.
+        """Write an object with this ETag, or a new one with ""; return the new ETag.
 
-        Args:
-            key: The object.
-            data: Its content.
-            etag: That of the object to replace; empty if there is none.
-
-        Returns:
-            None if the object is another one.
-
-        Raises:
-            BatchError: If it cannot be written.
+        None if another request has written it meanwhile.
         """
         with _explained(f"{self.name}/{key} cannot be written"):
             try:
@@ -208,11 +182,7 @@ class Folder:
         return written["e_tag"]
 
     def create(self, key: str, data: bytes) -> bool:
-        """Write a file, whole or not at all, unless it exists; return whether it was written.
-
-        Raises:
-            BatchError: If it cannot be written.
-        """
+        """Write a file, whole or not at all, unless it exists; return whether it was written."""
         for attempt in range(_CREATIONS):
             with _explained(f"{self.name}/{key} cannot be written"):
                 try:
@@ -228,11 +198,7 @@ class Folder:
         raise BatchError(f"{self.name}/{key} cannot be written: other requests change it.")
 
     def write(self, key: str, data: bytes) -> None:
-        """Write a file, whole or not at all; an existing one is replaced.
-
-        Raises:
-            BatchError: If it cannot be written.
-        """
+        """Write a file, whole or not at all; an existing one is replaced."""
         with _explained(f"{self.name}/{key} cannot be written"):
             obstore.put(self._store, key, data, use_multipart=False)
 
@@ -283,9 +249,6 @@ def open_folder(url: str, *, create: bool = False) -> Folder:
     S3's region, endpoint and credentials come from AWS's environment variables (in Lambda, those of
     the function's role), from the role of a container, or from that of an instance. Profiles are
     not read.
-
-    Raises:
-        BatchError: If the URL has another scheme, or a local folder does not exist.
     """
     if url.startswith("s3://"):
         # Only an endpoint on this machine, which the environment names, has no TLS.

@@ -78,12 +78,6 @@ def added_items(
 
     What it has is counted in its templates. Not included: data transfer, a key or web ACL of the
     customer's, NAT gateways, and the VPC endpoints of a private API and of a server.
-
-    Args:
-        environment: The environment.
-        resources: The resources of its templates.
-        prices: The prices of its region.
-        scenario: The month and the function.
     """
     bill = _Items(environment, resources, prices, scenario, scenario.month)
     return (
@@ -102,12 +96,7 @@ def added_items(
 
 
 def free_items(items: Iterable[LineItem], resources: Sequence[Resource]) -> Bill:
-    """Return what CloudWatch's free tier takes off a bill, if nothing else of the account uses it.
-
-    Args:
-        items: The items of the bill.
-        resources: The resources of the environment's templates.
-    """
+    """Return what CloudWatch's free tier takes off a bill, if nothing else uses it."""
     free = dict(FREE)
     if any(map(_is_large, _of("CloudWatch::Dashboard", resources))):
         del free["dashboard-month"]
@@ -144,13 +133,8 @@ def copy_items(
 ) -> Bill:
     """Price what it costs once to bring documents of S3 into an empty index.
 
-    Args:
-        prices: The prices.
-        documents: The documents; 0 if the texts do not come from S3.
-        chunks: Their chunks, or other texts to embed.
-        dimension: The dimensions of their vectors.
-        core_seconds: Seconds of one core for a chunk.
-        memory_mb: The memory of the function that embeds them.
+    There are no documents if the texts do not come from S3, but only chunks. `core_seconds` are
+    those of one core for a chunk.
     """
     gigabytes, requests = memory_mb / 1024, documents * (_EVENT_READS + _EVENT_WRITES)
     waits = requests * _S3_SECONDS * gigabytes

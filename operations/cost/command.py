@@ -31,10 +31,7 @@ def main(
 ) -> int:
     """Run the command; return its exit status.
 
-    Args:
-        arguments: The arguments; those of the process if None.
-        synthesize: Returns the resources of an environment's templates.
-        environments: The folder of the environments' files.
+    `synthesize` returns the resources of an environment's templates.
     """
     options = _parser().parse_args(arguments)
     given = {name: value for name, value in vars(options).items() if value not in {None, False}}

@@ -77,18 +77,10 @@ def forecast(
     models: Sequence[HostedModel],
     month: Month,
 ) -> Forecast:
-    """Forecast a month.
+    """Forecast a month at the prices of a region.
 
-    Args:
-        environment: The environment.
-        synthesize: Returns the resources of an environment's templates. It takes seconds, so it is
-            called when nothing else can fail.
-        prices: The prices of its region.
-        models: The hosted APIs.
-        month: The requests and other amounts.
-
-    Raises:
-        CostError: No times of the model are known.
+    `synthesize` returns the resources of an environment's templates. It takes seconds, so it is
+    called when nothing else can fail.
     """
     if is_reranker(environment.model):
         month = replace(month, passages=month.passages or PASSAGES)

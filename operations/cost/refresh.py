@@ -37,14 +37,6 @@ def refresh(region: str, *, file: Path = FILE, client: httpx.Client | None = Non
     """Read a region's prices from AWS, write them into the file, and yield what changed.
 
     The file is written after all of AWS's files are read: a failure leaves it as it was.
-
-    Args:
-        region: The region.
-        file: The price file.
-        client: The HTTP client; a new one if None.
-
-    Raises:
-        CostError: A file cannot be read.
     """
     content = json.loads(file.read_text(encoding="utf-8"))
     lines, regions = content["lines"], content["regions"]
@@ -76,20 +68,11 @@ def refresh(region: str, *, file: Path = FILE, client: httpx.Client | None = Non
 def read_offer(
     rows: Iterable[str], *, offer: str, region: str, lines: Mapping[str, Line]
 ) -> dict[str, list[Entry]]:
-    """Find the prices of lines on demand in a file.
-
-    Args:
-        rows: The lines of the CSV file.
-        offer: The service's code.
-        region: The region of the file.
-        lines: The lines to find, by their names.
+    """Find the prices of lines on demand in a service's CSV file.
 
     Returns:
         By the name of each line that was found, its different prices: more than one if several
         products have the same usage type.
-
-    Raises:
-        CostError: It is no price list file of that service.
     """
     stream = iter(rows)
     heading, published = _read_heading(stream, offer)

@@ -146,11 +146,7 @@ def as_json(result: Forecast) -> dict[str, Any]:
 
 
 def parse_number(text: str) -> float:
-    """Parse a positive number such as 3M, 250k or 1200.
-
-    Raises:
-        ValueError: The text is no such number.
-    """
+    """Parse a positive number such as 3M, 250k or 1200."""
     match = _NUMBER.fullmatch(text.replace(",", "").replace("_", ""))
     if match is None or float(match[1]) == 0:
         raise ValueError(f"found: {text}; allowed: a positive number such as 3M, 250k or 1200")

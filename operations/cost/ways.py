@@ -127,11 +127,8 @@ def ways(models: Sequence[HostedModel]) -> Mapping[str, Way]:
 def break_even(prices: Prices, scenario: Scenario, first: Way, second: Way) -> float | None:
     """Return the requests a month from which one way costs more than another.
 
-    Cold starts are left out: above a million requests a month they are under 2% of the bill.
-
-    Returns:
-        The requests; the lowest number that was tried if `first` costs more everywhere, None if it
-        costs more nowhere.
+    The lowest number that was tried if `first` costs more everywhere, None if nowhere. Cold starts
+    are left out: above a million requests a month they are under 2% of the bill.
     """
 
     def dearer(requests: float) -> bool:
@@ -156,12 +153,8 @@ def break_even(prices: Prices, scenario: Scenario, first: Way, second: Way) -> f
 def busy_beyond(rate: float, seconds: float, environments: int) -> float:
     """Return the share of requests that find all provisioned environments busy, or at their limit.
 
-    Erlang's loss formula, and 10 requests a second for each environment.
-
-    Args:
-        rate: Requests a second.
-        seconds: Billed seconds of one.
-        environments: The provisioned environments.
+    Erlang's loss formula, and 10 requests a second for each environment. `rate` is that of requests
+    a second, `seconds` the billed ones of a request.
     """
     if rate <= 0:
         return 0.0

@@ -96,13 +96,8 @@ class Month:
 def cold_start_share(month: Month, *, seconds: float, timeout: float) -> float:
     """Return the share of requests that meet a cold start, if they arrive independently.
 
-    Each rate is taken as if it lasted: right for a rate that changes within hours, and too low for
-    bursts.
-
-    Args:
-        month: The month.
-        seconds: The mean duration of a request.
-        timeout: Seconds until Lambda ends an idle environment.
+    Lambda ends an environment that was idle for `timeout` seconds. Each rate is taken as if it
+    lasted: right for a rate that changes within hours, and too low for bursts.
     """
     if not month.requests:
         return 0.0
@@ -156,14 +151,10 @@ def core_seconds(speed: Speed, tokens: int) -> float:
 
 
 def billed_seconds(core: float, *, memory_mb: int) -> float:
-    """Return the billed seconds of a request on Lambda.
+    """Return the billed seconds on Lambda of a request that takes seconds of one `core`.
 
     Below 1,769 MB a function has a part of one vCPU. Above, one thread is no faster, and each
     further whole vCPU has a thread.
-
-    Args:
-        core: The seconds of one core.
-        memory_mb: The function's memory.
     """
     available = memory_mb / VCPU_MB
     threads = int(available)
@@ -172,14 +163,7 @@ def billed_seconds(core: float, *, memory_mb: int) -> float:
 
 
 def speed_of(model: Model) -> Speed:
-    """Return the times of a model: of the catalog's shape, or estimated from its own folder.
-
-    Args:
-        model: The environment's model.
-
-    Raises:
-        CostError: The catalog has no times of it, or the folder names no sizes.
-    """
+    """Return the times of a model: of the catalog's shape, or estimated from its own folder."""
     table = measurements()
     ratios, source = _of_folder(model.folder) if model.folder else _of_catalog(model.name)
     if ratios is None:

@@ -9,11 +9,7 @@ from jobs.command import positive, run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a job, or continue it.
-
-    Returns:
-        The exit status: 0; 1 after an error; 3 if too many rows were rejected; 130 after Ctrl-C.
-    """
+    """Run a job, or continue it; return the exit status of `run_command`."""
     return run_command(
         _run, _parse(arguments), interrupted="stopped; the same command continues the job"
     )

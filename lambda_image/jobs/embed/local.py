@@ -20,15 +20,7 @@ from jobs.storage import Folder, open_folder
 
 
 def run_job(options: argparse.Namespace) -> Result:
-    """Run a job, or continue it; show its progress.
-
-    Args:
-        options: The arguments of `embedding-kit jobs.embed`.
-
-    Raises:
-        BatchError: If the job cannot be planned, or a shard failed.
-        EmbedderError: If the model cannot be loaded.
-    """
+    """Run a job, or continue it; show its progress. The options are those of `jobs.embed`."""
     job = Job(
         source=options.source,
         destination=options.destination,
@@ -62,16 +54,10 @@ def embed_shards(
 ) -> Iterator[Outcome]:
     """Embed shards of a job, and yield the outcome of each as soon as it is done.
 
-    A shard that fails does not stop the others. The first failure is raised after them.
-
-    Args:
-        plan: The job.
-        shards: Those to embed.
-        artifact: The folder of the model.
-        processes: How many shards are embedded at a time. Each process loads the model.
+    Each process loads the model.
 
     Raises:
-        BatchError: If a shard failed, or a process was killed.
+        BatchError: If a shard failed, after the others; or if a process was killed.
     """
     pool = ProcessPoolExecutor(
         processes,

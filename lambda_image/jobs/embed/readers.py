@@ -58,11 +58,7 @@ class Record(NamedTuple):
 
 
 def format_of(key: str) -> str:
-    """Return the format of a file by its name.
-
-    Raises:
-        BatchError: If the name has another end.
-    """
+    """Return the format of a file by its name; another name is a `BatchError`."""
     for end, name in _FORMATS.items():
         if key.lower().endswith(end):
             return name
@@ -81,11 +77,7 @@ def is_compressed(key: str) -> bool:
 def open_stream(
     folder: Folder, file: StoredFile, *, block: int = _BLOCK
 ) -> Iterator[io.BufferedIOBase]:
-    """Open a file as a stream of its uncompressed bytes, which is read in blocks of that size.
-
-    Raises:
-        BatchError: While it is read, if the compressed data is damaged.
-    """
+    """Open a file as a stream of its uncompressed bytes, which is read in blocks of that size."""
     raw = io.BufferedReader(folder.open(file), block)
     try:
         if is_compressed(file.key):
@@ -98,22 +90,13 @@ def open_stream(
 
 
 def read_records(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
-    """Yield the records of a shard in the order of the file. A row with a problem is one of them.
-
-    Raises:
-        ChangedInputError: If the file is not the one that was planned.
-        BatchError: If it cannot be read.
-    """
+    """Yield the records of a shard in the order of the file, also of rows with a problem."""
     readers = {"jsonl": _read_jsonl, "csv": _read_csv, "parquet": _read_parquet}
     yield from readers[shard.format.removesuffix(".gz")](folder, shard, job)
 
 
 def csv_header(folder: Folder, file: StoredFile) -> tuple[list[str], int]:
-    """Return the names of the columns, and the offset at which the first row begins.
-
-    Raises:
-        BatchError: If the file has no header, or a name twice.
-    """
+    """Return the names of the columns, each once, and the offset at which the first row begins."""
     with open_stream(folder, file, block=_HEADER_BLOCK) as stream:
         for header, end in _csv_records(stream, file.key):
             twice = sorted({name for name in header if header.count(name) > 1})
@@ -155,11 +138,7 @@ def metadata_types(folder: Folder, file: StoredFile, job: Job) -> "arrow.Schema"
 
 
 def open_parquet(folder: Folder, file: StoredFile) -> "pyarrow.parquet.ParquetFile":
-    """Open a Parquet file; its parts are read on demand.
-
-    Raises:
-        BatchError: If it is not a valid one.
-    """
+    """Open a Parquet file; its parts are read on demand."""
     try:
         return pyarrow.parquet.ParquetFile(folder.open(file), pre_buffer=True)
     except arrow.ArrowException as error:
@@ -274,13 +253,8 @@ def _record(
 ) -> Record:
     """Make the record of a row from its fields.
 
-    Args:
-        values: The fields.
-        job: Names the fields to use.
-        file: The name of the file, for the ids of rows that have none.
-        position: See `Record.position`.
-        typed: Whether metadata keeps its types, as in Parquet. JSON's become text, because a
-            field may have another type in the next row.
+    Only metadata of Parquet is `typed`. JSON's becomes text, because a field may have another type
+    in the next row.
     """
     row_id: Any = f"{file}:{position}" if job.id is None else values.get(job.id)
     text = values.get(job.text)

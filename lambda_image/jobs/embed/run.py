@@ -60,15 +60,8 @@ def plan_job(job: Job, manifest: Manifest, *, most_scanned: int | None = None) -
     """Plan a job and write the plan into the job's folder.
 
     Equal inputs, settings and models give the same folder, so that a job that is started again
-    continues.
-
-    Args:
-        job: The job.
-        manifest: The model's.
-        most_scanned: The most bytes of CSV and gzip content, which must be read; None for any.
-
-    Raises:
-        BatchError: If the model or the input does not fit the job.
+    continues. More than `most_scanned` bytes of CSV and gzip content, which must be read, are a
+    `BatchError`.
     """
     _check_model(job, manifest)
     size = shard_bytes(job, manifest)
@@ -99,14 +92,9 @@ def shard_bytes(job: Job, manifest: Manifest) -> int:
 def plan_shards(
     folder: Folder, job: Job, *, size: int, most_scanned: int | None = None
 ) -> Iterator[Shard]:
-    """Yield the shards of all input files, numbered from 0.
+    """Yield the shards of all input files, numbered from 0, each of about `size` bytes of input.
 
-    Args:
-        folder: The input. Files named with `.` or `_` in front are left out, as Spark and Arrow
-            do it.
-        job: Names the fields, which must exist in Parquet and CSV files.
-        size: About how many bytes of input a shard has.
-        most_scanned: The most bytes of CSV and gzip content; None for any.
+    Files named with `.` or `_` in front are left out, as Spark and Arrow do it.
 
     Raises:
         BatchError: If a file has no known format, lacks a field, or is too large to be scanned.
@@ -137,15 +125,7 @@ def plan_shards(
 
 
 def read_plan(folder: str, *, shards: bool = True) -> Plan:
-    """Read the plan of a job from its folder.
-
-    Args:
-        folder: The job's own folder.
-        shards: Whether to read the shards too. Without them the plan has none.
-
-    Raises:
-        BatchError: If there is none.
-    """
+    """Read the plan of a job from its folder, with or without the shards."""
     described, items = FRAME.read_plan(folder, items=shards)
     job = read_settings(Job, described["job"], name="A job")
     found = [Shard(**item) for item in items]
@@ -188,12 +168,7 @@ def finish_job(plan: Plan) -> Result:
 
 
 class EmbedSteps(Steps):
-    """Runs the steps with one model.
-
-    Args:
-        engine: The model.
-        memory_mb: The memory of the Lambda function, for the records from which costs follow.
-    """
+    """Runs the steps with one model; costs follow from `memory_mb`, the function's memory."""
 
     message = "batch"
     item = "shard"
@@ -209,15 +184,7 @@ class EmbedSteps(Steps):
         self._memory_mb = memory_mb
 
     def plan(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Plan the job that `event["job"]` describes, with `event["defaults"]` for the rest.
-
-        Returns:
-            Where the plan is: `bucket` and `shards_key`; the number of `shards`; the job's `folder`
-            and `id`; and `results_prefix`, for the records of the state machine.
-
-        Raises:
-            BatchError: If the job cannot be planned, or a folder is not in S3.
-        """
+        """Plan the job that `event["job"]` describes, with `event["defaults"]` for the rest."""
         job = read_settings(
             Job, {**event.get("defaults", {}), **event.get("job", {})}, name="A job"
         )
@@ -230,13 +197,8 @@ class EmbedSteps(Steps):
     def work(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Embed `event["shard"]`, a line of the plan in `event["folder"]`.
 
-        Returns:
-            The name of the `part`, its counts, whether this run `written` it, and the `seconds`.
-
         Raises:
-            ChangedInputError: If the input file is not the one that was planned.
             ChangedModelError: If the model is not the one that the job was planned with.
-            BatchError: If a file cannot be read or written.
         """
         began = time.monotonic()
         plan = read_plan(event["folder"], shards=False)
@@ -256,25 +218,13 @@ class EmbedSteps(Steps):
         return embed_shard(self._engine, source, output, shard, plan.job, report=report).as_json()
 
     def finish(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Check that the job in `event["folder"]` is complete.
-
-        Returns:
-            The result, with the `folder`.
-
-        Raises:
-            IncompleteJobError: If a shard is missing.
-            RejectedRowsError: If more rows were rejected than the job allows.
-        """
+        """Check that the job in `event["folder"]` is complete."""
         result = finish_job(read_plan(event["folder"]))
         return {"folder": event["folder"], **result._asdict()}
 
 
 def _check_model(job: Job, manifest: Manifest) -> None:
-    """Check that the model has the job's prompt and dimensions.
-
-    Raises:
-        BatchError: If not.
-    """
+    """Check that the model has the job's prompt and dimensions."""
     if (manifest.task == "rerank") != (job.query is not None):
         raise BatchError(
             "a job with query needs a reranker, and one without query a model of vectors; "

@@ -72,16 +72,8 @@ def embed_shard(
     """Embed a shard, if no earlier run did it.
 
     Runs of the same shard may overlap: each writes the same bytes, and only the first part is kept.
-    The rejected rows are written and the counts reported before the part, so that a part is
+    The rejected rows are written and the counts go to `report` before the part, so that a part is
     complete with both.
-
-    Args:
-        engine: The model.
-        source: The folder of the input.
-        output: The folder of the job.
-        shard: One of the job's plan.
-        job: How to read and embed it.
-        report: Receives the counts before the part is written.
 
     Raises:
         ChangedInputError: If the input file is not the one that was planned.
@@ -211,11 +203,7 @@ def _part(
     types: "arrow.Schema",
     counts: Counts,
 ) -> bytes:
-    """Return the bytes of a part; equal arguments give equal bytes.
-
-    `types` are those of the metadata columns, and `vectors` are columns with a row for each
-    record.
-    """
+    """Return the bytes of a part; equal arguments give equal bytes. `types` are of the metadata."""
     columns = {
         ID_COLUMN: arrow.array([record.id for record in records], arrow.string()),
         **vectors,
@@ -250,11 +238,7 @@ def _rejected_lines(shard: Shard, records: Iterable[Record]) -> bytes:
 
 
 def read_counts(folder: Folder, key: str) -> Counts:
-    """Read the counts of a part.
-
-    Raises:
-        BatchError: If the file does not exist, or is not a part of a job.
-    """
+    """Read the counts of a part; a file that is none is a `BatchError`."""
     file = folder.find(key)
     if file is None:
         raise BatchError(f"{folder.name}/{key} does not exist.")

@@ -81,23 +81,15 @@ class DocumentList:
 
 
 class DocumentIndex:
-    """The documents of a folder in an index.
+    """The documents of the folder `source` in an index, with their lists in the folder `lists`.
 
     Args:
-        engine: Embeds the chunks.
-        chunker: Divides the documents.
-        source: The folder of the documents.
-        lists: The folder of the lists.
-        index: The index.
         metadata: The metadata keys of the index, which documents may have values of.
         refuse: Reports the key of a document that cannot be read, and the reason; it may be
             called twice.
-        now: The time in seconds since 1970.
-        sleep: Waits for seconds.
 
     Raises:
         VectorSpaceError: If the index has the vectors of another model.
-        BatchError: If S3 Vectors refuses.
     """
 
     def __init__(
@@ -126,15 +118,12 @@ class DocumentIndex:
     def update(self, key: str, *, deadline: float) -> Counts:
         """Make the index's chunks of a document those of its object; without one, delete them.
 
-        Args:
-            key: The object, below the folder of documents.
-            deadline: The time, in seconds since 1970, at which this run begins no more work.
+        After the `deadline`, in seconds since 1970, no more work begins.
 
         Raises:
             BusyDocumentError: If another run writes the document.
             UnavailableError: If there is no time left, or S3 Vectors does not answer. The next run
                 goes on where this one ended.
-            BatchError: If S3 or S3 Vectors refuses.
         """
         for _ in range(_ATTEMPTS):
             done = self._attempt(key, deadline)
@@ -146,9 +135,6 @@ class DocumentIndex:
         """Return the counts of a document whose chunks are in the index; None if there is work.
 
         It only reads, so that it may run for many documents at a time.
-
-        Raises:
-            BatchError: If S3 refuses.
         """
         listed, _ = self._listed(key, list_name(key))
         return self._done(listed, self._source.version(key))
@@ -267,9 +253,7 @@ class DocumentIndex:
     ) -> tuple[list[bytes], int]:
         """Return vectors as S3 Vectors takes them, and how many texts were embedded for them.
 
-        Args:
-            chunks: Metadata with texts, by the keys of vectors.
-            there: The vectors that the index has, by their texts; each [dimension].
+        `there` has vectors of the index by their texts.
         """
         every = dict.fromkeys(metadata["text"] for metadata in chunks.values())
         texts = [text for text in every if text not in there]

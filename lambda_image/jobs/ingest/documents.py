@@ -60,17 +60,11 @@ def read_chunks(
 ) -> dict[str, dict[str, Any]]:
     """Return the metadata of an object's chunks, with their texts, by the keys of vectors.
 
-    Args:
-        folder: The folder of the documents.
-        key: The object, below it; no chunk of one that does not exist.
-        size: Its bytes. A larger one than allowed is not read.
-        chunker: Divides it.
-        wanted: The metadata keys of the index.
-        non_filterable: Those that no query can filter by.
+    An object that does not exist has none. `wanted` are the metadata keys of the index; no query
+    can filter by those of `non_filterable`.
 
     Raises:
         RefusedDocumentError: If it cannot be read, or its chunks cannot be in the index.
-        BatchError: If S3 refuses.
     """
     if size > _MAX_BYTES:
         raise RefusedDocumentError(f"it has {size:,} bytes; up to {_MAX_BYTES:,} are allowed")
@@ -116,17 +110,10 @@ def digest(*parts: Any) -> str:
 def read_document(
     key: str, data: bytes, attributes: Mapping[str, str], *, wanted: Collection[str]
 ) -> Document:
-    """Read an object.
+    """Read an object in the format of its key's suffix; `RefusedDocumentError` if that fails.
 
-    Args:
-        key: Its key; the suffix gives the format.
-        data: Its content.
-        attributes: Its content type and its user metadata.
-        wanted: The metadata keys of the index. Front matter counts before user metadata, and a row
-            before both. Other names are left out.
-
-    Raises:
-        RefusedDocumentError: If it cannot be read, or has no text.
+    Of its metadata, only keys that are `wanted` are kept. Front matter counts before user metadata,
+    and a row before both.
     """
     read = _READERS.get(Path(key).suffix.lower())
     if read is None:

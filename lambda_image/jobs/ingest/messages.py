@@ -47,10 +47,7 @@ class IngestSettings:
 class DocumentSteps(Steps):
     """Brings the document of a message up to date; the only step is `document`.
 
-    Args:
-        documents: The index of the documents.
-        prefix: The folder of the documents in its bucket, with a slash at its end if not empty.
-        now: The time in seconds since 1970.
+    `prefix` is the folder of the documents in its bucket, with a slash at its end if not empty.
     """
 
     message = "document"
@@ -71,12 +68,7 @@ class DocumentSteps(Steps):
     def work(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Bring the object of `event["message"]`, an event of S3 from EventBridge, up to date.
 
-        Returns:
-            The `key`, the counts, whether the index has changed, as `written`, and the `seconds`
-            from the event on, which has whole seconds.
-
-        Raises:
-            BatchError: If the message is no such event, or see `DocumentIndex.update`.
+        The `seconds` of the result are those from the event on, which has whole seconds.
         """
         try:
             message = orjson.loads(event["message"])
@@ -103,16 +95,7 @@ def open_documents(
 ) -> tuple[DocumentSteps, ReconcileSteps]:
     """Connect to the folders and the index, and return the steps of messages and reconciliations.
 
-    Args:
-        settings: What to work on.
-        engine: The model.
-        send: Sends the body of a message to the queue for documents that cannot be read.
-        now: The time in seconds since 1970.
-        sleep: Waits for seconds.
-
-    Raises:
-        BatchError: If S3 Vectors refuses, or has an index of another model.
-        InvalidFieldError: If the model does not take chunks of that size.
+    `send` sends the body of a message to the queue for documents that cannot be read.
     """
     records = records_of(settings)
     source, lists = source_of(settings), open_folder(f"{records}/chunks")
@@ -150,11 +133,7 @@ def records_of(settings: IngestSettings) -> str:
 
 
 def chunker_of(settings: IngestSettings, engine: Engine) -> Chunker:
-    """Return what divides the documents.
-
-    Raises:
-        InvalidFieldError: If the model does not take chunks of that size.
-    """
+    """Return what divides the documents; `InvalidFieldError` if the model takes no such chunks."""
     return Chunker(
         engine.tokenizer,
         engine.encoder,

@@ -60,15 +60,7 @@ def is_document(key: str) -> bool:
 
 
 class ReconcileSteps(Steps):
-    """Runs the steps.
-
-    Args:
-        documents: The index of the documents.
-        source: The folder of the documents.
-        lists: The folder of their lists.
-        records: The URL of the folder with all reconciliations.
-        now: The time in seconds since 1970.
-    """
+    """Runs the steps; `records` is the URL of the folder with all reconciliations."""
 
     message = "reconcile"
     item = "group"
@@ -85,14 +77,7 @@ class ReconcileSteps(Steps):
         self._source, self._lists, self._records = source, lists, records
 
     def plan(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Plan a reconciliation of everything; it has no settings.
-
-        Returns:
-            Where the plan is, and the number of its `groups`.
-
-        Raises:
-            BatchError: If a folder cannot be listed or written, or the event has settings.
-        """
+        """Plan a reconciliation of everything; it has no settings."""
         given = {**event.get("defaults", {}), **event.get("job", {})}
         if given:
             raise BatchError(f"A reconciliation has no settings; found {', '.join(given)}.")
@@ -102,14 +87,7 @@ class ReconcileSteps(Steps):
         return {**FRAME.place(folder), "groups": len(groups)}
 
     def work(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Bring the documents of `event["group"]` up to date.
-
-        Returns:
-            The counts, and whether this run has `written` them.
-
-        Raises:
-            BatchError: If S3 or S3 Vectors refuses.
-        """
+        """Bring the documents of `event["group"]` up to date."""
         group = Group(**event["group"])
         output = open_folder(event["folder"])
         deadline = self._documents.now() + _SECONDS
@@ -130,14 +108,7 @@ class ReconcileSteps(Steps):
         return {"group": group.number, **counts._asdict(), "written": written}
 
     def finish(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Check that no group of `event["folder"]` is missing, and write the sums.
-
-        Returns:
-            The sums, with the `folder`.
-
-        Raises:
-            IncompleteJobError: If a group is missing.
-        """
+        """Check that no group of `event["folder"]` is missing, and write the sums."""
         folder = event["folder"]
         _, items = FRAME.read_plan(folder, items=True)
         total = Counts()

@@ -16,14 +16,9 @@ _ATTEMPTS = 5
 
 
 class TaggedFolder(Folder):
-    """A folder of S3 in which the tags of an object are user metadata, after its own.
+    """A folder of S3 in which the wanted tags of an object are user metadata, after its own.
 
     So their names are in lower case. A change of a wanted tag changes the object's version.
-
-    Args:
-        url: The folder, `s3://bucket/prefix/`.
-        wanted: The metadata keys of the index. Other tags are left out.
-        region: The region of the bucket.
     """
 
     def __init__(self, url: str, *, wanted: Collection[str], region: str) -> None:
@@ -39,22 +34,13 @@ class TaggedFolder(Folder):
         )
 
     def version(self, key: str) -> tuple[str, int] | None:
-        """Return what changes with each write of an object or of a wanted tag, and its size.
-
-        Raises:
-            BatchError: If S3 does not say.
-        """
+        """Return what changes with each write of an object or of a wanted tag, and its size."""
         found = super().version(key)
         tags = self._tags(key) if found else []
         return (f"{found[0]} {digest(tags)}", found[1]) if found and tags else found
 
     def read_object(self, key: str) -> StoredObject | None:
-        """Read an object with its attributes and its wanted tags; None if it does not exist.
-
-        Raises:
-            RefusedDocumentError: If the names of two wanted tags differ by case alone.
-            BatchError: If it cannot be read.
-        """
+        """Read an object with its attributes and its wanted tags; None if it does not exist."""
         found = super().read_object(key)
         if found is None:
             return None

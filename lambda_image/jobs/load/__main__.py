@@ -12,11 +12,7 @@ _MAX_RATE = 2500
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a load, or continue it.
-
-    Returns:
-        The exit status: 0; 1 after an error; 3 if too many rows were rejected; 130 after Ctrl-C.
-    """
+    """Run a load, or continue it; return the exit status of `run_command`."""
     return run_command(
         _run, _parse(arguments), interrupted="stopped; the same command continues the load"
     )

@@ -18,11 +18,7 @@ from jobs.storage import open_folder
 
 
 class LoadSteps(Steps):
-    """Runs the steps.
-
-    Args:
-        connect: Returns the client of the index with an ARN.
-    """
+    """Runs the steps; `connect` returns the client of the index with an ARN."""
 
     message = "load"
     item = "part"
@@ -36,16 +32,7 @@ class LoadSteps(Steps):
         self._connect = cache(connect)
 
     def plan(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Plan the load that `event["job"]` describes, with `event["defaults"]` for the rest.
-
-        Returns:
-            Where the plan is: `parts_key`; the number of `parts`; the load's `folder`; and
-            `results_prefix`, for the records of the state machine.
-
-        Raises:
-            BatchError: If the load cannot be planned, a folder is not in S3, or the index is not
-                the state machine's own.
-        """
+        """Plan the load that `event["job"]` describes, with `event["defaults"]` for the rest."""
         defaults, given = event.get("defaults", {}), event.get("job", {})
         settings = read_settings(LoadSettings, {**defaults, **given}, name="A load")
         if not settings.source.startswith("s3://"):
@@ -57,18 +44,7 @@ class LoadSteps(Steps):
         return {**FRAME.place(plan.folder), "parts": len(plan.parts)}
 
     def work(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Load `event["part"]`, a line of the plan in `event["folder"]`.
-
-        `event["vectors_per_second"]` is the rate of this worker.
-
-        Returns:
-            The name of the `part`, its counts, whether this run has `written` it, and the
-            `seconds`.
-
-        Raises:
-            BatchError: If the part cannot be loaded.
-            UnavailableError: If S3 Vectors throttles or does not answer.
-        """
+        """Load `event["part"]`, a line of the plan, with up to `event["vectors_per_second"]`."""
         plan = read_plan(event["folder"], parts=False)
         return load_part(
             open_folder(plan.job),
@@ -80,15 +56,7 @@ class LoadSteps(Steps):
         ).as_json()
 
     def finish(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Check that the load in `event["folder"]` is complete.
-
-        Returns:
-            The result, with the `folder`.
-
-        Raises:
-            IncompleteJobError: If a part is missing.
-            RejectedRowsError: If more rows were rejected than the settings allow.
-        """
+        """Check that the load in `event["folder"]` is complete."""
         plan = read_plan(event["folder"])
         return {
             "folder": plan.folder,

@@ -67,16 +67,10 @@ class StoredVector(NamedTuple):
 
 
 class IndexClient:
-    """One index. Threads may share it.
+    """One index, for up to `connections` requests at a time. Threads may share it.
 
-    The credentials are those that botocore finds: variables, a profile, or a role.
-
-    Args:
-        arn: The ARN of the index.
-        connections: How many requests may be under way at a time.
-
-    Raises:
-        BatchError: If the ARN is not one of an index.
+    The credentials are those that botocore finds: variables, a profile, or a role. What AWS refuses
+    is a `BatchError`, and `UnavailableError` if S3 Vectors throttles or does not answer.
     """
 
     def __init__(self, arn: str, *, connections: int = 4) -> None:
@@ -100,12 +94,7 @@ class IndexClient:
         self._client.meta.events.register("before-call.s3vectors.PutVectors", _set_body)
 
     def describe(self) -> IndexDescription:
-        """Read the index's properties and its vector space.
-
-        Raises:
-            BatchError: If AWS refuses.
-            UnavailableError: If S3 Vectors does not answer.
-        """
+        """Read the index's properties and its vector space."""
         with _explained():
             found = self._client.get_index(indexArn=self.arn)["index"]
             tags = self._client.list_tags_for_resource(resourceArn=self.arn)["tags"]
@@ -113,17 +102,10 @@ class IndexClient:
         return IndexDescription(found["dimension"], tuple(keys), tags.get(SPACE_TAG))
 
     def claim(self, vector_space: str) -> IndexDescription:
-        """Record the vector space of an index that has none yet.
+        """Record the vector space of an index that has none yet, and return the description.
 
         The index is read again after it, since another load may record its own space meanwhile.
-
-        Returns:
-            The index's description.
-
-        Raises:
-            VectorSpaceError: If the index has another vector space.
-            BatchError: If AWS refuses.
-            UnavailableError: If S3 Vectors does not answer.
+        One of another space is a `VectorSpaceError`.
         """
         found = self.describe()
         if found.vector_space is None:
@@ -139,17 +121,11 @@ class IndexClient:
         return found
 
     def put(self, vectors: Sequence[bytes]) -> None:
-        """Write vectors; those with the same keys are replaced.
+        """Write up to 500 vectors and 20 MiB, each as JSON; equal keys are replaced.
 
-        Args:
-            vectors: Each as JSON, up to 500 and 20 MiB. botocore's own serializer takes 0.4 s of
-                CPU time for 500 vectors of 768 numbers, 30 times as long as orjson, and writes
-                twice the bytes. Therefore it gets none, and the body is set just before it is
-                signed.
-
-        Raises:
-            BatchError: If AWS refuses.
-            UnavailableError: If S3 Vectors throttles or does not answer.
+        botocore's own serializer takes 0.4 s of CPU time for 500 vectors of 768 numbers, 30 times
+        as long as orjson, and writes twice the bytes. Therefore it gets none, and the body is set
+        just before it is signed.
         """
         body = b'{"indexArn":' + orjson.dumps(self.arn)
         token = _BODY.set(body + b',"vectors":[' + b",".join(vectors) + b"]}")
@@ -163,12 +139,7 @@ class IndexClient:
             _BODY.reset(token)
 
     def query(self, vector: npt.NDArray[np.float32], top: int) -> list[tuple[str, float]]:
-        """Return the keys of the nearest vectors and their cosines, best first.
-
-        Raises:
-            BatchError: If AWS refuses.
-            UnavailableError: If S3 Vectors throttles or does not answer.
-        """
+        """Return the keys of the nearest vectors and their cosines, best first."""
         query = {
             "indexArn": self.arn,
             "topK": top,
@@ -182,12 +153,7 @@ class IndexClient:
             ]
 
     def existing(self, keys: Sequence[str]) -> set[str]:
-        """Return those of the keys that have a vector.
-
-        Raises:
-            BatchError: If AWS refuses.
-            UnavailableError: If S3 Vectors throttles or does not answer.
-        """
+        """Return those of the keys that have a vector."""
         found: set[str] = set()
         for start in range(0, len(keys), _MAX_GET):
             with _explained():
@@ -206,12 +172,7 @@ class IndexClient:
                 yield from (vector["key"] for vector in page["vectors"])
 
     def read(self, keys: Sequence[str]) -> list[StoredVector]:
-        """Return the vectors of those keys that have one.
-
-        Raises:
-            BatchError: If AWS refuses.
-            UnavailableError: If S3 Vectors throttles or does not answer.
-        """
+        """Return the vectors of those keys that have one."""
         found: list[StoredVector] = []
         for start in range(0, len(keys), _MAX_GET):
             with _explained():
@@ -232,12 +193,7 @@ class IndexClient:
         return found
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Delete vectors; a key without one is no error.
-
-        Raises:
-            BatchError: If AWS refuses.
-            UnavailableError: If S3 Vectors throttles or does not answer.
-        """
+        """Delete vectors; a key without one is no error."""
         for start in range(0, len(keys), _MAX_DELETE):
             with _explained():
                 self._client.delete_vectors(

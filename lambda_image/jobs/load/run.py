@@ -50,11 +50,7 @@ _ID_DIGITS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSettings:
-    """Which job to load, and into which index.
-
-    Raises:
-        BatchError: If a value is not allowed.
-    """
+    """Which job to load, and into which index."""
 
     #: The folder of a batch job, or of its only one: a path, or `s3://bucket/prefix/`.
     source: str
@@ -161,8 +157,6 @@ def plan_load(settings: LoadSettings, index: IndexClient) -> LoadPlan:
     Raises:
         VectorSpaceError: If the index has another vector space than the job.
         BatchError: If the job, a column or the index does not fit.
-        BatchError: If a folder cannot be read or written.
-        UnavailableError: If S3 Vectors does not answer.
     """
     job = find_job(settings.source)
     columns = _metadata_columns(job, settings.metadata)
@@ -192,15 +186,7 @@ def plan_load(settings: LoadSettings, index: IndexClient) -> LoadPlan:
 
 
 def read_plan(folder: str, *, parts: bool = True) -> LoadPlan:
-    """Read the plan of a load from its folder.
-
-    Args:
-        folder: The load's own folder.
-        parts: Whether to read the parts too. Without them the plan has none.
-
-    Raises:
-        BatchError: If there is none.
-    """
+    """Read the plan of a load from its folder, with or without the parts."""
     described, items = FRAME.read_plan(folder, items=parts)
     described["non_filterable"] = tuple(described["non_filterable"])
     return LoadPlan(**{**described, "parts": tuple(Part(**item) for item in items)})
@@ -212,24 +198,12 @@ def missing_parts(plan: LoadPlan) -> list[Part]:
 
 
 def read_counts(records: Folder, key: str) -> Counts:
-    """Read the counts of a part that is loaded.
-
-    Raises:
-        BatchError: If there are none.
-    """
+    """Read the counts of a part that is loaded."""
     return Counts(**orjson.loads(records.read(key)))
 
 
 def finish_load(plan: LoadPlan, index: IndexClient) -> Result:
-    """Compare what is loaded with the job, and write the result.
-
-    Raises:
-        IncompleteJobError: If a part is not loaded.
-        RejectedRowsError: If more rows were rejected than the settings allow. The result is
-            written.
-        VectorSpaceError: If another load has recorded another vector space meanwhile.
-        BatchError: If the counts do not add up.
-    """
+    """Compare what is loaded with the job, and write the result."""
     counts = FRAME.counts(plan.folder, plan.parts, read_counts)
     index.claim(plan.vector_space)
     loaded = sum(count.loaded for count in counts)
@@ -271,12 +245,7 @@ def _round_folder(job: str, index: str, columns: Mapping[str, str]) -> str:
 
 
 def find_job(source: str) -> FinishedJob:
-    """Find the job in a folder, or the only one below it.
-
-    Raises:
-        BatchError: If there is none, several, or one that is not complete.
-        BatchError: If the folder cannot be read.
-    """
+    """Find the job in a folder, or the only one below it."""
     opened = open_folder(source)
     names = opened.folders()
     if "_job" not in names:
@@ -288,13 +257,6 @@ def _metadata_columns(job: FinishedJob, chosen: Sequence[str] | None) -> dict[st
     """Return the columns to load by their metadata keys.
 
     The text is loaded as `text` if the job copied it, whatever its column's name.
-
-    Args:
-        job: The job.
-        chosen: Columns; None for all.
-
-    Raises:
-        BatchError: If a column does not exist, or AWS cannot take it.
     """
     if not job.parts:
         return {}

@@ -38,16 +38,10 @@ def encode(
     *,
     non_filterable: Sequence[str],
 ) -> Item:
-    """Return a row as S3 Vectors takes it.
+    """Return a row as S3 Vectors takes it, of a contiguous vector [dimension].
 
-    AWS does not say how it counts bytes of metadata; here they are those of the JSON.
-
-    Args:
-        key: The row's id.
-        vector: [dimension], contiguous.
-        metadata: The values by their keys: text, numbers, booleans, dates, and lists of these. One
-            that is None, NaN or empty is left out.
-        non_filterable: The keys that no query can filter by.
+    The metadata are text, numbers, booleans, dates, and lists of these; one that is None, NaN or
+    empty is left out. AWS does not say how it counts their bytes; here they are those of the JSON.
     """
     if not 1 <= len(key) <= _MAX_ID:
         return Item(key, b"", f"the id has {len(key)} characters; 1 to {_MAX_ID} are allowed")

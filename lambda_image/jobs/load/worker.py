@@ -27,11 +27,6 @@ class RateLimit:
     """Limits how many vectors a second are written. Threads may share it.
 
     AWS takes 2,500 vectors a second for an index, from all writers together.
-
-    Args:
-        vectors_per_second: The highest rate.
-        now: A clock in seconds.
-        sleep: Waits for seconds.
     """
 
     def __init__(
@@ -75,24 +70,10 @@ def load_part(
     index: IndexClient,
     limit: RateLimit,
 ) -> Outcome:
-    """Load a part, if no earlier run did it.
+    """Load a part of the plan's job, if no earlier run did it.
 
     Runs of the same part may overlap: a vector that is written twice is the same vector. The counts
     are recorded last, so that a part that has them is in the index.
-
-    Args:
-        source: The folder of the job.
-        records: The folder of the load.
-        plan: The load.
-        part: One of its parts.
-        index: The index.
-        limit: The rate of this worker.
-
-    Raises:
-        VectorSpaceError: If the part has vectors of another space.
-        ChangedInputError: If the file is not the one that was planned.
-        BatchError: If a file cannot be read or written, or AWS refuses the vectors.
-        UnavailableError: If S3 Vectors throttles or does not answer.
     """
     began = time.monotonic()
     if records.find(part.done_key) is not None:
@@ -117,18 +98,8 @@ def load_parts(
 ) -> Iterator[Outcome]:
     """Load parts in threads, which wait for S3 Vectors most of the time.
 
-    The outcome of each is yielded as soon as it is done. A part that fails does not stop the
-    others. The first failure is raised after them.
-
-    Args:
-        plan: The load.
-        parts: Those to load.
-        index: The index.
-        limit: The rate of all threads together.
-        threads: How many parts are loaded at a time.
-
-    Raises:
-        BatchError: If a part failed.
+    The outcome of each is yielded as soon as it is done; see `run_all`. The limit is of all threads
+    together.
     """
     source, records = open_folder(plan.job), open_folder(plan.folder)
 
@@ -141,12 +112,10 @@ def load_parts(
 def read_part(
     job: Folder, part: StoredFile, columns: Iterable[str], *, vector_space: str
 ) -> tuple[Any, npt.NDArray[np.float32]]:
-    """Return the columns of a part, an Arrow table, and its vectors [rows, dimension].
+    """Return the columns of a part, an Arrow table, and its vectors, float32 [rows, dimension].
 
     Raises:
         VectorSpaceError: If the part has vectors of another space.
-        ChangedInputError: If the file is not the one that was planned.
-        BatchError: If the file cannot be read.
     """
     name = f"{job.name}/{part.key}"
     dimension = int(vector_space.rpartition("/")[2])
@@ -186,12 +155,7 @@ def _items(job: Folder, plan: LoadPlan, part: Part) -> tuple[list[Item], int]:
 
 
 def _check_schema(schema: Any, name: str, *, vector_space: str, dimension: int) -> None:
-    """Check that a part has the index's vectors.
-
-    Raises:
-        VectorSpaceError: If they are of another vector space, or have another dimension.
-        BatchError: If they are not float32.
-    """
+    """Check that a part has vectors of the index: their space, type and dimension."""
     space = (schema.metadata or {}).get(VECTOR_SPACE_KEY.encode(), b"").decode()
     if space != vector_space:
         raise VectorSpaceError(

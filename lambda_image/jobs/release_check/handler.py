@@ -72,13 +72,9 @@ Call = Callable[[str, str, Mapping[str, Any] | None], Answer]
 
 
 def check_version(new: Call, *manifests: Manifest, starts: int) -> str:
-    """Warm a new version, compare its vectors and scores with the golden ones, return its spaces.
+    """Warm a new version, compare its answers with the golden ones, return its spaces.
 
-    Args:
-        new: A function that calls the new version.
-        manifests: The manifests of the artifacts that the new version should serve.
-        starts: The number of environments to start at the same time, so that the first requests
-            do not wait for one.
+    `starts` environments start at the same time, so that the first requests do not wait for one.
 
     Raises:
         ReleaseRefusedError: The new version fails a check.
@@ -175,17 +171,11 @@ def _differ(one: str, other: str) -> bool:
 
 
 def check_spaces(*, new: str, serving: str | None, other: str | None) -> None:
-    """Compare the new version's spaces with those of stored vectors and other versions.
+    """Compare the new version's spaces, as `spaces_of` names them, with those it would meet.
 
-    A model of another kind may be added to a function or leave it: no stored vector is of it.
-
-    Args:
-        new: The new version's spaces, as `spaces_of` names them.
-        serving: The space of the stored vectors; None if a change is allowed or none are stored.
-        other: The space of a version that receives part of the URL's requests, if any.
-
-    Raises:
-        ReleaseRefusedError: A vector would be compared with one of another space.
+    `serving` is that of the stored vectors, None if a change is allowed or none are stored; `other`
+    that of a version that receives part of the URL's requests. A model of another kind may be added
+    to a function or leave it: no stored vector is of it.
     """
     if other is not None and _differ(other, new):
         raise ReleaseRefusedError(
@@ -202,17 +192,10 @@ def check_spaces(*, new: str, serving: str | None, other: str | None) -> None:
 
 
 def check_roles(new: str, other: str) -> None:
-    """Compare the execution roles of two versions that will share an alias.
+    """Compare the ARNs of the execution roles of two versions that will share an alias.
 
     Lambda refuses weights on an alias of two versions with different roles:
     https://docs.aws.amazon.com/lambda/latest/dg/configuring-alias-routing.html
-
-    Args:
-        new: The ARN of the new version's role.
-        other: The ARN of the role of the alias's other version.
-
-    Raises:
-        ReleaseRefusedError: The roles differ.
     """
     if new != other:
         raise ReleaseRefusedError(
@@ -228,13 +211,6 @@ def check_function(new: str, deployed: str | None) -> None:
 
     CloudFormation replaces a function if its package type or name changes:
     https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-lambda-function.html
-
-    Args:
-        new: The name of the function to release.
-        deployed: The name of the deployed function; None before the first deploy.
-
-    Raises:
-        ReleaseRefusedError: The names differ.
     """
     if deployed is not None and new != deployed:
         raise ReleaseRefusedError(
@@ -250,12 +226,6 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:  # noqa: 
 
     A rollback is never refused: the version to which it returns was checked when it was deployed,
     and a failure here would leave the stack in UPDATE_ROLLBACK_FAILED.
-
-    Returns:
-        The constant physical id, and the deployed vector space as the attribute `VectorSpace`.
-
-    Raises:
-        ReleaseRefusedError: The version fails a check.
     """
     if event["RequestType"] == "Delete":
         return {}

@@ -65,9 +65,7 @@ def cosines(
 def read_questions(data: bytes) -> list[Question]:
     """Read golden questions, one on a line, as `{"query": ..., "document": ...}`.
 
-    Raises:
-        BatchError: If a line is not a question, or there are none or too many. The message has the
-            number of the line, and none of its text.
+    An error has the number of the line, and none of its text.
     """
     questions = []
     for number, line in enumerate(data.splitlines(), 1):

@@ -70,18 +70,7 @@ class WatchSettings:
 
 
 class WatchSteps(Steps):
-    """Runs the watch; the only step is `watch`.
-
-    Args:
-        ingest: The documents and the index.
-        settings: What to compare.
-        engine: The model.
-        now: The time in seconds since 1970.
-        seed: Chooses the samples; None for others in each run.
-
-    Raises:
-        InvalidFieldError: If the model does not take chunks of that size.
-    """
+    """Runs the watch; the only step is `watch`. The seed chooses the samples; None for others."""
 
     message = "watch"
     item = "watch"
@@ -115,15 +104,7 @@ class WatchSteps(Steps):
         self._index = IndexClient(ingest.index, connections=_THREADS)
 
     def work(self, event: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - it has no more
-        """Compare the samples, and write the report.
-
-        Returns:
-            The numbers; None for what could not be measured.
-
-        Raises:
-            VectorSpaceError: If the index has vectors of another vector space.
-            BatchError: If S3 or S3 Vectors refuses, or the questions are not valid.
-        """
+        """Compare the samples, and write the report; None is what could not be measured."""
         began, index = self._now(), self._index.describe()
         space = self._engine.vector_space(index.dimension)
         if index.vector_space not in {space, None}:
