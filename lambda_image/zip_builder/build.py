@@ -161,16 +161,7 @@ def build_zip(
 
 
 def build_artifact_object(choice: ModelChoice, *, recipe: Path, cache: Path) -> Path:
-    """Return the artifact as one file for S3; build it unless it is in the cache.
-
-    Args:
-        choice: The model.
-        recipe: The folder with the compiler.
-        cache: The folder of built parts.
-
-    Raises:
-        ZipError: The model cannot be compiled.
-    """
+    """Return the artifact as one file for S3; build it unless it is in the cache."""
     cache.mkdir(parents=True, exist_ok=True)
     clean(cache)
     with _step(f"compiling {choice.name} for S3"):

@@ -27,11 +27,9 @@ def default_cache() -> Path:
 def kept(cache: Path, name: str, build: Callable[[Path], None]) -> Path:
     """Return a file or folder of the cache; build it if it is not there.
 
-    Args:
-        cache: The cache's folder.
-        name: The path in the cache, which names everything that the content depends on.
-        build: Writes the content to the path that it gets, which does not exist. It is moved to its
-            place when it is complete, so a build that fails or is killed leaves nothing there.
+    Everything that the content depends on is in its name. `build` writes the content to the path
+    that it gets. It is moved to its place when it is complete, so a build that fails or is killed
+    leaves nothing there.
     """
     place = cache / name
     if place.exists():
@@ -75,9 +73,7 @@ def code_digest(*folders: Path) -> str:
 def digest_of(*parts: str | Path | None, left_out: Collection[str] = _BYTE_CODE) -> str:
     """Hash texts, and the names and contents of files and folders, wherever they are.
 
-    Args:
-        parts: Texts and paths, in order; None is hashed as nothing given.
-        left_out: The names of folders to leave out.
+    Folders of a name in `left_out` are not read; None is hashed as nothing given.
     """
     digest = hashlib.sha256()
     for part in parts:

@@ -22,30 +22,21 @@ _REFUSED = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChoice:
-    """What to compile, as the arguments of the image's build say it.
-
-    Attributes:
-        name: The model, by its name in the catalog or the hub.
-        revision: The commit of the hub's repository.
-        precision: `int8` or `fp32`.
-        accept_license: The license that the user accepts.
-        dimensions: The dimensions that callers may request, with commas between them.
-        route: The route of a Router, `query` or `document`.
-        folder: A sentence-transformers folder in place of the hub's.
-        texts: The file with the texts of the search index.
-        hub_token_variable: The variable of this process with the hub's token.
-        companions: The models of other kinds that the same function serves, by task.
-    """
+    """What to compile, as the arguments of the image's build say it."""
 
     name: str
     revision: str | None = None
     precision: str | None = None
     accept_license: str | None = None
+    #: Numbers with commas between them.
     dimensions: str | None = None
     route: str | None = None
+    #: In place of the hub's.
     folder: Path | None = None
+    #: Of the search index.
     texts: Path | None = None
     hub_token_variable: str | None = None
+    #: Of other kinds that the same function serves, by task.
     companions: Mapping[str, "ModelChoice"] = field(default_factory=dict)
 
     def digest(self, recipe: Path) -> str:
@@ -57,16 +48,7 @@ class ModelChoice:
 
 
 def build_artifacts(choice: ModelChoice, *, recipe: Path, cache: Path) -> Path:
-    """Return the folder of what a function serves: one artifact, or one for each task.
-
-    Args:
-        choice: The model, and those that are served besides it.
-        recipe: The folder with the compiler's sources.
-        cache: The folder of built parts.
-
-    Raises:
-        ZipError: As `build_artifact`, or two models are of one kind.
-    """
+    """Return the folder of what a function serves: one artifact, or one for each task."""
     if not choice.companions:
         return build_artifact(choice, recipe=recipe, cache=cache)
     choices = {"embed": choice, **choice.companions}
@@ -85,16 +67,7 @@ def build_artifacts(choice: ModelChoice, *, recipe: Path, cache: Path) -> Path:
 
 
 def build_artifact(choice: ModelChoice, *, recipe: Path, cache: Path) -> Path:
-    """Return the folder of the compiled model; compile it unless it is in the cache.
-
-    Args:
-        choice: The model.
-        recipe: The folder with the compiler's sources.
-        cache: The folder of built parts.
-
-    Raises:
-        ZipError: The compiler refused the model, or its libraries are not installed.
-    """
+    """Return the folder of the compiled model; compile it unless it is in the cache."""
 
     def compile_to(folder: Path) -> None:
         options = {
@@ -128,11 +101,7 @@ def build_artifact(choice: ModelChoice, *, recipe: Path, cache: Path) -> Path:
 
 
 def build_index(choice: ModelChoice, artifact: Path, *, recipe: Path, cache: Path) -> Path | None:
-    """Return the folder of the search index; None if the model has no texts to search.
-
-    Raises:
-        ZipError: The texts cannot be read or embedded.
-    """
+    """Return the folder of the search index; None if the model has no texts to search."""
     texts = choice.texts
     if texts is None:
         return None

@@ -20,11 +20,7 @@ _ANSWER = " ".join(("cpython", *VERSION.split(".")))
 
 
 def find_python() -> str:
-    """Return the path of that CPython: this process's, an installed one, or one uv installs.
-
-    Raises:
-        ZipError: There is none, and uv is not there or cannot install it.
-    """
+    """Return the path of that CPython: this process's, an installed one, or one uv installs."""
     problems: list[str] = []
     for candidate in _candidates(problems):
         if _is_target(candidate):
@@ -40,8 +36,7 @@ def find_python() -> str:
 def _candidates(problems: list[str]) -> Iterator[str]:
     """Yield programs that may be it, the most likely first; uv downloads only as the last.
 
-    Args:
-        problems: Receives uv's reason if it cannot install one.
+    If uv cannot install one, its reason is added to `problems`.
     """
     yield sys.executable
     if found := shutil.which(f"python{VERSION}"):

@@ -37,12 +37,8 @@ _IMPORTED = ("purelib", "platlib")
 def write_zip(parts: Mapping[str, Path], archive: Path) -> None:
     """Write a function's zip: entries sorted by path, with fixed times and modes.
 
-    Another zlib may compress the same content to other bytes.
-
-    Args:
-        parts: Folders of this machine by the part's name; each is a part of `/var/task`, or the
-            folder of that name in it for `artifact` and `index`.
-        archive: The zip to create.
+    Another zlib may compress the same content to other bytes. Each part is a folder with a part of
+    `/var/task`; `artifact` and `index` are folders of it.
 
     Raises:
         ZipError: Lambda would not unpack it; the message has the size of each part.
@@ -71,17 +67,7 @@ def write_zip(parts: Mapping[str, Path], archive: Path) -> None:
 
 
 def build_dependencies(*, recipe: Path, cache: Path, machine: str, with_tokenizers: bool) -> Path:
-    """Return the folder of the packages that the code imports, with byte code.
-
-    Args:
-        recipe: The folder with requirements.txt.
-        cache: The folder of built parts.
-        machine: `aarch64` or `x86_64`.
-        with_tokenizers: Whether the model needs the library `tokenizers`.
-
-    Raises:
-        ZipError: The packages cannot be downloaded, or there is no Python for the byte code.
-    """
+    """Return the folder of the packages that the code imports, with byte code."""
     listed = (recipe / "requirements.txt").read_text(encoding="utf-8")
     requirements = requirements_without(listed, [] if with_tokenizers else ["tokenizers"])
     wheels = kept(
@@ -101,11 +87,7 @@ def build_dependencies(*, recipe: Path, cache: Path, machine: str, with_tokenize
 
 
 def build_code(folder: Path, *, recipe: Path) -> Path:
-    """Copy the code into a folder, with byte code, and return the part of `/var/task`.
-
-    Raises:
-        ZipError: There is no Python for the byte code.
-    """
+    """Copy the code into a folder, with byte code, and return the part of `/var/task`."""
     for package in _CODE:
         shutil.copytree(recipe / package, folder / _PLACE / package, ignore=_LEFT_OUT)
     shutil.copy(recipe / "jobs" / "__init__.py", folder / _PLACE / "jobs")
@@ -127,16 +109,7 @@ def requirements_without(text: str, left_out: Iterable[str]) -> str:
 
 
 def download_wheels(requirements: str, *, machine: str, folder: Path) -> None:
-    """Download wheels with pip, from the index that it is configured for.
-
-    Args:
-        requirements: Pinned packages with their hashes, as a requirements file.
-        machine: `aarch64` or `x86_64`.
-        folder: The folder to create.
-
-    Raises:
-        ZipError: pip failed; the message has its last lines.
-    """
+    """Download wheels of pinned packages with pip, from the index that it is configured for."""
     folder.mkdir()
     listed = folder.with_name("requirements.txt")
     listed.write_text(requirements, encoding="utf-8")

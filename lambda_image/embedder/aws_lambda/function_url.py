@@ -35,12 +35,7 @@ def is_event(event: object) -> bool:
 def request_from_event(
     event: Mapping[str, Any], *, request_id: str = "", deadline: float | None = None
 ) -> Request:
-    """Read an event.
-
-    Args:
-        event: the function's event, in payload format 2.0.
-        request_id: the invocation's id; the event's own if empty.
-        deadline: see `Request`.
+    """Read an event; without a `request_id`, it has the event's own.
 
     Raises:
         NotAnEventError: if it is not an event of payload format 2.0.

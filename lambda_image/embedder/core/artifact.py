@@ -220,18 +220,13 @@ def load_artifacts(folder: str | os.PathLike[str]) -> list[Artifact]:
     """Read and check what is served together: the artifact in `folder`, or those of its set.
 
     Raises:
-        ArtifactError: As `load_artifact`, of any of them, or the set names another artifact than is
-            in a folder.
+        ArtifactError: As `load_artifact`, or the set names another artifact than is in a folder.
     """
     return [_complete(place, manifest) for place, manifest in load_manifests(folder).items()]
 
 
 def load_manifests(folder: str | os.PathLike[str]) -> dict[str | os.PathLike[str], Manifest]:
-    """Read and check the manifests of what is served together, by folder, an embedding model first.
-
-    Raises:
-        ArtifactError: As `load_artifacts`, except for the files.
-    """
+    """As `load_artifacts`, without the files; by folder, an embedding model first."""
     path = os.path.join(folder, SET_FILE)
     try:
         with open(path, "rb") as file:
@@ -262,11 +257,7 @@ def _complete(folder: str | os.PathLike[str], manifest: Manifest) -> Artifact:
 
 
 def load_manifest(folder: str | os.PathLike[str]) -> Manifest:
-    """Read and check the manifest in `folder`; the other files may be elsewhere.
-
-    Raises:
-        ArtifactError: As `load_artifact`, except for the files.
-    """
+    """As `load_artifact`, without the other files, which may be elsewhere."""
     path = os.path.join(folder, MANIFEST_FILE)
     try:
         with open(path, "rb") as file:
@@ -285,9 +276,6 @@ def parse_manifest(raw: bytes, *, where: str) -> Manifest:
     The checksum shows that the compiler wrote the manifest, so its fields need no further check.
     Only the names of files do, because anyone can compute a checksum: an artifact must not make the
     embedder read outside its folder.
-
-    Raises:
-        ArtifactError: As `load_artifact`, except for the files.
     """
     try:
         document = orjson.loads(raw)

@@ -63,19 +63,18 @@ def download(
     region: str,
     endpoint: str | None = None,
 ) -> str:
-    """Download the artifact and return its folder.
+    """Download the artifact into a folder of `temporary` and return that.
 
     Args:
         location: The object, as `s3://BUCKET/KEY`.
         package: The folder of the function's package with the manifest.
-        temporary: Where the folder is created; Lambda's is `/tmp`.
+        temporary: Lambda's is `/tmp`.
         region: The bucket's region.
-        endpoint: The URL of S3; that of the region if None.
+        endpoint: The URL of S3; by default that of the region.
 
     Raises:
-        SettingsError: If the location is not one.
-        ArtifactError: If the package has no valid manifest.
-        ArtifactDownloadError: If the artifact does not arrive complete and unchanged.
+        StartError: The location is not one, the package has no valid manifest, or the artifact does
+            not arrive complete and unchanged.
     """
     scheme, _, rest = location.partition("://")
     bucket, _, key = rest.partition("/")

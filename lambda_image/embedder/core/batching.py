@@ -67,16 +67,10 @@ def padded_length(length: int, limit: int) -> int:
 
 
 def plan(lengths: Sequence[int], *, limit: int, budget: int = TOKEN_BUDGET) -> list[Run]:
-    """Group inputs into runs.
+    """Group inputs of these lengths, in tokens, into runs of up to `budget` tokens.
 
-    Args:
-        lengths: tokens of each input, all positive.
-        limit: the most tokens that the model takes.
-        budget: the most tokens of a run, padding included; one input is always allowed.
-
-    Returns:
-        The runs, longest inputs first. Every position is in exactly one run, and the inputs
-        of one padded length are spread evenly.
+    A run may always have one input. Returns the runs, longest inputs first. Every position is in
+    exactly one run, and the inputs of one padded length are spread evenly.
     """
     padded = {length: padded_length(length, limit) for length in set(lengths)}
     groups: dict[int, list[int]] = {}
@@ -184,8 +178,7 @@ class Runs:
             allowed: the time in seconds that the request had when it came.
 
         Raises:
-            OutOfTimeError: see `Engine.embed_request`.
-            InferenceError: if the model did not give finite rows.
+            ServerError: as `Engine.embed_request`.
         """
         whole = np.empty((len(distinct), self._width), dtype=np.float32)
         missing = {}

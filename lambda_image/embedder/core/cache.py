@@ -15,15 +15,12 @@ if TYPE_CHECKING:  # see startup
 
 
 class VectorCache:
-    """Full-size vectors by the token ids, as bytes, that they are the embedding of.
+    """Full-size vectors, at most `entries`, by the token ids, as bytes, that they were made of.
 
     One cache serves one artifact, so that its keys can never meet those of another vector space.
     Equal ids give equal vectors, whatever prompt or truncation led to them. Threads may share it:
     finding a vector and moving it in the order are two steps, so a lock is taken, once for all
     inputs of a call.
-
-    Args:
-        entries: the most vectors to keep; 0 keeps none.
     """
 
     def __init__(self, entries: int) -> None:
@@ -48,12 +45,7 @@ class VectorCache:
         return found
 
     def put(self, inputs: Sequence[bytes], rows: npt.NDArray[np.float32]) -> None:
-        """Keep the inputs' vectors; drop the least recently used ones if the cache is full.
-
-        Args:
-            inputs: the ids of each input.
-            rows: float32 [inputs, dimensions], the vector of each.
-        """
+        """Keep a row, float32, for each input; if it is full, drop the least recently used ones."""
         if not self._entries:
             return
         # Copies: a view of one row would keep the whole batch's array alive.

@@ -244,9 +244,7 @@ def _joined(overlap: str, units: list[_Unit]) -> str:
 def read_blocks(text: str, format: str) -> tuple[str, list[Block]]:  # noqa: A002
     """Return a document's title, which may be empty, and its blocks.
 
-    Args:
-        text: The document.
-        format: `text`, `markdown`, of which front matter is left out, or `html`.
+    The format is `text`, `markdown`, of which front matter is left out, or `html`.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     outline = _Outline()

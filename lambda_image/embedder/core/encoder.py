@@ -16,13 +16,7 @@ _NO_TITLE = "title: none |"
 
 
 class Encoder:
-    """A tokenizer and the rules around it.
-
-    Args:
-        tokenizer: texts to token ids.
-        limits: the model's limits and prompts.
-        pools_prompt: whether the model pools the tokens of a prompt too, as most do.
-    """
+    """A tokenizer and the rules around it; most models pool the tokens of a prompt too."""
 
     def __init__(self, tokenizer: Tokenizer, limits: Limits, *, pools_prompt: bool = True) -> None:
         self.pools_prompt = pools_prompt
@@ -33,8 +27,7 @@ class Encoder:
     def encode(self, request: EmbedRequest) -> tuple[list[list[int]], int]:
         """Turn the inputs into token ids as the model takes them, special tokens included.
 
-        Returns:
-            The ids of each input, and the number of characters (or token ids) that were sent.
+        Returns them, and the number of characters (or token ids) that were sent.
         """
         self._check(request)
         inputs, truncate = request.inputs, request.truncate
@@ -114,11 +107,7 @@ class Encoder:
         return around + min(len(self._tokenizer.encode(prompt)), room)
 
     def check_characters(self, text: str, position: int) -> None:
-        """Refuse a text over the limit of characters.
-
-        Raises:
-            InputTooLongError: with the text's position.
-        """
+        """Refuse a text over the limit of characters."""
         limit = self._limits.max_characters
         if len(text) > limit:
             raise InputTooLongError(

@@ -34,7 +34,7 @@ class Engine(Loadable):
     Threads may share it, if they may share the session: ONNX Runtime's may be shared.
 
     Args:
-        manifest: the artifact's manifest.
+        manifest: the artifact's manifest; of another task, it is an `ArtifactError`.
         tokenizer: texts to token ids.
         session: token ids to full-size vectors; one with `run_all` gets all runs of a request at
             once.
@@ -43,9 +43,6 @@ class Engine(Loadable):
             limit of tokens.
         cache_entries: how many vectors to keep.
         run_tokens: the most tokens of one run, padding included. It changes no vector.
-
-    Raises:
-        ArtifactError: if the artifact is of another task.
     """
 
     #: The task of the artifacts that it takes.
@@ -107,14 +104,7 @@ class Engine(Loadable):
         dimensions: int | None = None,
         truncate: str | None = None,
     ) -> Embeddings:
-        """Embed texts: `embed_request` for callers in Python.
-
-        Args:
-            texts: what to embed, at least one text.
-            prompt: name of one of the manifest's prompts; None takes the default prompt, if any.
-            dimensions: one of the manifest's values; None takes all dimensions.
-            truncate: `refuse`, `right` or `left`; None takes the engine's own.
-        """
+        """Embed texts: `embed_request` for callers in Python; see `EmbedRequest`."""
         return self.embed_request(
             EmbedRequest(
                 inputs=Inputs(texts=texts),
@@ -125,10 +115,7 @@ class Engine(Loadable):
         )
 
     def embed_request(self, request: EmbedRequest) -> Embeddings:
-        """Embed the inputs of a request.
-
-        Returns:
-            Float32 vectors in the order of the inputs, of length 1.
+        """Embed the inputs of a request: float32 vectors in their order, of length 1.
 
         Raises:
             InvalidFieldError: if the prompt or the dimensions are not the model's.
@@ -194,17 +181,10 @@ class Engine(Loadable):
 def truncate_vectors(
     vectors: npt.NDArray[np.float32], dimensions: int, *, normalize: bool = True
 ) -> npt.NDArray[np.float32]:
-    """Cut vectors to their first components, then bring them back to length 1.
+    """Cut vectors, float32 [n, all dimensions], to their first components.
 
-    This is how Matryoshka embeddings are made shorter (Kusupati et al., arXiv:2205.13147).
-
-    Args:
-        vectors: float32 [n, all dimensions], rows of length 1.
-        dimensions: how many components to keep.
-        normalize: whether to renormalize.
-
-    Returns:
-        Float32 [n, dimensions], contiguous.
+    With `normalize`, bring them back to length 1. This is how Matryoshka embeddings are made
+    shorter (Kusupati et al., arXiv:2205.13147).
     """
     if dimensions == vectors.shape[1]:
         return vectors

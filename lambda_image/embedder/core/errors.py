@@ -32,13 +32,7 @@ class IndexFolderError(StartError):
 
 
 class AnswerableError(EmbedderError):
-    """An error that the caller receives.
-
-    Args:
-        message: for the caller, as a sentence.
-        field: the field of the request that is at fault, where one is.
-        headers: Additional headers of the response.
-    """
+    """An error that the caller receives, with the field of the request that is at fault."""
 
     #: A short, stable name for programs, in the answer and in the log.
     code = "error"
@@ -205,12 +199,7 @@ class ShuttingDownError(ServerError):
 
 
 class InferenceError(ServerError):
-    """The model did not give a vector, or a score.
-
-    Args:
-        message: for the caller.
-        place: the place among the distinct inputs of the one that it failed for, if it is known.
-    """
+    """The model gave no vector or score for the distinct input at `place`, if it is known."""
 
     code = "inference_failed"
     default = "The model could not embed this request."

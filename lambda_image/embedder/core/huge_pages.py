@@ -31,17 +31,10 @@ class _MallInfo(ctypes.Structure):
 
 
 def back_heap_with_huge_pages(size: int, *, sure: int = 0) -> bool:
-    """Have `size` bytes of free address space in the heap, backed with large pages.
+    """Have `size` bytes of free space in the heap, in large pages; say whether the system took it.
 
-    Pages that are sure to be written are allocated now: later, while files are read, the same
-    pages take longer. The other pages are allocated when they are written to.
-
-    Args:
-        size: The estimated bytes to allocate.
-        sure: The bytes of them that are sure to be written.
-
-    Returns:
-        Whether C library and kernel took it.
+    Pages of the bytes that are `sure` to be written are allocated now: later, while files are read,
+    the same pages take longer. The other pages are allocated when they are written to.
     """
     try:
         library = ctypes.CDLL(None)

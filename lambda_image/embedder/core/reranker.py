@@ -50,20 +50,8 @@ class Reranker(Loadable):
     """A model that scores passages for a query: its tokenizer, its session, a cache of scores.
 
     A passage's score does not depend on the passages beside it, to the last bit. Threads may share
-    it, if they may share the session.
-
-    Args:
-        manifest: the artifact's manifest, with its task `rerank`.
-        tokenizer: texts to token ids.
-        session: token ids to logits; one with `run_all` gets all runs of a request at once.
-        truncate: the default handling of a pair over the limit: `refuse`, or `right` for the
-            model's own truncation.
-        max_characters: the longest text; None computes it from the limit of tokens.
-        cache_entries: how many pairs' scores to keep.
-        run_tokens: the most tokens of one run, padding included. It changes no score.
-
-    Raises:
-        ArtifactError: if the artifact is no reranker's.
+    it, if they may share the session. The arguments are as those of `Engine`, with scores in the
+    place of vectors; `truncate` is `refuse`, or `right` for the model's own truncation.
     """
 
     def __init__(
@@ -114,28 +102,7 @@ class Reranker(Loadable):
         raw: bool = False,
         deadline: float | None = None,
     ) -> Scores:
-        """Score passages for one query.
-
-        Args:
-            query: what is searched for; it is tokenized once.
-            passages: what is scored, 1 to `MAX_PASSAGES` texts.
-            truncate: one of `TRUNCATIONS`; None takes the reranker's own. A model with a template
-                always keeps the whole query.
-            max_passage_tokens: a passage is first cut to this many tokens of its own, whatever
-                `truncate` says; None does not cut.
-            raw: whether to return logits, without the model's activation.
-            deadline: the `time.monotonic()` at which the caller gives up.
-
-        Raises:
-            EmptyInputError: if the query or a passage has no tokens, or there is no passage.
-            InputTooLongError: if a text or a pair is over the limits and must not be truncated, or
-                the query leaves no room for a passage.
-            BatchTooLargeError: if there are too many passages.
-            OutOfTimeError: see `Engine.embed_request`.
-            InferenceError: if the model gave no finite score; the message names the passage.
-
-        An error about one text has its `position` among the passages, or None for the query.
-        """
+        """Score 1 to `MAX_PASSAGES` passages for one query; see `predict`."""
         return self.predict(
             [(query, passage) for passage in passages],
             truncate=truncate,
@@ -153,7 +120,27 @@ class Reranker(Loadable):
         raw: bool = False,
         deadline: float | None = None,
     ) -> Scores:
-        """Score pairs of a first and a second text; see `rerank`, also for the errors."""
+        """Score pairs of a query and a passage.
+
+        Args:
+            pairs: what is scored, 1 to `MAX_PASSAGES`.
+            truncate: one of `TRUNCATIONS`; None takes the reranker's own. A model with a template
+                always keeps the whole query.
+            max_passage_tokens: a passage is first cut to this many tokens of its own, whatever
+                `truncate` says; None does not cut.
+            raw: whether to return logits, without the model's activation.
+            deadline: the `time.monotonic()` at which the caller gives up.
+
+        Raises:
+            EmptyInputError: if the query or a passage has no tokens, or there is no passage.
+            InputTooLongError: if a text or a pair is over the limits and must not be truncated, or
+                the query leaves no room for a passage.
+            BatchTooLargeError: if there are too many passages.
+            OutOfTimeError: see `Engine.embed_request`.
+            InferenceError: if the model gave no finite score; the message names the passage.
+
+        An error about one text has its `position` among the passages, or None for the query.
+        """
         started = time.perf_counter()
         allowed = 0.0 if deadline is None else deadline - time.monotonic()
         if not pairs:

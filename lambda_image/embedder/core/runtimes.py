@@ -51,27 +51,16 @@ class RunBatches(Protocol):
     """The method `run_all` of a session that many requests use at the same time.
 
     It gets all batches of a request at once, decides their order among those of other requests, and
-    may run those of several requests together.
+    may run those of several requests together. No batch is started after the deadline, a
+    `time.monotonic()`.
     """
 
     def __call__(self, batches: Iterable[Batch], *, deadline: float | None = None) -> RunResult:
-        """Embed the batches of one request.
-
-        Args:
-            batches: see `InferenceSession.run`.
-            deadline: the `time.monotonic()` after which a batch is not started.
-
-        Raises:
-            AnswerableError: if the batches were refused, dropped, or not started in time.
-        """
+        """Embed the batches of one request; an `AnswerableError` says why they were not run."""
 
 
 def load_session(artifact: Artifact, *, threads: int = 1) -> InferenceSession:
-    """Load an artifact's graph into its runtime; `threads` is for one run of ONNX Runtime.
-
-    Raises:
-        ArtifactError: if the graph cannot be loaded.
-    """
+    """Load an artifact's graph into its runtime; `threads` is for one run of ONNX Runtime."""
     # Imported here: ONNX Runtime is most of a start, and a static model does not need it.
     if artifact.manifest.graph.runtime == "numpy":
         from embedder.core.static_session import StaticSession, WeightsSession  # noqa: PLC0415

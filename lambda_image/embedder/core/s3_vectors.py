@@ -88,13 +88,7 @@ _RETRIED = (ThrottledError, UnavailableError)
 
 
 class S3VectorsClient:
-    """Calls S3 Vectors in one region.
-
-    Args:
-        region: The region.
-        endpoint: The URL of the service.
-        credentials: The credentials of the calls; by default the function's role.
-    """
+    """Calls S3 Vectors in one region; by default with the credentials of the function's role."""
 
     def __init__(
         self, *, region: str, endpoint: str, credentials: CredentialsProvider | None = None
@@ -106,22 +100,14 @@ class S3VectorsClient:
     def query(self, parameters: Mapping[str, Any], *, deadline: float | None) -> dict[str, Any]:
         """Call QueryVectors; `parameters` may hold numpy arrays.
 
-        Args:
-            parameters: The body, as the API describes it.
-            deadline: The `time.monotonic()` until which failed calls are retried.
-
-        Raises:
-            S3VectorsError: If there is no answer.
+        Failed calls are retried until the deadline, a `time.monotonic()`; then it is an
+        `S3VectorsError`.
         """
         body = orjson.dumps(parameters, option=orjson.OPT_SERIALIZE_NUMPY)
         return self._call("POST", "/QueryVectors", body, deadline)
 
     def tags(self, arn: str, *, deadline: float | None) -> dict[str, str]:
-        """Call ListTagsForResource and return the tags.
-
-        Raises:
-            S3VectorsError: If there is no answer.
-        """
+        """Call ListTagsForResource and return the tags; see `query`."""
         tags = self._call("GET", f"/tags/{quote(arn, safe='')}", b"", deadline).get("tags")
         if not isinstance(tags, dict):
             raise UnavailableError("The response has no tags.")
@@ -193,10 +179,7 @@ class IndexArn(NamedTuple):
 class VectorIndex(Searchable):
     """An index of S3 Vectors; its search is approximate.
 
-    Args:
-        arn: The index.
-        client: Calls S3 Vectors in the index's region.
-        spaces: The vector spaces that the model serves, one for each allowed number of dimensions.
+    The model serves vectors of `spaces`, one for each allowed number of dimensions.
     """
 
     max_results = MAX_RESULTS
@@ -217,13 +200,10 @@ class VectorIndex(Searchable):
         return self._space
 
     def check_at_start(self) -> None:
-        """Refuse an index of another vector space before the first request.
+        """Refuse, with a `StartError`, an index of another vector space before the first request.
 
         An index without vectors and one that does not answer are no reason not to start: the
         endpoint also embeds, and the first search asks again.
-
-        Raises:
-            StartError: if the vectors are of a space that the model does not serve.
         """
         try:
             self.prepare(time.monotonic() + _START_SECONDS)
@@ -269,13 +249,7 @@ class VectorIndex(Searchable):
         where: Mapping[str, Any] | None = None,
         deadline: float | None = None,
     ) -> list[Match]:
-        """See `Searchable`.
-
-        Raises:
-            InvalidFieldError: if S3 Vectors does not accept the filter.
-            IndexFailedError: if S3 Vectors refuses the call.
-            IndexUnavailableError: if S3 Vectors does not answer.
-        """
+        """See `Searchable`."""
         parameters: dict[str, Any] = {
             "indexArn": self._arn,
             "topK": num_results,
@@ -313,11 +287,7 @@ class VectorIndex(Searchable):
 
 
 def parse_arn(arn: str) -> IndexArn:
-    """Parse an index's ARN.
-
-    Raises:
-        SettingsError: if it is not one.
-    """
+    """Parse an index's ARN."""
     parts = arn.split(":", 5)
     names = parts[-1].split("/")
     if (
@@ -334,16 +304,7 @@ def parse_arn(arn: str) -> IndexArn:
 
 
 def open_index(arn: str, *, endpoint: str | None, spaces: Sequence[str]) -> VectorIndex:
-    """Connect to an index and check its vector space.
-
-    Args:
-        arn: The index.
-        endpoint: The URL of S3 Vectors; by default that of the index's region.
-        spaces: See `VectorIndex`.
-
-    Raises:
-        StartError: if the ARN is not one of an index, or its vectors are of another space.
-    """
+    """Connect to an index, by default in its region, and check its vector space."""
     parsed = parse_arn(arn)
     client = S3VectorsClient(region=parsed.region, endpoint=endpoint or parsed.endpoint)
     index = VectorIndex(arn, client, spaces=spaces)

@@ -61,8 +61,7 @@ class Searchable:
     def prepare(self, deadline: float | None) -> None:
         """Make sure that the index can be searched, before a text is embedded for it.
 
-        Raises:
-            AnswerableError: if it cannot be searched.
+        Otherwise, an `AnswerableError` says why not.
         """
 
     def search(
@@ -98,13 +97,7 @@ class About(NamedTuple):
 
 
 class CarriedIndex(Searchable):
-    """Entries and their vectors, of any kind.
-
-    Args:
-        texts: The entries.
-        vector_space: The space of all vectors.
-        about: The ids and the metadata of the entries; None for places and no metadata.
-    """
+    """Entries and their vectors, of any kind; without `about`, their ids are their places."""
 
     def __init__(
         self, texts: Sequence[str], vector_space: str, about: Sequence[About] | None = None
@@ -125,8 +118,8 @@ class CarriedIndex(Searchable):
 
         Args:
             scores: float [n]; an entry of -inf is not found.
-            num_results: how many to return; all that are found, if there are fewer.
-            where: which metadata an entry must have.
+            num_results: see `search`.
+            where: see `search`.
         """
         if where is not None:
             # Imported when it is needed: no start pays for it.
@@ -151,14 +144,7 @@ class CarriedIndex(Searchable):
 
 
 class SearchIndex(CarriedIndex):
-    """Entries and their dense vectors.
-
-    Args:
-        texts: The entries.
-        vectors: float32 [n, dimensions], rows of length 1.
-        vector_space: The space of all vectors.
-        about: See `CarriedIndex`.
-    """
+    """Entries and their dense vectors, float32 [n, dimensions], rows of length 1."""
 
     def __init__(
         self,
@@ -183,15 +169,13 @@ class SearchIndex(CarriedIndex):
 
 
 def load_index(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> SearchIndex:
-    """Read an index.
+    """Read an index of one of the spaces that the model serves.
 
-    Args:
-        folder: `manifest.json`, `vectors.npy` and `entries.json`.
-        spaces: the vector spaces that the model serves, one for each allowed number of dimensions.
+    The folder has `manifest.json`, `vectors.npy` and `entries.json`.
 
     Raises:
         IndexFolderError: if the folder is not an index, is of a newer format, is incomplete, or
-            holds vectors of a space that the model does not serve.
+            holds vectors of another space.
     """
     texts, about, space = read_entries(folder, spaces=spaces)
     vectors = mapped(os.path.join(folder, "vectors.npy"), np.float32, dimensions=2)
@@ -206,11 +190,7 @@ def load_index(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> Sear
 def read_space(
     folder: str | os.PathLike[str], *, spaces: Sequence[str], field: str = "vector_space"
 ) -> tuple[str, int]:
-    """Return the vector space of a carried index, from that field of its manifest, and its size.
-
-    Raises:
-        IndexFolderError: if the folder is not an index of one of the spaces.
-    """
+    """Return the vector space of a carried index, from that field of its manifest, and its size."""
     where = os.path.join(folder, "manifest.json")
     manifest = _json(where)
     if not isinstance(manifest, dict):
@@ -235,9 +215,6 @@ def read_entries(
     """Return the entries of a carried index and its vector space; see `load_index`.
 
     An entry is a text, or an object with `id`, `text` and `metadata`; all are of one form.
-
-    Raises:
-        IndexFolderError: if the folder is not an index of one of the spaces.
     """
     space, count = read_space(folder, spaces=spaces)
     entries = os.path.join(folder, "entries.json")
@@ -259,11 +236,7 @@ def read_entries(
 
 
 def mapped(path: str, dtype: npt.DTypeLike, *, dimensions: int) -> npt.NDArray[Any]:
-    """Map a file of an index: its pages come as the first search wants them.
-
-    Raises:
-        IndexFolderError: if it is no such array.
-    """
+    """Map a file of an index: its pages come as the first search wants them."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # numpy reads the header as a Python expression.

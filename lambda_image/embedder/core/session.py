@@ -24,11 +24,7 @@ _GRAPH_BYTES = 16 << 20
 
 
 class Session:
-    """An ONNX Runtime session on the CPU.
-
-    Args:
-        artifact: the artifact to load.
-        threads: how many threads one run may use.
+    """An ONNX Runtime session on the CPU; one run may use `threads` threads.
 
     Raises:
         ArtifactError: if ONNX Runtime cannot load the graph, or the manifest describes another.
@@ -95,10 +91,6 @@ def _saturates(machine: str, cpu_info: str = "/proc/cpuinfo") -> bool:
 
     `vpmaddubsw` of x86 does so, on which ONNX Runtime falls back without VNNI: EPYC of the third
     generation and older, Xeon before Cascade Lake. ARM has no such instruction.
-
-    Args:
-        machine: the architecture, as `uname` names it.
-        cpu_info: the file of the processor's features; without it, they are unknown.
     """
     if machine not in {"x86_64", "amd64"}:
         return False

@@ -89,11 +89,7 @@ class Settings:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> "Settings":
-        """Parse the environment.
-
-        Raises:
-            SettingsError: if a variable with our prefix is unknown, or has a bad value.
-        """
+        """Parse the environment; a `SettingsError` names an unknown variable or a bad value."""
         known = _NAMES_OF_CLIENT.union(_NAMES)
         unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in known)
         if unknown:

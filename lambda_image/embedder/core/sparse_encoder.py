@@ -93,12 +93,7 @@ class SparseEncoder(Engine):
 
 
 class BoundedSession:
-    """A session that runs a part of a batch at a time, so that its logits need bounded memory.
-
-    Args:
-        session: the session of a sparse encoder.
-        width: the size of the vocabulary.
-    """
+    """A session that runs a part of a batch at a time, so that its logits need bounded memory."""
 
     def __init__(self, session: InferenceSession, *, width: int) -> None:
         self._session = session

@@ -52,14 +52,7 @@ _TYPES = Postings(np.int64, np.float32, np.uint32, np.uint16)  # type: ignore[ar
 
 
 class SparseIndex(CarriedIndex):
-    """Entries and their postings.
-
-    Args:
-        texts: the entries.
-        postings: of all texts.
-        vector_space: the space of all vectors.
-        about: see `CarriedIndex`.
-    """
+    """Entries and the postings of all their texts; see `CarriedIndex`."""
 
     def __init__(
         self,
@@ -124,11 +117,11 @@ def make_postings(vectors: Sequence[SparseVector], *, vocabulary: int) -> Postin
 def load_sparse_index(
     folder: str | os.PathLike[str], manifest: Manifest, *, beside: CarriedIndex | None = None
 ) -> SparseIndex:
-    """Read an index.
+    """Read an index of the model that encodes queries.
 
     Args:
         folder: `manifest.json`, `entries.json` and a file for each field of `Postings`.
-        manifest: the manifest of the model that encodes queries.
+        manifest: the model's.
         beside: the index of vectors in the same folder, which has read the entries, if any.
 
     Raises:

@@ -36,9 +36,6 @@ _SMALLEST_LENGTH = np.float32(1e-12)
 class StaticSession:
     """The table of a static model, int8 or float32 [vocabulary, dimensions].
 
-    Args:
-        artifact: the artifact to load.
-
     Raises:
         ArtifactError: if the files cannot be read, or the manifest describes another table.
     """
@@ -93,14 +90,7 @@ class StaticSession:
 
 
 class WeightsSession:
-    """The weights of a sparse encoder without a model.
-
-    Args:
-        artifact: the artifact to load.
-
-    Raises:
-        ArtifactError: if the table cannot be read, or the manifest describes another one.
-    """
+    """The weights of a sparse encoder without a model; errors as of `StaticSession`."""
 
     def __init__(self, artifact: Artifact) -> None:
         path, width = artifact.graph_path, artifact.manifest.full_dimensions

@@ -45,11 +45,7 @@ def packed(response: Response) -> Response:
 
 
 def decoded(body: bytes, encoding: str, limit: int) -> bytes:
-    """Undo a request's `Content-Encoding`.
-
-    Raises:
-        MalformedBodyError: if the encoding is not allowed; see also `inflate`.
-    """
+    """Undo a request's `Content-Encoding`; one that is not allowed is a `MalformedBodyError`."""
     if encoding != "gzip":
         raise MalformedBodyError(
             'The header "content-encoding" may be absent, or gzip, or identity; found '

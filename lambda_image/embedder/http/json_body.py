@@ -36,12 +36,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
 
 
 def has_repeated_key(body: bytes, value: dict[str, Any]) -> bool:
-    """Return whether an object in JSON has a key twice, of which orjson keeps the last.
-
-    Args:
-        body: The JSON.
-        value: The object that orjson made of it.
-    """
+    """Return whether a JSON object has a key twice, of which orjson, in `value`, keeps the last."""
     # There are never more keys than quotes before colons: mostly, counting those is enough.
     if len(_PERHAPS_KEYS.findall(body)) == len(value):
         return False

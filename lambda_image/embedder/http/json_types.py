@@ -33,11 +33,7 @@ class JsonType:
         raise NotImplementedError
 
     def check(self, value: object, name: str) -> Any:
-        """Return the value as the embedder uses it; `name` is the field's.
-
-        Raises:
-            InvalidFieldError: if it is not allowed.
-        """
+        """Return the value as the embedder uses it, or raise `error`; `name` is the field's."""
         raise NotImplementedError
 
     def error(self, value: object, name: str) -> InvalidFieldError:
@@ -256,12 +252,7 @@ class Object(JsonType):
         }
 
     def check(self, value: object, name: str = "") -> dict[str, Any]:
-        """Return every field's value by name; a field that is absent has its default.
-
-        Raises:
-            InvalidFieldError: if a field is unknown, missing or not allowed.
-            EmptyInputError: if a text is empty.
-        """
+        """Return every field's value by name; a field that is absent has its default."""
         if not isinstance(value, dict):
             raise self.error(value, name)
         checked: dict[str, Any] = {}

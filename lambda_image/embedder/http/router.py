@@ -155,7 +155,7 @@ def _routes(model: Model | RerankModel) -> Mapping[str, Mapping[str, type[Operat
 
 
 class Router:
-    """Answers requests.
+    """Answers requests for a model, and for companions of other kinds.
 
     Args:
         model: The model that is served.

@@ -33,11 +33,7 @@ _OF_A_VERSION = [_DEFINITIONS["Requests"], _DEFINITIONS["ServerErrors"]]
 
 
 class RequestRecord:
-    """The facts about one request that are logged; filled in on its way through the router.
-
-    Args:
-        request_id: Lambda's id of the invocation.
-    """
+    """The facts about one request that are logged; filled in on its way through the router."""
 
     api = "none"
     operation = "none"

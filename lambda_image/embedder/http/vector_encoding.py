@@ -85,13 +85,10 @@ def largest_batch(dimensions: int, dtype: str, encoding: str) -> int:
 
 
 def check_batch(count: int, dimensions: int, dtype: str, encoding: str, *, field: str) -> None:
-    """Refuse a batch before it is computed if its answer cannot fit.
+    """Refuse a batch before it is computed if its answer cannot fit; say how many vectors do.
 
     The size of base64 is known beforehand. The size of a list of numbers is known once they are
     written: a batch that may fit passes here, and `Operation.serve` looks at the answer itself.
-
-    Raises:
-        BatchTooLargeError: with how many vectors fit, and what takes less room.
     """
     if encoding == "base64":
         allowed = largest_batch(dimensions, dtype, encoding)

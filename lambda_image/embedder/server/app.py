@@ -77,16 +77,7 @@ class Upload:
 
 
 class App:
-    """Answers requests.
-
-    Args:
-        router: Answers a request; its telemetry is `log`.
-        queue: The session of the router's engine.
-        log: The access log.
-        lifecycle: Where the server is between its start and its end.
-        settings: How to serve.
-        hooks: What is added around a request.
-    """
+    """Answers requests, with the session of the router's engine and the router's telemetry."""
 
     def __init__(
         self,
@@ -353,12 +344,7 @@ def _id(sent: str) -> str:
 
 
 def _check_length(headers: Mapping[str, str]) -> None:
-    """Check the `Content-Length`, which a body in chunks does not have.
-
-    Raises:
-        BodyTooLargeError: if it is over what is read.
-        MalformedBodyError: if it is not a number.
-    """
+    """Check the `Content-Length`, which a body in chunks does not have."""
     declared = headers.get("content-length", "0")
     if not (declared.isascii() and declared.isdecimal()):
         raise MalformedBodyError('The header "content-length" must be a number of bytes.')

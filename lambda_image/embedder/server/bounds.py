@@ -33,9 +33,6 @@ class Shares:
     part even if nothing is free, and one that holds nothing may always take something: so no other
     caller, whatever it holds, can have it refused. All n callers together hold up to 1 + 1/2 + … +
     1/n times the bound.
-
-    Args:
-        what: What is held, for errors.
     """
 
     def __init__(self, what: str) -> None:
@@ -45,20 +42,12 @@ class Shares:
         self.total = 0
 
     def check(self, caller: str, more: int, most: int, *, seconds_each: float = 0.0) -> None:
-        """Refuse a caller that may not take more.
+        """Refuse a caller that may not take so much `more`, where all together may hold `most`.
 
         More than half of a bound counts as half of it. So a list that is larger than the bound is
-        taken as soon as half of it is free, and not only when nothing is held.
-
-        Args:
-            caller: The caller's name.
-            more: What it would take.
-            most: The bound of all callers together.
-            seconds_each: The time until one of what is held is free again.
-
-        Raises:
-            OverloadedError: with `Retry-After`: when the caller's own work is done, if all callers
-                get equal parts of the time.
+        taken as soon as half of it is free, and not only when nothing is held. `Retry-After` says
+        when the caller's own work is done, if each of what is held takes `seconds_each` and callers
+        get equal parts of the time.
         """
         own = self._held.get(caller, 0)
         share = most // max(1, len(self._held))

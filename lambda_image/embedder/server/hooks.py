@@ -24,10 +24,6 @@ class Hooks(NamedTuple):
 def load_hooks(settings: ServerSettings, queue: "BatchingSession") -> Hooks:
     """Load what the settings turn on.
 
-    Args:
-        settings: The server's.
-        queue: What waits for the model, for the metrics.
-
     Raises:
         SettingsError: if the keys cannot be used, or if the server would be open to all without
             being told so.

@@ -28,17 +28,10 @@ _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
 
 
 def parse_keys(text: str, *, source: str) -> dict[bytes, str]:
-    """Parse lines of keys; blank lines and lines that begin with `#` are left out.
+    """Return the name of each key by the SHA-256 of its secret.
 
-    Args:
-        text: The lines.
-        source: The file or the variable they are from, for errors.
-
-    Returns:
-        The name of each key by the SHA-256 of its secret.
-
-    Raises:
-        SettingsError: with the number of the line. It quotes nothing that could be a secret.
+    Blank lines and lines that begin with `#` are left out. A `SettingsError` names the source and
+    the line, and quotes nothing that could be a secret.
     """
     keys: dict[bytes, str] = {}
     lines: dict[bytes, int] = {}
@@ -78,11 +71,7 @@ def _parse_line(line: str) -> tuple[str, bytes]:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that no line can have.
-
-    Raises:
-        ValueError: with what is wrong.
-    """
+    """Refuse, with a `ValueError`, a name that no line can have."""
     if not _NAME.fullmatch(name):
         raise ValueError(
             "a name has 1 to 64 letters, digits and . _ -, the first a letter or a digit; found "
@@ -102,9 +91,6 @@ class Keys:
             stay valid, so that a mistake in a file does not lock all callers out. None: the lines
             cannot change.
         clock: A monotonic clock, in seconds.
-
-    Raises:
-        SettingsError: The lines cannot be read, or one of them is bad, or there are none.
     """
 
     def __init__(
@@ -138,14 +124,7 @@ class Keys:
         return cls(lambda: value, source=name, report=None)
 
     def authenticate(self, headers: Mapping[str, str]) -> str:
-        """Return the name of who sent a request.
-
-        Args:
-            headers: The request's headers; their names are in lower case.
-
-        Raises:
-            UnauthorizedError: The request has no secret, or no key has it.
-        """
+        """Return the name of who sent a request with these headers, or refuse it."""
         if self._report is not None:
             self._reload(self._report)
         authorization = headers.get("authorization")

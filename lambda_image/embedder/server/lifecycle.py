@@ -10,12 +10,8 @@ class Lifecycle:
     """Where the server is between its start and its end.
 
     A load balancer learns from `/ready` that a server is about to stop, and sends requests until it
-    has asked. So requests are still answered for a while after SIGTERM; then new ones are refused,
-    and those under way are finished.
-
-    Args:
-        accept: seconds of the first part.
-        total: seconds of both parts at most.
+    has asked. So requests are still answered for `accept` seconds after SIGTERM; then new ones are
+    refused, and those under way are finished. Both parts take at most `total` seconds.
     """
 
     def __init__(self, *, accept: float, total: float) -> None:

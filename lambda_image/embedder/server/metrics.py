@@ -58,11 +58,7 @@ _FAILURES = {
 
 
 class Metrics:
-    """Counts each request and each run of the model.
-
-    Args:
-        queue: What waits for the model; read when the metrics are.
-    """
+    """Counts each request and each run of the model, and reads the queue when it is asked."""
 
     def __init__(self, queue: BatchingSession) -> None:
         # Without it, each counter has a second time series with the time of its creation.

@@ -23,9 +23,8 @@ _MADV_NOHUGEPAGE = 15
 def available_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     """Return how many whole cores a container's quota and its set of cores leave, at least 1.
 
-    Args:
-        cgroup: where the system shows the limits of this process's group, as version 2
-            (https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files) or 1.
+    The quota is in the folder `cgroup`, as version 2
+    (https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files) or 1 of it.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     quota = _quota(cgroup)

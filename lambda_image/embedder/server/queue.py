@@ -147,11 +147,7 @@ class BatchingSession:
         return RunResult(vectors, time.monotonic() - entered - _busy(runs))
 
     def check(self, caller: str, tokens: int) -> None:
-        """Refuse a request of about this many tokens before work is put into it.
-
-        Raises:
-            OverloadedError: if they do not fit into the queue.
-        """
+        """Refuse a request of about this many tokens before work is put into it."""
         with self._changed:
             self._check(caller, tokens)
 
@@ -161,12 +157,8 @@ class BatchingSession:
     ) -> Iterator[None]:
         """Take the batches of this thread as those of a request of about this many tokens.
 
-        A request that is larger than a run waits until no other of its caller is prepared.
-
-        Raises:
-            OverloadedError: if they do not fit into the queue.
-            ClientGoneError: if the request's client has gone.
-            OutOfTimeError: if the deadline passes.
+        A request that is larger than a run waits until no other of its caller is prepared. It is
+        refused as by `run_all`.
         """
         if tokens > self._run_tokens:
             turn = self._turns.setdefault(ticket.caller, threading.Lock())

@@ -65,10 +65,7 @@ def serve(
 ) -> None:
     """Load the model, run it once, and answer requests until a signal.
 
-    Args:
-        settings: how to serve.
-        model_settings: what to serve.
-        ready: gets the address as soon as requests are answered.
+    `ready` gets the address as soon as requests are answered.
 
     Raises:
         StartError: if the address cannot be used, or the model cannot be served.

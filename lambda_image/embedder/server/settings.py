@@ -143,8 +143,7 @@ _FLAGS: Final[Mapping[str, _Flag]] = {
 def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ServerSettings:
     """Parse the command line, and the environment for what it leaves out.
 
-    Raises:
-        SettingsError: if a flag or a variable is unknown or has a bad value; it names both.
+    A `SettingsError` names both the flag and the variable that are unknown or have a bad value.
     """
     found = vars(_parser().parse_args(list(arguments)))
     names = {name: flag.variable or PREFIX + name.upper() for name, flag in _FLAGS.items()}

@@ -84,16 +84,10 @@ class Span:
 
 
 class Tracer:
-    """Makes the spans, and sends them in a separate thread.
+    """Makes the spans, and sends them in a separate thread to a collector's address without a path.
 
     Spans that cannot be sent, or that are more than its queue holds, are dropped: no request waits
     for the collector.
-
-    Args:
-        endpoint: The collector's address, without a path.
-
-    Raises:
-        SettingsError: It is no HTTP address.
     """
 
     def __init__(self, endpoint: str) -> None:

@@ -37,13 +37,7 @@ _LARGE = 64
 
 
 class WaitingRun:
-    """A batch of a request on its way through the queue.
-
-    Args:
-        owner: what the batch belongs to.
-        batch: the batch.
-        caller: who sent it.
-    """
+    """A batch of a request, its owner, on its way through the queue."""
 
     def __init__(self, owner: Any, batch: Batch, caller: str = "") -> None:
         self.owner = owner
@@ -86,8 +80,7 @@ class _Caller:
 class WaitingRuns:
     """Waiting runs by their caller and their padded length.
 
-    Args:
-        budget: the most tokens that are taken together; one run is always taken.
+    Up to `budget` tokens are taken together; one run is always taken.
     """
 
     def __init__(self, budget: int) -> None:

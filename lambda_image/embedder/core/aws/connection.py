@@ -35,10 +35,9 @@ class _Request(NamedTuple):
 
 
 class ConnectionPool:
-    """Sends requests to one host. Threads may share it, as each request has a separate connection.
+    """Sends requests to one host, of an http or https `url`.
 
-    Args:
-        url: `https://host`, or `http://host:port` for a server on this machine.
+    Threads may share it, as each request has a separate connection.
     """
 
     def __init__(self, url: str) -> None:
@@ -65,18 +64,10 @@ class ConnectionPool:
         body: bytes = b"",
         timeout: float,
     ) -> Response:
-        """Send a request and read its response.
+        """Send a request and read its response; `timeout` is for each wait, in seconds.
 
         A connection that the server closed while it was idle is replaced by a new one. The request
         may then be sent twice, so it must be one that is safe to repeat.
-
-        Args:
-            method: The HTTP method.
-            target: The path and the query.
-            headers: All headers but `content-length`.
-            body: The body.
-            timeout: The longest wait in seconds, for the connection and for each part of the
-                response.
 
         Raises:
             OSError: If there is no response; `TimeoutError` if it took too long.

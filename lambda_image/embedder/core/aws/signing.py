@@ -65,10 +65,10 @@ def sign(
 
     Args:
         method: The HTTP method.
-        path: The path as it is sent, percent-encoded.
-        headers: The headers to send and to sign, with names in lower case; `host` is required.
+        path: As it is sent, percent-encoded.
+        headers: To send and to sign, with names in lower case; `host` is required.
         body: The body.
-        credentials: The credentials that sign.
+        credentials: Sign.
         region: The region that the signature is valid for.
         service: The service's signing name, such as `s3vectors`.
         now: Seconds since 1970; the current time by default.
@@ -120,9 +120,8 @@ class _Temporary(NamedTuple):
 class CredentialsProvider:
     """Finds the credentials and replaces them before they expire.
 
-    Args:
-        environ: The environment. It is read for each request: it has secrets, which no settings
-            should carry, and a restored snapshot may have others.
+    `environ` is read for each request: it has secrets, which no settings should carry, and a
+    restored snapshot may have others.
     """
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
@@ -132,11 +131,7 @@ class CredentialsProvider:
         self._asking = threading.Lock()
 
     def get(self) -> Credentials:
-        """Return the credentials to sign with.
-
-        Raises:
-            NoCredentialsError: If there are none.
-        """
+        """Return the credentials to sign with, or raise `NoCredentialsError`."""
         environ = self._environ
         access_key, secret = environ.get("AWS_ACCESS_KEY_ID"), environ.get("AWS_SECRET_ACCESS_KEY")
         if access_key and secret:

@@ -27,11 +27,7 @@ class Tokenizer(Protocol):
         """Return the text's own ids: no special tokens around them, no truncation."""
 
     def token(self, token_id: int) -> str:
-        """Return the token's text as the vocabulary spells it.
-
-        Raises:
-            ValueError: if no token has this id.
-        """
+        """Return the token's text as the vocabulary spells it; without one, a `ValueError`."""
 
 
 def load(kind: str, path: str | os.PathLike[str]) -> Tokenizer:

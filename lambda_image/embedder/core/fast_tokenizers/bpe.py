@@ -31,11 +31,7 @@ _LONGEST_TOKEN = 32
 
 
 class BytePairEncoding(TableTokenizer):
-    """A BPE tokenizer that the compiler wrote into one file.
-
-    Raises:
-        ArtifactError: The file cannot be read.
-    """
+    """A BPE tokenizer that the compiler wrote into one file."""
 
     def __init__(self, path: str) -> None:
         file = TableFile(path)
@@ -57,7 +53,7 @@ class BytePairEncoding(TableTokenizer):
         self._characters = Memo(self._find_character, limit=_CHARACTERS)
 
     def encode(self, text: str) -> list[int]:
-        """Return the text's own ids: no special tokens around them, no truncation."""
+        """See `Tokenizer`."""
         for character in self._first_characters:
             if character in text:
                 return self._added.encode(text, self._encode_part)

@@ -49,11 +49,7 @@ BYTE_ALPHABET = _byte_alphabet()
 
 
 class ByteLevel(TableTokenizer):
-    """A byte-level BPE tokenizer that the compiler wrote into one file.
-
-    Raises:
-        ArtifactError: The file cannot be read.
-    """
+    """A byte-level BPE tokenizer that the compiler wrote into one file."""
 
     def __init__(self, path: str) -> None:
         self._file = file = TableFile(path)

@@ -19,12 +19,7 @@ _RUNS = re.compile("[\x80-\xff]+")
 
 
 class Composition:
-    """Composes texts.
-
-    Args:
-        pages: The section `alike_pages` of `byte_level`.
-        alike: The section `alike`.
-    """
+    """Composes texts, with the sections `alike_pages` and `alike` of `byte_level`."""
 
     def __init__(self, pages: memoryview, alike: memoryview) -> None:
         self._pages = pages

@@ -6,11 +6,7 @@ from embedder.core.errors import ArtifactError, InferenceError
 
 
 class LibraryTokenizer:
-    """A `tokenizer.json`, run by the library that defines it.
-
-    Raises:
-        ArtifactError: if the file cannot be read as a tokenizer.
-    """
+    """A `tokenizer.json`, run by the library that defines it."""
 
     def __init__(self, path: str) -> None:
         try:
@@ -28,11 +24,7 @@ class LibraryTokenizer:
         self.vocabulary_size = 1 + max(library.get_vocab(with_added_tokens=True).values())
 
     def encode(self, text: str) -> list[int]:
-        """Return the text's own ids.
-
-        Raises:
-            InferenceError: if the library fails on this text.
-        """
+        """Return the text's own ids."""
         try:
             return self._library.encode(text, add_special_tokens=False).ids
         except BaseException as error:
@@ -48,11 +40,7 @@ class LibraryTokenizer:
         return text
 
     def decode(self, ids: list[int], *, skip_special_tokens: bool) -> str:
-        """Return the text of ids, as the tokenizer's own decoder writes it.
-
-        Raises:
-            InferenceError: if the library fails on these ids.
-        """
+        """Return the text of ids, as the tokenizer's own decoder writes it."""
         try:
             return self._library.decode(ids, skip_special_tokens=skip_special_tokens)
         except BaseException as error:

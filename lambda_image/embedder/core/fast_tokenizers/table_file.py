@@ -41,11 +41,7 @@ _ID = (1 << 20) - 1
 
 
 class TableFile:
-    """The sections of one file, by name.
-
-    Raises:
-        ArtifactError: The file is not a table file, has another version, or is incomplete.
-    """
+    """The sections of one file, by name."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -57,11 +53,7 @@ class TableFile:
         self._entries = self._read_header()
 
     def section(self, name: str) -> memoryview:
-        """Return the bytes of a section.
-
-        Raises:
-            ArtifactError: The file has no section of this name.
-        """
+        """Return the bytes of a section."""
         entry = self._entries.get(name)
         if entry is None:
             raise ArtifactError(f"{self._path} has no section {name!r}. Compile the model again.")
@@ -153,9 +145,5 @@ class TableTokenizer:
         self._texts = TokenTexts(file)
 
     def token(self, token_id: int) -> str:
-        """Return the token's text as the vocabulary spells it.
-
-        Raises:
-            ValueError: if no token has this id.
-        """
+        """See `Tokenizer`."""
         return self._texts[token_id]

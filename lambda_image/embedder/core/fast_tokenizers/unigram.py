@@ -100,12 +100,7 @@ class _Text:
         return text
 
     def pieces(self, normal: str, *, first: bool) -> Iterator[str]:
-        """Split a normalized text without added tokens in it.
-
-        Args:
-            normal: The text.
-            first: Whether it is the start of the whole text.
-        """
+        """Split a normalized text without added tokens, perhaps the first of the whole text."""
         if not self.options.words:
             yield from self._split(normal, first=first)
             return
@@ -187,15 +182,11 @@ class TokenTrie:
 
 
 class _CrossingError(Exception):
-    """What is between white space cannot be encoded without its neighbors."""
+    """What is between white space cannot be encoded without what is before or after it."""
 
 
 class Unigram(TableTokenizer):
-    """A Unigram tokenizer that the compiler wrote into one file.
-
-    Raises:
-        ArtifactError: The file cannot be read.
-    """
+    """A Unigram tokenizer that the compiler wrote into one file."""
 
     def __init__(self, path: str) -> None:
         file = TableFile(path)
@@ -258,11 +249,7 @@ class Unigram(TableTokenizer):
         return ids
 
     def _encode_chunks(self, part: str) -> list[int]:
-        """Encode what is between white space one by one.
-
-        Raises:
-            _CrossingError: If one depends on its neighbors.
-        """
+        """Encode what is between white space one by one."""
         ids: list[int] = []
         chunks = self._chunks
         for chunk in part.split():
@@ -294,11 +281,7 @@ class Unigram(TableTokenizer):
         return tuple(ids)
 
     def _ends_in_space(self, character: str) -> bool:
-        """Say whether a text with this last character ends in a space, which is then a piece.
-
-        Raises:
-            _CrossingError: If it depends on what is before.
-        """
+        """Say whether a text with this last character ends in a space, which is then a piece."""
         if self._options.strip_right or not character:
             return False
         if not self._map:

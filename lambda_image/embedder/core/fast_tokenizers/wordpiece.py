@@ -27,11 +27,7 @@ _REMEMBERED = 1 << 14
 
 
 class WordPiece(TableTokenizer):
-    """A WordPiece tokenizer that the compiler wrote into one file.
-
-    Raises:
-        ArtifactError: The file cannot be read.
-    """
+    """A WordPiece tokenizer that the compiler wrote into one file."""
 
     def __init__(self, path: str) -> None:
         self._file = file = TableFile(path)

@@ -23,11 +23,6 @@ class TextType(JsonType):
         return {"type": "string", "minLength": 1, "pattern": r"\S"}
 
     def check(self, value: object, name: str) -> str:
-        """See `JsonType`.
-
-        Raises:
-            EmptyInputError: if the text is empty or blank.
-        """
         if not isinstance(value, str):
             raise self.error(value, name)
         if not value or value.isspace():
@@ -80,11 +75,6 @@ class InputsType(JsonType):
         return types[0] if len(types) == 1 else {"anyOf": types}
 
     def check(self, value: object, name: str) -> Inputs:
-        """See `JsonType`.
-
-        Raises:
-            EmptyInputError: if a list or a text is empty, or a text blank.
-        """
         if isinstance(value, str) and self.single and self.texts:
             return Inputs(texts=[self.text.check(value, name)], is_list=False)
         if not isinstance(value, list):

@@ -69,11 +69,7 @@ class Mcp(Api):
 
 
 class Door(Operation):
-    """Answers each message of an agent.
-
-    Args:
-        routes: All that is served, by path and method.
-    """
+    """Answers each message of an agent, with all operations by path and method."""
 
     api = Mcp
     name = "mcp"

@@ -153,7 +153,6 @@ class Similar(Operation):
         self.body = self.make_body()
 
     def chosen(self, request: Request) -> Operation:
-        """See `Operation`."""
         for other in self.choices[1:]:
             # Hardly a request for another mode holds the word, so hardly one is parsed twice.
             asked = f'"{other.mode}"'.encode() in request.body
@@ -163,7 +162,6 @@ class Similar(Operation):
 
     @property
     def choices(self) -> Sequence["Similar"]:
-        """See `Operation`."""
         others = [each for each in self.companions.values() if isinstance(each, Similar)]
         return (self, *(each for each in others if each.model.search_index is not None))
 

@@ -138,9 +138,6 @@ def alias_prompt(model: str | None, served: str, limits: Limits) -> str | None:
     An SDK that cannot send extra fields can still send a model's name. Others use colons for their
     own purposes (`all-minilm:latest`, `ft:model:org::id`), so another suffix is part of
     the name, unless it follows the name of the model that is served.
-
-    Raises:
-        InvalidFieldError: if the suffix of the served model's name is not one of its prompts.
     """
     name, colon, suffix = (model or "").rpartition(":")
     if not colon:

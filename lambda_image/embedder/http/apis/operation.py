@@ -108,11 +108,7 @@ class Call(NamedTuple):
 
 
 class Operation:
-    """One method on one path.
-
-    Args:
-        model: The model that is served.
-    """
+    """One method on one path."""
 
     api: type[Api]
     #: A short, stable name, for the log and as the document's operationId.
@@ -145,11 +141,7 @@ class Operation:
         return ()
 
     def serve(self, request: Request, record: RequestRecord) -> Response:
-        """Answer a request.
-
-        Raises:
-            AnswerableError: for `api.error` to render.
-        """
+        """Answer a request, or raise an `AnswerableError` for `api.error` to render."""
         values = {} if self.body is None else self.body.check(parse_object(request.body))
         call = Call(values, request, record)
         response = self.respond(call)
@@ -231,6 +223,8 @@ class Operation:
     ) -> Embeddings:
         """Embed inputs as the request's options say, and note the result in the record.
 
+        Errors are in the words of this operation's own fields.
+
         Args:
             call: The call that asks.
             inputs: What to embed.
@@ -239,9 +233,6 @@ class Operation:
             dimensions: Of each vector; None: what the options say.
             alias: See `choose_prompt`.
             default_prompt: The prompt if the options choose none, where the model has it.
-
-        Raises:
-            AnswerableError: in the words of this operation's own fields.
         """
         options = call.values if options is None else options
         limits = self.model.engine.limits

@@ -51,11 +51,7 @@ def prompt_fields(limits: Limits) -> tuple[Field, ...]:
 def choose_prompt(
     values: dict[str, Any], limits: Limits, *, alias: str | None = None
 ) -> str | None:
-    """Return the prompt's name that `prompt_name`, `input_type` or a model's alias asks for.
-
-    Raises:
-        InvalidFieldError: if more than one of them is given.
-    """
+    """Return the prompt's name that `prompt_name`, `input_type` or a model's alias asks for."""
     name, kind = values.get("prompt_name"), values.get("input_type")
     given = [
         f'"{field}"'

@@ -64,16 +64,9 @@ class ScoringOperation(Operation):
         max_passage_tokens: int | None = None,
         raw: bool = False,
     ) -> Scores:
-        """Score pairs of a query and a passage, and note the result in the record.
+        """Score pairs of a query and a passage, and note the result in the record; see `predict`.
 
-        Args:
-            call: The call that asks.
-            pairs: What to score.
-            field: The field with the list of passages, for errors.
-            query_field: The field with the query.
-            truncate: See `Reranker.rerank`, also for the rest and the errors.
-            max_passage_tokens: The most tokens of a passage.
-            raw: Whether to return logits.
+        Errors name `field`, which has the list of passages, or `query_field`.
         """
         try:
             scores = self.model.engine.predict(
@@ -326,11 +319,6 @@ class DocumentsType(JsonType):
         return {"type": "array", "items": either, "minItems": 1}
 
     def check(self, value: object, name: str) -> list[str]:
-        """See `JsonType`.
-
-        Raises:
-            EmptyInputError: if the list or a text is empty, or a text blank.
-        """
         if not isinstance(value, list):
             raise self.error(value, name)
         if not value:

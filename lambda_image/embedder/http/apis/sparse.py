@@ -27,7 +27,6 @@ class Embed(native.Embed):
     summary = "Encode a text, or several, as sparse vectors."
 
     def shape_fields(self) -> tuple[Field, ...]:
-        """See `native.Embed`."""
         return (
             Field(
                 "top_k",
@@ -42,7 +41,6 @@ class Embed(native.Embed):
         )
 
     def shaped(self, vectors: Any, values: dict[str, Any], /) -> tuple[list[Any], dict[str, Any]]:
-        """See `native.Embed`; `vectors` are `SparseVector`s."""
         keep = {name: values[name] for name in ("top_k", "threshold")}
         return [vector.pruned(**keep)._asdict() for vector in vectors], {}
 

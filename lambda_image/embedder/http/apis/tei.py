@@ -158,7 +158,6 @@ class CompatibleEmbeddings(CreateEmbeddings):
     summary = "Embed with OpenAI's API, with text-embeddings-inference's errors and headers."
 
     def headers(self, embeddings: Embeddings, call: Call, /) -> dict[str, str]:
-        """See `CreateEmbeddings`."""
         return timing_headers(embeddings, call)
 
 
@@ -262,11 +261,6 @@ class Decode(Operation):
         )
 
     def respond(self, call: Call, /) -> Response:
-        """See `Operation`.
-
-        Raises:
-            WrongModelError: if the tokenizer cannot decode.
-        """
         # Not every tokenizer can decode, so `Tokenizer` does not declare the method.
         decode = getattr(self.model.engine.tokenizer, "decode", None)
         if decode is None:
@@ -318,12 +312,7 @@ class Info(Operation):
 
 
 def described_model(model: Any, limits: Any) -> dict[str, Any]:
-    """Return the fields of `/info` that every kind of model has.
-
-    Args:
-        model: The model: a `Model` or a `RerankModel`.
-        limits: Its `max_tokens`, `max_characters` and `truncate`.
-    """
+    """Return the fields of `/info` that a `Model` and a `RerankModel` have."""
     manifest = model.engine.manifest
     return {
         "model_id": manifest.model.name,
