@@ -213,7 +213,8 @@ class TimedSession(HashSession):
 def timed(monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, TimedSession]:
     """Return an engine and its session in simulated time, without a cache, for up to 512 tokens."""
     clock = Clock()
-    monkeypatch.setattr("embedder.core.batching.time", clock)
+    for module in ("batching", "engine"):
+        monkeypatch.setattr(f"embedder.core.{module}.time", clock)
     session = TimedSession(clock)
     return Engine(manifest_of(max_tokens=512), WordTokenizer(), session), session
 
