@@ -76,7 +76,7 @@ def rehearse(report: Report, root: Path, *environments: str, require_containers:
             run.shortly(replace(without_images, checkout=copied))
         if docker:
             _remove_images(docker, aws, client)
-    report.notes.append("Some checks need an AWS account: docs/rehearsal.md lists them.")
+    report.notes.append("Some checks need an AWS account: .github/CONTRIBUTING.md lists them.")
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class _Rehearsal:
 
 
 def _copy(root: Path, folder: Path, environment: str, *, notify: bool = False) -> Checkout:
-    """Copy the repository, and change the environment's file as docs/rehearsal.md says.
+    """Copy the repository, and change the environment's file as .github/CONTRIBUTING.md says.
 
     With `notify`, alarms have an address: without one there is no topic.
     """
