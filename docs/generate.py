@@ -32,7 +32,7 @@ from cost_tables import (
 )
 from measured_on_aws import measured_table
 from models_tables import models_table, prompts_table
-from pictures import benchmark, catalog, demo, diagrams
+from pictures import benchmark, catalog, demo, diagrams, measured
 from settings_page import settings_page
 from skill_page import skill_page
 
@@ -182,9 +182,11 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/models.md": models_page,
     "docs/operations.md": _block("docs/operations.md", "standing-cost", standing_table),
     "docs/pictures/demo.svg": demo.draw,
+    "docs/pictures/fidelity.svg": measured.draw_fidelity,
     "docs/pictures/flow.svg": diagrams.draw_flow,
     "docs/pictures/models.svg": catalog.draw,
     "docs/pictures/release.svg": diagrams.draw_release,
+    "docs/pictures/start.svg": measured.draw_start,
     "docs/pictures/ways.svg": diagrams.draw_ways,
     "docs/reference/commands.md": commands_page,
     "docs/server.md": _block("docs/server.md", "server-cost", server_table),

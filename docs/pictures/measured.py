@@ -1,0 +1,111 @@
+"""Draw start.svg and fidelity.svg: the steps of a cold start, and how near int8 is to fp32.
+
+start.json has the steps of the start that performance.json has as a sum. fidelity.json has the
+reports that the compiler wrote into the manifests of models with their published weights.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from model_compiler.fidelity.measure import Thresholds
+from tools.bench.picture import LIGHT, as_svg, new_figure
+
+_FOLDER = Path(__file__).parent
+#: Narrow, so that the texts can be read on a phone. In pixels, as all lengths.
+_WIDTH, _LEFT, _RIGHT, _ROW = 480, 174, 20, 30
+_FONT = 13
+_START_CAPTION = """\
+EmbeddingGemma’s shape, random weights, warm files,
+one x86 core, ms of CPU time. On AWS, the image is
+fetched before: that time is not measured yet.
+""".splitlines()
+_FIDELITY_CAPTION = """\
+The compiler’s reports on models with their published
+weights. Orange: the least that it accepts.
+""".splitlines()
+
+
+def draw_start() -> str:
+    """Return the timeline of a cold start as SVG."""
+    run = json.loads((_FOLDER.parent / "performance.json").read_text(encoding="utf-8"))
+    kit = {row["name"]: row["values"]["kit"] for row in run["rows"]}
+    known = _read("start.json")["milliseconds"]
+    ready = kit["init"]
+    rest = ready - sum(taken or 0 for taken in known.values())
+    steps = {name: taken or rest for name, taken in known.items()}
+    steps["a text of 32 tokens"] = kit["32 tokens"]
+    height = 120 + _ROW * len(steps)
+    figure = _figure(height, "A cold start, step by step", _START_CAPTION)
+    axes = _panel(figure, 8, list(steps), (0, 1.08 * sum(steps.values())))
+    began = 0.0
+    for place, taken in enumerate(steps.values()):
+        color = LIGHT["orange" if began >= ready else "blue"]
+        axes.barh(place, taken, 0.66, left=began, color=color)
+        _beside(axes, began + taken, place, f"{taken:.0f}")
+        began += taken
+    axes.plot([ready, ready], [-0.5, len(steps) - 1.4], color=LIGHT["quiet"], linewidth=1)
+    _beside(axes, ready, 0, f"ready after {ready:.0f} ms", left=True)
+    return as_svg(figure)
+
+
+def draw_fidelity() -> str:
+    """Return the fidelity reports of int8 as SVG."""
+    models = _read("fidelity.json")["models"]
+    limits = Thresholds()
+    panel = _ROW * len(models)
+    figure = _figure(2 * panel + 210, "How near int8 is to full precision", _FIDELITY_CAPTION)
+    cosines = _panel(figure, panel + 84, list(models), (0.979, 1.0008))
+    shares = _panel(figure, 26, list(models), (0, 118))
+    for axes, heading, least, most in (
+        (cosines, "Cosine of 59 texts, lowest to mean", limits.cosine_min, 1),
+        (shares, "Nearest 10 in common, %", 100 * limits.neighbor_overlap, 100),
+    ):
+        axes.set_title(heading, size=_FONT, weight="bold", loc="left", x=-0.55)
+        for value, color in ((least, LIGHT["orange"]), (most, LIGHT["gray"])):
+            axes.plot([value, value], [-0.5, len(models) - 0.5], color=color, linewidth=2)
+            axes.text(value, len(models), f"{value:g}", ha="center", size=_FONT, color=color)
+    for place, report in enumerate(models.values()):
+        ends = [report["cosine_min"], report["cosine_mean"]]
+        cosines.plot(ends, [place, place], "o-", color=LIGHT["blue"], linewidth=4)
+        _beside(cosines, ends[0], place, " to ".join(f"{end:.4f}" for end in ends), left=True)
+        share = 100 * report["neighbor_overlap"]
+        shares.barh(place, share, 0.5, color=LIGHT["blue"])
+        _beside(shares, 100, place, f"{share:.1f}")
+    return as_svg(figure)
+
+
+def _read(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((_FOLDER / name).read_text(encoding="utf-8"))
+    return found
+
+
+def _figure(height: float, title: str, caption: list[str]) -> Figure:
+    figure = new_figure(_WIDTH, height)
+    figure.text(14 / _WIDTH, 1 - 30 / height, title, size=18, weight="bold")
+    for place, line in enumerate(caption):
+        where = 1 - (54 + 18 * place) / height
+        figure.text(14 / _WIDTH, where, line, size=_FONT, color=LIGHT["quiet"])
+    return figure
+
+
+def _panel(figure: Figure, bottom: float, names: list[str], limits: tuple[float, float]) -> Axes:
+    """Return axes `bottom` pixels above the edge, with a row for each name."""
+    height = 72 * figure.get_figheight()
+    width, rows = 1 - (_LEFT + _RIGHT) / _WIDTH, _ROW * len(names)
+    axes = figure.add_axes((_LEFT / _WIDTH, bottom / height, width, rows / height))
+    axes.set(xlim=limits, ylim=(len(names) - 0.5, -0.5))
+    axes.set_axis_off()
+    for place, name in enumerate(names):
+        _beside(axes, limits[0], place, name, left=True)
+    return axes
+
+
+def _beside(axes: Axes, x: float, y: float, text: str, *, left: bool = False) -> None:
+    axes.annotate(
+        text, (x, y), (-9 if left else 6, 0), textcoords="offset points",
+        ha="right" if left else "left", va="center_baseline", size=_FONT,
+    )  # fmt: skip
