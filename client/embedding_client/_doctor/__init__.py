@@ -1,5 +1,5 @@
 """`embed doctor`: check a deployed endpoint from outside, and print what to do.
 
-Each module has the checks of one subject: a function `check_…` reads, and a pure function
-`…_result` decides. `Snapshot` reads everything once, through `Probes`, with timeouts.
+Each module has the checks of one subject. `Snapshot` reads everything once, through `Probes`, with
+timeouts.
 """

@@ -2,10 +2,10 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from embedding_client._doctor.probes import (
     AwsError,
@@ -26,6 +26,12 @@ _NO_ANSWER = (
     "machine's DNS and firewalls; if your company has a proxy, install its certificate"
 )
 _OUTAGE = "docs/runbook.md#outage"
+_ADVICE = {
+    401: "give one of the endpoint's API keys: --api-key-env VARIABLE",
+    429: "no concurrency is left: docs/runbook.md#throttles",
+    502: "the function crashes or does not start: docs/runbook.md#errors",
+    504: "the function took too long: docs/runbook.md#durationp99",
+}
 #: AWS refuses a signature with a time that is further from AWS's clock.
 _SKEW = timedelta(minutes=5)
 #: Each permission, with the condition key that a request by the URL has, and its value.
@@ -52,108 +58,68 @@ def check_credentials(snapshot: Snapshot) -> CheckResult:
 
 
 def check_unsigned(snapshot: Snapshot) -> CheckResult:
-    """Send a request without a signature."""
+    """Send a request without a signature; only 403 is right, or 401 without an API key."""
     reply = snapshot.unsigned()
-    if isinstance(reply, Reply) and reply.status == 200 and snapshot.is_server():
+    if isinstance(reply, NoAnswer):
+        return failed(f"no answer ({reply.reason})", _NO_ANSWER)
+    status = reply.status
+    if status in {401, 403}:
+        return ok(str(status), status=status)
+    if status == 200 and snapshot.is_server():
         return warning(
             "200: a server without keys, which answers everybody who reaches it",
             "give it keys (docs/server.md#api-keys), or keep it in a network that you trust",
-            status=200,
+            status=status,
         )
-    return unsigned_result(reply)
-
-
-def unsigned_result(reply: Reply | NoAnswer) -> CheckResult:
-    """Decide on the answer to an unsigned request; only 403 is right, or 401 without an API key."""
-    if isinstance(reply, NoAnswer):
-        return failed(f"no answer ({reply.reason})", _NO_ANSWER)
-    if reply.status in {401, 403}:
-        return ok(str(reply.status), status=reply.status)
-    if reply.status in {429, 502, 503, 504}:
-        return warning(f"{reply.status} instead of 403", "run it again", status=reply.status)
+    if status in {429, 502, 503, 504}:
+        return warning(f"{status} instead of 403", "run it again", status=status)
     return failed(
-        f"{reply.status} instead of 403: requests without a signature reach the function",
+        f"{status} instead of 403: requests without a signature reach the function",
         "set the URL's AuthType to AWS_IAM, for example with `scripts/deploy`",
-        status=reply.status,
+        status=status,
     )
+
+
+def _refused(snapshot: Snapshot, found: str, advice: str, **data: Any) -> CheckResult:
+    """Return the result for a caller who is not allowed, which who deploys need not be."""
+    return (warning if snapshot.asked.deployer else failed)(found, advice, **data)
 
 
 def check_signed(snapshot: Snapshot) -> CheckResult:
-    """Send a signed request for a vector."""
-    return signed_result(
-        snapshot.signed(),
-        snapshot.probes.now(),
-        refused=warning if snapshot.asked.deployer else failed,
-    )
-
-
-def signed_result(
-    reply: Reply | NoAnswer, now: datetime, *, refused: Callable[..., CheckResult] = failed
-) -> CheckResult:
-    """Decide on the answer to a signed request; `refused` is for who is not allowed."""
+    """Send a signed request; only a vector or a score is right."""
+    reply = snapshot.signed()
     if isinstance(reply, NoAnswer):
         return failed(f"no answer ({reply.reason})", f"{_NO_ANSWER}; otherwise {_OUTAGE}")
     if reply.status == 200:
-        if "x-score-space" in reply.headers:
-            took = round(reply.milliseconds, 1)
-            return ok(f"200, a score in {took:,.0f} ms", status=200, milliseconds=took)
-        size = _size(reply.body)
-        if size is None:
-            return failed("200 without a vector", "the URL is not that of an endpoint of this kit")
-        return ok(
-            f"200, {size} dimensions in {reply.milliseconds:,.0f} ms",
-            status=200,
-            dimensions=size,
-            milliseconds=round(reply.milliseconds, 1),
-        )
+        return _answered(reply)
+    status = reply.status
     request = reply.headers.get("x-request-id") or reply.headers.get("x-amzn-requestid") or "none"
-    is_skewed = abs(_skew(reply, now)) > _SKEW
-    result = refused if reply.status == 403 and not is_skewed else failed
-    return result(f"{reply.status} (request {request})", _advice(reply, now), status=reply.status)
+    found = f"{status} (request {request})"
+    if status != 403:
+        advice = _ADVICE.get(status, "docs/runbook.md#url5xx; the log has this request id")
+        return failed(found, advice, status=status)
+    skew = _skew(reply, snapshot.probes.now())
+    if abs(skew) > _SKEW:
+        advice = f"set this machine's clock: it differs from AWS's by {skew.total_seconds():.0f} s"
+        return failed(found, advice, status=status)
+    return _refused(snapshot, found, "see permissions below", status=status)
 
 
-def _size(body: bytes) -> int | None:
-    """Return the length of the vector in an answer; None without one."""
+def _answered(reply: Reply) -> CheckResult:
+    took = round(reply.milliseconds, 1)
+    if "x-score-space" in reply.headers:
+        return ok(f"200, a score in {took:,.0f} ms", status=200, milliseconds=took)
     try:
-        return len(json.loads(body)["embedding"])
+        size = len(json.loads(reply.body)["embedding"])
     except (ValueError, TypeError, KeyError):
-        return None
-
-
-def _advice(reply: Reply, now: datetime) -> str:
-    skew = _skew(reply, now)
-    if reply.status == 403 and abs(skew) > _SKEW:
-        return f"set this machine's clock: it differs from AWS's by {skew.total_seconds():.0f} s"
-    return {
-        401: "give one of the endpoint's API keys: --api-key-env VARIABLE",
-        403: "see permissions below",
-        429: "no concurrency is left: docs/runbook.md#throttles",
-        502: "the function crashes or does not start: docs/runbook.md#errors",
-        504: "the function took too long: docs/runbook.md#durationp99",
-    }.get(reply.status, "docs/runbook.md#url5xx; the log has this request id")
+        return failed("200 without a vector", "the URL is not that of an endpoint of this kit")
+    found = f"200, {size} dimensions in {took:,.0f} ms"
+    return ok(found, status=200, dimensions=size, milliseconds=took)
 
 
 def _skew(reply: Reply, now: datetime) -> timedelta:
     date = reply.headers.get("date")
     return parsedate_to_datetime(date).astimezone(UTC) - now if date else timedelta()
-
-
-class Evidence(NamedTuple):
-    """What was read about the permissions.
-
-    Attributes:
-        status: The status of a signed request; None without an answer.
-        policy: The statements of the function's policy; None if it may not be read.
-        simulated: IAM's decision on the caller's own policies by action; None if not permitted.
-        is_other_account: Whether the caller is of another account than the function.
-        unread: The actions that were missing to look.
-    """
-
-    status: int | None
-    policy: Sequence[Mapping[str, Any]] | None
-    simulated: Mapping[str, str] | None
-    is_other_account: bool = False
-    unread: Sequence[str] = ()
 
 
 def check_permissions(snapshot: Snapshot) -> CheckResult:
@@ -176,49 +142,41 @@ def check_permissions(snapshot: Snapshot) -> CheckResult:
     if not snapshot.takes_signatures:
         raise SkippedError("the endpoint takes no signature")
     identity, alias = snapshot.identity(), snapshot.alias()
+    principal = _role(snapshot, identity["Arn"])
     unread: list[str] = []
-    policy = simulated = None
+    granted: dict[str, bool] = {}
+    decided: dict[str, str] = {}
     try:
         policy = snapshot.policy()
+        granted = {name: any(_grants(s, principal, name) for s in policy) for name in CONDITIONS}
     except NotPermittedError as error:
         unread.append(error.action)
-    principal = _role(snapshot, identity["Arn"])
     try:
-        simulated = _simulate(snapshot, principal, alias.arn)
+        decided = _simulate(snapshot, principal, alias.arn)
     except (NotPermittedError, AwsError):  # such as a role of another account
         unread.append("iam:SimulatePrincipalPolicy")
-    is_other = identity["Account"] != alias.account
-    return permissions_result(
-        principal,
-        Evidence(status, policy, simulated, is_other, tuple(unread)),
-        refused=warning if snapshot.asked.deployer else failed,
-    )
-
-
-def permissions_result(
-    principal: str, evidence: Evidence, *, refused: Callable[..., CheckResult] = failed
-) -> CheckResult:
-    """Decide on both permissions by the answer, the function's policy and the simulation."""
-    decided = {action: _is_allowed(principal, evidence, action) for action in CONDITIONS}
-    missing = [action for action, is_allowed in decided.items() if is_allowed is False]
-    if missing:
-        return refused(
+    both = identity["Account"] != alias.account
+    allowed = {n: _is_allowed(decided.get(n), granted.get(n), both=both) for n in CONDITIONS}
+    if missing := [action for action, is_allowed in allowed.items() if is_allowed is False]:
+        return _refused(
+            snapshot,
             f"{principal} lacks {' and '.join(missing)}",
             "add the role under [callers] of the environment's file and deploy; in another account "
             "also add both to its own policies (docs/operations.md#who-may-call)",
             missing=missing,
         )
-    if all(decided.values()):
-        if evidence.status != 403:
+    if all(allowed.values()):
+        if status != 403:
             return ok("both are granted")
         return failed(
             "both are granted, but a signed request gets 403",
             "check service control policies, permissions boundaries, session policies, "
             "and the clock of this machine",
         )
-    looked = f"no permission for {', '.join(evidence.unread)}"
-    if evidence.status == 403:
-        return refused(
+    looked = f"no permission for {', '.join(unread)}"
+    if status == 403:
+        return _refused(
+            snapshot,
             f"a signed request gets 403; {looked}",
             "a caller needs lambda:InvokeFunctionUrl, and lambda:InvokeFunction with the condition "
             "lambda:InvokedViaFunctionUrl (docs/operations.md#who-may-call)",
@@ -226,23 +184,19 @@ def permissions_result(
     return skipped(looked)
 
 
-def _is_allowed(principal: str, evidence: Evidence, action: str) -> bool | None:
-    """Return whether an action is allowed; None if it is unknown.
+def _is_allowed(decision: str | None, granted: bool | None, *, both: bool) -> bool | None:
+    """Return whether IAM's decision and the function's policy allow an action; None if unknown.
 
-    Either policy is enough in one account; across accounts both have to allow it. A condition of
-    the function's policy is taken as met.
+    Either is enough in one account; across accounts `both` have to allow it. A condition of the
+    function's policy is taken as met.
     """
-    own = granted = None
-    if evidence.simulated is not None:
-        own = evidence.simulated.get(action) == "allowed"
-        if evidence.simulated.get(action) == "explicitDeny":
-            return False
-    if evidence.policy is not None:
-        granted = any(_grants(statement, principal, action) for statement in evidence.policy)
-    known = (own, granted)
-    if evidence.is_other_account:
-        return False if False in known else (None if None in known else True)
-    return True if True in known else (None if None in known else False)
+    if decision == "explicitDeny":
+        return False
+    known = {granted, None if decision is None else decision == "allowed"}
+    # What one of them says decides: that it allows, or across accounts that it does not.
+    if (not both) in known:
+        return not both
+    return None if None in known else both
 
 
 def _grants(statement: Mapping[str, Any], principal: str, action: str) -> bool:

@@ -16,7 +16,7 @@ _SECTION = re.compile(r"runbook\S*#(\w+)$")
 
 def check_alarms(snapshot: Snapshot) -> CheckResult:
     """Read the state of each alarm of the environment's stacks."""
-    names, found = snapshot.alarm_names(), []
+    names, alarms = snapshot.alarm_names(), []
     for start in range(0, len(names), _MOST_ASKED):
         answer = snapshot.aws.call(
             "cloudwatch",
@@ -25,12 +25,7 @@ def check_alarms(snapshot: Snapshot) -> CheckResult:
             AlarmTypes=["MetricAlarm", "CompositeAlarm"],
             MaxRecords=_MOST_ASKED,
         )
-        found += [*answer.get("MetricAlarms", []), *answer.get("CompositeAlarms", [])]
-    return alarms_result(found)
-
-
-def alarms_result(alarms: Sequence[Mapping[str, Any]]) -> CheckResult:
-    """Decide on the states of all alarms."""
+        alarms += [*answer.get("MetricAlarms", []), *answer.get("CompositeAlarms", [])]
     if not alarms:
         return warning(
             "no alarms", "deploy the Observability stack, or monitor the metrics yourself"
@@ -74,28 +69,21 @@ def check_subscribers(snapshot: Snapshot) -> CheckResult:
             "sns",
             "list_subscriptions_by_topic",
             "Subscriptions",
-            token="NextToken",  # noqa: S106 - a field
             TopicArn=topic,
         )
         for key in ("AlarmTopicArn", "PageTopicArn")
         if (topic := snapshot.output("Observability", key))
     ]
-    found = [item["SubscriptionArn"] for items in subscriptions for item in items]
-    return subscribers_result(found if all(subscriptions) else [])
-
-
-def subscribers_result(subscriptions: Sequence[str]) -> CheckResult:
-    """Decide on the ARNs of the topics' subscriptions; none if a topic has none."""
-    pending = sum(not arn.startswith("arn:") for arn in subscriptions)
-    if not subscriptions:
+    if not subscriptions or not all(subscriptions):
         return warning("no subscriber", "set emails under [alarms], or subscribe to its page_topic")
-    if pending:
+    arns = [item["SubscriptionArn"] for items in subscriptions for item in items]
+    if pending := sum(not arn.startswith("arn:") for arn in arns):
         return warning(
-            f"{pending} of {len(subscriptions)} subscribers have not confirmed",
+            f"{pending} of {len(arns)} subscribers have not confirmed",
             "follow the link in the email from SNS",
             pending=pending,
         )
-    return ok(f"{len(subscriptions)} confirmed subscribers", subscribers=len(subscriptions))
+    return ok(f"{len(arns)} confirmed subscribers", subscribers=len(arns))
 
 
 def check_logs(snapshot: Snapshot) -> CheckResult:

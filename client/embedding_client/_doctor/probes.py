@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -91,12 +92,29 @@ class Aws:
 
     def call(self, service: str, operation: str, **arguments: Any) -> dict[str, Any]:
         """Call an operation."""
+        with self._reading(service, operation) as client:
+            answer: dict[str, Any] = getattr(client, operation)(**arguments)
+        return answer
+
+    def iterate(self, service: str, operation: str, **given: Any) -> Iterator[dict[str, Any]]:
+        """Call an operation for each page, and yield the answers."""
+        with self._reading(service, operation) as client:
+            yield from client.get_paginator(operation).paginate(**given)
+
+    def pages(self, service: str, operation: str, key: str, **given: Any) -> list[dict[str, Any]]:
+        """Return the items under a key of the first pages."""
+        pages = islice(self.iterate(service, operation, **given), _MOST_PAGES)
+        return [item for page in pages for item in page.get(key, [])]
+
+    @contextmanager
+    def _reading(self, service: str, operation: str) -> Iterator[Any]:
+        """Give the client of a service, and raise this module's errors for botocore's."""
         action = operation
         try:
             client = self._client(service)
             name = client.meta.method_to_api_mapping[operation]
             action = f"{_PREFIXES.get(service, service)}:{name}"
-            answer: dict[str, Any] = getattr(client, operation)(**arguments)
+            yield client
         except botocore.exceptions.ClientError as error:
             code, message = error.response["Error"]["Code"], error.response["Error"].get("Message")
             if code in _DENIED:
@@ -108,37 +126,6 @@ class Aws:
             raise NoCredentialsError(str(error)) from error
         except botocore.exceptions.BotoCoreError as error:
             raise AwsError(action, type(error).__name__, str(error)) from error
-        else:
-            return answer
-
-    def find(
-        self, service: str, operation: str, *, missing: Sequence[str], **arguments: Any
-    ) -> dict[str, Any] | None:
-        """Call an operation; return None if AWS answers with a code in `missing`."""
-        try:
-            return self.call(service, operation, **arguments)
-        except AwsError as error:
-            if error.code in missing:
-                return None
-            raise
-
-    def iterate(
-        self, service: str, operation: str, *, token: str, **given: Any
-    ) -> Iterator[dict[str, Any]]:
-        """Call an operation for each page, and yield the answers."""
-        while True:
-            page = self.call(service, operation, **given)
-            yield page
-            if not page.get(token):
-                return
-            given[token] = page[token]
-
-    def pages(
-        self, service: str, operation: str, key: str, *, token: str, **given: Any
-    ) -> list[dict[str, Any]]:
-        """Return the items under a key of the first pages."""
-        pages = islice(self.iterate(service, operation, token=token, **given), _MOST_PAGES)
-        return [item for page in pages for item in page.get(key, [])]
 
     def _client(self, service: str) -> Any:
         # Creating a client reads files, and botocore's sessions are not safe for threads.
@@ -192,18 +179,13 @@ class Web:
 
 @dataclass(frozen=True, kw_only=True)
 class Probes:
-    """All that the checks reach.
+    """All that the checks reach."""
 
-    Attributes:
-        aws: AWS's APIs, in the endpoint's region.
-        web: The endpoint.
-        region: The region; None if it is not configured.
-        memory: The file with the vector space of each endpoint that was used.
-        now: The time.
-    """
-
+    #: AWS's APIs, in the endpoint's region.
     aws: Aws
     web: Web
+    #: None if it is not configured.
     region: str | None
+    #: The file with the vector space of each endpoint that was used.
     memory: Path
     now: Callable[[], datetime]

@@ -8,31 +8,19 @@ from typing import Any
 
 
 class State(StrEnum):
-    """The state of a check.
-
-    Attributes:
-        OK: Nothing to do.
-        WARNING: It works, but the operator should look at it.
-        FAILED: Callers are refused or answered wrongly, or the next release or alarm will fail.
-        SKIPPED: It was not checked, for the reason in the result.
-    """
+    """The state of a check."""
 
     OK = "ok"
+    #: It works, but the operator should look at it.
     WARNING = "warning"
+    #: Callers are refused or answered wrongly, or the next release or alarm will fail.
     FAILED = "failed"
     SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of a check.
-
-    Attributes:
-        state: Its state.
-        found: What was found, as a phrase.
-        advice: What to do; empty if there is nothing to do.
-        data: The numbers and names in `found`, for programs.
-    """
+    """What a check found, as a phrase, what to do, and the found numbers and names for programs."""
 
     state: State
     found: str

@@ -1,10 +1,10 @@
 """The vectors that are served, the last cold start, and the capacity before throttling."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from embedding_client._connect import read_spaces, write_spaces
 from embedding_client._doctor.results import (
@@ -39,65 +39,36 @@ _RECENT = timedelta(minutes=15)
 _HEADROOM = 0.8
 
 
-class Spaces(NamedTuple):
-    """The vector space that the endpoint serves, and those it should be.
-
-    Attributes:
-        served: That of the endpoint's answer.
-        stored: That of the stored vectors, which the caller gave.
-        last: That of the last use from this machine.
-        recorded: That of the last deploy.
-    """
-
-    served: str
-    stored: str | None = None
-    last: str | None = None
-    recorded: str | None = None
-
-
 def check_space(snapshot: Snapshot) -> CheckResult:
     """Compare the vector space of an answer, and remember it."""
     served = snapshot.served_spaces()
-    file, url = snapshot.probes.memory, snapshot.url()
+    file, url, asked = snapshot.probes.memory, snapshot.url(), snapshot.asked
     known = read_spaces(file)
     recorded = None
     with suppress(SkippedError):
         outputs = snapshot.outputs()
         recorded = next((outputs[key] for key in outputs if "VectorSpace" in key), None)
-    result = space_result(
-        Spaces(
-            served=served,
-            stored=snapshot.asked.vector_space,
-            last=None if snapshot.asked.accept_vector_space else known.get(url),
-            recorded=recorded if recorded != "unknown" else None,
-        )
-    )
-    if known.get(url) is None or snapshot.asked.accept_vector_space:
+    if url not in known or asked.accept_vector_space:
         write_spaces(file, known | {url: served})
-    return result
-
-
-def space_result(spaces: Spaces) -> CheckResult:
-    """Decide on the vector space by those that it should be."""
     compared = {
-        "of the stored vectors (--vector-space)": spaces.stored,
-        "of the last use from this machine": spaces.last,
-        "of the last deploy": spaces.recorded,
+        "of the stored vectors (--vector-space)": asked.vector_space,
+        "of the last use from this machine": known.get(url),
+        "of the last deploy": recorded if recorded != "unknown" else None,
     }
-    known = {name: space for name, space in compared.items() if space is not None}
-    for name, space in known.items():
-        if not _same(space, spaces.served):
+    if asked.accept_vector_space:
+        del compared["of the last use from this machine"]
+    named = {name: space for name, space in compared.items() if space is not None}
+    for name, space in named.items():
+        if not _same(space, served):
             advice = (
                 "you cannot compare vectors of the two: deploy the previous version "
                 "(scripts/rollback), or embed all stored texts again"
             )
             if name.startswith("of the last use"):
                 advice += "; then --accept-vector-space"
-            return failed(
-                f"{spaces.served}, and {space} is that {name}", advice, served=spaces.served
-            )
-    like = f"; equal to that {', '.join(known)}" if known else "; remembered for the next time"
-    return ok(f"{spaces.served}{like}", served=spaces.served)
+            return failed(f"{served}, and {space} is that {name}", advice, served=served)
+    like = f"; equal to that {', '.join(named)}" if named else "; remembered for the next time"
+    return ok(f"{served}{like}", served=served)
 
 
 def _same(expected: str, served: str) -> bool:
@@ -113,14 +84,6 @@ def _same(expected: str, served: str) -> bool:
     return all(known[task] == found[task] for task in known.keys() & found)
 
 
-class ColdStart(NamedTuple):
-    """A cold start in the log."""
-
-    kind: str
-    milliseconds: float
-    at: datetime
-
-
 def check_cold_start(snapshot: Snapshot) -> CheckResult:
     """Search the log for the last cold start; none can be forced from outside."""
     group = snapshot.function().get("LoggingConfig", {}).get("LogGroup")
@@ -131,7 +94,6 @@ def check_cold_start(snapshot: Snapshot) -> CheckResult:
         pages = snapshot.aws.iterate(
             "logs",
             "filter_log_events",
-            token="nextToken",  # noqa: S106 - a field
             logGroupName=group,
             filterPattern=_PATTERN,
             startTime=int((now - window).timestamp() * 1000),
@@ -145,52 +107,23 @@ def check_cold_start(snapshot: Snapshot) -> CheckResult:
                 )
         if events:
             last = max(events, key=lambda event: int(event["timestamp"]))
-            return cold_start_result(cold_start_of(last), now)
-    return cold_start_result(None, now)
+            kind, took = _cold_start(json.loads(last["message"])["record"])
+            at = datetime.fromtimestamp(last["timestamp"] / 1000, UTC)
+            found = f"{kind} of {took:,.0f} ms, {ago(now - at)}"
+            if took >= _LONGEST_MS:
+                return warning(found, "docs/runbook.md#initdurationmax", milliseconds=took)
+            return ok(found, milliseconds=took, at=at.isoformat())
+    return ok(f"none logged in {_WINDOWS[-1].days} days")
 
 
-def cold_start_of(event: dict[str, Any]) -> ColdStart:
-    """Return the cold start of a platform record in a log."""
-    record = json.loads(event["message"])["record"]
+def _cold_start(record: Mapping[str, Any]) -> tuple[str, float]:
+    """Return the kind of a cold start in a platform record, and its milliseconds."""
     metrics = record["metrics"]
     if "initializationType" in record:
-        kind, took = "initialization of provisioned concurrency", metrics["durationMs"]
-    elif "restoreDurationMs" in metrics:
-        kind, took = "restore of a snapshot", metrics["restoreDurationMs"]
-    else:
-        kind, took = "initialization", metrics["initDurationMs"]
-    return ColdStart(kind, float(took), datetime.fromtimestamp(event["timestamp"] / 1000, UTC))
-
-
-def cold_start_result(start: ColdStart | None, now: datetime) -> CheckResult:
-    """Decide on how long the last cold start took."""
-    if start is None:
-        return ok(f"none logged in {_WINDOWS[-1].days} days")
-    found = f"{start.kind} of {start.milliseconds:,.0f} ms, {ago(now - start.at)}"
-    if start.milliseconds >= _LONGEST_MS:
-        return warning(found, "docs/runbook.md#initdurationmax", milliseconds=start.milliseconds)
-    return ok(found, milliseconds=start.milliseconds, at=start.at.isoformat())
-
-
-class Concurrency(NamedTuple):
-    """The concurrency that was used, and that is allowed.
-
-    Attributes:
-        used: The highest of a day; None without data.
-        limit: The reserved concurrency, or the account's unreserved quota.
-        reserved: Whether the limit is the function's own.
-    """
-
-    used: int | None
-    limit: int
-    reserved: bool
-
-
-class Sums(NamedTuple):
-    """A count of the last minutes and of the last day."""
-
-    recent: int
-    day: int
+        return "initialization of provisioned concurrency", float(metrics["durationMs"])
+    if "restoreDurationMs" in metrics:
+        return "restore of a snapshot", float(metrics["restoreDurationMs"])
+    return "initialization", float(metrics["initDurationMs"])
 
 
 def check_throttling(snapshot: Snapshot) -> CheckResult:
@@ -205,31 +138,18 @@ def check_throttling(snapshot: Snapshot) -> CheckResult:
         limit = account.get("UnreservedConcurrentExecutions", account["ConcurrentExecutions"])
     # Other functions use the unreserved quota, too.
     of = {} if reserved is None else {"FunctionName": alias.function}
-    used = _values(snapshot, "ConcurrentExecutions", "Maximum", of)
-    return throttling_result(
-        Concurrency(
-            used=int(max(used.values())) if used else None,
-            limit=limit,
-            reserved=reserved is not None,
-        ),
-        _sums(_values(snapshot, "Throttles", "Sum", _of_alias(alias)), snapshot.probes.now()),
-    )
-
-
-def throttling_result(concurrency: Concurrency, throttles: Sums) -> CheckResult:
-    """Decide on the throttled requests, and how close the use is to the limit."""
-    kind = "reserved" if concurrency.reserved else "unreserved in the account"
-    used = concurrency.used
-    found = f"{throttles.day:,} throttled in a day; "
+    values = _values(snapshot, "ConcurrentExecutions", "Maximum", of)
+    used = int(max(values.values())) if values else None
+    recent, day = _sums(snapshot, "Throttles", alias)
+    found = f"{day:,} throttled in a day; "
     found += "no data on concurrency" if used is None else f"at most {used:,}"
-    found += f" of {concurrency.limit:,} ({kind})"
-    data = {"throttled": throttles.day, "used": used, "limit": concurrency.limit}
+    kind = "unreserved in the account" if reserved is None else "reserved"
+    found += f" of {limit:,} ({kind})"
+    data = {"throttled": day, "used": used, "limit": limit}
     advice = "raise reserved_concurrency or the account's quota: docs/runbook.md#throttles"
-    if throttles.recent:
-        return failed(
-            f"{throttles.recent:,} throttled in the last 15 minutes; {found}", advice, **data
-        )
-    if throttles.day or (used is not None and used >= _HEADROOM * concurrency.limit):
+    if recent:
+        return failed(f"{recent:,} throttled in the last 15 minutes; {found}", advice, **data)
+    if day or (used is not None and used >= _HEADROOM * limit):
         return warning(found, advice, **data)
     return ok(found, **data)
 
@@ -241,7 +161,6 @@ def check_provisioned(snapshot: Snapshot) -> CheckResult:
         "lambda",
         "list_provisioned_concurrency_configs",
         "ProvisionedConcurrencyConfigs",
-        token="Marker",  # noqa: S106 - a field
         FunctionName=alias.function,
     )
     if not any("ScalableTarget" in kind for kind in snapshot.resources()):
@@ -258,31 +177,20 @@ def check_provisioned(snapshot: Snapshot) -> CheckResult:
         ServiceNamespace="lambda",
         ResourceIds=[f"function:{alias.function}:{alias.name}"],
     )["ScalableTargets"]
-    values = _values(
-        snapshot, "ProvisionedConcurrencySpilloverInvocations", "Sum", _of_alias(alias)
-    )
-    spilled = _sums(values, snapshot.probes.now())
-    return provisioned_result(configs, targets, spilled, name=snapshot.environment())
-
-
-def provisioned_result(
-    configs: Sequence[Mapping[str, Any]],
-    targets: Sequence[Mapping[str, Any]],
-    spilled: Sums,
-    *,
-    name: str,
-) -> CheckResult:
-    """Decide on the provisioned concurrency of an environment that has set it."""
     states = targets[0].get("SuspendedState", {}) if targets else {}
     if suspended := sorted(kind for kind, is_on in states.items() if is_on):
         return failed(
             f"autoscaling is suspended: {', '.join(suspended)}",
-            f"scripts/deploy {name} resumes it (an unfinished scripts/destroy leaves it so)",
+            f"scripts/deploy {snapshot.environment()} resumes it (an unfinished scripts/destroy "
+            "leaves it so)",
             suspended=suspended,
         )
     if not configs:
         return warning("set, but nothing is allocated", "wait a few minutes after a deploy")
-    config = configs[0]
+    return _allocated(snapshot, alias, configs[0])
+
+
+def _allocated(snapshot: Snapshot, alias: Alias, config: Mapping[str, Any]) -> CheckResult:
     requested = config["RequestedProvisionedConcurrentExecutions"]
     available = config.get("AvailableProvisionedConcurrentExecutions", 0)
     found = f"{available} of {requested} available ({config['Status']})"
@@ -293,24 +201,25 @@ def provisioned_result(
         )
     if available < requested:
         return warning(found, "wait a few minutes, and run it again")
-    if spilled.day:
+    recent, day = _sums(snapshot, "ProvisionedConcurrencySpilloverInvocations", alias)
+    if day:
         return warning(
-            f"{found}; {spilled.day:,} requests in a day found none free, {spilled.recent:,} of "
-            "them in the last 15 minutes",
+            f"{found}; {day:,} requests in a day found none free, {recent:,} of them in the last "
+            "15 minutes",
             "docs/runbook.md#provisionedconcurrencyspillover",
-            day=spilled.day,
-            recent=spilled.recent,
+            day=day,
+            recent=recent,
         )
     return ok(found, available=available, requested=requested)
 
 
-def _sums(values: Mapping[datetime, float], now: datetime) -> Sums:
+def _sums(snapshot: Snapshot, name: str, alias: Alias) -> tuple[int, int]:
+    """Read how often something happened to the alias in the last 15 minutes, and in a day."""
+    of = {"FunctionName": alias.function, "Resource": f"{alias.function}:{alias.name}"}
+    values = _values(snapshot, name, "Sum", of)
+    now = snapshot.probes.now()
     recent = sum(value for at, value in values.items() if at >= now - _RECENT)
-    return Sums(int(recent), int(sum(values.values())))
-
-
-def _of_alias(alias: Alias) -> dict[str, str]:
-    return {"FunctionName": alias.function, "Resource": f"{alias.function}:{alias.name}"}
+    return int(recent), int(sum(values.values()))
 
 
 def _values(

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from embedding_client._addresses import LOOPBACK
-from embedding_client._doctor.probes import NoCredentialsError, Probes, Reply
+from embedding_client._doctor.probes import AwsError, NoCredentialsError, Probes, Reply
 from embedding_client._doctor.results import SkippedError
 from embedding_client._errors import CredentialsError
 
@@ -31,22 +31,17 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What to look at, and what to compare it with.
+    """What to look at, and what to compare it with."""
 
-    Attributes:
-        url: The endpoint's URL; None for that of the environment.
-        environment: The environment's name; None if only the URL is known.
-        vector_space: The vector space of the stored vectors.
-        accept_vector_space: Whether to remember the vector space if it has changed.
-        image_days: The age in days at which a base image is old.
-        deployer: Whether the credentials are those of a deploy, which need not be a caller's.
-    """
-
+    #: None for that of the environment.
     url: str | None = None
+    #: None if only the URL is known.
     environment: str | None = None
+    #: The vector space of the stored vectors.
     vector_space: str | None = None
     accept_vector_space: bool = False
     image_days: int = 90
+    #: Whether the credentials are those of a deploy, which need not be a caller's.
     deployer: bool = False
 
 
@@ -124,12 +119,7 @@ class Snapshot:
     def all_stacks(self) -> list[dict[str, Any]]:
         """Return the stacks of the account and region."""
         self.require_aws()
-        return self.aws.pages(
-            "cloudformation",
-            "describe_stacks",
-            "Stacks",
-            token="NextToken",  # noqa: S106 - a field
-        )
+        return self.aws.pages("cloudformation", "describe_stacks", "Stacks")
 
     @once
     def stack(self) -> dict[str, Any] | None:
@@ -234,16 +224,15 @@ class Snapshot:
     def policy(self) -> list[dict[str, Any]]:
         """Return the statements of the alias's policy."""
         alias = self.alias()
-        answer = self.aws.find(
-            "lambda",
-            "get_policy",
-            missing=["ResourceNotFoundException"],
-            FunctionName=alias.function,
-            Qualifier=alias.name,
-        )
-        statements: list[dict[str, Any]] = (
-            json.loads(answer["Policy"])["Statement"] if answer else []
-        )
+        try:
+            answer = self.aws.call(
+                "lambda", "get_policy", FunctionName=alias.function, Qualifier=alias.name
+            )
+        except AwsError as error:
+            if error.code != "ResourceNotFoundException":
+                raise
+            return []
+        statements: list[dict[str, Any]] = json.loads(answer["Policy"])["Statement"]
         return statements
 
     @once
@@ -265,7 +254,7 @@ class Snapshot:
         return info
 
     @once
-    def unsigned(self) -> "Reply | NoAnswer":
+    def unsigned(self) -> Reply | NoAnswer:
         """Return the answer to a request without a signature and a key."""
         return self._hello(signed=False)
 
@@ -284,11 +273,11 @@ class Snapshot:
         return reply.status == 200 and not self.is_server()
 
     @once
-    def signed(self) -> "Reply | NoAnswer":
+    def signed(self) -> Reply | NoAnswer:
         """Return the answer to a signed request for a vector, or for a reranker's score."""
         return self._hello(signed=True)
 
-    def _hello(self, *, signed: bool) -> "Reply | NoAnswer":
+    def _hello(self, *, signed: bool) -> Reply | NoAnswer:
         reply = self.send("POST", "/", _HELLO, signed=signed)
         if isinstance(reply, Reply) and reply.status == 404:
             reply = self.send("POST", "/predict", _HELLO_PAIR, signed=signed)
@@ -319,7 +308,7 @@ class Snapshot:
 
     def send(
         self, method: str, path: str, body: bytes | None = None, *, signed: bool = True
-    ) -> "Reply | NoAnswer":
+    ) -> Reply | NoAnswer:
         """Send a request to the endpoint."""
         try:
             return self.probes.web.send(method, self.url() + path, body, signed=signed)
@@ -335,13 +324,12 @@ class Snapshot:
             "cloudformation",
             "list_stack_resources",
             "StackResourceSummaries",
-            token="NextToken",  # noqa: S106 - a field
             StackName=(found or {})["StackName"],
         )
         return [(item["ResourceType"], item.get("PhysicalResourceId", "")) for item in listed]
 
 
-def _space_of(reply: "Reply") -> str | None:
+def _space_of(reply: Reply) -> str | None:
     """Return the space that each answer with a vector, or with a score, has in a header."""
     return reply.headers.get("x-vector-space") or reply.headers.get("x-score-space")
 

@@ -105,16 +105,25 @@ def stack(part="Endpoint", status="UPDATE_COMPLETE", environment="dev", **output
     }
 
 
-def identify(aws, arn=f"arn:aws:sts::{ACCOUNT}:assumed-role/caller/me"):
+def identify(aws, arn=f"arn:aws:sts::{ACCOUNT}:assumed-role/caller/me", account=ACCOUNT):
     """Answer who the caller is."""
-    aws.answers("sts", "get_caller_identity", {"UserId": "a", "Account": ACCOUNT, "Arn": arn})
+    aws.answers("sts", "get_caller_identity", {"UserId": "a", "Account": account, "Arn": arn})
 
 
-def deployed(aws, *others, **outputs):
+def deployed(aws, *others, caller=None, **outputs):
     """Answer who the caller is, and with the stack that has the URL and others."""
-    identify(aws)
+    identify(aws, **(caller or {}))
     found = stack(**({"Url": f"{URL}/", "AliasArn": ALIAS} | outputs))
     aws.answers("cloudformation", "describe_stacks", {"Stacks": [found, *others]})
+
+
+def raises(error):
+    """Return an endpoint that does not answer."""
+
+    def raise_it(*_):
+        raise error
+
+    return raise_it
 
 
 def resources(kinds):

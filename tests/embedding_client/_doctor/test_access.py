@@ -7,29 +7,25 @@ import pytest
 
 from embedding_client._doctor.access import (
     CONDITIONS,
-    Evidence,
     check_credentials,
     check_permissions,
     check_signed,
     check_unsigned,
-    permissions_result,
-    signed_result,
-    unsigned_result,
 )
-from embedding_client._doctor.probes import Reply
-from embedding_client._doctor.results import SkippedError, State, warning
-from embedding_client._doctor.snapshot import NoAnswer
+from embedding_client._doctor.results import SkippedError, State
 
-from .conftest import ACCOUNT, ALIAS, NOW, ROLE, deployed, identify
+from .conftest import ACCOUNT, ALIAS, ROLE, deployed, identify, raises
 
 VECTOR = b'{"embedding": [0.6, 0.8]}'
+LATE = {"date": "Sun, 22 Nov 2026 12:10:00 GMT"}
 
 
-def raises(error):
-    def raise_it(*_):
-        raise error
-
-    return raise_it
+def answering(status, **headers):
+    """Return an endpoint that is no server, with one answer."""
+    headers |= {"x-request-id": "abc"}
+    return lambda request: httpx.Response(
+        404 if request.url.path == "/ready" else status, headers=headers
+    )
 
 
 def test_the_caller_and_the_region_are_named(aws, snapshot):
@@ -73,9 +69,9 @@ def test_a_local_url_needs_no_credentials_of_aws(snapshot):
         (502, State.WARNING),
     ],
 )
-def test_an_unsigned_request_must_be_refused(status, state):
+def test_an_unsigned_request_must_be_refused(snapshot, status, state):
     """Anything else reached the function, or may have."""
-    found = unsigned_result(Reply(status, {}, b"", 1))
+    found = check_unsigned(snapshot(answering(status)))
     assert found.state == state
     assert str(status) in found.found
 
@@ -122,32 +118,23 @@ def test_an_answer_without_a_vector_is_ill(snapshot, body):
         (500, "docs/runbook.md#url5xx; the log has this request id"),
     ],
 )
-def test_any_other_answer_is_ill(status, advice):
+def test_any_other_answer_is_ill(snapshot, status, advice):
     """With the request's id and where to look."""
-    found = signed_result(Reply(status, {"x-request-id": "abc"}, b"", 1), NOW)
-    assert (found.state, found.found, found.advice) == (
-        State.FAILED,
-        f"{status} (request abc)",
-        advice,
-    )
+    found = check_signed(snapshot(answering(status)))
+    assert (found.state, found.found) == (State.FAILED, f"{status} (request abc)")
+    assert found.advice == advice
 
 
-def test_a_refused_deployer_is_a_warning():
+@pytest.mark.parametrize(
+    ("status", "headers", "state"),
+    [(403, {}, State.WARNING), (403, LATE, State.FAILED), (502, {}, State.FAILED)],
+)
+def test_a_refused_deployer_is_a_warning(snapshot, status, headers, state):
     """Who deploys need not be a caller; a crash or a wrong clock is failed even so."""
-    late = {"date": "Sun, 22 Nov 2026 12:10:00 GMT"}
-    for status, headers, state in (
-        (403, {}, State.WARNING),
-        (403, late, State.FAILED),
-        (502, {}, State.FAILED),
-    ):
-        assert signed_result(Reply(status, headers, b"", 1), NOW, refused=warning).state == state
-
-
-def test_a_wrong_clock_is_recognized():
-    """By the time in the answer, which AWS writes."""
-    reply = Reply(403, {"date": "Sun, 22 Nov 2026 12:10:00 GMT"}, b"", 1)
-    found = signed_result(reply, NOW)
-    assert found.advice == "set this machine's clock: it differs from AWS's by 600 s"
+    found = check_signed(snapshot(answering(status, **headers), deployer=True))
+    assert found.state == state
+    clock = "set this machine's clock: it differs from AWS's by 600 s"
+    assert (found.advice == clock) == bool(headers)
 
 
 def test_no_answer_is_ill(snapshot):
@@ -156,21 +143,10 @@ def test_no_answer_is_ill(snapshot):
     assert (found.state, found.found) == (State.FAILED, "no answer (ConnectError: refused)")
     for word in ("output Url", "DNS", "certificate", "docs/runbook.md#outage"):
         assert word in found.advice
-    assert unsigned_result(NoAnswer("ReadTimeout")).state == State.FAILED
+    assert check_unsigned(snapshot(raises(httpx.ReadTimeout("")))).state == State.FAILED
 
 
 URL_ACTION, INVOKE = CONDITIONS
-
-
-def test_without_permission_to_look_the_answer_decides(aws, snapshot):
-    """If no policy can be read, a 403 is failed, and the finding names the missing actions."""
-    deployed(aws)
-    aws.refuses("lambda", "get_policy")
-    aws.refuses("iam", "get_role", "AccessDenied")
-    aws.refuses("iam", "simulate_principal_policy", "AccessDenied")
-    found = check_permissions(snapshot())
-    assert found.state == State.FAILED
-    assert "lambda:GetPolicy, iam:SimulatePrincipalPolicy" in found.found
 
 
 def test_an_answer_is_enough_without_the_function(aws, snapshot):
@@ -199,30 +175,44 @@ def grants(*actions, principal=ROLE):
     ]
 
 
+def permitted(aws, policy, simulated, account=ACCOUNT):
+    """Answer what is known of a caller's permissions; None may not be read."""
+    deployed(aws, caller={"arn": ROLE, "account": account})
+    if policy is None:
+        aws.refuses("lambda", "get_policy")
+    else:
+        aws.answers("lambda", "get_policy", {"Policy": json.dumps({"Statement": policy})})
+    if simulated is None:
+        aws.refuses("iam", "simulate_principal_policy", "AccessDenied")
+    for action, decision in (simulated or {}).items():
+        result = {"EvalActionName": action, "EvalDecision": decision}
+        aws.answers("iam", "simulate_principal_policy", {"EvaluationResults": [result]})
+
+
 NO, YES, DENY = "implicitDeny", "allowed", "explicitDeny"
-OWN = decisions(YES, YES)
-NONE = decisions(NO, NO)
+OWN, NONE, OTHER = decisions(YES, YES), decisions(NO, NO), "999999999999"
 
 
 @pytest.mark.parametrize(
-    ("policy", "simulated", "is_other", "missing"),
+    ("policy", "simulated", "account", "missing"),
     [
-        (grants(*CONDITIONS), NONE, False, []),
-        ([], OWN, False, []),
-        (None, OWN, False, []),
-        (grants(*CONDITIONS), None, False, []),
-        (grants(INVOKE), NONE, False, [URL_ACTION]),
-        (grants(URL_ACTION), NONE, False, [INVOKE]),
-        (grants(*CONDITIONS, principal=ACCOUNT), NONE, False, [URL_ACTION, INVOKE]),
-        (grants(*CONDITIONS), decisions(DENY, YES), False, [URL_ACTION]),
-        (grants(*CONDITIONS), NONE, True, [URL_ACTION, INVOKE]),
-        ([], OWN, True, [URL_ACTION, INVOKE]),
-        (grants(*CONDITIONS), OWN, True, []),
+        (grants(*CONDITIONS), NONE, ACCOUNT, []),
+        ([], OWN, ACCOUNT, []),
+        (None, OWN, ACCOUNT, []),
+        (grants(*CONDITIONS), None, ACCOUNT, []),
+        (grants(INVOKE), NONE, ACCOUNT, [URL_ACTION]),
+        (grants(URL_ACTION), NONE, ACCOUNT, [INVOKE]),
+        (grants(*CONDITIONS, principal=ACCOUNT), NONE, ACCOUNT, [URL_ACTION, INVOKE]),
+        (grants(*CONDITIONS), decisions(DENY, YES), ACCOUNT, [URL_ACTION]),
+        (grants(*CONDITIONS), NONE, OTHER, [URL_ACTION, INVOKE]),
+        ([], OWN, OTHER, [URL_ACTION, INVOKE]),
+        (grants(*CONDITIONS), OWN, OTHER, []),
     ],
 )
-def test_a_missing_permission_is_named(policy, simulated, is_other, missing):
+def test_a_missing_permission_is_named(aws, snapshot, *, policy, simulated, account, missing):
     """Either policy grants it in one account, and both have to across accounts."""
-    found = permissions_result(ROLE, Evidence(None, policy, simulated, is_other))
+    permitted(aws, policy, simulated, account)
+    found = check_permissions(snapshot(answering(500)))
     if missing:
         assert found.state == State.FAILED
         assert found.found == f"{ROLE} lacks {' and '.join(missing)}"
@@ -231,19 +221,25 @@ def test_a_missing_permission_is_named(policy, simulated, is_other, missing):
         assert (found.state, found.found) == (State.OK, "both are granted")
 
 
+UNREAD = "no permission for lambda:GetPolicy, iam:SimulatePrincipalPolicy"
+
+
 @pytest.mark.parametrize(
-    ("status", "policy", "simulated", "state", "words"),
+    ("status", "deployer", "policy", "simulated", "state", "words"),
     [
-        (403, [], OWN, State.FAILED, "both are granted, but a signed request gets 403"),
-        (403, None, None, State.WARNING, "a signed request gets 403; no permission for a:B"),
-        (403, [], NONE, State.WARNING, f"{ROLE} lacks"),
-        (None, None, None, State.SKIPPED, "no permission for a:B"),
+        (403, True, [], OWN, State.FAILED, "both are granted, but a signed request gets 403"),
+        (403, True, None, None, State.WARNING, f"a signed request gets 403; {UNREAD}"),
+        (403, False, None, None, State.FAILED, f"a signed request gets 403; {UNREAD}"),
+        (403, True, [], NONE, State.WARNING, f"{ROLE} lacks"),
+        (500, True, None, None, State.SKIPPED, UNREAD),
     ],
 )
-def test_a_refused_deployer_may_lack_permissions(status, policy, simulated, state, words):
+def test_a_refused_deployer_may_lack_permissions(
+    aws, snapshot, *, status, deployer, policy, simulated, state, words
+):
     """What is granted and refused has another cause; what may not be read is named."""
-    evidence = Evidence(status, policy, simulated, unread=["a:B"])
-    found = permissions_result(ROLE, evidence, refused=warning)
+    permitted(aws, policy, simulated)
+    found = check_permissions(snapshot(answering(status), deployer=deployer))
     assert (found.state, found.found.startswith(words)) == (state, True)
 
 
@@ -267,5 +263,15 @@ def test_the_simulation_has_the_conditions_of_a_url(aws, snapshot):
                 "ContextEntries": [entry],
             },
         )
-    found = check_permissions(snapshot(lambda _: httpx.Response(500)))
-    assert found.found == "both are granted"
+    assert check_permissions(snapshot(answering(500))).found == "both are granted"
+
+
+def test_without_permission_to_read_a_role_its_path_is_unknown(aws, snapshot):
+    """The name in the session is enough for a role without a path."""
+    deployed(aws)
+    aws.refuses("lambda", "get_policy")
+    aws.refuses("iam", "get_role", "AccessDenied")
+    for action in CONDITIONS:
+        result = {"EvalActionName": action, "EvalDecision": NO}
+        aws.answers("iam", "simulate_principal_policy", {"EvaluationResults": [result]})
+    assert check_permissions(snapshot(answering(500))).state == State.SKIPPED

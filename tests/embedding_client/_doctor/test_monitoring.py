@@ -2,13 +2,7 @@
 
 import pytest
 
-from embedding_client._doctor.monitoring import (
-    alarms_result,
-    check_alarms,
-    check_logs,
-    check_subscribers,
-    subscribers_result,
-)
+from embedding_client._doctor.monitoring import check_alarms, check_logs, check_subscribers
 from embedding_client._doctor.results import SkippedError, State
 
 from .conftest import deployed, resources, stack
@@ -23,44 +17,53 @@ def alarm(name, state="OK", section="errors", **more):
     }
 
 
-def test_alarms_in_ok_are_well():
-    """Their number is named."""
-    found = alarms_result([alarm("A"), alarm("B")])
-    assert (found.state, found.found) == (State.OK, "2 in OK")
+BLIND = "INSUFFICIENT_DATA"
 
 
-def test_an_alarm_is_ill():
-    """With its section of the runbook, and its name for programs."""
-    found = alarms_result([alarm("A", "ALARM", "throttles"), alarm("B", "INSUFFICIENT_DATA")])
-    assert (found.state, found.found) == (State.FAILED, "1 of 2 in ALARM: throttles")
-    assert found.advice == "docs/runbook.md#throttles"
-    assert found.data["alarm"] == ["EmbeddingKit-dev-Observability-AlarmsA"]
-
-
-def test_an_alarm_of_ones_own_has_its_name():
-    """It has no section in the runbook."""
-    found = alarms_result([{"AlarmName": "mine", "StateValue": "ALARM"}])
-    assert (found.found, found.advice) == (
-        "1 of 1 in ALARM: mine",
-        "read the descriptions of the alarms",
-    )
-
-
-def test_an_alarm_without_data_is_a_warning():
-    """Some names of many."""
-    alarms = [alarm(name, "INSUFFICIENT_DATA", f"s{name}") for name in "ABCDEFG"]
-    found = alarms_result(alarms)
-    assert (found.state, found.found) == (
-        State.WARNING,
-        "7 of 7 in INSUFFICIENT_DATA: sA, sB, sC, sD, sE and 2 more",
-    )
-
-
-def test_disabled_actions_and_no_alarms_are_warnings():
-    """Both mean that nobody hears of an incident."""
-    found = alarms_result([alarm("A", ActionsEnabled=False)])
-    assert found.found == "1 of 1 have their actions disabled: errors"
-    assert alarms_result([]).state == State.WARNING
+@pytest.mark.parametrize(
+    ("alarms", "state", "words", "advice"),
+    [
+        ([alarm("A"), alarm("B")], State.OK, "2 in OK", ""),
+        (
+            [alarm("A", "ALARM", "throttles"), alarm("B", BLIND)],
+            State.FAILED,
+            "1 of 2 in ALARM: throttles",
+            "docs/runbook.md#throttles",
+        ),
+        (
+            [{"AlarmName": "mine", "StateValue": "ALARM"}],
+            State.FAILED,
+            "1 of 1 in ALARM: mine",
+            "read the descriptions of the alarms",
+        ),
+        (
+            [alarm(name, BLIND, f"s{name}") for name in "ABCDEFG"],
+            State.WARNING,
+            f"7 of 7 in {BLIND}: sA, sB, sC, sD, sE and 2 more",
+            "normal in the first hour",
+        ),
+        (
+            [alarm("A", ActionsEnabled=False)],
+            State.WARNING,
+            "1 of 1 have their actions disabled: errors",
+            "aws cloudwatch enable-alarm-actions",
+        ),
+        ([], State.WARNING, "no alarms", "deploy the Observability stack"),
+    ],
+)
+def test_the_states_of_the_alarms(aws, snapshot, *, alarms, state, words, advice):
+    """An alarm has its section of the runbook, and its name for programs."""
+    deployed(aws)
+    names = [alarm["AlarmName"] for alarm in alarms]
+    listed = resources({"AWS::CloudWatch::Alarm": names})
+    aws.answers("cloudformation", "list_stack_resources", listed)
+    if alarms:
+        aws.answers("cloudwatch", "describe_alarms", {"MetricAlarms": alarms})
+    found = check_alarms(snapshot())
+    assert (found.state, found.found) == (state, words)
+    assert found.advice.startswith(advice)
+    if state == State.FAILED:
+        assert found.data["alarm"] == names[:1]
 
 
 def test_the_alarms_are_those_of_the_stacks(aws, snapshot):
@@ -86,41 +89,33 @@ def test_the_alarms_are_those_of_the_stacks(aws, snapshot):
     assert check_alarms(snapshot()).found == "103 in OK"
 
 
+TOPIC, PAGE = (f"arn:aws:sns:eu-central-1:123456789012:{name}" for name in ("topic", "page"))
+
+
 @pytest.mark.parametrize(
-    ("arns", "state", "words"),
+    ("topics", "arns", "state", "words"),
     [
-        ([], State.WARNING, "no subscriber"),
-        (["arn:aws:sns:a"], State.OK, "1 confirmed subscribers"),
-        (
-            ["arn:aws:sns:a", "PendingConfirmation"],
-            State.WARNING,
-            "1 of 2 subscribers have not confirmed",
-        ),
+        ({"AlarmTopicArn": TOPIC}, [[]], State.WARNING, "no subscriber"),
+        ({"PageTopicArn": PAGE}, [[f"{PAGE}:1"]], State.OK, "1 confirmed subscribers"),
+        ({"AlarmTopicArn": TOPIC, "PageTopicArn": PAGE}, [[], [f"{PAGE}:1"]], State.WARNING, "no"),
+        ({}, [], State.WARNING, "no subscriber"),
+        ({"PageTopicArn": PAGE}, [[f"{PAGE}:1", "Pending"]], State.WARNING, "1 of 2 subscribers h"),
     ],
 )
-def test_each_subscriber_has_to_confirm(arns, state, words):
-    """Until then SNS sends nothing to it."""
-    found = subscribers_result(arns)
-    assert (found.state, found.found) == (state, words)
+def test_each_topic_has_a_subscriber_who_has_confirmed(
+    aws, snapshot, *, topics, arns, state, words
+):
+    """The topics are outputs of the stack of observability."""
+    deployed(aws, stack("Observability", **topics))
+    for topic, found in zip(topics.values(), arns, strict=True):
+        answer = {"Subscriptions": [{"SubscriptionArn": arn} for arn in found]}
+        aws.answers("sns", "list_subscriptions_by_topic", answer, {"TopicArn": topic})
+    result = check_subscribers(snapshot())
+    assert (result.state, result.found.startswith(words)) == (state, True)
 
 
-def test_the_topic_is_an_output(aws, snapshot):
-    """Of the stack of observability."""
-    topic = "arn:aws:sns:eu-central-1:123456789012:topic"
-    deployed(aws, stack("Observability", AlarmTopicArn=topic))
-    aws.answers("sns", "list_subscriptions_by_topic", {"Subscriptions": []}, {"TopicArn": topic})
-    assert check_subscribers(snapshot()).found == "no subscriber"
-    page = "arn:aws:sns:eu-central-1:123456789012:page"
-    deployed(aws, stack("Observability", PageTopicArn=page))
-    confirmed = {"Subscriptions": [{"SubscriptionArn": f"{page}:1"}]}
-    aws.answers("sns", "list_subscriptions_by_topic", confirmed, {"TopicArn": page})
-    assert check_subscribers(snapshot()).found == "1 confirmed subscribers"
-    deployed(aws, stack("Observability", AlarmTopicArn=topic, PageTopicArn=page))
-    aws.answers("sns", "list_subscriptions_by_topic", {"Subscriptions": []}, {"TopicArn": topic})
-    aws.answers("sns", "list_subscriptions_by_topic", confirmed, {"TopicArn": page})
-    assert check_subscribers(snapshot()).found == "no subscriber"
-    deployed(aws, stack("Observability"))
-    assert check_subscribers(snapshot()).found == "no subscriber"
+def test_alarms_of_another_app_have_no_topic(aws, snapshot):
+    """The environment has no stack of observability."""
     deployed(aws)
     with pytest.raises(SkippedError, match="no alarms of its own"):
         check_subscribers(snapshot())

@@ -1,6 +1,6 @@
 """The API in front, batch jobs, the vector index and the server, where they are switched on."""
 
-import json
+from typing import Any
 
 import httpx
 import pytest
@@ -11,16 +11,10 @@ from embedding_client._doctor.parts import (
     check_front,
     check_index,
     check_server,
-    documents_result,
-    executions_result,
-    front_result,
-    index_result,
-    server_result,
 )
-from embedding_client._doctor.probes import Reply
 from embedding_client._doctor.results import SkippedError, State
 
-from .conftest import SPACE, deployed, stack
+from .conftest import NOW, SPACE, deployed, raises, stack
 
 INDEX = "arn:aws:s3vectors:eu-central-1:123456789012:bucket/b/index/i"
 MACHINE = "arn:aws:states:eu-central-1:123456789012:stateMachine:m"
@@ -45,106 +39,97 @@ def test_a_part_that_is_off_is_skipped(aws, snapshot, check, words):
 
 @pytest.mark.parametrize(
     ("status", "state"),
-    [("RUNNING", State.OK), ("SUCCEEDED", State.OK), ("FAILED", State.WARNING)],
+    [("RUNNING", State.OK), ("SUCCEEDED", State.OK), ("FAILED", State.WARNING), (None, State.OK)],
 )
-def test_the_newest_job(status, state):
-    """A failed one is a warning."""
-    found = executions_result([{"name": "docs-1", "status": status}])
-    assert (found.state, found.found) == (state, f"the newest job docs-1: {status}")
-    assert executions_result([]).found == "no job yet"
-
-
-def test_the_state_machine_is_an_output(aws, snapshot):
-    """One execution is enough."""
+def test_the_newest_job(aws, snapshot, status, state):
+    """A failed one is a warning; the state machine is an output."""
     deployed(aws, stack("Batch", StateMachineArn=MACHINE))
+    arn = MACHINE.replace("stateMachine", "execution")
+    job = {"executionArn": arn, "stateMachineArn": MACHINE, "name": "docs-1", "startDate": NOW}
+    answer = {"executions": [{**job, "status": status}] if status else []}
     asked = {"stateMachineArn": MACHINE, "maxResults": 1}
-    aws.answers("stepfunctions", "list_executions", {"executions": []}, asked)
-    assert check_batch(snapshot()).state == State.OK
+    aws.answers("stepfunctions", "list_executions", answer, asked)
+    found = check_batch(snapshot())
+    words = f"the newest job docs-1: {status}" if status else "no job yet"
+    assert (found.state, found.found) == (state, words)
 
 
-def test_the_index_must_have_vectors_of_the_endpoint(aws, snapshot):
+@pytest.mark.parametrize(
+    ("loaded", "state", "words"),
+    [
+        ("model@1/int8/abc/128", State.OK, "loaded with vectors of model@1/int8/abc/128"),
+        (
+            "model@2/int8/abc/128",
+            State.FAILED,
+            f"loaded with vectors of model@2/int8/abc/128, but the endpoint serves {SPACE}",
+        ),
+        (None, State.WARNING, "no vectors are loaded"),
+    ],
+)
+def test_the_index_must_have_vectors_of_the_endpoint(aws, snapshot, loaded, state, words):
     """Of the same space, with any of its dimensions."""
     deployed(aws, stack("Index", IndexArn=INDEX))
-    tags = {"tags": {"embedding-kit:vector-space": "model@1/int8/abc/128"}}
+    tags = {"tags": {"embedding-kit:vector-space": loaded} if loaded else {}}
     aws.answers("s3vectors", "list_tags_for_resource", tags, {"resourceArn": INDEX})
     served = httpx.Response(200, headers={"x-vector-space": SPACE})
-    assert check_index(snapshot(lambda _: served)).state == State.OK
-    found = index_result("model@2/int8/abc/128", SPACE)
-    assert (found.state, found.found) == (
-        State.FAILED,
-        f"loaded with vectors of model@2/int8/abc/128, but the endpoint serves {SPACE}",
-    )
-    found = index_result(None, SPACE)
-    assert (found.state, found.found) == (State.WARNING, "no vectors are loaded")
+    found = check_index(snapshot(lambda _: served))
+    assert (found.state, found.found) == (state, words)
 
 
-def test_the_bucket_of_documents_must_send_events(aws, snapshot):
+@pytest.mark.parametrize(
+    ("sends", "letters", "state", "words"),
+    [
+        (True, 0, State.OK, "the bucket docs sends events; no dead letters"),
+        (False, 0, State.FAILED, "the bucket docs sends no events to EventBridge"),
+        (True, 2, State.WARNING, "2 dead letters"),
+    ],
+)
+def test_the_bucket_of_documents_must_send_events(aws, snapshot, *, sends, letters, state, words):
     """Without them the index is right once a day; dead letters are a warning."""
     url = "https://sqs.eu-central-1.amazonaws.com/1/letters"
     deployed(aws, stack("Index", DocumentsUrl="s3://docs/handbook/", DeadLettersUrl=url))
-    sent: dict[str, dict[str, str]] = {"EventBridgeConfiguration": {}}
+    sent: dict[str, Any] = {"EventBridgeConfiguration": {}} if sends else {}
     aws.answers("s3", "get_bucket_notification_configuration", sent, {"Bucket": "docs"})
     asked = {"QueueUrl": url, "AttributeNames": ["ApproximateNumberOfMessages"]}
-    answer = {"Attributes": {"ApproximateNumberOfMessages": "0"}}
+    answer = {"Attributes": {"ApproximateNumberOfMessages": str(letters)}}
     aws.answers("sqs", "get_queue_attributes", answer, asked)
-    assert check_documents(snapshot()).state == State.OK
-    found = documents_result("docs", sends=False, letters=0)
-    assert (found.state, found.found) == (
-        State.FAILED,
-        "the bucket docs sends no events to EventBridge",
-    )
-    found = documents_result("docs", sends=True, letters=2)
-    assert (found.state, found.found) == (State.WARNING, "2 dead letters")
+    found = check_documents(snapshot())
+    assert (found.state, found.found) == (state, words)
 
 
-def raises(error):
-    def raise_it(*_, **__):
-        raise error
-
-    return raise_it
-
-
-def test_the_server_is_asked_whether_it_is_ready(aws, snapshot):
+@pytest.mark.parametrize(
+    ("answer", "state", "words"),
+    [
+        (lambda _: httpx.Response(200), State.OK, "ready"),
+        (lambda _: httpx.Response(503), State.FAILED, "the response to GET /ready is 503"),
+        (
+            raises(httpx.ConnectTimeout("late")),
+            State.WARNING,
+            "no answer (ConnectTimeout at server.example.com)",
+        ),
+    ],
+)
+def test_the_server_is_asked_whether_it_is_ready(aws, snapshot, answer, state, words):
     """From a host that may not reach it, nothing is known."""
+    deployed(aws, stack("Server", Url="https://server.example.com/"))
     asked = []
-    for answer, state in (
-        (lambda _: httpx.Response(200), State.OK),
-        (lambda _: httpx.Response(503), State.FAILED),
-        (raises(httpx.ConnectTimeout("late")), State.WARNING),
-    ):
-        deployed(aws, stack("Server", Url="https://server.example.com/"))
 
-        def record(request, answer=answer):
-            asked.append((str(request.url), "authorization" in request.headers))
-            return answer(request)
+    def record(request):
+        asked.append((str(request.url), "authorization" in request.headers))
+        return answer(request)
 
-        assert check_server(snapshot(record)).state == state
-    assert set(asked) == {("https://server.example.com/ready", False)}
-    assert server_result(None, "late").found == "no answer (late)"
+    found = check_server(snapshot(record))
+    assert (found.state, found.found) == (state, words)
+    assert asked == [("https://server.example.com/ready", False)]
 
 
 FRONT = "https://abc123.execute-api.eu-central-1.amazonaws.com/live/"
 
 
-def test_the_api_in_front_gets_a_request_without_a_key(aws, snapshot):
-    """The request has neither a key nor a signature."""
-    deployed(aws, stack("Front", Url=FRONT))
-    requests = []
-
-    def answer(request):
-        requests.append(request)
-        return httpx.Response(401, json={"error": {"code": "invalid_api_key"}})
-
-    finding = check_front(snapshot(answer))
-    assert (finding.state, finding.found) == (State.OK, "without a key: 401 invalid_api_key")
-    (request,) = requests
-    assert str(request.url) == f"{FRONT}health"
-    assert not {"authorization", "x-api-key"} & set(request.headers)
-
-
 @pytest.mark.parametrize(
     ("status", "body", "state", "found"),
     [
+        (401, {"error": {"code": "invalid_api_key"}}, State.OK, "401 invalid_api_key"),
         (403, {"error": {"code": "access_denied"}}, State.OK, "403 access_denied"),
         # Not by the templates of the API: somebody else answers, or the API is an old one.
         (403, {"message": "Forbidden"}, State.FAILED, "403 instead of 401"),
@@ -152,21 +137,26 @@ def test_the_api_in_front_gets_a_request_without_a_key(aws, snapshot):
         (500, {"error": {"code": "internal_error"}}, State.FAILED, "500"),
     ],
 )
-def test_the_api_in_front_wants_a_key(status, body, state, found):
-    """Only the API's own refusal of a request without a key is right."""
-    finding = front_result(Reply(status, {}, json.dumps(body).encode(), 1.0))
+def test_the_api_in_front_wants_a_key(aws, snapshot, *, status, body, state, found):
+    """Only the API's own refusal of a request without a key and a signature is right."""
+    deployed(aws, stack("Front", Url=FRONT))
+    requests = []
+
+    def answer(request):
+        requests.append(request)
+        return httpx.Response(status, json=body)
+
+    finding = check_front(snapshot(answer))
     assert finding.state == state
     assert finding.found.startswith(f"without a key: {found}")
+    (request,) = requests
+    assert str(request.url) == f"{FRONT}health"
+    assert not {"authorization", "x-api-key"} & set(request.headers)
 
 
 def test_a_private_api_cannot_be_reached_from_everywhere(aws, snapshot):
     """That is a warning, with the host and without its path."""
     deployed(aws, stack("Front", Url=FRONT))
-
-    def answer(_):
-        raise httpx.ConnectError("no route")
-
-    finding = check_front(snapshot(answer))
+    finding = check_front(snapshot(raises(httpx.ConnectError("no route"))))
     host = "abc123.execute-api.eu-central-1.amazonaws.com"
-    assert finding.found == f"no answer (ConnectError at {host})"
-    assert (finding.state, front_result("x").state) == (State.WARNING, State.WARNING)
+    assert (finding.state, finding.found) == (State.WARNING, f"no answer (ConnectError at {host})")

@@ -17,7 +17,7 @@ from embedding_client._doctor.results import SkippedError
 from embedding_client._doctor.snapshot import NoAnswer
 from embedding_client._errors import CredentialsError
 
-from .conftest import identify
+from .conftest import identify, raises
 
 
 @pytest.mark.parametrize(
@@ -62,15 +62,10 @@ def test_no_credentials_are_recognized(error):
 
 
 def test_other_errors_have_the_action_and_the_message(aws):
-    """Some codes mean that a thing does not exist."""
+    """As AWS has it."""
     aws.refuses("lambda", "get_account_settings", "TooManyRequestsException", "Rate exceeded")
     with pytest.raises(AwsError, match=r"^lambda:GetAccountSettings: Rate exceeded$"):
         Aws(aws).call("lambda", "get_account_settings")
-    for code in ("Missing", "Other"):
-        aws.refuses("lambda", "get_account_settings", code, code)
-    assert Aws(aws).find("lambda", "get_account_settings", missing=["Missing"]) is None
-    with pytest.raises(AwsError, match="Other"):
-        Aws(aws).find("lambda", "get_account_settings", missing=["Missing"])
 
 
 def test_no_answer_of_aws_is_an_error():
@@ -91,9 +86,9 @@ def test_pages_are_read_to_the_end_or_to_a_limit(aws, monkeypatch):
         page = {"Stacks": [{"StackName": "a", "CreationTime": 0, "StackStatus": "s"}]}
         more = {"NextToken": token} if token else {}
         aws.answers("cloudformation", "describe_stacks", {**page, **more})
-    read = Aws(aws).pages("cloudformation", "describe_stacks", "Stacks", token="NextToken")
+    read = Aws(aws).pages("cloudformation", "describe_stacks", "Stacks")
     assert len(read) == 2
-    read = Aws(aws).pages("cloudformation", "describe_stacks", "Stacks", token="NextToken")
+    read = Aws(aws).pages("cloudformation", "describe_stacks", "Stacks")
     assert len(read) == 1
 
 
@@ -110,17 +105,9 @@ def test_each_fact_is_read_once(aws, snapshot):
 
 def test_a_request_without_credentials_is_skipped(snapshot):
     """As are all checks that need an answer."""
-
-    def refuse(request):
-        raise CredentialsError("none")
-
     with pytest.raises(NoCredentialsError):
-        snapshot(refuse).signed()
-    timeout = httpx.ReadTimeout("")
-
-    def late(request):
-        raise timeout
-
+        snapshot(raises(CredentialsError("none"))).signed()
+    late = raises(httpx.ReadTimeout(""))
     assert snapshot(late).signed() == NoAnswer("ReadTimeout")
 
 

@@ -7,17 +7,11 @@ import httpx
 import pytest
 
 from embedding_client._doctor.release import (
-    Ages,
-    ages_of,
     check_image,
+    check_release,
     check_stacks,
     check_version,
     check_weights,
-    image_result,
-    release_result,
-    stacks_result,
-    version_result,
-    weights_result,
 )
 from embedding_client._doctor.results import SkippedError, State
 
@@ -36,11 +30,12 @@ WEIGHTS = {"FunctionVersion": "7", "RoutingConfig": {"AdditionalVersionWeights":
         ("UPDATE_ROLLBACK_FAILED", State.FAILED),
     ],
 )
-def test_the_status_of_a_stack(status, state):
+def test_the_status_of_a_stack(aws, snapshot, status, state):
     """A stack that is not complete is named."""
-    found = stacks_result({"one": "CREATE_COMPLETE", "two": status})
-    assert found.state == state
-    assert found.found == ("2 stacks are complete" if state == State.OK else f"two: {status}")
+    deployed(aws, stack("Batch", status))
+    found = check_stacks(snapshot())
+    words = "2 stacks are complete" if state == State.OK else f"EmbeddingKit-dev-Batch: {status}"
+    assert (found.state, found.found) == (state, words)
 
 
 def test_an_environment_that_is_not_deployed_is_ill(aws, snapshot):
@@ -116,10 +111,11 @@ def test_a_stack_that_the_last_deploy_did_not_have_is_a_warning(
         ),
     ],
 )
-def test_the_last_release(deployment, state, words):
+def test_the_last_release(aws, snapshot, deployment, state, words):
     """After a failed one the version before serves, so it is a warning."""
-    given = None if deployment is None else {"deploymentId": "d-1", **deployment}
-    found = release_result(given, NOW)
+    deployed(aws)
+    released(aws, deployment)
+    found = check_release(snapshot())
     assert (found.state, found.found) == (state, words)
 
 
@@ -140,34 +136,21 @@ def test_the_last_release(deployment, state, words):
         ),
     ],
 )
-def test_the_version_that_serves(configuration, state, words):
-    """One that is Active has pulled its image."""
-    found = version_result({"Version": "3", "MemorySize": 1769, **configuration})
+def test_the_version_that_serves(aws, snapshot, configuration, state, words):
+    """That of the alias, not the newest one; one that is Active has pulled its image."""
+    deployed(aws)
+    answer = {"Version": "3", "MemorySize": 1769, **configuration}
+    asked = {"FunctionName": "embedder", "Qualifier": "live"}
+    aws.answers("lambda", "get_function_configuration", answer, asked)
+    found = check_version(snapshot())
     assert (found.state, found.found) == (state, words)
 
 
-def test_the_version_is_that_of_the_alias(aws, snapshot):
-    """Not the newest one."""
+def test_an_alias_without_weights_is_well(aws, snapshot):
+    """Its version is named."""
     deployed(aws)
-    aws.answers(
-        "lambda",
-        "get_function_configuration",
-        {"Version": "3", "MemorySize": 1769},
-        {"FunctionName": "embedder", "Qualifier": "live"},
-    )
-    assert check_version(snapshot()).state == State.OK
-
-
-def test_weights_without_a_release_are_ill():
-    """With the command that clears them."""
-    found = weights_result(WEIGHTS, by="", name="dev")
-    assert (found.state, found.found) == (
-        State.FAILED,
-        "version 7: 75%, version 8: 25%, and no release is running: AWS refuses further releases",
-    )
-    assert found.advice.startswith("scripts/reset-traffic dev")
-    found = weights_result({"FunctionVersion": "7"}, by="", name="dev")
-    assert found.found == "none: version 7 gets all requests"
+    aws.answers("lambda", "get_alias", {"FunctionVersion": "7"})
+    assert check_weights(snapshot()).found == "none: version 7 gets all requests"
 
 
 def template(**alias):
@@ -184,39 +167,45 @@ def weighted(aws, status="UPDATE_COMPLETE", **alias):
     aws.answers("cloudformation", "get_template", {"TemplateBody": template(**alias)})
 
 
-def released(aws, status):
+def released(aws, deployment):
     kinds = ("Application", "DeploymentGroup")
     items = resources({f"AWS::CodeDeploy::{kind}": [kind] for kind in kinds})
     aws.answers("cloudformation", "list_stack_resources", items)
-    group = {"lastAttemptedDeployment": {"deploymentId": "d-1", "status": status}}
+    last = {"deploymentId": "d-1"}
+    group = {"lastAttemptedDeployment": last} if deployment else {}
     asked = {"applicationName": "Application", "deploymentGroupName": "DeploymentGroup"}
     aws.answers("codedeploy", "get_deployment_group", {"deploymentGroupInfo": group}, asked)
-    info = {"deploymentId": "d-1", "status": status}
-    aws.answers("codedeploy", "get_deployment", {"deploymentInfo": info})
+    if deployment:
+        aws.answers("codedeploy", "get_deployment", {"deploymentInfo": last | deployment})
 
 
-def test_an_experiment_explains_weights(aws, snapshot):
-    """It has them in the template."""
-    weighted(aws, RoutingConfig={})
+SHARES = "version 7: 75%, version 8: 25%, "
+
+
+@pytest.mark.parametrize(
+    ("stack_status", "alias", "by"),
+    [
+        ("UPDATE_COMPLETE", {"RoutingConfig": {}}, "an experiment by weights"),
+        ("UPDATE_IN_PROGRESS", {}, "a running update of the stack"),
+    ],
+)
+def test_an_experiment_and_a_running_update_explain_weights(aws, snapshot, stack_status, alias, by):
+    """An experiment has them in the template."""
+    weighted(aws, stack_status, **alias)
     found = check_weights(snapshot())
-    assert (found.state, found.found) == (
-        State.OK,
-        "version 7: 75%, version 8: 25%, by an experiment by weights",
-    )
-
-
-def test_a_running_update_explains_weights(aws, snapshot):
-    """Of the stack."""
-    weighted(aws, "UPDATE_IN_PROGRESS")
-    assert check_weights(snapshot()).found.endswith("by a running update of the stack")
+    assert (found.state, found.found) == (State.OK, f"{SHARES}by {by}")
 
 
 @pytest.mark.parametrize(("status", "state"), [("InProgress", State.OK), ("Failed", State.FAILED)])
 def test_only_a_running_release_explains_weights(aws, snapshot, status, state):
-    """A failed one has left them."""
+    """A failed one has left them, and the command that clears them is named."""
     weighted(aws)
-    released(aws, status)
-    assert check_weights(snapshot()).state == state
+    released(aws, {"status": status})
+    found = check_weights(snapshot())
+    assert found.state == state
+    if state == State.FAILED:
+        assert found.found == f"{SHARES}and no release is running: AWS refuses further releases"
+        assert found.advice.startswith("scripts/reset-traffic dev")
 
 
 def test_without_a_deployment_group_no_release_explains_weights(aws, snapshot):
@@ -236,41 +225,7 @@ def days_ago(days):
     return NOW - timedelta(days=days)
 
 
-@pytest.mark.parametrize(
-    ("ages", "state", "words"),
-    [
-        (Ages(days_ago(90), days_ago(1)), State.OK, "made 90 days ago"),
-        (Ages(days_ago(91), days_ago(1)), State.WARNING, "made 91 days ago, which is more than 90"),
-        (Ages(None, days_ago(4)), State.OK, "unknown; the image was pushed 4 days ago"),
-        # A build that hides its time.
-        (Ages(days_ago(20_000), days_ago(4)), State.OK, "unknown; the image was pushed 4 days ago"),
-    ],
-)
-def test_an_old_base_is_a_warning(ages, state, words):
-    """It has no patches since then."""
-    found = image_result(ages, now=NOW, days=90)
-    assert (found.state, found.found) == (state, words)
-
-
-def test_an_image_without_dates_is_skipped():
-    """Nothing is guessed."""
-    with pytest.raises(SkippedError, match="neither the image nor the repository has a date"):
-        image_result(Ages(None, None), now=NOW, days=90)
-
-
-def test_the_first_layer_is_the_bases():
-    """Docker adds a line of history for each instruction, the oldest first."""
-    config = {
-        "history": [
-            {"created": "2026-08-01T10:00:00.123456789Z"},
-            {"created": "2026-11-21T10:00:00Z"},
-        ]
-    }
-    assert (NOW - ages_of(config, None).base).days == 113
-    assert ages_of({"history": [{"created_by": "COPY"}]}, None).base is None
-
-
-def looked_up(aws, code, asked, images=()):
+def looked_up(aws, code, asked, images=(), pushed=4):
     deployed(aws)
     aws.answers("lambda", "get_function", {"Configuration": {"PackageType": "Image"}, "Code": code})
     where = {
@@ -278,28 +233,43 @@ def looked_up(aws, code, asked, images=()):
         "repositoryName": "embedding-kit-dev",
         "imageIds": [asked],
     }
-    details = {"imageDetails": [{"imagePushedAt": days_ago(2)}]}
-    aws.answers("ecr", "describe_images", details, where)
+    detail = {"imagePushedAt": days_ago(pushed)} if pushed else {}
+    aws.answers("ecr", "describe_images", {"imageDetails": [detail]}, where)
     aws.answers("ecr", "batch_get_image", {"images": list(images)}, where)
 
 
-def test_the_configuration_is_read_from_the_repository(aws, snapshot):
-    """By the digest that Lambda resolved, with the URL that ECR signs."""
+@pytest.mark.parametrize(
+    ("made", "state", "words"),
+    [
+        ([days_ago(90), days_ago(1)], State.OK, "made 90 days ago"),
+        ([days_ago(91)], State.WARNING, "made 91 days ago, which is more than 90"),
+        ([], State.OK, "unknown; the image was pushed 4 days ago"),
+        # A build that hides its time.
+        ([days_ago(20_000)], State.OK, "unknown; the image was pushed 4 days ago"),
+    ],
+)
+def test_an_old_base_is_a_warning(aws, snapshot, made, state, words):
+    """Of the oldest line of history, in a file that is read by the digest and ECR's URL."""
     manifest = json.dumps({"config": {"digest": DIGEST}})
     code = {"ImageUri": f"{URI}:tag", "ResolvedImageUri": f"{URI}@{DIGEST}"}
     looked_up(aws, code, {"imageDigest": DIGEST}, [{"imageManifest": manifest}])
     aws.answers("ecr", "get_download_url_for_layer", {"downloadUrl": "https://s3/config"})
-    config = {"history": [{"created": days_ago(100).isoformat()}]}
-    found = check_image(snapshot(lambda _: httpx.Response(200, json=config)))
-    assert (found.state, found.data["days"]) == (State.WARNING, 100)
+    layers = [{"created": at.isoformat()} for at in made] or [{"created_by": "COPY"}]
+    found = check_image(snapshot(lambda _: httpx.Response(200, json={"history": layers})))
+    assert (found.state, found.found) == (state, words)
 
 
-def test_without_a_configuration_the_push_counts(aws, snapshot):
-    """As of an image that is an empty manifest."""
-    looked_up(aws, {"ImageUri": f"{URI}:tag"}, {"imageTag": "tag"}, [{"imageManifest": "{}"}])
-    assert check_image(snapshot()).found == "unknown; the image was pushed 2 days ago"
-    looked_up(aws, {"ImageUri": f"{URI}:tag"}, {"imageTag": "tag"})
-    assert check_image(snapshot()).data["days"] == 2
+TAGGED = {"ImageUri": f"{URI}:tag"}, {"imageTag": "tag"}
+
+
+@pytest.mark.parametrize("images", [[], [{"imageManifest": "{}"}]])
+def test_without_a_configuration_the_push_counts(aws, snapshot, images):
+    """As of an image that is an empty manifest; without any date, nothing is guessed."""
+    looked_up(aws, *TAGGED, images)
+    assert check_image(snapshot()).data["days"] == 4
+    looked_up(aws, *TAGGED, images, pushed=None)
+    with pytest.raises(SkippedError, match="neither the image nor the repository has a date"):
+        check_image(snapshot())
 
 
 def test_a_zip_has_no_base_image(aws, snapshot):

@@ -9,19 +9,10 @@ import pytest
 from embedding_client._doctor import serving
 from embedding_client._doctor.results import SkippedError, State, ago
 from embedding_client._doctor.serving import (
-    ColdStart,
-    Concurrency,
-    Spaces,
-    Sums,
     check_cold_start,
     check_provisioned,
     check_space,
     check_throttling,
-    cold_start_of,
-    cold_start_result,
-    provisioned_result,
-    space_result,
-    throttling_result,
 )
 
 from .conftest import ALIAS, NOW, SPACE, URL, deployed, resources
@@ -35,41 +26,40 @@ def served(space=SPACE):
     return lambda _: httpx.Response(200, json={"embedding": [1]}, headers=headers)
 
 
+LOCAL = "http://127.0.0.1:9000"
+
+
 @pytest.mark.parametrize(
-    ("field", "name"),
+    ("stored", "state"),
     [
-        ("stored", "of the stored vectors (--vector-space)"),
-        ("last", "of the last use from this machine"),
-        ("recorded", "of the last deploy"),
+        (SPACE, State.OK),
+        (SPACE.removesuffix("/384"), State.OK),
+        (SPACE.replace("384", "128"), State.FAILED),
+        (OTHER, State.FAILED),
     ],
 )
-def test_another_vector_space_is_ill(field, name):
-    """The finding has both, and where the other one is from."""
-    assert space_result(Spaces(SPACE, **{field: SPACE})).state == State.OK
-    found = space_result(Spaces(SPACE, **{field: OTHER}))
-    assert (found.state, found.found) == (State.FAILED, f"{SPACE}, and {OTHER} is that {name}")
-    assert ("--accept-vector-space" in found.advice) == (field == "last")
-
-
-def test_a_space_may_be_given_without_dimensions():
-    """As for the client."""
-    assert space_result(Spaces(SPACE, stored=SPACE.removesuffix("/384"))).state == State.OK
-    assert space_result(Spaces(SPACE, stored=SPACE.replace("384", "128"))).state == State.FAILED
+def test_the_space_of_stored_vectors_is_compared(snapshot, stored, state):
+    """It may be given without dimensions; the finding has both spaces."""
+    found = check_space(snapshot(served(), url=LOCAL, vector_space=stored))
+    name = "that of the stored vectors (--vector-space)"
+    like = f"{SPACE}; equal to {name}" if state == State.OK else f"{SPACE}, and {stored} is {name}"
+    assert (found.state, found.found) == (state, like)
+    assert "--accept-vector-space" not in found.advice
 
 
 def test_the_space_is_remembered_until_another_one_is_accepted(snapshot, aws):
     """A changed space is failed in every run until it is accepted."""
     file = snapshot().probes.memory
-    local = "http://127.0.0.1:9000"
-    first = check_space(snapshot(served(), url=local))
+    first = check_space(snapshot(served(), url=LOCAL))
     assert first.found == f"{SPACE}; remembered for the next time"
-    assert json.loads(file.read_text()) == {local: SPACE}
+    assert json.loads(file.read_text()) == {LOCAL: SPACE}
     for _ in range(2):
-        assert check_space(snapshot(served(OTHER), url=local)).state == State.FAILED
-    assert (
-        check_space(snapshot(served(OTHER), url=local, accept_vector_space=True)).state == State.OK
-    )
-    again = check_space(snapshot(served(OTHER), url=local))
+        found = check_space(snapshot(served(OTHER), url=LOCAL))
+        assert found.found == f"{OTHER}, and {SPACE} is that of the last use from this machine"
+        assert "--accept-vector-space" in found.advice
+    accepted = check_space(snapshot(served(OTHER), url=LOCAL, accept_vector_space=True))
+    assert accepted.state == State.OK
+    again = check_space(snapshot(served(OTHER), url=LOCAL))
     assert again.found == f"{OTHER}; equal to that of the last use from this machine"
 
 
@@ -82,12 +72,11 @@ def test_the_spaces_of_two_models_are_named(snapshot):
         return served()(request)
 
     pair = f"{SPACE} + rerank:ranker@1"
-    found = check_space(snapshot(both, url="http://127.0.0.1:9000"))
-    assert found.found.startswith(pair)
-    for recorded in (SPACE, pair, "ranker@1"):
-        assert space_result(Spaces(pair, recorded=recorded)).state == State.OK
-    other = space_result(Spaces(pair, recorded=f"{SPACE} + rerank:ranker@2"))
-    assert other.state == State.FAILED
+    for stored in (SPACE, pair, "ranker@1"):
+        found = check_space(snapshot(both, url=LOCAL, vector_space=stored))
+        assert (found.state, found.found.startswith(pair)) == (State.OK, True)
+    stored = f"{SPACE} + rerank:ranker@2"
+    assert check_space(snapshot(both, url=LOCAL, vector_space=stored)).state == State.FAILED
 
 
 def test_a_damaged_memory_is_no_obstacle(snapshot):
@@ -96,7 +85,7 @@ def test_a_damaged_memory_is_no_obstacle(snapshot):
     file.parent.mkdir()
     for content in ("{", "[]"):
         file.write_text(content)
-        assert check_space(snapshot(served(), url="http://127.0.0.1:9000")).state == State.OK
+        assert check_space(snapshot(served(), url=LOCAL)).state == State.OK
         assert list(json.loads(file.read_text()).values()) == [SPACE]
 
 
@@ -129,30 +118,27 @@ def event(ago=timedelta(), kind="platform.report", **record):
 
 
 @pytest.mark.parametrize(
-    ("record", "kind"),
+    ("record", "state", "words"),
     [
-        ({"metrics": {"durationMs": 3, "initDurationMs": 812.4}}, "initialization"),
-        ({"metrics": {"durationMs": 3, "restoreDurationMs": 812.4}}, "restore of a snapshot"),
+        ({"metrics": {"initDurationMs": 812.4}}, State.OK, "initialization of 812 ms"),
+        ({"metrics": {"restoreDurationMs": 812.4}}, State.OK, "restore of a snapshot of 812 ms"),
         (
-            {
-                "initializationType": "provisioned-concurrency",
-                "metrics": {"durationMs": 812.4},
-            },
-            "initialization of provisioned concurrency",
+            {"initializationType": "provisioned-concurrency", "metrics": {"durationMs": 812.4}},
+            State.OK,
+            "initialization of provisioned concurrency of 812 ms",
         ),
+        # Lambda restarts it while the caller waits.
+        ({"metrics": {"initDurationMs": 10_000}}, State.WARNING, "initialization of 10,000 ms"),
     ],
 )
-def test_each_kind_of_cold_start_is_recognized(record, kind):
+def test_each_kind_of_cold_start_is_recognized(aws, snapshot, record, state, words):
     """By the platform's record."""
-    start = cold_start_of(event(timedelta(hours=3), **record))
-    found = cold_start_result(start, NOW)
-    assert (found.state, found.found) == (State.OK, f"{kind} of 812 ms, 3 hours ago")
-
-
-def test_an_initialization_at_lambdas_limit_is_a_warning():
-    """Lambda restarts it while the caller waits."""
-    found = cold_start_result(ColdStart("initialization", 10_000, NOW), NOW)
-    assert (found.state, found.advice) == (State.WARNING, "docs/runbook.md#initdurationmax")
+    deployed(aws)
+    aws.answers("lambda", "get_function_configuration", {})
+    logged = event(timedelta(minutes=30), **record)
+    aws.answers("logs", "filter_log_events", {"events": [logged]})
+    found = check_cold_start(snapshot())
+    assert (found.state, found.found) == (state, f"{words}, 30 minutes ago")
 
 
 def test_the_newest_is_found_in_the_shortest_time_that_has_one(aws, snapshot):
@@ -220,17 +206,23 @@ def metric(aws, values):
 @pytest.mark.parametrize(
     ("used", "throttles", "state"),
     [
-        (0, Sums(0, 0), State.OK),
-        (79, Sums(0, 0), State.OK),
-        (80, Sums(0, 0), State.WARNING),
-        (10, Sums(0, 3), State.WARNING),
-        (10, Sums(2, 3), State.FAILED),
-        (None, Sums(0, 0), State.OK),
+        ({1: 0}, {}, State.OK),
+        ({1: 79}, {}, State.OK),
+        ({1: 80}, {}, State.WARNING),
+        ({1: 10}, {600: 3}, State.WARNING),
+        ({1: 10}, {600: 1, 5: 2}, State.FAILED),
+        ({}, {}, State.OK),
     ],
 )
-def test_throttles_of_now_are_ill_and_those_of_the_day_a_warning(used, throttles, state):
+def test_throttles_of_now_are_ill_and_those_of_the_day_a_warning(
+    aws, snapshot, used, throttles, state
+):
     """As is less than a fifth of headroom."""
-    found = throttling_result(Concurrency(used, 100, reserved=True), throttles)
+    deployed(aws)
+    aws.answers("lambda", "get_function_concurrency", {"ReservedConcurrentExecutions": 100})
+    metric(aws, used)
+    metric(aws, throttles)
+    found = check_throttling(snapshot())
     assert found.state == state
     assert found.found.endswith("of 100 (reserved)")
 
@@ -269,39 +261,52 @@ READY = {
 }
 LATE = READY | {"AvailableProvisionedConcurrentExecutions": 1, "Status": "IN_PROGRESS"}
 BROKEN = READY | {"Status": "FAILED", "StatusReason": "FUNCTION_ERROR_INIT_FAILURE"}
-SUSPENDED = {"SuspendedState": {"DynamicScalingInSuspended": True, "ScheduledScalingSuspended": 0}}
+SUSPENDED = {
+    "SuspendedState": {"DynamicScalingInSuspended": True, "ScheduledScalingSuspended": False}
+}
 
 
 @pytest.mark.parametrize(
     ("configs", "target", "spilled", "state", "words"),
     [
-        ([READY], {}, 0, State.OK, "2 of 2 available (READY)"),
-        ([], {}, 0, State.WARNING, "set, but nothing is allocated"),
-        ([LATE], {}, 0, State.WARNING, "1 of 2 available (IN_PROGRESS)"),
-        ([BROKEN], {}, 0, State.FAILED, "2 of 2 available (FAILED): FUNCTION_ERROR_INIT_FAILURE"),
-        ([READY], {}, 7, State.WARNING, "2 of 2 available (READY); 7 requests in a day found none"),
-        ([READY], SUSPENDED, 0, State.FAILED, "autoscaling is suspended: DynamicScalingInSu"),
+        ([READY], {}, {}, State.OK, "2 of 2 available (READY)"),
+        ([], {}, {}, State.WARNING, "set, but nothing is allocated"),
+        ([LATE], {}, {}, State.WARNING, "1 of 2 available (IN_PROGRESS)"),
+        ([BROKEN], {}, {}, State.FAILED, "2 of 2 available (FAILED): FUNCTION_ERROR_INIT_FAILURE"),
+        (
+            [READY],
+            {},
+            {600: 5, 1: 2},
+            State.WARNING,
+            "2 of 2 available (READY); 7 requests in a day found none free, 2 of them in the last",
+        ),
+        ([READY], SUSPENDED, {}, State.FAILED, "autoscaling is suspended: DynamicScalingInSu"),
+        # The stack does not scale it: it is left over, and billed.
+        ([READY], None, {}, State.FAILED, "allocated to live and billed, although it is not set"),
+        ([], None, {}, State.OK, "none"),
     ],
 )
-def test_provisioned_concurrency(configs, target, spilled, state, words):
+def test_provisioned_concurrency(aws, snapshot, *, configs, target, spilled, state, words):
     """What is allocated, whether it scales, and the requests beyond it."""
-    found = provisioned_result(configs, [target], Sums(0, spilled), name="dev")
-    assert (found.state, found.found.startswith(words)) == (state, True)
-
-
-@pytest.mark.parametrize("is_set", [True, False])
-def test_provisioned_concurrency_is_set_if_the_stack_scales_it(aws, snapshot, is_set):
-    """Otherwise it is left over, and billed."""
     deployed(aws)
-    listed = {"ProvisionedConcurrencyConfigs": [READY]}
+    listed = {"ProvisionedConcurrencyConfigs": configs}
     aws.answers("lambda", "list_provisioned_concurrency_configs", listed)
-    kind = "AWS::ApplicationAutoScaling::ScalableTarget" if is_set else "AWS::Lambda::Alias"
-    aws.answers("cloudformation", "list_stack_resources", resources({kind: ["name"]}))
-    if is_set:
+    kind = "Lambda::Alias" if target is None else "ApplicationAutoScaling::ScalableTarget"
+    aws.answers("cloudformation", "list_stack_resources", resources({f"AWS::{kind}": ["name"]}))
+    if target is not None:
+        described = {
+            "ServiceNamespace": "lambda",
+            "ResourceId": "function:embedder:live",
+            "ScalableDimension": "x",
+            "MinCapacity": 2,
+            "MaxCapacity": 2,
+            "RoleARN": "x",
+            "CreationTime": NOW,
+            **target,
+        }
         asked = {"ServiceNamespace": "lambda", "ResourceIds": ["function:embedder:live"]}
-        service = "application-autoscaling"
-        aws.answers(service, "describe_scalable_targets", {"ScalableTargets": []}, asked)
-        metric(aws, {600: 5, 1: 2})
+        answer = {"ScalableTargets": [described]}
+        aws.answers("application-autoscaling", "describe_scalable_targets", answer, asked)
+        metric(aws, spilled)
     found = check_provisioned(snapshot())
-    assert found.state == (State.WARNING if is_set else State.FAILED)
-    assert ("7 requests in a day found none free, 2 of them" in found.found) == is_set
+    assert (found.state, found.found.startswith(words)) == (state, True)
