@@ -10,7 +10,6 @@ branch. The blocks have equal sizes, so a long text is padded by fewer tokens th
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Self
 
 import numpy as np
@@ -23,65 +22,68 @@ from model_compiler.graph.quantization import Floats
 LOWEST = float(np.finfo(np.float32).min)
 
 
-@dataclass(frozen=True, slots=True)
 class FullAttention:
     """Attention of a graph.
 
     ONNX Runtime's kernel computes the scores piece by piece, without a matrix of them all, only if
     it gets no mask. So the mask is one more column of each head: 1 in the query, and the bias of a
     key in the key. From about 1,000 tokens on this is also faster.
+
+    Args:
+        builder: The graph.
+        heads: The number of heads.
+        shape: The name of the shape int64 [batch, tokens, heads, head_size].
+        column: That of the shape int64 [batch, tokens, heads, 1].
+        key_bias: Added to the scores of each key, float32 [batch, tokens].
+        scale: By what the scores are multiplied.
     """
 
-    builder: GraphBuilder
-    heads: int
-    head_size: int
-    #: The name of the shape int64 [batch, tokens, heads, head_size].
-    heads_shape: str
-    #: The names of the columns of queries and of keys, float32 [batch, tokens, heads, 1].
-    ones: str
-    bias: str
-    #: By what the scores are multiplied; None for one by the square root of `head_size`.
-    scale: float | None = None
+    def __init__(
+        self,
+        builder: GraphBuilder,
+        *,
+        heads: int,
+        shape: str,
+        column: str,
+        key_bias: str,
+        scale: float,
+    ) -> None:
+        op, self._builder, self._heads = builder.op, builder, heads
+        self._shape, self._scale = shape, scale
+        self._ones = op.Expand(builder.constant(1, np.float32), column)
+        self._bias = op.Expand(op.Unsqueeze(key_bias, builder.int64(2, 3)), column)
 
     @classmethod
     def with_mask(cls, builder: GraphBuilder, *, heads: int, head_size: int) -> Self:
-        """Return the attention of a graph with the input `attention_mask`.
-
-        Args:
-            builder: The graph.
-            heads: The number of heads.
-            head_size: Width of a head.
-        """
-        op, shape = builder.op, builder.op.Shape("attention_mask")
-        heads_shape = op.Concat(shape, builder.constant((heads, head_size), np.int64), axis=0)
-        column = op.Concat(shape, builder.constant((heads, 1), np.int64), axis=0)
-        mask = op.Cast("attention_mask", to=TensorProto.FLOAT)
-        padding = op.Sub(builder.constant(1, np.float32), mask)
-        bias = op.Mul(padding, builder.constant(LOWEST, np.float32))
+        """Return the attention of a graph with the input `attention_mask`."""
+        op, tokens = builder.op, builder.op.Shape("attention_mask")
+        shape = op.Concat(tokens, builder.int64(heads, head_size), axis=0)
+        column = op.Concat(tokens, builder.int64(heads, 1), axis=0)
+        key_bias = _key_bias(builder, "attention_mask", LOWEST)
         return cls(
             builder,
-            heads,
-            head_size,
-            heads_shape,
-            ones=op.Expand(builder.constant(1, np.float32), column),
-            bias=op.Expand(op.Unsqueeze(bias, builder.constant((2, 3), np.int64)), column),
+            heads=heads,
+            shape=shape,
+            column=column,
+            key_bias=key_bias,
+            scale=head_size**-0.5,
         )
 
     def add(self, query: str, key: str, value: str) -> str:
         """Attend, from and to float32 [batch, tokens, width] with heads side by side."""
-        return self.builder.microsoft.MultiHeadAttention(
-            self._with_column(query, self.ones),
+        return self._builder.microsoft.MultiHeadAttention(
+            self._with_column(query, self._ones),
             # The kernel multiplies the bias by the scale, which leaves it far below any score.
-            self._with_column(key, self.bias),
+            self._with_column(key, self._bias),
             value,
-            num_heads=self.heads,
-            scale=self.head_size**-0.5 if self.scale is None else self.scale,
+            num_heads=self._heads,
+            scale=self._scale,
         )
 
     def _with_column(self, value: str, column: str) -> str:
-        op = self.builder.op
-        wider = op.Concat(op.Reshape(value, self.heads_shape), column, axis=-1)
-        return op.Reshape(wider, self.builder.constant((0, 0, -1), np.int64))
+        op = self._builder.op
+        wider = op.Concat(op.Reshape(value, self._shape), column, axis=-1)
+        return op.Reshape(wider, self._builder.int64(0, 0, -1))
 
 
 #: Queries per block. Larger blocks include more keys outside the window, smaller ones copy the keys
@@ -143,7 +145,7 @@ def split_into_blocks(
         width: Width of all heads together; of one if they share a key and value head.
         shared_by: The number of heads that share one.
     """
-    op, int64 = builder.op, partial(_int64, builder)
+    op, int64 = builder.op, builder.int64
     shape = op.Shape("input_ids")
     batch, tokens = (op.Gather(shape, int64(axis)) for axis in (0, 1))
     # One block, and more above the limit.
@@ -166,7 +168,7 @@ def split_into_blocks(
     distance = op.Abs(op.Sub(queries, op.Unsqueeze(keys, int64(1))))
     is_far = op.Greater(distance, int64(reach))
     far = op.Mul(op.Cast(is_far, to=TensorProto.FLOAT), builder.constant(MASKED, np.float32))
-    key_bias = _key_bias(builder, mask)
+    key_bias = _key_bias(builder, mask, MASKED)
     padding = op.Gather(key_bias, keys, axis=1)
     # The shape is [batch, blocks, block, stretch].
     bias = op.Add(far, op.Unsqueeze(padding, int64(2)))
@@ -194,11 +196,11 @@ def split_into_blocks(
     )
 
 
-def _key_bias(builder: GraphBuilder, mask: str) -> str:
+def _key_bias(builder: GraphBuilder, mask: str, masked: float) -> str:
     """Convert a mask int64 [batch, keys] to the bias of the scores, float32 [batch, keys]."""
     there = builder.op.Cast(mask, to=TensorProto.FLOAT)
     missing = builder.op.Sub(builder.constant(1, np.float32), there)
-    return builder.op.Mul(missing, builder.constant(MASKED, np.float32))
+    return builder.op.Mul(missing, builder.constant(masked, np.float32))
 
 
 def _range(builder: GraphBuilder, count: str) -> str:
@@ -207,19 +209,13 @@ def _range(builder: GraphBuilder, count: str) -> str:
     return builder.op.Range(zero, builder.op.Squeeze(count), one)
 
 
-def _int64(builder: GraphBuilder, *values: int) -> str:
-    return builder.constant(values, np.int64)
+def whole_blocks(tokens: int) -> int:
+    """Return the number of positions of a text of whole blocks: padding also has positions."""
+    return -(-tokens // BLOCK) * BLOCK
 
 
 class HeadAttention:
-    """Adds attention to a graph.
-
-    Args:
-        builder: The graph.
-        blocks: How its texts are split.
-        heads: The number of heads.
-        head_size: Width of a head.
-    """
+    """Adds attention to a graph with texts that are split into blocks."""
 
     def __init__(
         self, builder: GraphBuilder, blocks: Blocks, *, heads: int, head_size: int
@@ -228,20 +224,21 @@ class HeadAttention:
         self._blocks = blocks
         self._heads = heads
         self._scale = head_size**-0.5
-        op, width = builder.op, self._int64(heads * head_size)
+        op, int64, width = builder.op, builder.int64, builder.int64(heads * head_size)
         tokens = op.Concat(blocks.batch, blocks.padded, axis=0)
         self._tokens_shape = op.Concat(tokens, width, axis=0)
-        heads_shape = op.Concat(tokens, self._int64(heads, head_size), axis=0)
-        self._stretches_shape = op.Concat(self._int64(-1), blocks.stretch, width, axis=0)
-        column = op.Concat(tokens, self._int64(heads, 1), axis=0)
-        self._full = FullAttention(
+        shape = op.Concat(tokens, int64(heads, head_size), axis=0)
+        self._stretches_shape = op.Concat(int64(-1), blocks.stretch, width, axis=0)
+        full = FullAttention(
             builder,
-            heads,
-            head_size,
-            heads_shape,
-            ones=op.Expand(builder.constant(1, np.float32), column),
-            bias=op.Expand(op.Unsqueeze(blocks.key_bias, self._int64(2, 3)), column),
+            heads=heads,
+            shape=shape,
+            column=op.Concat(tokens, int64(heads, 1), axis=0),
+            key_bias=blocks.key_bias,
+            scale=self._scale,
         )
+        #: Attends to all tokens of a text.
+        self.to_all = full.add
 
     def within_window(self, query: str, key: str, value: str) -> str:
         """Attend to the tokens within the window; the blocks are separate texts."""
@@ -261,13 +258,6 @@ class HeadAttention:
         )
         return op.Reshape(mixed, self._tokens_shape)
 
-    def to_all(self, query: str, key: str, value: str) -> str:
-        """Attend to all tokens of a text."""
-        return self._full.add(query, key, value)
-
-    def _int64(self, *values: int) -> str:
-        return self._builder.constant(values, np.int64)
-
 
 #: T5 and MPNet have these numbers: 16 buckets for each direction, of which the distances up to 7
 #: have one each. See `_relative_position_bucket` of transformers' T5Attention.
@@ -281,12 +271,8 @@ FARTHEST = 128
 def relative_bias(builder: GraphBuilder, table: Floats, positions: int) -> str:
     """Add a bias float32 [1, heads, tokens, tokens] by distance to a graph with `input_ids`.
 
-    See Raffel et al., 2019, https://arxiv.org/abs/1910.10683, section 2.1.
-
-    Args:
-        builder: The graph.
-        table: The bias of each bucket, float32 [buckets, heads].
-        positions: The token limit.
+    See Raffel et al., 2019, https://arxiv.org/abs/1910.10683, section 2.1. The table has the bias
+    of each bucket, float32 [buckets, heads]; `positions` is the token limit.
     """
     op = builder.op
     buckets = np.array([bucket(distance) for distance in range(-FARTHEST, FARTHEST + 1)])
@@ -294,7 +280,7 @@ def relative_bias(builder: GraphBuilder, table: Floats, positions: int) -> str:
     by_distance = table[buckets[distances + FARTHEST]].T
     columns = op.Add(_distances(builder), builder.constant(positions - 1, np.int64))
     bias = op.Gather(builder.weight("relative_bias", by_distance), columns, axis=1)
-    return op.Unsqueeze(bias, builder.constant([0], np.int64))
+    return op.Unsqueeze(bias, builder.int64(0))
 
 
 def _distances(builder: GraphBuilder) -> str:
@@ -302,7 +288,7 @@ def _distances(builder: GraphBuilder) -> str:
     op = builder.op
     zero, one = (builder.constant(value, np.int64) for value in (0, 1))
     places = op.Range(zero, op.Gather(op.Shape("input_ids"), one), one)
-    return op.Sub(places, op.Unsqueeze(places, builder.constant([1], np.int64)))
+    return op.Sub(places, op.Unsqueeze(places, builder.int64(1)))
 
 
 def linear_bias(builder: GraphBuilder, heads: int) -> str:

@@ -158,6 +158,10 @@ class GraphBuilder:
             self._constants[key] = self.weight(f"constant_{len(self._constants)}", array)
         return self._constants[key]
 
+    def int64(self, *values: int) -> str:
+        """Add a constant int64 [values], such as a shape or axes."""
+        return self.constant(values, np.int64)
+
     @property
     def op(self) -> "Operators":
         """ONNX's own operators as functions: `op.Add(x, y)`."""

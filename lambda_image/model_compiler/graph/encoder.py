@@ -1,6 +1,8 @@
 """The base of the classes that build the graphs of encoders, and the parts that they share."""
 
-from collections.abc import Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -9,18 +11,60 @@ from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import MICROSOFT, GraphBuilder
-from model_compiler.graph.quantization import Channels, Floats, Rows, linear, quantize, zero_points
+from model_compiler.graph.quantization import (
+    Channels,
+    Floats,
+    Rows,
+    dequantize,
+    linear,
+    matmul,
+    quantize,
+    zero_points,
+)
 
-Config = TypeVar("Config")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """The parsed configuration of a model."""
+
+    #: The class of the family's encoder.
+    encoder: "Callable[[Any, GraphBuilder, Weights], Encoder[Any]]"
+    #: The family's `model_type`.
+    name: str
+    #: The number of rows of the embedding table.
+    vocabulary_size: int
+    #: The width of the last hidden state.
+    hidden_size: int
+    intermediate_size: int
+    activation: str
+    norm_epsilon: float
+    #: The number of positions, which limits the length of an input in tokens.
+    max_positions: int
+    #: The weight of a linear layer at the end, which makes vectors of `hidden_size`; empty for a
+    #: family that has them from the start.
+    projection: str = ""
+
+    def build(self, builder: GraphBuilder, weights: Weights) -> str:
+        """Add the encoder to a graph that has the inputs `input_ids` and `attention_mask`.
+
+        Both are int64 [batch, tokens]. Returns the name of the last hidden state, float32
+        [batch, tokens, hidden_size].
+        """
+        return self.encoder(self, builder, weights).build()
+
+    def project(self, builder: GraphBuilder, value: str) -> str:
+        """Add the layer at the end, in float32; it is the same before and after a linear pooling.
+
+        Takes float32 [..., width of `build`] to [..., hidden_size].
+        """
+        return builder.op.MatMul(value, self.projection) if self.projection else value
 
 
-class Encoder(Generic[Config]):
+Config = TypeVar("Config", bound=Architecture)
+
+
+class Encoder(ABC, Generic[Config]):
     """Builds the graph of one encoder.
-
-    Args:
-        config: The family's configuration.
-        builder: The graph.
-        weights: The model's weights.
 
     Raises:
         SourceError: If the weights are not an encoder's.
@@ -44,6 +88,10 @@ class Encoder(Generic[Config]):
         """
         return ("", "model.")
 
+    @abstractmethod
+    def build(self) -> str:
+        """Add the encoder; see `Architecture.build`."""
+
     def _begin(self, ids: str) -> None:
         """Add what all int8 products need; `ids` is int64 [batch, tokens]."""
         self._zeros = zero_points(self._builder, ids)
@@ -56,11 +104,39 @@ class Encoder(Generic[Config]):
     ) -> str:
         return linear(self._builder, value, weight, name=name, channels=channels, zeros=self._zeros)
 
+    def _product(self, rows: Rows, name: str, outputs: int, inputs: int) -> str:
+        """Multiply rows by a weight."""
+        product = matmul(self._builder, rows, self._take(name, outputs, inputs), name=name)
+        return dequantize(self._builder, product, rows)
+
+    def _by_root_mean_square(self, value: str, gain: str) -> str:
+        return self._builder.op.SimplifiedLayerNormalization(
+            value, gain, axis=-1, epsilon=self._config.norm_epsilon, stash_type=1
+        )
+
+    def _rotated(
+        self, value: str, rope: tuple[str, str], *, heads: int, head_size: int, places: str = ""
+    ) -> str:
+        """Rotate heads side by side, by int64 `places` [batch, tokens]; by default from 0 on."""
+        return self._builder.microsoft.RotaryEmbedding(
+            value,
+            places or self._int64(0),
+            *rope,
+            num_heads=heads,
+            rotary_embedding_dim=head_size,
+        )
+
+    def _repeated(self, value: str, times: int, head_size: int, *, heads: int = -1) -> str:
+        """Repeat each of the key or value heads for the query heads that share it."""
+        op, int64 = self._builder.op, self._int64
+        apart = op.Reshape(value, int64(0, 0, heads, 1, head_size))
+        return op.Reshape(op.Expand(apart, int64(1, 1, 1, times, 1)), int64(0, 0, -1))
+
     def _take(self, name: str, *shape: int) -> Floats:
         return self._weights.take(self._prefix + name, *shape)
 
     def _int64(self, *values: int) -> str:
-        return self._builder.constant(values, np.int64)
+        return self._builder.int64(*values)
 
 
 #: The operator of each function, with its domain and its attributes. GELU with the error function
@@ -79,12 +155,7 @@ _ACTIVATIONS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def read_activation(config: ConfigFile, key: str) -> str:
-    """Read the name of an activation function.
-
-    Raises:
-        UnsupportedModelError: If the compiler does not support it.
-        SourceError: If it is missing or not a string.
-    """
+    """Read the name of an activation function; raises an UnsupportedModelError for others."""
     name = config.string(key)
     if name not in _ACTIVATIONS:
         raise UnsupportedModelError(
@@ -129,8 +200,8 @@ def rotary_tables(
     Args:
         builder: The graph.
         base: The base of the angles' wavelengths, `rope_theta`.
-        head_size: Width of a head; even.
-        positions: The number of positions.
+        head_size: Even.
+        positions: Their number.
         name: The start of the tables' names.
         stretch: By how much all wavelengths are longer.
         by_row: Whether the tables are so long that a run should read only the rows of its text; see
@@ -156,13 +227,8 @@ def rotary_tables_by_kind(
 ) -> dict[bool, tuple[str, str]]:
     """Add the tables of sliding layers and those of full layers; see `rotary_tables`.
 
-    Args:
-        builder: The graph.
-        bases: The base of full layers (False) and that of sliding ones (True).
-        kinds: For each layer, whether it is a sliding one. A kind without a layer has no tables.
-        head_size: Width of a head; even.
-        positions: The number of positions.
-        by_row: Whether a run should read only the rows of its text.
+    `bases` has the base of full layers (False) and that of sliding ones (True), and `kinds` for
+    each layer whether it is a sliding one. A kind without a layer has no tables.
     """
     return {
         sliding: rotary_tables(

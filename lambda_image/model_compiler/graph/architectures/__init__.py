@@ -19,7 +19,8 @@ from model_compiler.graph.architectures import (
     nomic_bert,
     t5,
 )
-from model_compiler.graph.architectures.family import Architecture, Family, require_encoder
+from model_compiler.graph.architectures.family import Family, require_encoder
+from model_compiler.graph.encoder import Architecture
 
 __all__ = ["FAMILIES", "Architecture", "parse"]
 
@@ -48,9 +49,7 @@ REMEDY = (
 def parse(config: ConfigFile, *, remedy: str = REMEDY) -> Architecture:
     """Parse a `config.json` with the parser of its family.
 
-    Args:
-        config: The file.
-        remedy: What the error adds for a model that the compiler cannot express.
+    The error for a model that the compiler cannot express ends in `remedy`.
 
     Raises:
         UnsupportedModelError: If the compiler does not know the family or a setting.

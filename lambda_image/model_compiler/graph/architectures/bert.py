@@ -20,8 +20,8 @@ from onnx import TensorProto
 
 from model_compiler.errors import SourceError
 from model_compiler.files.config import ConfigFile
-from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures.family import Family
+from model_compiler.graph.architectures.layer_settings import size_of_heads
 from model_compiler.graph.architectures.post_norm import Names, PostNormConfig, PostNormEncoder
 from model_compiler.graph.attention import BUCKETS, LOWEST, FullAttention, relative_bias
 from model_compiler.graph.builder import GraphBuilder
@@ -106,10 +106,6 @@ class BertConfig(PostNormConfig):
         """Number of rows of the table of positions; those up to the padding token's are unused."""
         return self.max_positions + (0 if self.padding_id is None else self.padding_id + 1)
 
-    def build(self, builder: GraphBuilder, weights: Weights) -> str:
-        """Add the encoder; see `Architecture.build`."""
-        return _Encoder(self, builder, weights).build()
-
 
 #: The sizes in `config.json`, and what DistilBERT names them.
 _DISTILBERT_NAMES = {
@@ -127,12 +123,7 @@ MPNET_PADDING_ID = 1
 
 
 def parse(config: ConfigFile) -> BertConfig:
-    """Parse a `config.json` of a `model_type` in `NAMES`.
-
-    Raises:
-        UnsupportedModelError: If this graph cannot express a setting.
-        SourceError: If a value is missing or wrong, or two contradict each other.
-    """
+    """Parse a `config.json` of a `model_type` in `NAMES`; see `Family.parse`."""
     family = config.string("model_type")
     keys = _DISTILBERT_NAMES if family == "distilbert" else {key: key for key in _DISTILBERT_NAMES}
     padding = _padding_id(config, family)
@@ -144,7 +135,9 @@ def parse(config: ConfigFile) -> BertConfig:
         names = replace(names, widening="embeddings_project")
     tasks = family == "ernie" and config.boolean("use_task_id", False)
     rows = config.integer("max_position_embeddings")
+    size_of_heads(config, width=keys["hidden_size"], heads=keys["num_attention_heads"])
     parsed = BertConfig(
+        encoder=_Encoder,
         name=family,
         names=(names,),
         vocabulary_size=config.integer("vocab_size"),
@@ -164,11 +157,6 @@ def parse(config: ConfigFile) -> BertConfig:
         tasks=config.integer("task_type_vocab_size") if tasks else 0,
         groups=config.integer("num_hidden_groups") if family == "albert" else 0,
     )
-    if parsed.hidden_size % parsed.heads:
-        raise SourceError(
-            f"{config.path}: {keys['hidden_size']} {parsed.hidden_size} is not a multiple of "
-            f"{keys['num_attention_heads']} {parsed.heads}."
-        )
     if parsed.max_positions < 1:
         raise SourceError(
             f"{config.path}: max_position_embeddings is {rows}; positions are "
@@ -250,12 +238,7 @@ LONG = 1024
 class _Attention:
     """Adds attention to a graph with the input `attention_mask`.
 
-    Args:
-        builder: The graph.
-        heads: The number of heads.
-        width: The width of all heads.
-        positions: The token limit.
-        relative_bias: A bias float32 [1, heads, tokens, tokens] of the scores; empty for none.
+    `width` is that of all heads; `relative_bias` is float32 [1, heads, tokens, tokens], or empty.
     """
 
     def __init__(
@@ -275,10 +258,7 @@ class _Attention:
     def add(self, projected: str, bias: Floats, *, name: str) -> str:
         """Attend from float32 [batch, tokens, 3 * width] to [batch, tokens, width].
 
-        Args:
-            projected: Queries, keys and values side by side, without their bias.
-            bias: That bias, float32 [3 * width].
-            name: The name of the bias.
+        The first are queries, keys and values side by side, without their bias of the name.
         """
         builder, sizes = self._builder, [self._width] * 3
         if self._full:

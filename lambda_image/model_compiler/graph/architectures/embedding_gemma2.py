@@ -11,8 +11,7 @@ import numpy as np
 
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
-from model_compiler.files.weights import Weights
-from model_compiler.graph.architectures.family import Architecture, Family, require_encoder
+from model_compiler.graph.architectures.family import Family, require_encoder
 from model_compiler.graph.architectures.layer_settings import (
     FULL,
     SLIDING,
@@ -20,9 +19,14 @@ from model_compiler.graph.architectures.layer_settings import (
     rope_bases_by_kind,
     sliding_layers,
 )
-from model_compiler.graph.attention import BLOCK, FullAttention, split_into_blocks
-from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.encoder import Encoder, activate, read_activation, rotary_tables
+from model_compiler.graph.attention import FullAttention, split_into_blocks, whole_blocks
+from model_compiler.graph.encoder import (
+    Architecture,
+    Encoder,
+    activate,
+    read_activation,
+    rotary_tables,
+)
 from model_compiler.graph.quantization import (
     Floats,
     Rows,
@@ -60,11 +64,8 @@ class EmbeddingGemma2Config(Architecture):
 
     #: Width of the residual stream; `hidden_size` is that of the projection at the end.
     width: int
-    intermediate_size: int
     #: Width of the signal that each layer has from a token's embedding.
     signal_size: int
-    activation: str
-    norm_epsilon: float
     #: Query heads of each layer.
     query_heads: int
     #: The heads of sliding layers, if there are any, and of full ones.
@@ -78,25 +79,12 @@ class EmbeddingGemma2Config(Architecture):
     placeholders: tuple[int, ...]
     padding_id: int
 
-    def build(self, builder: GraphBuilder, weights: Weights) -> str:
-        """Add the encoder; see `Architecture.build`."""
-        return _Encoder(self, builder, weights).build()
-
-    def project(self, builder: GraphBuilder, value: str) -> str:
-        """Widen the vectors in float32; see `Architecture.project`."""
-        return builder.op.MatMul(value, PROJECTION)
-
 
 PROJECTION = "embedding_projection.weight"
 
 
 def parse(config: ConfigFile) -> EmbeddingGemma2Config:
-    """Parse a `config.json` of model_type `embedding_gemma2` or `embedding_gemma2_text`.
-
-    Raises:
-        UnsupportedModelError: If this graph cannot express a setting.
-        SourceError: If a value is missing or wrong.
-    """
+    """Parse a `config.json` of model_type `embedding_gemma2` or `embedding_gemma2_text`."""
     if config.string("model_type") == TEXT_MODEL:
         return _parse_text(config, placeholders=())
     ids = {
@@ -129,6 +117,8 @@ def _parse_text(config: ConfigFile, *, placeholders: tuple[int, ...]) -> Embeddi
             )
     config.require("attention_bias", False)
     return EmbeddingGemma2Config(
+        encoder=_Encoder,
+        projection=PROJECTION,
         name="embedding_gemma2",
         vocabulary_size=config.integer("vocab_size"),
         hidden_size=config.integer("embedding_dim"),
@@ -224,8 +214,7 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
                 self._builder,
                 base=heads.rope_base,
                 head_size=heads.size,
-                # Whole blocks, because padding also has positions.
-                positions=-(-config.max_positions // BLOCK) * BLOCK,
+                positions=whole_blocks(config.max_positions),
                 name="rope.sliding" if slides else "rope.full",
                 by_row=True,
             )
@@ -237,11 +226,10 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
         column = op.Concat(tokens, self._int64(heads, 1), axis=0)
         self._full = FullAttention(
             self._builder,
-            heads,
-            size,
-            op.Concat(tokens, self._int64(heads, size), axis=0),
-            ones=op.Expand(self._builder.constant(1, np.float32), column),
-            bias=op.Expand(op.Unsqueeze(blocks.key_bias, self._int64(2, 3)), column),
+            heads=heads,
+            shape=op.Concat(tokens, self._int64(heads, size), axis=0),
+            column=column,
+            key_bias=blocks.key_bias,
             scale=1.0,
         )
         x = embedding(
@@ -298,7 +286,7 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
         }
         counts = {"q": config.query_heads, "k": heads.shared, "v": heads.shared}
         query, key, value = (
-            self._root_mean_square(
+            self._by_root_mean_square(
                 op.Reshape(
                     self._product(rows, f"{name}{part}_proj.weight", counts[part] * size, width),
                     self._int64(0, 0, -1, size),
@@ -308,7 +296,13 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
             for part, gain in gains.items()
         )
         query, key = (
-            self._rotated(part, count, heads.size, self._rope[slides])
+            self._rotated(
+                op.Reshape(part, self._int64(0, 0, -1)),
+                self._rope[slides],
+                heads=count,
+                head_size=size,
+                places=self._blocks.positions,
+            )
             for part, count in ((query, config.query_heads), (key, heads.shared))
         )
         attend = self._within_window if slides else self._to_all
@@ -333,12 +327,9 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
         return op.Reshape(mixed, int64(0, 0, -1))
 
     def _to_all(self, query: str, key: str, value: str, heads: Heads) -> str:
-        op, int64 = self._builder.op, self._int64
         times = self._config.query_heads // heads.shared
-        shape, flat = int64(0, 0, heads.shared, 1, heads.size), int64(0, 0, -1)
         key, value = (
-            op.Reshape(op.Expand(op.Reshape(part, shape), int64(1, 1, 1, times, 1)), flat)
-            for part in (key, value)
+            self._repeated(part, times, heads.size, heads=heads.shared) for part in (key, value)
         )
         return self._full.add(query, key, value)
 
@@ -348,21 +339,21 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
         rows = self._read(x, f"{layer}pre_feedforward_layernorm.weight")
         gate = self._product(rows, f"{name}gate_proj.weight", wide, narrow)
         # Without its scale, which the following operations keep and the last product applies.
-        up = self._bare_product(
-            rows, self._take(f"{name}up_proj.weight", wide, narrow), f"{name}up"
-        )
+        weight = self._take(f"{name}up_proj.weight", wide, narrow)
+        up = matmul(self._builder, rows, weight, name=f"{name}up")
         gated = self._builder.op.Mul(activate(self._builder, gate, config.activation), up)
         gated_rows = self._quantized(gated, wide)
         down = self._take(f"{name}down_proj.weight", narrow, wide)
-        product = self._bare_product(gated_rows, down, f"{name}down")
+        product = matmul(self._builder, gated_rows, down, name=f"{name}down")
         return dequantize(self._builder, product, gated_rows, rows)
 
     def _signaled(self, x: str, sources: Rows, signal: Floats, name: str) -> str:
         """Let the stream choose from the layer's signal, which depends on the token alone."""
         config, builder = self._config, self._builder
         size, width = config.signal_size, config.width
-        product = self._bare_product(sources, signal, f"{name}signal")
-        signals = self._root_mean_square(dequantize(builder, product, sources), self._signal_gain)
+        product = matmul(builder, sources, signal, name=f"{name}signal")
+        signals = dequantize(builder, product, sources)
+        signals = self._by_root_mean_square(signals, self._signal_gain)
         rows = self._quantized(x, width)
         gate = self._product(rows, f"{name}per_layer_input_gate.weight", size, width)
         chosen = builder.op.Mul(activate(builder, gate, config.activation), signals)
@@ -375,26 +366,4 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
 
     def _normalized(self, value: str, name: str) -> str:
         gain = self._take(name, self._config.width)
-        return self._root_mean_square(value, self._builder.weight(name, gain))
-
-    def _root_mean_square(self, value: str, gain: str) -> str:
-        return self._builder.op.SimplifiedLayerNormalization(
-            value, gain, axis=-1, epsilon=self._config.norm_epsilon, stash_type=1
-        )
-
-    def _rotated(self, value: str, heads: int, size: int, rope: tuple[str, str]) -> str:
-        op = self._builder.op
-        return self._builder.microsoft.RotaryEmbedding(
-            op.Reshape(value, self._int64(0, 0, -1)),
-            self._blocks.positions,
-            *rope,
-            num_heads=heads,
-            rotary_embedding_dim=size,
-        )
-
-    def _product(self, rows: Rows, name: str, outputs: int, inputs: int) -> str:
-        product = self._bare_product(rows, self._take(name, outputs, inputs), name)
-        return dequantize(self._builder, product, rows)
-
-    def _bare_product(self, rows: Rows, weight: Floats, name: str) -> str:
-        return matmul(self._builder, rows, weight, name=name)
+        return self._by_root_mean_square(value, self._builder.weight(name, gain))

@@ -11,8 +11,7 @@ import numpy as np
 
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
-from model_compiler.files.weights import Weights
-from model_compiler.graph.architectures.family import Architecture, Family
+from model_compiler.graph.architectures.family import Family
 from model_compiler.graph.architectures.layer_settings import (
     FULL,
     SLIDING,
@@ -20,10 +19,15 @@ from model_compiler.graph.architectures.layer_settings import (
     rope_bases_by_kind,
     sliding_layers,
 )
-from model_compiler.graph.attention import BLOCK, split_into_blocks
-from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.encoder import Encoder, rotary_tables_by_kind
-from model_compiler.graph.quantization import Rows, dequantize, embedding, matmul
+from model_compiler.graph.attention import split_into_blocks, whole_blocks
+from model_compiler.graph.encoder import (
+    Architecture,
+    Encoder,
+    activate,
+    read_activation,
+    rotary_tables_by_kind,
+)
+from model_compiler.graph.quantization import dequantize, embedding, matmul
 
 #: The defaults of transformers' Gemma3TextConfig.
 DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 1_000_000.0}
@@ -59,12 +63,10 @@ def _rope_bases(config: ConfigFile) -> tuple[float, float]:
 class Gemma3Config(Architecture):
     """The `config.json` of a Gemma 3 encoder."""
 
-    intermediate_size: int
     heads: int
     head_size: int
     #: Queries are divided by the square root of this.
     query_scalar: float
-    norm_epsilon: float
     #: Number of tokens to each side that a token attends to in a sliding layer.
     reach: int
     #: For each layer, whether its attention is limited to the window.
@@ -72,26 +74,18 @@ class Gemma3Config(Architecture):
     sliding_rope_base: float
     full_rope_base: float
 
-    def build(self, builder: GraphBuilder, weights: Weights) -> str:
-        """Add the encoder; see `Architecture.build`."""
-        return _Encoder(self, builder, weights).build()
-
 
 def parse(config: ConfigFile) -> Gemma3Config:
-    """Parse a `config.json` of model_type `gemma3_text`.
-
-    Raises:
-        UnsupportedModelError: If this graph cannot express a setting.
-        SourceError: If a value is missing or wrong.
-    """
+    """Parse a `config.json` of model_type `gemma3_text`; see `Family.parse`."""
     sliding_base, full_base = _rope_bases(config)
-    heads = config.integer("num_attention_heads")
     parsed = Gemma3Config(
+        encoder=_Encoder,
         name="gemma3_text",
         vocabulary_size=config.integer("vocab_size"),
         hidden_size=config.integer("hidden_size"),
         intermediate_size=config.integer("intermediate_size"),
-        heads=heads,
+        activation=read_activation(config, "hidden_activation"),
+        heads=config.integer("num_attention_heads"),
         head_size=config.integer("head_dim"),
         query_scalar=config.number("query_pre_attn_scalar"),
         norm_epsilon=config.number("rms_norm_eps"),
@@ -108,11 +102,6 @@ def parse(config: ConfigFile) -> Gemma3Config:
         raise UnsupportedModelError(
             f"{config.path}: use_bidirectional_attention is not true, so this model "
             "generates text; the compiler supports bidirectional attention only."
-        )
-    if config.string("hidden_activation") != "gelu_pytorch_tanh":
-        raise UnsupportedModelError(
-            f"{config.path}: hidden_activation is {config.string('hidden_activation')!r}; "
-            "the compiler can express 'gelu_pytorch_tanh'."
         )
     config.require("num_key_value_heads", 1)
     config.require("attention_bias", False, None)
@@ -148,8 +137,7 @@ class _Encoder(Encoder[Gemma3Config]):
             {False: config.full_rope_base, True: config.sliding_rope_base},
             kinds=config.sliding,
             head_size=config.head_size,
-            # Whole blocks, because padding also has positions.
-            positions=-(-config.max_positions // BLOCK) * BLOCK,
+            positions=whole_blocks(config.max_positions),
         )
         heads_width = config.heads * config.head_size
         self._heads_beside = self._shape(blocks.batch, blocks.padded, self._int64(heads_width))
@@ -183,11 +171,7 @@ class _Encoder(Encoder[Gemma3Config]):
         size = config.head_size
         rows = self._quantized(hidden, config.hidden_size)
         query, key, value = (
-            dequantize(
-                self._builder,
-                self._product(rows, f"{name}{part}_proj.weight", width, config.hidden_size),
-                rows,
-            )
+            self._product(rows, f"{name}{part}_proj.weight", width, config.hidden_size)
             for part, width in (("q", config.heads * size), ("k", size), ("v", size))
         )
         # The divisor of the scores is part of the queries' gain.
@@ -197,12 +181,11 @@ class _Encoder(Encoder[Gemma3Config]):
             size,
             factor=config.query_scalar**-0.5,
         )
-        query = self._rotated(
-            op.Reshape(query, self._heads_beside), sliding=sliding, heads=config.heads
-        )
-        key = self._rotated(
-            self._normalized(key, f"{name}k_norm.weight", size), sliding=sliding, heads=1
-        )
+        query = op.Reshape(query, self._heads_beside)
+        rope, places = self._rope[sliding], blocks.positions
+        query = self._rotated(query, rope, heads=config.heads, head_size=size, places=places)
+        key = self._normalized(key, f"{name}k_norm.weight", size)
+        key = self._rotated(key, rope, heads=1, head_size=size, places=places)
         if sliding:
             query = op.Reshape(query, blocks.queries_shape)
             key, value = (op.Gather(part, blocks.keys, axis=1) for part in (key, value))
@@ -213,47 +196,26 @@ class _Encoder(Encoder[Gemma3Config]):
         mixed = op.MatMul(op.Softmax(scores, axis=-1), value)
         mixed = op.Reshape(mixed, self._tokens_wide)
         rows = self._quantized(mixed, config.heads * size)
-        product = self._product(
-            rows, f"{name}o_proj.weight", config.hidden_size, config.heads * size
-        )
-        return dequantize(self._builder, product, rows)
+        return self._product(rows, f"{name}o_proj.weight", config.hidden_size, config.heads * size)
 
     def _feed_forward(self, name: str, hidden: str) -> str:
         config, op = self._config, self._builder.op
         wide, narrow = config.intermediate_size, config.hidden_size
         rows = self._quantized(hidden, narrow)
-        gate = dequantize(
-            self._builder, self._product(rows, f"{name}gate_proj.weight", wide, narrow), rows
-        )
+        gate = self._product(rows, f"{name}gate_proj.weight", wide, narrow)
         # Without its scale, which the following operations keep and `dequantize` applies below.
-        up = self._product(rows, f"{name}up_proj.weight", wide, narrow)
-        gated = op.Mul(self._builder.microsoft.FastGelu(gate), up)
+        up_name, down_name = f"{name}up_proj.weight", f"{name}down_proj.weight"
+        up = matmul(self._builder, rows, self._take(up_name, wide, narrow), name=up_name)
+        gated = op.Mul(activate(self._builder, gate, config.activation), up)
         gated_rows = self._quantized(gated, wide)
-        down = self._product(gated_rows, f"{name}down_proj.weight", narrow, wide)
+        weight = self._take(down_name, narrow, wide)
+        down = matmul(self._builder, gated_rows, weight, name=down_name)
         return dequantize(self._builder, down, gated_rows, rows)
 
     def _normalized(self, value: str, name: str, size: int, *, factor: float = 1.0) -> str:
         """Divide rows by their root mean square; Gemma stores gains as differences from one."""
         gain = (1 + self._take(name, size)) * np.float32(factor)
-        return self._builder.op.SimplifiedLayerNormalization(
-            value,
-            self._builder.weight(name, gain),
-            axis=-1,
-            epsilon=self._config.norm_epsilon,
-            stash_type=1,
-        )
-
-    def _rotated(self, value: str, *, sliding: bool, heads: int) -> str:
-        return self._builder.microsoft.RotaryEmbedding(
-            value,
-            self._blocks.positions,
-            *self._rope[sliding],
-            num_heads=heads,
-            rotary_embedding_dim=self._config.head_size,
-        )
-
-    def _product(self, rows: Rows, name: str, outputs: int, inputs: int) -> str:
-        return matmul(self._builder, rows, self._take(name, outputs, inputs), name=name)
+        return self._by_root_mean_square(value, self._builder.weight(name, gain))
 
     def _shape(self, *parts: str) -> str:
         return self._builder.op.Concat(*parts, axis=0)

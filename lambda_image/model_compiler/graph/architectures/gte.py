@@ -11,8 +11,9 @@ from typing import Any
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph.architectures.family import Family, has_own_code
-from model_compiler.graph.architectures.layer_settings import rope_base
-from model_compiler.graph.architectures.rotary_post_norm import NAMES, RotaryConfig, head_size
+from model_compiler.graph.architectures.layer_settings import rope_base, size_of_heads
+from model_compiler.graph.architectures.post_norm import read_numbers
+from model_compiler.graph.architectures.rotary_post_norm import NAMES, RotaryConfig, RotaryEncoder
 from model_compiler.graph.encoder import read_activation
 
 #: In gte-multilingual-base, `classifier.` weighs tokens for sparse vectors.
@@ -38,14 +39,9 @@ FIXED: dict[str, tuple[object, ...]] = {
 
 
 def parse(config: ConfigFile) -> RotaryConfig:
-    """Parse a `config.json` of model_type `gte` or `new`.
-
-    Raises:
-        UnsupportedModelError: If this graph cannot express a setting.
-        SourceError: If a value is missing or wrong, or two contradict each other.
-    """
-    hidden_size, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
-    head = head_size(config, hidden_size=hidden_size, heads=heads)
+    """Parse a `config.json` of model_type `gte` or `new`; see `Family.parse`."""
+    head = size_of_heads(config, rotated=True)
+    config.require("head_dim", None, head)
     base, stretch = _read_rope(config, head)
     for key, allowed in FIXED.items():
         config.require(key, *allowed)
@@ -56,17 +52,11 @@ def parse(config: ConfigFile) -> RotaryConfig:
             "NewModel or GteModel; found no auto_map."
         )
     return RotaryConfig(
+        encoder=RotaryEncoder,
         name="gte",
         names=(TRANSFORMERS, OWN),
-        vocabulary_size=config.integer("vocab_size"),
-        hidden_size=hidden_size,
-        embedding_size=hidden_size,
-        layers=config.integer("num_hidden_layers"),
-        heads=heads,
-        intermediate_size=config.integer("intermediate_size"),
+        **read_numbers(config, "token_types"),
         activation=read_activation(config, "hidden_act"),
-        norm_epsilon=config.number("layer_norm_eps"),
-        max_positions=config.integer("max_position_embeddings"),
         token_types=config.integer("type_vocab_size", least=0),
         rope_base=base,
         rope_stretch=stretch,

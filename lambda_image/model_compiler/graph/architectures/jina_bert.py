@@ -6,19 +6,20 @@ distance of two tokens. The model's own code, which the compiler never runs, has
 the attention's result with the layer's input a second time.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from onnx import TensorProto
 
-from model_compiler.errors import SourceError
 from model_compiler.files.config import ConfigFile
-from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures import bert
 from model_compiler.graph.architectures.family import has_own_code
-from model_compiler.graph.architectures.post_norm import PostNormConfig, PostNormEncoder
+from model_compiler.graph.architectures.layer_settings import size_of_heads
+from model_compiler.graph.architectures.post_norm import (
+    PostNormConfig,
+    PostNormEncoder,
+    read_numbers,
+)
 from model_compiler.graph.attention import LOWEST, linear_bias
-from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.quantization import embedding
 
 NAMES = replace(
     bert.NAMES["bert"],
@@ -43,22 +44,8 @@ OWN = "JinaBertModel"
 LIMIT = 2048
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JinaBertConfig(PostNormConfig):
-    """The `config.json` of a Jina BERT."""
-
-    def build(self, builder: GraphBuilder, weights: Weights) -> str:
-        """Add the encoder; see `Architecture.build`."""
-        return _Encoder(self, builder, weights).build()
-
-
 def parse(config: ConfigFile) -> PostNormConfig:
-    """Parse a `config.json` of model_type `bert`: with the class `JinaBertModel`, or BERT's.
-
-    Raises:
-        UnsupportedModelError: If this graph cannot express a setting.
-        SourceError: If a value is missing or wrong.
-    """
+    """Parse a `config.json` of model_type `bert`: with the class `JinaBertModel`, or BERT's."""
     if not has_own_code(config, OWN):
         return bert.parse(config)
     # A classifier's pooling and a sparse head of such a model are not known.
@@ -69,25 +56,14 @@ def parse(config: ConfigFile) -> PostNormConfig:
     # Implementations of the same, and a limit that the tokenizer states too.
     config.require("hidden_act", "gelu")
     config.ignore(frozenset({"attn_implementation", "emb_pooler", "model_max_length"}))
-    hidden_size, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
-    if hidden_size % heads:
-        raise SourceError(
-            f"{config.path}: hidden_size must be a multiple of num_attention_heads; found "
-            f"{hidden_size} and {heads}."
-        )
-    return JinaBertConfig(
+    size_of_heads(config)
+    return PostNormConfig(
+        encoder=_Encoder,
         name="jina_bert",
         names=(NAMES, QK_NAMES),
-        vocabulary_size=config.integer("vocab_size"),
-        hidden_size=hidden_size,
-        embedding_size=hidden_size,
-        layers=config.integer("num_hidden_layers"),
-        heads=heads,
-        intermediate_size=config.integer("intermediate_size"),
+        **read_numbers(config, "max_positions"),
         activation="gelu",
-        norm_epsilon=config.number("layer_norm_eps"),
         max_positions=min(config.integer("max_position_embeddings"), LIMIT),
-        token_types=config.integer("type_vocab_size"),
     )
 
 
@@ -95,22 +71,13 @@ def parse(config: ConfigFile) -> PostNormConfig:
 FAMILY = replace(bert.FAMILIES["bert"], parse=parse, own_code=True)
 
 
-class _Encoder(PostNormEncoder[JinaBertConfig]):
+class _Encoder(PostNormEncoder[PostNormConfig]):
     """Builds the graph of one encoder."""
 
     def _start(self) -> str:
-        config, op, size = self._config, self._builder.op, self._config.hidden_size
-        self._mask = op.Cast("attention_mask", to=TensorProto.INT32)
-        self._bias_by_distance = linear_bias(self._builder, config.heads)
-        words = self._take("embeddings.word_embeddings.weight", config.vocabulary_size, size)
-        types = self._take("embeddings.token_type_embeddings.weight", config.token_types, size)
-        return op.LayerNormalization(
-            # Every token of a single text has type 0.
-            embedding(self._builder, "input_ids", words + types[0], name="words"),
-            *self._norm_weights(self._names.embedding_norm),
-            axis=-1,
-            epsilon=config.norm_epsilon,
-        )
+        self._mask = self._builder.op.Cast("attention_mask", to=TensorProto.INT32)
+        self._bias_by_distance = linear_bias(self._builder, self._config.heads)
+        return self._words_and_types()
 
     def _attended(self, projected: str, layer: str) -> str:
         builder, size = self._builder, self._config.hidden_size

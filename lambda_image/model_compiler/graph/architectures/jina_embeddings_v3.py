@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph.architectures.family import Family
-from model_compiler.graph.architectures.layer_settings import rope_base
-from model_compiler.graph.architectures.rotary_post_norm import NAMES, RotaryConfig, head_size
+from model_compiler.graph.architectures.layer_settings import rope_base, size_of_heads
+from model_compiler.graph.architectures.post_norm import read_numbers
+from model_compiler.graph.architectures.rotary_post_norm import NAMES, RotaryConfig, RotaryEncoder
 from model_compiler.graph.encoder import read_activation
 
 TRANSFORMERS = replace(
@@ -28,29 +29,16 @@ DEFAULT_ROPE_BASE = 20_000.0
 
 
 def parse(config: ConfigFile) -> RotaryConfig:
-    """Parse a `config.json` of model_type `jina_embeddings_v3`.
-
-    Raises:
-        UnsupportedModelError: If this graph cannot express a setting.
-        SourceError: If a value is missing or wrong.
-    """
-    hidden_size, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
-    head_size(config, hidden_size=hidden_size, heads=heads)
+    """Parse a `config.json` of model_type `jina_embeddings_v3`; see `Family.parse`."""
+    config.require("head_dim", None, size_of_heads(config, rotated=True))
     config.require("position_embedding_type", "rotary", None)
     rope = config.optional("rope_parameters") or {}
     return RotaryConfig(
+        encoder=RotaryEncoder,
         name="jina_embeddings_v3",
         names=(TRANSFORMERS, OWN),
-        vocabulary_size=config.integer("vocab_size"),
-        hidden_size=hidden_size,
-        embedding_size=hidden_size,
-        layers=config.integer("num_hidden_layers"),
-        heads=heads,
-        intermediate_size=config.integer("intermediate_size"),
+        **read_numbers(config),
         activation=read_activation(config, "hidden_act"),
-        norm_epsilon=config.number("layer_norm_eps"),
-        max_positions=config.integer("max_position_embeddings"),
-        token_types=config.integer("type_vocab_size"),
         rope_base=rope_base(config, rope, where="rope_parameters", default=DEFAULT_ROPE_BASE),
     )
 

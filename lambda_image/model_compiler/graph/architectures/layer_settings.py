@@ -14,12 +14,30 @@ SLIDING = "sliding_attention"
 FULL = "full_attention"
 
 
-def check_halves(config: ConfigFile, head_size: int) -> None:
-    """Check that halves of heads can be rotated.
+def size_of_heads(
+    config: ConfigFile,
+    *,
+    width: str = "hidden_size",
+    heads: str = "num_attention_heads",
+    rotated: bool = False,
+) -> int:
+    """Return the width of a head, from the keys of the width of all and of their number.
 
     Raises:
-        SourceError: If the width of a head is odd.
+        SourceError: If the width is not a multiple, or halves of heads cannot be rotated.
     """
+    all_, count = config.integer(width), config.integer(heads)
+    if all_ % (2 * count if rotated else count):
+        raise SourceError(
+            f"{config.path}: {width} must be a multiple of {'twice ' if rotated else ''}{heads}"
+            f"{', so that halves of heads can be rotated' if rotated else ''}; found {all_} and "
+            f"{count}."
+        )
+    return all_ // count
+
+
+def check_halves(config: ConfigFile, head_size: int) -> None:
+    """Check that halves of heads can be rotated; raises a SourceError."""
     if head_size % 2:
         raise SourceError(
             f"{config.path}: head_dim must be even, so that halves can be rotated; "
@@ -30,15 +48,7 @@ def check_halves(config: ConfigFile, head_size: int) -> None:
 def sliding_layers(config: ConfigFile, layers: int, *, every: int, full: int) -> tuple[bool, ...]:
     """Return for each layer whether it slides: by `layer_types`, or in older files by a pattern.
 
-    Args:
-        config: The file.
-        layers: The number of layers.
-        every: In older files, of so many layers one is full.
-        full: Which of them, counted from 0.
-
-    Raises:
-        SourceError: If `layer_types` is not a list of as many names as there are layers.
-        UnsupportedModelError: If a name is neither `sliding_attention` nor `full_attention`.
+    In that, one of `every` so many layers is full, which is `full`, counted from 0.
     """
     types = config.optional("layer_types")
     if types is None:
@@ -59,14 +69,7 @@ def rope_bases_by_kind(
 ) -> tuple[float, float]:
     """Return the bases of sliding and of full layers from `rope_parameters`.
 
-    Args:
-        config: The file, for errors.
-        parameters: The value of `rope_parameters`, with one object for each kind of layer.
-        defaults: The base of each kind, if its object does not state it.
-
-    Raises:
-        SourceError: If a value has a wrong type.
-        UnsupportedModelError: If a setting is not known, or scales the positions.
+    That has one object for each kind of layer, and `defaults` the base if the object has none.
     """
     if not isinstance(parameters, dict) or not set(parameters) <= {SLIDING, FULL}:
         config.fail("rope_parameters", f"an object of {SLIDING} and {FULL}", parameters)
@@ -87,7 +90,9 @@ def rope_base(
 ) -> float:
     """Return `rope_theta` of one object of rotary settings; required without a default.
 
-    Raises the errors of `rope_bases_by_kind`.
+    Raises:
+        SourceError: If a value has a wrong type.
+        UnsupportedModelError: If a setting is not known, or scales the positions.
     """
     if not isinstance(parameters, dict):
         config.fail(where, "an object", parameters)

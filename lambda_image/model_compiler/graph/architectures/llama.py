@@ -22,7 +22,6 @@ from onnx import TensorProto
 
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
-from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures.family import Family, has_own_code
 from model_compiler.graph.architectures.layer_settings import FULL, check_halves, rope_base
 from model_compiler.graph.architectures.pre_norm import (
@@ -31,7 +30,7 @@ from model_compiler.graph.architectures.pre_norm import (
     PreNormNames,
 )
 from model_compiler.graph.attention import FullAttention
-from model_compiler.graph.builder import MICROSOFT, GraphBuilder
+from model_compiler.graph.builder import MICROSOFT
 from model_compiler.graph.encoder import read_activation, rotary_tables
 
 #: The default of transformers' Qwen3Config, whatever the hidden size and the number of heads are.
@@ -67,25 +66,10 @@ class LlamaConfig(PreNormConfig):
     head_norms: bool = False
     #: To how many tokens a causal one attends, itself included; None for all.
     window: int | None = None
-    #: Whether there is a linear layer at the end, which makes vectors of `hidden_size`.
-    projects: bool = False
-
-    def build(self, builder: GraphBuilder, weights: Weights) -> str:
-        """Add the encoder; see `Architecture.build`."""
-        return _Encoder(self, builder, weights).build()
-
-    def project(self, builder: GraphBuilder, value: str) -> str:
-        """Widen the vectors in float32; see `Architecture.project`."""
-        return builder.op.MatMul(value, PROJECTION) if self.projects else value
 
 
 def parse_qwen3(config: ConfigFile) -> LlamaConfig:
-    """Parse a `config.json` of model_type `qwen3`.
-
-    Raises:
-        UnsupportedModelError: If this graph cannot express a setting.
-        SourceError: If a value is missing or wrong.
-    """
+    """Parse a `config.json` of model_type `qwen3`; see `Family.parse`."""
     projects = has_own_code(config, OWN_QWEN3)
     # transformers reads the first key, and only the model's own code the second.
     config.require("use_bidirectional_attention", *((True,) if projects else (False, None)))
@@ -101,20 +85,20 @@ def parse_qwen3(config: ConfigFile) -> LlamaConfig:
 
 
 def parse_qwen2(config: ConfigFile) -> LlamaConfig:
-    """Parse a `config.json` of model_type `qwen2`; raises the errors of `parse_qwen3`."""
+    """Parse a `config.json` of model_type `qwen2`; see `Family.parse`."""
     config.require("use_sliding_window", False, None)
     return _parse(config, causal=config.boolean("is_causal", True), biases=True)
 
 
 def parse_mistral(config: ConfigFile) -> LlamaConfig:
-    """Parse a `config.json` of model_type `mistral`; raises the errors of `parse_qwen3`."""
+    """Parse a `config.json` of model_type `mistral`; see `Family.parse`."""
     window = config.integer("sliding_window") if config.has("sliding_window") else None
     config.ignore(frozenset({"sliding_window"}))
     return _parse(config, causal=True, window=window)
 
 
 def parse_eurobert(config: ConfigFile) -> LlamaConfig:
-    """Parse a `config.json` of model_type `eurobert`; raises the errors of `parse_qwen3`."""
+    """Parse a `config.json` of model_type `eurobert`; see `Family.parse`."""
     has_own_code(config, OWN_EUROBERT)
     config.require("mlp_bias", False, None)
     heads = config.integer("num_attention_heads")
@@ -136,18 +120,12 @@ def _parse(
 ) -> LlamaConfig:
     """Parse what the families have in common.
 
-    Args:
-        config: The file.
-        causal: Of `LlamaConfig`.
-        key_value_heads: Their number, if the file need not state it.
-        head_size: The default width of a head; by default that of all divided by their number.
-        head_norms: Of `LlamaConfig`.
-        biases: Of `LlamaConfig`.
-        window: Of `LlamaConfig`.
-        outputs: The width of the last layer, if any.
+    `key_value_heads` is their number if the file need not state it, `head_size` the default width
+    of a head, and `outputs` the width of a linear layer at the end.
     """
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     parsed = LlamaConfig(
+        encoder=_Encoder,
         name=config.string("model_type"),
         names=NAMES,
         vocabulary_size=config.integer("vocab_size"),
@@ -166,7 +144,7 @@ def _parse(
         head_norms=head_norms,
         biases=biases,
         window=window,
-        projects=bool(outputs),
+        projection=PROJECTION if outputs else "",
     )
     check_halves(config, parsed.head_size)
     if causal and parsed.head_size % HEAD_SIZE_STEP:
@@ -218,7 +196,7 @@ class _Encoder(PreNormEncoder[LlamaConfig]):
     def build(self) -> str:
         """Add the encoder; see `Architecture.build`."""
         config, hidden = self._config, super().build()
-        if config.projects:
+        if config.projection:
             # Of the model's own class, which has the encoder one level down.
             projection = self._weights.take(PROJECTION, config.hidden_size, config.width)
             self._builder.weight(PROJECTION, projection.T)
@@ -296,36 +274,18 @@ class _Encoder(PreNormEncoder[LlamaConfig]):
 
     def _to_all(self, query: str, key: str, value: str) -> str:
         config = self._config
-        query = self._rotated(query, config.heads)
-        key = self._rotated(key, config.key_value_heads)
-        times = config.heads // config.key_value_heads
-        if times == 1:
-            return self._attend.add(query, key, value)
-        return self._attend.add(query, *(self._repeated(part, times) for part in (key, value)))
-
-    def _rotated(self, value: str, heads: int) -> str:
-        return self._builder.microsoft.RotaryEmbedding(
-            value,
-            self._int64(0),
-            *self._rope,
-            num_heads=heads,
-            rotary_embedding_dim=self._config.head_size,
-        )
-
-    def _repeated(self, value: str, times: int) -> str:
-        """Repeat each key or value head for the query heads that share it."""
-        op, int64, size = self._builder.op, self._int64, self._config.head_size
-        heads = op.Reshape(value, int64(0, 0, -1, 1, size))
-        return op.Reshape(op.Expand(heads, int64(1, 1, 1, times, 1)), int64(0, 0, -1))
+        heads, shared, size = config.heads, config.key_value_heads, config.head_size
+        query = self._rotated(query, self._rope, heads=heads, head_size=size)
+        key = self._rotated(key, self._rope, heads=shared, head_size=size)
+        if heads > shared:
+            key, value = (self._repeated(part, heads // shared, size) for part in (key, value))
+        return self._attend.add(query, key, value)
 
     def _normalized_heads(self, value: str, name: str) -> str:
         """Divide each head of [batch, tokens, heads * size] by its root mean square."""
         op, size = self._builder.op, self._config.head_size
-        heads = op.SimplifiedLayerNormalization(
+        heads = self._by_root_mean_square(
             op.Reshape(value, self._int64(0, 0, -1, size)),
             self._builder.weight(name, self._take(name, size)),
-            axis=-1,
-            epsilon=self._config.norm_epsilon,
-            stash_type=1,
         )
         return op.Reshape(heads, self._int64(0, 0, -1))

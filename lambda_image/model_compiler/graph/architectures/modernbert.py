@@ -10,19 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from model_compiler.errors import SourceError
 from model_compiler.files.config import ConfigFile
-from model_compiler.files.weights import Weights
-from model_compiler.graph.architectures.family import Architecture, Family
+from model_compiler.graph.architectures.family import Family
 from model_compiler.graph.architectures.layer_settings import (
     FULL,
     SLIDING,
     rope_bases_by_kind,
+    size_of_heads,
     sliding_layers,
 )
-from model_compiler.graph.attention import BLOCK, HeadAttention, split_into_blocks
-from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.encoder import Encoder, activate, read_activation, rotary_tables_by_kind
+from model_compiler.graph.attention import HeadAttention, split_into_blocks, whole_blocks
+from model_compiler.graph.encoder import (
+    Architecture,
+    Encoder,
+    activate,
+    read_activation,
+    rotary_tables_by_kind,
+)
 from model_compiler.graph.quantization import Floats, Rows, dequantize, embedding, matmul
 from model_compiler.graph.residual_stream import ResidualStream
 
@@ -51,10 +55,8 @@ DEFAULT_LOCAL_ATTENTION = 128
 class ModernBertConfig(Architecture):
     """The `config.json` of a ModernBERT model."""
 
-    intermediate_size: int
     heads: int
-    activation: str
-    norm_epsilon: float
+    head_size: int
     norm_bias: bool
     attention_bias: bool
     feed_forward_bias: bool
@@ -65,30 +67,18 @@ class ModernBertConfig(Architecture):
     sliding_rope_base: float
     full_rope_base: float
 
-    @property
-    def head_size(self) -> int:
-        """Width of a head."""
-        return self.hidden_size // self.heads
-
-    def build(self, builder: GraphBuilder, weights: Weights) -> str:
-        """Add the encoder; see `Architecture.build`."""
-        return _Encoder(self, builder, weights).build()
-
 
 def parse(config: ConfigFile) -> ModernBertConfig:
-    """Parse a `config.json` of model_type `modernbert`.
-
-    Raises:
-        UnsupportedModelError: If this graph cannot express a setting.
-        SourceError: If a value is missing or wrong.
-    """
+    """Parse a `config.json` of model_type `modernbert`; see `Family.parse`."""
     sliding_base, full_base = _rope_bases(config)
-    parsed = ModernBertConfig(
+    return ModernBertConfig(
+        encoder=_Encoder,
         name="modernbert",
         vocabulary_size=config.integer("vocab_size"),
         hidden_size=config.integer("hidden_size"),
         intermediate_size=config.integer("intermediate_size"),
         heads=config.integer("num_attention_heads"),
+        head_size=size_of_heads(config, rotated=True),
         activation=read_activation(config, "hidden_activation"),
         norm_epsilon=config.number("norm_eps"),
         norm_bias=config.boolean("norm_bias", False),
@@ -107,12 +97,6 @@ def parse(config: ConfigFile) -> ModernBertConfig:
         sliding_rope_base=sliding_base,
         full_rope_base=full_base,
     )
-    if parsed.hidden_size % (2 * parsed.heads):
-        raise SourceError(
-            f"{config.path}: hidden_size must be a multiple of twice num_attention_heads, so that "
-            f"halves of heads can be rotated; found {parsed.hidden_size} and {parsed.heads}."
-        )
-    return parsed
 
 
 def read_modernbert_head(config: ConfigFile) -> dict[str, Any]:
@@ -166,8 +150,7 @@ class _Encoder(Encoder[ModernBertConfig]):
             {False: config.full_rope_base, True: config.sliding_rope_base},
             kinds=config.sliding,
             head_size=config.head_size,
-            # Whole blocks, because padding also has positions.
-            positions=-(-config.max_positions // BLOCK) * BLOCK,
+            positions=whole_blocks(config.max_positions),
             by_row=True,
         )
         self._attend = HeadAttention(
@@ -217,7 +200,16 @@ class _Encoder(Encoder[ModernBertConfig]):
             self._linear(rows, weight, bias, f"{name}{part}")
             for part, weight, bias in zip("qkv", np.split(stacked, 3), biases, strict=True)
         )
-        query, key = (self._rotated(part, sliding=sliding) for part in (query, key))
+        query, key = (
+            self._rotated(
+                part,
+                self._rope[sliding],
+                heads=config.heads,
+                head_size=config.head_size,
+                places=self._blocks.positions,
+            )
+            for part in (query, key)
+        )
         attend = self._attend.within_window if sliding else self._attend.to_all
         rows = self._quantized(attend(query, key, value), size)
         return self._written(rows, f"{name}Wo", size, bias=config.attention_bias)
@@ -283,12 +275,3 @@ class _Encoder(Encoder[ModernBertConfig]):
         if bias is None:
             return product
         return self._builder.op.Add(product, self._builder.weight(f"{name}.bias", bias))
-
-    def _rotated(self, value: str, *, sliding: bool) -> str:
-        return self._builder.microsoft.RotaryEmbedding(
-            value,
-            self._blocks.positions,
-            *self._rope[sliding],
-            num_heads=self._config.heads,
-            rotary_embedding_dim=self._config.head_size,
-        )

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph.architectures.family import Family
-from model_compiler.graph.architectures.layer_settings import rope_base
-from model_compiler.graph.architectures.rotary_post_norm import NAMES, RotaryConfig, head_size
+from model_compiler.graph.architectures.layer_settings import rope_base, size_of_heads
+from model_compiler.graph.architectures.rotary_post_norm import NAMES, RotaryConfig, RotaryEncoder
 
 #: The keys of transformers and of the model's own code, for numbers of one meaning.
 SPELLINGS = {
@@ -83,28 +83,27 @@ OWN = replace(
 
 
 def parse(config: ConfigFile) -> RotaryConfig:
-    """Parse a `config.json` of model_type `nomic_bert`.
-
-    Raises:
-        UnsupportedModelError: If this graph cannot express a setting.
-        SourceError: If a value is missing or wrong.
-    """
+    """Parse a `config.json` of model_type `nomic_bert`; see `Family.parse`."""
     numbers = _read_numbers(config)
-    hidden_size, heads = numbers["hidden_size"], numbers["num_attention_heads"]
-    head_size(config, hidden_size=hidden_size, heads=heads)
+    width, heads = (
+        next(key for key in (newer, SPELLINGS[newer]) if config.has(key))
+        for newer in ("hidden_size", "num_attention_heads")
+    )
+    config.require("head_dim", None, size_of_heads(config, width=width, heads=heads, rotated=True))
     for key, allowed in FIXED.items():
         config.require(key, *allowed)
     epsilon = "layer_norm_eps" if config.has("layer_norm_eps") else "layer_norm_epsilon"
     return RotaryConfig(
+        encoder=RotaryEncoder,
         name="nomic_bert",
         names=(TRANSFORMERS, OWN),
         biases=False,
         activation="silu",
         vocabulary_size=config.integer("vocab_size"),
-        hidden_size=hidden_size,
-        embedding_size=hidden_size,
+        hidden_size=numbers["hidden_size"],
+        embedding_size=numbers["hidden_size"],
         layers=numbers["num_hidden_layers"],
-        heads=heads,
+        heads=numbers["num_attention_heads"],
         intermediate_size=numbers["intermediate_size"],
         norm_epsilon=config.number(epsilon),
         max_positions=numbers["max_positions"],

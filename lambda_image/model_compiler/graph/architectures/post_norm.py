@@ -6,15 +6,20 @@ A family adds its embeddings and its attention, in `_start` and `_attended`; the
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
-from model_compiler.graph.architectures.family import Architecture
 from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.encoder import Encoder, activate, add_and_normalize
-from model_compiler.graph.quantization import Floats, amplified_channels, strong_inputs
+from model_compiler.graph.encoder import Architecture, Encoder, activate, add_and_normalize
+from model_compiler.graph.quantization import (
+    Floats,
+    amplified_channels,
+    embedding,
+    strong_inputs,
+)
 
 #: The names of the two forms of GELU in transformers. The exact form uses the error function, the
 #: other a hyperbolic tangent. They differ by up to 5e-4, so one cannot replace the other.
@@ -67,9 +72,6 @@ class PostNormConfig(Architecture):
     embedding_size: int
     layers: int
     heads: int
-    intermediate_size: int
-    activation: str
-    norm_epsilon: float
     #: Number of token types; 0 for a family without.
     token_types: int = 0
     #: Whether the linear layers have biases.
@@ -78,6 +80,33 @@ class PostNormConfig(Architecture):
     first_only: bool = False
     #: Number of groups of layers with the same weights; 0 if each layer has its own.
     groups: int = 0
+
+
+#: Of the keys that families share, the fields of `PostNormConfig`.
+NUMBERS = {
+    "vocab_size": "vocabulary_size",
+    "hidden_size": "hidden_size",
+    "num_hidden_layers": "layers",
+    "num_attention_heads": "heads",
+    "intermediate_size": "intermediate_size",
+    "max_position_embeddings": "max_positions",
+    "type_vocab_size": "token_types",
+}
+
+
+def read_numbers(config: ConfigFile, *others: str) -> dict[str, Any]:
+    """Return the sizes and the epsilon by their fields in `PostNormConfig`.
+
+    Fields in `others` are left out: they are read in another way.
+    """
+    found: dict[str, Any] = {
+        field: config.integer(key) for key, field in NUMBERS.items() if field not in others
+    }
+    return {
+        "embedding_size": found["hidden_size"],
+        "norm_epsilon": config.number("layer_norm_eps"),
+        **found,
+    }
 
 
 Config = TypeVar("Config", bound=PostNormConfig)
@@ -119,9 +148,8 @@ class PostNormEncoder(Encoder[Config]):
     def _attended(self, projected: str, layer: str) -> str:
         """Attend from float32 [batch, tokens, 3 * hidden_size] to [batch, tokens, hidden_size].
 
-        Args:
-            projected: Queries, keys and values side by side, without their bias.
-            layer: The prefix of the layer's weights.
+        Queries, keys and values are side by side, without their bias; `layer` is the prefix of the
+        layer's weights.
         """
 
     def build(self) -> str:
@@ -146,6 +174,21 @@ class PostNormEncoder(Encoder[Config]):
         )
         self._weights.done()
         return hidden
+
+    def _words_and_types(self) -> str:
+        """Add the embeddings of a family without a table of positions."""
+        config, name, size = self._config, "embeddings.", self._config.hidden_size
+        words = self._take(f"{name}word_embeddings.weight", config.vocabulary_size, size)
+        if config.token_types:
+            # Every token of a single text has type 0.
+            types = self._take(f"{name}token_type_embeddings.weight", config.token_types, size)
+            words = words + types[0]
+        return self._builder.op.LayerNormalization(
+            embedding(self._builder, "input_ids", words, name="words"),
+            *self._norm_weights(self._names.embedding_norm),
+            axis=-1,
+            epsilon=config.norm_epsilon,
+        )
 
     def _layer_prefix(self, layer: int) -> str:
         """Return the prefix of a layer's weights, which a group of layers may share."""

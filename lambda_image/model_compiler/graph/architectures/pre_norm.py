@@ -7,8 +7,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TypeVar
 
-from model_compiler.graph.architectures.family import Architecture
-from model_compiler.graph.encoder import Encoder, activate
+from model_compiler.graph.encoder import Architecture, Encoder, activate
 from model_compiler.graph.quantization import Floats, Rows, dequantize, embedding, matmul
 from model_compiler.graph.residual_stream import ResidualStream
 
@@ -47,14 +46,11 @@ class PreNormConfig(Architecture):
     names: PreNormNames
     #: Width of the hidden states.
     width: int
-    intermediate_size: int
     layers: int
     #: Query heads; each group of them shares one of the key and value heads.
     heads: int
     key_value_heads: int
     head_size: int
-    activation: str
-    norm_epsilon: float
     #: Whether the projections to queries, keys and values have biases.
     biases: bool = False
 
@@ -76,11 +72,7 @@ class PreNormEncoder(Encoder[Config]):
     def _attended(self, query: str, key: str, value: str, layer: str) -> str:
         """Attend from the projections of a layer to float32 [batch, tokens, heads * head_size].
 
-        Args:
-            query: The queries.
-            key: The keys.
-            value: The values.
-            layer: The prefix of the layer's weights.
+        `layer` is the prefix of the layer's weights.
         """
 
     def build(self) -> str:

@@ -4,13 +4,10 @@ Positions are a bias by the distance of two tokens, which all layers share, and 
 divided. Weights have the names of transformers' T5EncoderModel; a decoder next to it is ignored.
 """
 
-from dataclasses import dataclass
-
 from onnx import TensorProto
 
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
-from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures.family import Family
 from model_compiler.graph.architectures.pre_norm import (
     PreNormConfig,
@@ -18,7 +15,6 @@ from model_compiler.graph.architectures.pre_norm import (
     PreNormNames,
 )
 from model_compiler.graph.attention import BUCKETS, LOWEST, relative_bias
-from model_compiler.graph.builder import GraphBuilder
 
 #: The feed-forward blocks of T5 and of its version 1.1: the activation, and the names of the layers
 #: to the wide side. transformers takes another form of GELU for "gated-gelu" than its name says.
@@ -32,22 +28,8 @@ FARTHEST = 128
 DEFAULT_POSITIONS = 512
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class T5Config(PreNormConfig):
-    """The `config.json` of a T5."""
-
-    def build(self, builder: GraphBuilder, weights: Weights) -> str:
-        """Add the encoder; see `Architecture.build`."""
-        return _Encoder(self, builder, weights).build()
-
-
-def parse(config: ConfigFile) -> T5Config:
-    """Parse a `config.json` of model_type `t5`.
-
-    Raises:
-        UnsupportedModelError: If this graph cannot express a setting.
-        SourceError: If a value is missing or wrong.
-    """
+def parse(config: ConfigFile) -> PreNormConfig:
+    """Parse a `config.json` of model_type `t5`; see `Family.parse`."""
     kind = config.string("feed_forward_proj", "relu")
     if kind not in FEED_FORWARD:
         raise UnsupportedModelError(
@@ -61,7 +43,8 @@ def parse(config: ConfigFile) -> T5Config:
     config.require("relative_attention_num_buckets", BUCKETS, None)
     config.require("relative_attention_max_distance", FARTHEST, None)
     width, heads = config.integer("d_model"), config.integer("num_heads")
-    return T5Config(
+    return PreNormConfig(
+        encoder=_Encoder,
         name="t5",
         names=PreNormNames(
             table="shared",
@@ -103,7 +86,7 @@ FAMILY = Family(
 )
 
 
-class _Encoder(PreNormEncoder[T5Config]):
+class _Encoder(PreNormEncoder[PreNormConfig]):
     """Builds the graph of one encoder."""
 
     first_weight = "encoder.final_layer_norm.weight"

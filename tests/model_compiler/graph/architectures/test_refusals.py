@@ -134,7 +134,7 @@ NOT_EXPRESSED: Cases = {
         ({"attention_bias": True}, "attention_bias is true"),
         ({"attn_logit_softcapping": 50.0}, "attn_logit_softcapping is 50.0"),
         ({"use_bidirectional_attention": False}, "use_bidirectional_attention is not true"),
-        ({"hidden_activation": "silu"}, "hidden_activation is 'silu'"),
+        ({"hidden_activation": "mish"}, "hidden_activation 'mish' is not a supported activation"),
         ({"rope_scaling": {"factor": 8.0}}, "rope_scaling is"),
         ({"layer_types": [["full_attention"]] * 6}, "layer_types has ['full_attention']"),
         ({"layer_types": ["chunked_attention"] * 6}, "layer_types has 'chunked_attention'"),
@@ -195,7 +195,7 @@ NOT_EXPRESSED: Cases = {
 }
 WRONG: Cases = {
     "bert": [
-        ({"hidden_size": 33}, "hidden_size 33 is not a multiple of num_attention_heads 4"),
+        ({"hidden_size": 33}, "must be a multiple of num_attention_heads; found 33 and 4."),
         (
             {"hidden_size": "32"},
             "hidden_size must be an integer of at least 1 and at most 2097152",
@@ -207,7 +207,7 @@ WRONG: Cases = {
         ({"layer_norm_eps": None}, "layer_norm_eps is missing"),
         ({"layer_norm_eps": -1}, "layer_norm_eps must be a positive number; found -1"),
     ],
-    "distilbert": [({"n_heads": 5}, "dim 32 is not a multiple of n_heads 5")],
+    "distilbert": [({"n_heads": 5}, "dim must be a multiple of n_heads; found 32 and 5.")],
     "roberta": [
         ({"pad_token_id": -1}, "pad_token_id must be an integer of at least 0 and at most"),
         ({"pad_token_id": "1"}, 'at least 0 and at most 2097152; found "1"'),
