@@ -218,6 +218,13 @@ def _warm(deployed: Deployed, version: str) -> None:
             f"there is no version {version} (with SnapStart, old versions are deleted); "
             "allowed: --version N of a published version, or to deploy the commit before"
         )
+    variables = configuration.get("Environment", {}).get("Variables", {})
+    if deployed.environment.callers.prefixes and "EMBEDDING_SEARCH_PREFIXES" not in variables:
+        raise ValueError(
+            f"version {version} was published before prefixes of [callers], and would let each of "
+            "them search everything; allowed: --version N of a later one, or to take the prefixes "
+            "out and deploy"
+        )
     state = configuration.get("State", "Active")
     try:
         if state != "Active":

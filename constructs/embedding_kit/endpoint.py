@@ -35,7 +35,7 @@ from embedding_kit.settings import (
     check_endpoint,
 )
 from embedding_kit.settings.base import rule_error
-from embedding_kit.settings.callers import SIGNING_HEADERS
+from embedding_kit.settings.callers import PREFIX, PREFIX_FORM, SIGNING_HEADERS
 from embedding_kit.synth_validation import AliasResources
 from embedding_kit.vector_index import IVectorIndex
 
@@ -294,6 +294,8 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         if self.candidate:
             self._urls.append(_url(self.candidate))
             self.candidate_url = self._urls[1].url
+        self._has_experiment = experiment is not None
+        self._searchers: dict[str, list[str]] = {}
         self.is_invoked = False
         self.caller_role: iam.Role | None = None
         self.node.add_validation(AliasResources(self.function, self.alias))
@@ -313,6 +315,8 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             self.grant_invoke_url(grantee)
             if callers.invoke:
                 self.grant_invoke(grantee)
+        for arn, prefix in callers.searchers.items():
+            self._let_search(arn, prefix)
 
     def add_cors(self, cors: Cors) -> None:
         """Let web pages call each URL from a browser; the requests must still be signed.
@@ -383,6 +387,37 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         """Grant a principal permission to call each alias by Lambda's Invoke, and nothing else."""
         granted = self.alias.grant_invoke(grantee)
         return granted.combine(self.candidate.grant_invoke(grantee)) if self.candidate else granted
+
+    def grant_search(self, role: iam.IRole, *, prefix: str = "") -> iam.Grant:
+        """Grant a role permission to call, and to search the documents below a prefix.
+
+        From the first of these grants on, callers without one may search nothing. The function
+        reads the caller's role from the event of its URL, so whoever may invoke the function
+        directly can search everything.
+
+        Args:
+            role: The role.
+            prefix: The first folder of the documents and a slash, such as `acme/`. Default:
+                everything.
+
+        Raises:
+            PydanticCustomError: A `ValueError`; the prefix is another one, or the endpoint has an
+                experiment.
+        """
+        if prefix and not re.match(PREFIX, prefix):
+            raise rule_error("a search is limited to a folder", found=prefix, allowed=PREFIX_FORM)
+        self._let_search(role.role_arn, prefix)
+        return self.grant_invoke_url(role)
+
+    def _let_search(self, arn: str, prefix: str) -> None:
+        if self._has_experiment:
+            raise rule_error(
+                "another version may have been published without the limits of callers",
+                found="an experiment with prefixes",
+                allowed="one of them",
+            )
+        self._searchers.setdefault(prefix, []).append(arn)
+        self._embedder.limit_searches(self._searchers)
 
     def _weights(self, experiment: Experiment | None) -> list[lambda_.VersionWeight] | None:
         if not (experiment and experiment.percent):

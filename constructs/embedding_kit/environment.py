@@ -36,6 +36,7 @@ from embedding_kit.settings import (
     check_ingest,
     check_memory,
     check_ownership,
+    check_prefixes,
     check_server,
     check_standby,
     check_watch,
@@ -308,6 +309,9 @@ class EnvironmentSettings(Settings):
             check_standby(self.standby, self.model, self.index, self.function)
         if self.ingest is not None:
             check_ingest(self.ingest, self.index)
+        if self.callers.prefixes:
+            keys = {"front": self.front, "server": self.server}
+            check_prefixes(ingest=self.ingest, index=self.index, keys=keys)
         if self.watch is not None:
             check_watch(self.watch, self.ingest)
         check_ownership(

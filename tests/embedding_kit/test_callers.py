@@ -1,11 +1,22 @@
 """Test who may call: a policy evaluator judges the synthesized statements."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from aws_cdk import App, CfnElement, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk.assertions import Template
 
-from embedding_kit import Callers
+from embedder.http.search_prefixes import SearchPrefixes
+from embedding_kit import Callers, EmbeddingEndpoint, Experiment, FrontCaller
+from embedding_kit.settings import (
+    ApiGatewayFront,
+    IngestSettings,
+    VectorIndexSettings,
+    check_prefixes,
+)
+from tests.embedding_kit.endpoints import make_endpoint
 from tests.embedding_kit.roles import HOME, Question, may
 
 FUNCTION = f"arn:aws:lambda:us-east-1:{HOME}:function:embedder"
@@ -242,3 +253,67 @@ def test_more_callers_than_a_policy_takes_are_refused(endpoint_template, path, i
     with pytest.raises(ValueError, match=rf"found: {most + 2} callers, which need about") as error:
         _callers(most + 1, path=path, invoke=invoke)
     assert "the policy of an alias takes 20,480 bytes" in str(error.value)
+
+
+def test_a_caller_with_a_prefix_may_call_and_is_named_to_the_function(may_call, endpoint_template):
+    """Of the others, only roles and users search; accounts cannot be told from an event."""
+    callers = Callers(principals=(USER, "444455556666"), prefixes={ROLE: "acme/"})
+    assert may_call(callers, ROLE)
+    assert not may_call(callers, OTHER_ROLE_THERE)
+    template = endpoint_template(callers=callers)
+    limits, *others = (
+        variables["EMBEDDING_SEARCH_PREFIXES"]
+        for function in template.find_resources("AWS::Lambda::Function").values()
+        for variables in [function["Properties"].get("Environment", {}).get("Variables", {})]
+        if "EMBEDDING_SEARCH_PREFIXES" in variables
+    )
+    assert not others
+    assert json.loads(limits) == {"": [USER], "acme/": [ROLE]}
+    SearchPrefixes(limits)
+    # CloudFormation grants the permission when the alias serves a version that has the limits.
+    (alias,) = template.find_resources("AWS::Lambda::Alias")
+    for permission in template.find_resources("AWS::Lambda::Permission").values():
+        assert permission["Properties"]["FunctionName"] == {"Ref": alias}
+
+
+def test_a_role_of_the_app_is_granted_a_prefix(model):
+    """The function gets its ARN; a prefix that is no first folder is refused."""
+    stack = Stack(App(), "Search")
+    endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model)
+    role = iam.Role(stack, "Role", assumed_by=iam.AccountRootPrincipal())
+    for prefix in ("acme", "/acme/", "acme/a/", "/"):
+        with pytest.raises(ValueError, match="allowed: the first folder of documents and a slash"):
+            endpoint.grant_search(role, prefix=prefix)
+    endpoint.grant_search(role, prefix="acme/")
+    template = Template.from_stack(stack)
+    name = stack.get_logical_id(cast("CfnElement", role.node.default_child))
+    limits = {"Fn::Join": ["", ['{"acme/":["', {"Fn::GetAtt": [name, "Arn"]}, '"]}']]}
+    template.has_resource_properties(
+        "AWS::Lambda::Function",
+        {"Environment": {"Variables": {"EMBEDDING_SEARCH_PREFIXES": limits}}},
+    )
+
+
+def test_limits_of_callers_that_would_not_hold_are_refused(model, snapshot):
+    """Each with the rule, what was found and what is allowed."""
+    everyone = {f"arn:aws:iam::111122223333:role/{'r' * 300}/{number}": "a/" for number in range(9)}
+    kept: dict[str, Any] = {"ingest": IngestSettings(), "index": VectorIndexSettings(), "keys": {}}
+    api = {"front": ApiGatewayFront(callers=(FrontCaller(name="a", rate=1, burst=1),))}
+    limited = Callers(prefixes={ROLE: "acme/"})
+    messages = []
+    for make in (
+        lambda: Callers(principals=(USER,), prefixes={ROLE: "acme/"}, invoke=True),
+        lambda: Callers(principals=(ROLE,), prefixes={ROLE: "acme/"}),
+        lambda: Callers(prefixes={ROLE: "a/", ROLE.replace("role/", "role/path/"): "b/"}),
+        lambda: Callers(prefixes=everyone),
+        lambda: check_prefixes(**kept | {"ingest": None}),
+        lambda: check_prefixes(**kept | {"index": VectorIndexSettings(non_filterable=("tenant",))}),
+        lambda: check_prefixes(**kept | {"keys": api}),
+        lambda: make_endpoint(
+            Stack(), model=model, callers=limited, experiment=Experiment(version=3)
+        ),
+    ):
+        with pytest.raises(ValueError, match="; allowed: ") as refused:
+            make()
+        messages += str(refused.value).splitlines()
+    assert messages == snapshot

@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 from botocore.response import StreamingBody
 from botocore.stub import ANY
 
+from embedding_kit import Callers
 from operations import command, rollback
 from operations.rollback import main, roll_back
 
@@ -140,6 +141,28 @@ def test_a_version_that_does_not_answer_is_refused(session, environments):
     _published(session, "5", answers=(200, 502, 200))
     with pytest.raises(ValueError, match="version 5 does not answer GET /health; found: 502; all"):
         roll_back(session, environments["dev"])
+
+
+def test_a_version_without_the_limits_of_callers_is_refused(session, environments):
+    """It would let a role search what is not its own; a version that has them is fine."""
+    callers = Callers(prefixes={"arn:aws:iam::111122223333:role/acme": "acme/"})
+    limited = environments["dev"].model_copy(update={"callers": callers})
+    limits = {"EMBEDDING_SEARCH_PREFIXES": "{}"}
+    for variables in ({}, limits):
+        session.deployed()
+        _template(session)
+        _last_release(session)
+        session.stubs["lambda"].add_response(
+            "get_function_configuration",
+            {"Environment": {"Variables": variables}},
+            {"FunctionName": "embedder", "Qualifier": "5"},
+        )
+        if not variables:
+            with pytest.raises(ValueError, match="was published before prefixes"):
+                roll_back(session, limited)
+    session.stubs["lambda"].add_client_error("invoke", "AccessDeniedException")
+    _updated(session, "5")
+    assert "serves version 5" in roll_back(session, limited)
 
 
 @pytest.mark.parametrize("error", ["TooManyRequestsException", "AccessDeniedException"])

@@ -34,7 +34,7 @@ from embedding_kit.settings.index import (
     index_dimension,
     load_source,
 )
-from embedding_kit.settings.ingest import IngestSettings, check_ingest
+from embedding_kit.settings.ingest import IngestSettings, check_ingest, check_prefixes
 from embedding_kit.settings.model import Model, ModelSource
 from embedding_kit.settings.network import NetworkSettings
 from embedding_kit.settings.observability import (

@@ -3,6 +3,7 @@
 Source: https://docs.aws.amazon.com/lambda/latest/api/API_Cors.html
 """
 
+import json
 import re
 from typing import Annotated, Self
 
@@ -47,18 +48,31 @@ class Cors(Settings):
 
 _ORGANIZATION = r"o-[a-z0-9]{10,32}"
 _UNIT = r"/r-[a-z0-9]{4,32}(/ou-[a-z0-9]{4,32}-[a-z0-9]{8,32})+"
+_ARN = r"arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)/[\w+=,.@/-]+"
 _Principal = Annotated[
     str,
-    Field(
-        pattern=r"^(arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)/[\w+=,.@/-]+|[0-9]{12}|"
-        rf"{_ORGANIZATION}({_UNIT})?)$"
-    ),
+    Field(pattern=rf"^({_ARN}|[0-9]{{12}}|{_ORGANIZATION}({_UNIT})?)$"),
     allowed(
         "the ARN of a role or a user, such as arn:aws:iam::111122223333:role/search; an account "
         "number of 12 digits, as text; an organization's id, such as o-a1b2c3d4e5; the path of an "
         "organizational unit, such as o-a1b2c3d4e5/r-ab12/ou-ab12-11111111"
     ),
 ]
+_RoleOrUser = Annotated[
+    str,
+    Field(pattern=rf"^{_ARN}$"),
+    allowed("the ARN of a role or a user, such as arn:aws:iam::111122223333:role/search"),
+]
+#: What a caller may search is one value of each document, and S3 Vectors compares whole values.
+PREFIX = r"^[^/]+/$"
+PREFIX_FORM = "the first folder of documents and a slash, such as acme/"
+_Prefix = Annotated[
+    str,
+    Field(pattern=PREFIX, max_length=256),
+    allowed(PREFIX_FORM),
+]
+#: Lambda takes 4 KB for all variables of a function: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+_PREFIXES_BYTES = 2_500
 #: Lambda's limit for the policy of an alias: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 _POLICY_BYTES = 20_480
 #: What the permissions of an API in front may take of it.
@@ -86,6 +100,13 @@ class Callers(Settings):
         "reaches by an interface endpoint. They then choose the whole event.",
     )
 
+    prefixes: dict[_RoleOrUser, _Prefix] = Field(
+        default={},
+        description="Roles and users (ARNs) that may call, and search only the documents of "
+        "`[ingest]` below their prefix, a first folder such as `acme/`. If there are any, of "
+        "`principals` only the roles and users may search, and they search everything.",
+    )
+
     @property
     def units(self) -> tuple[str, ...]:
         """The paths of organizational units."""
@@ -94,7 +115,16 @@ class Callers(Settings):
     @property
     def named(self) -> tuple[str, ...]:
         """The principals that the policy of an alias names."""
-        return tuple(each for each in self.principals if each not in self.units)
+        return (*(each for each in self.principals if each not in self.units), *self.prefixes)
+
+    @property
+    def searchers(self) -> dict[str, str]:
+        """The prefix of each role and user that may search; empty: everything.
+
+        Without limits there are none, and all callers search everything.
+        """
+        everything = [each for each in self.principals if each.startswith("arn:")]
+        return {**dict.fromkeys(everything, ""), **self.prefixes} if self.prefixes else {}
 
     @model_validator(mode="after")
     def _callers_fit(self) -> Self:
@@ -103,6 +133,29 @@ class Callers(Settings):
                 "no caller is listed who could invoke",
                 found="invoke = true without any caller",
                 allowed="principals, or no invoke",
+            )
+        if self.invoke and self.prefixes:
+            raise rule_error(
+                "callers that invoke choose the event, and with it the role that they call by",
+                found="invoke = true with prefixes",
+                allowed="prefixes without invoke",
+            )
+        names = [re.sub(r"/.*/", "/", arn) for arn in self.searchers]
+        twice = [name for name in names if names.count(name) > 1]
+        twice += [arn for arn in self.prefixes if arn in self.principals]
+        if twice:
+            raise rule_error(
+                "an event names a caller without its path, so each name has one limit",
+                found=f"{twice[0]} twice in principals and prefixes",
+                allowed="once",
+            )
+        size = sum(len(json.dumps(item)) for item in self.searchers.items())
+        if size > _PREFIXES_BYTES:
+            raise rule_error(
+                "the callers that may search are in a variable of the function",
+                found=f"{len(self.searchers)} of them, which need {size:,} bytes",
+                allowed=f"up to {_PREFIXES_BYTES:,} bytes: one role for each prefix, which others "
+                "assume",
             )
         statements = _BY_BOTH if self.invoke else _BY_URL
         needed = sum(statements * (_STATEMENT_BYTES + len(name)) for name in self.named)

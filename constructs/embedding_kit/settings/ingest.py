@@ -1,5 +1,6 @@
 """Documents in S3 that an index is kept equal to."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
@@ -46,6 +47,32 @@ class IngestSettings(Settings):
     def location(self) -> Location | None:
         """The folder of the documents; None for a bucket of the kit's."""
         return location_of(self.source) if self.source else None
+
+
+def check_prefixes(
+    *, ingest: IngestSettings | None, index: VectorIndexSettings | None, keys: Mapping[str, object]
+) -> None:
+    """Refuse limits of callers that cannot hold.
+
+    Args:
+        ingest: The documents.
+        index: Their index.
+        keys: The tables by which callers with keys would come, where they are set.
+
+    Raises:
+        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
+    """
+    by_key = [f"[{name}]" for name, table in keys.items() if table]
+    filtered = index is not None and "tenant" not in index.non_filterable
+    if ingest is None or not filtered or by_key:
+        found = "no [ingest]" if ingest is None else "tenant in non_filterable of [index]"
+        raise rule_error(
+            "prefixes of [callers] limit searches of documents by their tenant, for callers of the "
+            "Function URL",
+            found=by_key[0] if by_key else found,
+            allowed="[ingest] and [index] with a filterable tenant, without [front] and [server], "
+            "or no prefixes",
+        )
 
 
 def check_ingest(ingest: IngestSettings, index: VectorIndexSettings | None) -> None:

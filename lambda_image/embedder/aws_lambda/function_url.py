@@ -59,6 +59,7 @@ def request_from_event(
         body=_inflated(_body(event), headers.get("content-encoding", ""), event),
         id=request_id or _id(context.get("requestId")),
         deadline=deadline,
+        caller=_caller(context),
     )
 
 
@@ -102,6 +103,13 @@ def _id(value: object) -> str:
     # Goes into a header and into the log. Lambda's are like this; a hand-made event's may not be.
     text = value if isinstance(value, str) else ""
     return text if text.isascii() and text.isprintable() and len(text) <= 128 else ""
+
+
+def _caller(context: Mapping[str, Any]) -> str | None:
+    authorizer = context.get("authorizer")
+    iam = authorizer.get("iam") if isinstance(authorizer, dict) else None
+    arn = iam.get("userArn") if isinstance(iam, dict) else None
+    return arn if isinstance(arn, str) else None
 
 
 def _body(event: Mapping[str, Any]) -> bytes:

@@ -100,6 +100,12 @@ class UnauthorizedError(ClientError):
     code = "invalid_api_key"
 
 
+class CallerError(ClientError):
+    """The caller may not search here."""
+
+    code = "caller_not_allowed"
+
+
 class OverloadedError(ClientError):
     """As much work waits in the server as may wait."""
 

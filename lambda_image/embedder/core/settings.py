@@ -29,6 +29,7 @@ _NAMES = (
     "EMBEDDING_MAX_CHARACTERS",
     "EMBEDDING_MCP",
     "EMBEDDING_METRICS_NAMESPACE",
+    "EMBEDDING_SEARCH_PREFIXES",
     "EMBEDDING_THREADS",
     "EMBEDDING_TRUNCATE",
     "EMBEDDING_VECTOR_INDEX",
@@ -63,6 +64,8 @@ class Settings:
     vector_index: str | None = None
     #: The URL of S3 Vectors; None: that of the region. AWS's SDKs read the same variable.
     s3_vectors_endpoint: str | None = None
+    #: What each caller may search, as `SearchPrefixes` reads it; None: everything.
+    search_prefixes: str | None = None
     #: The memory of the Lambda function; None elsewhere.
     memory_mb: int | None = None
     #: Threads of one ONNX run.
@@ -109,6 +112,7 @@ class Settings:
             index=environ.get("EMBEDDING_INDEX") or (carried if os.path.isdir(carried) else None),
             vector_index=environ.get("EMBEDDING_VECTOR_INDEX") or None,
             s3_vectors_endpoint=environ.get("AWS_ENDPOINT_URL_S3VECTORS") or None,
+            search_prefixes=environ.get("EMBEDDING_SEARCH_PREFIXES"),
             memory_mb=memory,
             threads=_integer(
                 # More threads than vCPUs is four times slower, not faster.

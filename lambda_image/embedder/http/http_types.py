@@ -26,6 +26,7 @@ class Request(NamedTuple):
 
     `method` is in capitals, names of `headers` are in lower case.
     `deadline` is the `time.monotonic()` at which Lambda would cut the request off, if any.
+    `caller` is the ARN of the role's session, or of the user, that Lambda has authenticated.
     """
 
     method: str
@@ -34,6 +35,7 @@ class Request(NamedTuple):
     body: bytes = b""
     id: str = ""
     deadline: float | None = None
+    caller: str | None = None
 
 
 class Response(NamedTuple):

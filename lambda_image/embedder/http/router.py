@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from embedder.core.reranker import Reranker
     from embedder.core.sparse_encoder import SparseEncoder
     from embedder.http.apis.rerank import RerankModel
+    from embedder.http.search_prefixes import SearchPrefixes
 
     Loads = TypeVar("Loads", Engine, Reranker, SparseEncoder)
 
@@ -310,7 +311,7 @@ def _model(
         from embedder.core.engine import Engine  # noqa: PLC0415
 
         engine = _loaded(Engine, artifact, settings, wrap, run_tokens)
-        return Model(engine, _index(settings, engine))
+        return Model(engine, _index(settings, engine), prefixes=_prefixes(settings))
     if artifact.manifest.task == "sparse":
         from embedder.core.sparse_encoder import SparseEncoder  # noqa: PLC0415
 
@@ -404,6 +405,20 @@ def _index(settings: Settings, engine: Engine) -> Searchable | None:
             settings.vector_index, endpoint=settings.s3_vectors_endpoint, spaces=spaces
         )
     return None if settings.index is None else load_index(settings.index, spaces=spaces)
+
+
+def _prefixes(settings: Settings) -> SearchPrefixes | None:
+    if settings.search_prefixes is None:
+        return None
+    if settings.vector_index is None:
+        raise SettingsError(
+            "EMBEDDING_SEARCH_PREFIXES limits searches of S3 Vectors; found no "
+            "EMBEDDING_VECTOR_INDEX."
+        )
+    # Imported when it is needed: hardly an endpoint has such limits.
+    from embedder.http.search_prefixes import SearchPrefixes  # noqa: PLC0415
+
+    return SearchPrefixes(settings.search_prefixes)
 
 
 def _sparse_index(

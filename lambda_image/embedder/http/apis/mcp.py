@@ -160,10 +160,12 @@ class Door(Operation):
                 _BAD_PARAMS, f"The tool must be one of {', '.join(self._tools)}; found {found}."
             )
         tool, operation = self._tools[name]
-        asked = Request(tool.method, tool.path, body=orjson.dumps(arguments))
+        asked = request._replace(
+            method=tool.method, path=tool.path, headers={}, body=orjson.dumps(arguments)
+        )
         record.operation = operation.name
         try:
-            response = operation.serve(asked._replace(deadline=request.deadline), record)
+            response = operation.serve(asked, record)
         except ClientError as error:
             # An agent reads it, and may call again with what is allowed.
             record.error, record.field = error.code, error.field

@@ -175,6 +175,7 @@ class Similar(Operation):
                 'The body must have "num_results" or "top", which mean the same; found both.',
                 field="top",
             )
+        where = self.model.filter_of(call)
         index.prepare(call.request.deadline)
         embeddings = self.embed(
             call,
@@ -189,7 +190,7 @@ class Similar(Operation):
             matches = index.search(
                 embeddings.vectors[0],
                 values["num_results"] or values["top"] or DEFAULT_RESULTS,
-                where=values["filter"],
+                where=where,
                 deadline=call.request.deadline,
             )
         finally:

@@ -13,6 +13,7 @@ from embedder.core.errors import (
     AnswerableError,
     BatchTooLargeError,
     BodyTooLargeError,
+    CallerError,
     ClientError,
     ForeignTokenIdsError,
     IndexUnavailableError,
@@ -39,6 +40,7 @@ from embedder.http.vector_encoding import check_batch, too_large
 
 if TYPE_CHECKING:  # a reranker needs no engine
     from embedder.core.engine import Engine
+    from embedder.http.search_prefixes import SearchPrefixes
 
 JSON = {"content-type": "application/json"}
 #: Smaller answers are neither compressed nor measured: one vector stays as it is.
@@ -52,6 +54,19 @@ class Model(NamedTuple):
     search_index: Searchable | None = None
     #: Requests that are answered at the same time; Lambda gives an environment one.
     max_concurrent_requests: int = 1
+    #: What each caller may search; None: everything.
+    prefixes: SearchPrefixes | None = None
+
+    def filter_of(self, call: Call) -> Any:
+        """Return the filter of a search, limited to what the caller may search.
+
+        Raises:
+            CallerError: if the caller may search nothing.
+        """
+        where = call.values["filter"]
+        if self.prefixes is None:
+            return where
+        return self.prefixes.limited(call.request.caller, where)
 
 
 class Api:
@@ -82,6 +97,7 @@ class Api:
             BodyTooLargeError: 413,
             SlowBodyError: 408,
             UnauthorizedError: 401,
+            CallerError: 403,
             OverloadedError: 429,
             ServerError: 500,
             OutOfTimeError: 503,

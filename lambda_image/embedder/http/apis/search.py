@@ -150,6 +150,7 @@ class Search(Operation):
     def _found(self, mode: str, count: int, call: Call, laps: _Laps) -> list[Match]:
         """Return what the search of a mode finds, best first."""
         search, index = self._searches[mode], self._index(mode)
+        where = search.model.filter_of(call)
         index.prepare(call.request.deadline)
         embeddings = search.embed(
             call,
@@ -164,7 +165,7 @@ class Search(Operation):
             found: list[Match] = index.search(
                 embeddings.vectors[0],
                 count,
-                where=call.values["filter"],
+                where=where,
                 deadline=call.request.deadline,
             )
         finally:
