@@ -1,4 +1,8 @@
-"""The compiler's exceptions. Each message is one line for the user of the command."""
+"""The compiler's exceptions. Each message is one line for the user of the command.
+
+What reads a model's files raises a SourceError for one that is missing or wrong, and an
+UnsupportedModelError for what the compiler cannot express; docstrings state other errors only.
+"""
 
 
 def printable(text: str) -> str:

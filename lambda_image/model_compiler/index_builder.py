@@ -126,11 +126,7 @@ def _entry(text: str, about: About) -> dict[str, Any]:
 
 
 class VectorCache:
-    """Vectors of texts in a file, by their space and prompt; of the last build of an index.
-
-    Raises:
-        SourceError: If the file is of something else.
-    """
+    """Vectors of texts in a file, by their space and prompt; of the last build of an index."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -223,9 +219,6 @@ def read_texts(path: Path) -> list[str]:
     """Read the texts of a file: a JSON list of strings, or plain text with one on each line.
 
     Empty lines are left out.
-
-    Raises:
-        SourceError: If the file cannot be read, or a `.json` file is not a list of strings.
     """
     try:
         raw = path.read_bytes()

@@ -38,20 +38,8 @@ def compile_routes(
 ) -> dict[str, dict[str, Any]]:
     """Write an artifact for each route, to `output/query` and `output/document`.
 
-    Both are compiled also if one of them is written: they name their space and its alignment.
-
-    Args:
-        source: The model.
-        routes: The folders of its routes, from `routes_of`.
-        output: The folder of both artifacts.
-        options: Those of `compile_model`, for both.
-        only: The route of the artifact that is written, to `output` itself; both if None.
-
-    Returns:
-        The manifests of what is written, by route.
-
-    Raises:
-        CompilerError: One of its subclasses; nothing was written.
+    Both are compiled also if one of them is written, `only` that, to `output` itself: they name
+    their space and its alignment. Returns the manifests of what is written, by route.
     """
     marker = MANIFEST_FILE if only else f"query/{MANIFEST_FILE}"
     with new_folder(output, marker=marker) as partial:

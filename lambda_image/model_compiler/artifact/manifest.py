@@ -40,11 +40,7 @@ def manifest_content(
     tables: TokenizerTables,
     folder: Path,
 ) -> dict[str, Any]:
-    """Return the manifest of the artifact in `folder`, without its checksum and its report.
-
-    Raises:
-        SourceError: If the model does not have the chosen dimensions or prompt.
-    """
+    """Return the manifest of the artifact in `folder`, without its checksum and its report."""
     settings = model_settings(model, source.entry, choices)
     return {
         "format_version": FORMAT_VERSION,
@@ -117,11 +113,7 @@ def _vector_space(model: Model, settings: Mapping[str, Any], graph: Graph) -> st
 
 
 def model_settings(model: Model, entry: CatalogEntry | None, choices: Choices) -> dict[str, Any]:
-    """Return the manifest's dimensions, limit and prompts.
-
-    Raises:
-        SourceError: If the model does not have the chosen dimensions or prompt.
-    """
+    """Return the manifest's dimensions, limit and prompts, with what the user chose."""
     if model.scoring:
         return _reranker_settings(model, choices)
     if model.task == "sparse" and choices.dimensions:

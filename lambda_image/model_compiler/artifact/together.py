@@ -25,11 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def name_artifacts(folder: Path) -> None:
-    """Write `artifacts.json` for the artifacts in a folder.
-
-    Raises:
-        ArtifactError: A folder has no artifact, or one of another task.
-    """
+    """Write `artifacts.json` for the artifacts in a folder; raises an ArtifactError."""
     checksums = {}
     for place in sorted(path for path in folder.iterdir() if path.is_dir()):
         manifest = load_artifact(place).manifest

@@ -80,22 +80,11 @@ def accept(
     documents: int = DOCUMENTS,
     progress: bool = False,
 ) -> Acceptance:
-    """Measure an artifact before its manifest is written.
+    """Measure an artifact before its manifest, which will be `content`, is written.
 
-    Args:
-        model: The model that the artifact was made from.
-        graph: The artifact's graph.
-        folder: The artifact's folder.
-        content: The content of its future manifest.
-        golden: Reference values of the catalog.
-        thresholds: The required values; None to accept any vectors.
-        documents: Maximum number of documents for the comparison of nearest neighbors.
-        progress: Whether to draw progress bars.
-
-    Raises:
-        SourceError: If the graph cannot be run, or the result is not an embedding.
-        PrecisionError: If the vectors are too far from those of full precision.
-        FidelityError: If they miss another threshold, or full precision misses a golden value.
+    Raises a PrecisionError if the vectors are too far from those of full precision, a FidelityError
+    if they miss another threshold, and a SourceError if the graph cannot be run, or gives no
+    embedding. Without `thresholds`, any vectors are accepted.
     """
     # The manifest is written last, so that an interrupted compile leaves nothing that loads.
     manifest = parse_manifest(manifest_bytes(content), where=str(folder))

@@ -38,13 +38,6 @@ def with_more_float32(
 
     It is one layer at first, then twice as many each time, so that a large model is not compiled
     once for each of its layers.
-
-    Args:
-        model: The model with vectors that missed a threshold.
-        graph: Its graph.
-        folder: Where the graph is. One with all layers in float32 is written next to it for that
-            time.
-        tokenizer: Its tokenizer.
     """
     if not isinstance(model, CompiledModel) or model.precision is Precision.FP32:
         return None

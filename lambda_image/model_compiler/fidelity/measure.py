@@ -79,13 +79,8 @@ def measure(
 ) -> Fidelity:
     """Compare an artifact with the same model in full precision.
 
-    Args:
-        artifact: The artifact's engine; it must truncate long texts and have no cache.
-        reference: The model in full precision; the same engine if the artifact is.
-        golden: The catalog's values, which the reference must match.
-        multiply_adds: Multiply-adds per token.
-        documents: Maximum number of documents for the comparison of nearest neighbors.
-        progress: Whether to draw a progress bar.
+    Both must truncate long texts and have no cache; they are one engine if the artifact is in full
+    precision. `multiply_adds` are per token.
     """
     named = texts()
     same = reference is artifact

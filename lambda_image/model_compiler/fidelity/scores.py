@@ -51,14 +51,7 @@ def measure_scores(
     multiply_adds: int,
     progress: bool = False,
 ) -> ScoreFidelity:
-    """Compare a reranker with the same model in full precision.
-
-    Args:
-        artifact: The artifact's; it must have no cache.
-        reference: The model in full precision; the same one if the artifact is.
-        multiply_adds: Multiply-adds per token.
-        progress: Whether to draw a progress bar.
-    """
+    """Compare a reranker with the same model in full precision; see `measure.measure`."""
     most = int(PAIR_BUDGET / (multiply_adds * PAIR_TOKENS * PASSAGES))
     asked, passages = _queries_and_passages(max(FEWEST, min(QUERIES, most)))
     found, wanted, scores, own = [], [], [], []

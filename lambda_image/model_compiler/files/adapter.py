@@ -86,11 +86,7 @@ def _matches(selection: str | list[str], module: str) -> bool:
 
 
 def refuse_adapter(folder: Path) -> None:
-    """Refuse an adapter of another model than an embedding model.
-
-    Raises:
-        UnsupportedModelError: If the encoder's folder has one.
-    """
+    """Refuse an adapter of another model than an embedding model."""
     if (folder / ADAPTER_FILE).exists():
         raise UnsupportedModelError(
             f"{folder} has an adapter ({ADAPTER_FILE}); the compiler merges one of an embedding "
@@ -99,12 +95,7 @@ def refuse_adapter(folder: Path) -> None:
 
 
 def merged_tensors(folder: Path) -> dict[str, StoredTensor]:
-    """Return the tensors of a base with the adapter in the same folder.
-
-    Raises:
-        SourceError: If a file is missing or damaged, or the adapter does not fit the base.
-        UnsupportedModelError: If it is no LoRA adapter, or a variant that is not known.
-    """
+    """Return the tensors of a base with the adapter in the same folder."""
     try:
         return _merged(folder)
     except UnsupportedModelError as error:

@@ -84,10 +84,6 @@ class ConfigFile:
     """The object in one JSON file.
 
     Each key is read once, by the method for its type; `done` then raises if a key was not read.
-
-    Raises:
-        SourceError: If the file is missing or not a JSON object, or a key is missing or has a wrong
-            type.
     """
 
     def __init__(self, path: Path, *, optional: bool = False) -> None:
@@ -155,11 +151,7 @@ class ConfigFile:
         return self._values.get(key) is not None
 
     def require(self, key: str, *allowed: object) -> None:
-        """Check that a key is missing or has one of the allowed values.
-
-        Raises:
-            UnsupportedModelError: If it has another value.
-        """
+        """Check that a key is missing or has one of the allowed values."""
         value = self.optional(key)
         if key in self._values and value not in allowed:
             choices = " or ".join(_shown(choice) for choice in allowed)
@@ -172,11 +164,7 @@ class ConfigFile:
         self._left -= keys
 
     def done(self, file: str = "", more: Mapping[str, str] = NONE) -> None:
-        """Check that every key was read, or is harmless in such a file or for more reasons.
-
-        Raises:
-            UnsupportedModelError: If not; the message names the keys.
-        """
+        """Check that every key was read, or is harmless in such a file or for more reasons."""
         if left := self._left - harmless(file, more):
             found = ", ".join(f"{key} = {_shown(self._values[key])}" for key in sorted(left))
             raise UnsupportedModelError(
@@ -198,12 +186,9 @@ class ConfigFile:
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file.
+    """Read a JSON file that is regular and not too large.
 
-    Raises:
-        SourceError: If it is missing, is not a regular file, is larger than allowed, is not UTF-8,
-            or is not JSON. NaN, Infinity and half of a surrogate pair are not JSON, although Python
-            accepts them.
+    NaN, Infinity and half of a surrogate pair are refused, although Python accepts them.
     """
     require_file(path)
     check_most(f"{path}", path.stat().st_size, BYTES_OF.get(path.name, BYTES), "bytes")
@@ -243,11 +228,7 @@ def missing(path: Path | str) -> str:
 
 
 def require_file(path: Path) -> None:
-    """Check that a path is a regular file: reading a device or a pipe may never end.
-
-    Raises:
-        SourceError: If it is not.
-    """
+    """Check that a path is a regular file: reading a device or a pipe may never end."""
     if not path.exists():
         raise SourceError(missing(path))
     if not path.is_file():
@@ -255,16 +236,7 @@ def require_file(path: Path) -> None:
 
 
 def inner_path(folder: Path, name: str, *, where: Path) -> Path:
-    """Return the path of `name`, which must be inside the folder.
-
-    Args:
-        folder: The model's folder.
-        name: A path from a file of the model, such as `1_Pooling`.
-        where: That file, for the error.
-
-    Raises:
-        SourceError: If it is outside.
-    """
+    """Return the path of `name`, from the model's file `where`, which must be inside the folder."""
     path = folder / name
     if "\0" in name or not path.resolve().is_relative_to(folder.resolve()):
         raise SourceError(f"{where}: {name!r} is outside the model's folder.")

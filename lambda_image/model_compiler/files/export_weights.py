@@ -35,17 +35,9 @@ WEIGHT, BIAS = ".weight", ".bias"
 
 
 class ExportWeights(Weights):
-    """The weights of an export.
+    """The weights of an export; numbers and tensors of integers are part of the computation.
 
-    Numbers and tensors of integers are part of the computation, not weights, and are left out.
-
-    Args:
-        path: The export.
-        values: Whether to read the values. Without, all are 1, to check names and shapes only.
-        progress: Called with the number of bytes of each tensor that was read.
-
-    Raises:
-        SourceError: If a file is missing, cut short or damaged, or two matrices have one name.
+    Without `values`, all are 1, to check names and shapes only.
     """
 
     def __init__(
@@ -64,11 +56,7 @@ class ExportWeights(Weights):
         super().__init__(path, tensors=tensors, progress=progress)
 
     def prefix(self, candidates: tuple[str, ...], name: str) -> str:  # noqa: ARG002
-        """Return the prefix with which `name` exists, whatever it is.
-
-        Raises:
-            SourceError: If it exists with no prefix, or with several.
-        """
+        """Return the one prefix with which `name` exists, whatever it is."""
         ends = [found for found in self._tensors if found == name or found.endswith(f".{name}")]
         if len(ends) != 1:
             raise SourceError(
@@ -101,11 +89,7 @@ def _named(path: Path) -> dict[str, StoredTensor]:
 
 
 def load_export(path: Path) -> ModelProto:
-    """Read an export without the weights in other files.
-
-    Raises:
-        SourceError: If the file is missing, cut short or damaged.
-    """
+    """Read an export without the weights in other files."""
     require_file(path)
     try:
         return onnx.load(path, load_external_data=False)
@@ -114,11 +98,7 @@ def load_export(path: Path) -> ModelProto:
 
 
 def external_file(path: Path, name: str, *, end: int) -> Path:
-    """Return the file next to the export at `path` that has weights up to byte `end`.
-
-    Raises:
-        SourceError: If it is missing, too short, or in another folder.
-    """
+    """Return the file next to the export at `path` that has weights up to byte `end`."""
     if not name or Path(name).name != name or name == ".." or "\0" in name:
         raise SourceError(f"{path} keeps weights outside its own folder: {name!r}.")
     file = path.parent / name

@@ -7,11 +7,7 @@ from pathlib import Path
 
 
 def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a regular file, in hexadecimal.
-
-    Raises:
-        OSError: If the file cannot be read, or is a device, which may never end.
-    """
+    """Return the SHA-256 of a regular file, in hexadecimal; raises an OSError for another."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     with path.open("rb") as file:

@@ -64,13 +64,8 @@ class StoredTensor:
 class Weights:
     """The tensors of one module's folder.
 
-    Args:
-        folder: Holds `model.safetensors`, or several files with `model.safetensors.index.json`.
-        tensors: The tensors, if they are not in such files.
-        progress: Called with the number of bytes of each tensor that was read.
-
-    Raises:
-        SourceError: If a file is missing, cut short or damaged.
+    It holds `model.safetensors`, or several files with `model.safetensors.index.json`, unless they
+    are given in `tensors`. `progress` is called with the bytes of each tensor that was read.
     """
 
     def __init__(
@@ -105,11 +100,7 @@ class Weights:
         return name in self._tensors
 
     def prefix(self, candidates: tuple[str, ...], name: str) -> str:
-        """Return the first of the prefixes with which `name` exists.
-
-        Raises:
-            SourceError: If it exists with no prefix.
-        """
+        """Return the first of the prefixes with which `name` exists."""
         for candidate in candidates:
             if candidate + name in self._tensors:
                 return candidate
@@ -120,11 +111,7 @@ class Weights:
         )
 
     def take(self, name: str, *shape: int) -> npt.NDArray[np.float32]:
-        """Return a tensor as float32 and mark it as used.
-
-        Raises:
-            SourceError: If it is missing, of another shape, or holds NaN or infinity.
-        """
+        """Return a tensor of this shape as float32, with finite values, and mark it as used."""
         stored = self._tensor(name, shape)
         with np.errstate(over="ignore"):  # infinite values are rejected
             array = self._read(name, stored, WIDTHS).astype(np.float32, copy=False)
@@ -138,12 +125,7 @@ class Weights:
         return array
 
     def take_integers(self, name: str, *shape: int) -> npt.NDArray[np.int64]:
-        """Return a tensor of integers and mark it as used.
-
-        Raises:
-            SourceError: If it is missing or of another shape.
-            UnsupportedModelError: If it does not hold integers.
-        """
+        """Return a tensor of integers and mark it as used."""
         stored = self._tensor(name, shape)
         array = self._read(name, stored, INTEGERS).astype(np.int64)
         self._use(name, stored, array)
@@ -164,11 +146,7 @@ class Weights:
         }
 
     def done(self) -> None:
-        """Check that every tensor was used.
-
-        Raises:
-            UnsupportedModelError: If not; the message names the tensors.
-        """
+        """Check that every tensor was used."""
         if self._left:
             raise UnsupportedModelError(
                 f"{self._folder} has tensors that the compiler does not use: "
@@ -255,11 +233,7 @@ def open_tensors(path: Path) -> Mapping[str, StoredTensor]:
 
 
 def _check_names(path: Path) -> None:
-    """Check that no name occurs twice in the header; the library would use the last one.
-
-    Raises:
-        SourceError: If one does.
-    """
+    """Check that no name occurs twice in the header; the library would use the last one."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         json.loads(file.read(length), object_pairs_hook=lambda pairs: _unique(path, pairs))

@@ -180,14 +180,9 @@ class GraphBuilder:
         output: str | None = None,
         **attributes: Any,
     ) -> str:
-        """Add a node with one output and return that output's name.
+        """Add a node with one output and return that output's name, which the caller may choose.
 
-        Args:
-            operator: The operator's name, such as `MatMul`.
-            *inputs: Names of values; an empty string omits an optional input.
-            domain: The operator's domain.
-            output: The name of the output, if the caller needs to choose it.
-            **attributes: The operator's attributes.
+        An input that is an empty string is an optional one that is omitted.
         """
         name = self._node_name(operator)
         node = helper.make_node(

@@ -64,11 +64,7 @@ Config = TypeVar("Config", bound=Architecture)
 
 
 class Encoder(ABC, Generic[Config]):
-    """Builds the graph of one encoder.
-
-    Raises:
-        SourceError: If the weights are not an encoder's.
-    """
+    """Builds the graph of one encoder."""
 
     #: The name of a weight that every encoder of the family has.
     first_weight: ClassVar[str]

@@ -68,15 +68,8 @@ def linear(
 ) -> str:
     """Multiply float32 [..., in] by a weight float32 [out, in] into float32 [..., out].
 
-    There is no bias: the fused operators that follow add it.
-
-    Args:
-        builder: The graph.
-        value: The rows.
-        weight: The weight.
-        name: The weight's name in the graph.
-        channels: Input channels that are multiplied in float32 for every precision.
-        zeros: The zero points of these rows, if the caller shares them; see `zero_points`.
+    There is no bias: the fused operators that follow add it. The input `channels` are multiplied in
+    float32 for every precision. Callers may share `zeros`; see `zero_points`.
     """
     exact = None
     if builder.quantizes and channels is not None:
@@ -101,15 +94,9 @@ def quantize(
     width: int,
     zeros: str | None = None,
 ) -> Rows:
-    """Quantize float32 [..., width] to uint8 with a scale per row.
+    """Quantize float32 [..., width] to uint8 with a scale per row; see `zero_points` for `zeros`.
 
     In fp32, or in a layer that is kept in float32, the rows are returned unchanged.
-
-    Args:
-        builder: The graph.
-        value: The rows.
-        width: The length of a row.
-        zeros: The zero points of these rows, if the caller shares them; see `zero_points`.
     """
     if not builder.quantizes:
         return Rows(value, None)

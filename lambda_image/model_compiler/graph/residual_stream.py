@@ -83,11 +83,7 @@ class ResidualStream:
     ) -> str:
         """Normalize rows of the stream for the weights that read them.
 
-        Args:
-            value: The rows.
-            gain: The gain [width] of this normalization.
-            name: The gain's name in the graph.
-            shift: Its bias [width]; not in a rotated stream.
+        Gain and shift are [width]; a rotated stream has no shift.
         """
         op = self._builder.op
         if self._rotated:

@@ -91,22 +91,11 @@ class Model(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Read the weights as `write` does, and write nothing.
-
-        Raises:
-            SourceError: If a file is missing, damaged, or contradicts the configuration.
-            UnsupportedModelError: If the graph cannot express the model.
-        """
+        """Read the weights as `write` does, and write nothing."""
 
     @abstractmethod
     def write(self, folder: Path, *, progress: bool = False) -> Graph:
-        """Write the graph and its weights to a folder.
-
-        Raises:
-            SourceError: If a file is missing, damaged, or contradicts the configuration.
-            UnsupportedModelError: If the graph cannot express the model.
-            OSError: If the disk is full.
-        """
+        """Write the graph and its weights to a folder; raises an OSError if the disk is full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

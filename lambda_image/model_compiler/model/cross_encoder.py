@@ -63,12 +63,7 @@ MAX_LABELS = 1000
 
 
 def read_cross_encoder(folder: Path, precision: Precision = Precision.INT8) -> CompiledModel:
-    """Read a cross-encoder's folder, of which the weights are compiled to `precision`.
-
-    Raises:
-        SourceError: If a file is missing or wrong.
-        UnsupportedModelError: If the compiler cannot express a part of the model.
-    """
+    """Read a cross-encoder's folder, of which the weights are compiled to `precision`."""
     encoder, logit, after = _modules(folder)
     refuse_adapter(encoder)
     config = ConfigFile(encoder / "config.json")

@@ -92,13 +92,7 @@ class Choice:
 def choose(files: Collection[str], precision: Precision | None) -> Choice | None:
     """Select an export among the files of a model's folder; None if there are no exports.
 
-    Args:
-        files: Paths in the folder, with slashes.
-        precision: The requested precision; None to prefer full precision.
-
-    Raises:
-        SourceError: If none has the requested precision.
-        UnsupportedModelError: If an adapter changes the weights.
+    Without a precision, full precision is preferred.
     """
     found = {kind: name for kind in Kind if (name := _first(files, kind))}
     if not found:
@@ -163,9 +157,7 @@ def files_of(folder: Path) -> frozenset[str]:
 def has_weights(folder: Path, files: Collection[str]) -> bool:
     """Return whether a model has weights where its encoder is: in the first module's folder.
 
-    Args:
-        folder: The model's folder.
-        files: The paths of its files, also of those that were not downloaded.
+    `files` are the paths of all its files, also of those that were not downloaded.
     """
     weights = [PurePosixPath(name) for name in files if ".safetensors" in PurePosixPath(name).name]
     if not (folder / "modules.json").exists():
@@ -182,16 +174,7 @@ def has_weights(folder: Path, files: Collection[str]) -> bool:
 
 
 def find_export(folder: Path, files: Collection[str], precision: Precision | None) -> Choice | None:
-    """Return the export to import; None if weights can be compiled, or there is no export.
-
-    Args:
-        folder: The model's folder.
-        files: The paths of its files, also of those that were not downloaded.
-        precision: The requested precision; None to prefer full precision.
-
-    Raises:
-        SourceError: If no export has the requested precision.
-    """
+    """Return the export to import; None if weights can be compiled, or there is no export."""
     if has_weights(folder, files) and why_not_compiled(folder) is None:
         return None
     return choose(files, precision)
@@ -209,13 +192,7 @@ def find_weights(folder: Path, files: Collection[str]) -> str | None:
 
 
 def read_weights(folder: Path, name: str, precision: Precision) -> CompiledModel | str:
-    """Read a model that is compiled from an export's initializers, or say why it cannot be.
-
-    Args:
-        folder: The model's folder.
-        name: The export, from `find_weights`.
-        precision: The precision to compile to.
-    """
+    """Read a model that is compiled from an export's initializers, or say why it cannot be."""
     try:
         model = read_model_folder(folder, precision, export=folder / name)
         model.check(values=False)
@@ -246,12 +223,7 @@ def _relative(error: Exception, folder: Path) -> str:
 
 
 def read_export(folder: Path, choice: Choice) -> ImportedModel:
-    """Read the chosen export, with the full-precision one that it can be compared with.
-
-    Raises:
-        SourceError: If a file is missing or wrong.
-        UnsupportedModelError: If the graph has inputs or outputs that the embedder cannot serve.
-    """
+    """Read the chosen export, with the full-precision one that it can be compared with."""
     model = _read(folder, folder / choice.name)
     reference = _read(folder, folder / choice.reference) if choice.reference else None
     if reference is None or reference.quantized:

@@ -89,14 +89,7 @@ def read_model_folder(
 ) -> CompiledModel:
     """Read a folder of weights that are compiled to `precision`.
 
-    Args:
-        folder: The folder.
-        precision: The precision.
-        export: The ONNX export with the encoder's weights as initializers, if it has no others.
-
-    Raises:
-        SourceError: If it is not such a folder, or a file is missing or wrong.
-        UnsupportedModelError: If the compiler cannot express a part of the model.
+    `export` has the encoder's weights as initializers, if there are no others.
     """
     encoder_folder = encoder_folder_of(folder)
     if is_pooled(folder):
@@ -128,22 +121,12 @@ def read_model_folder(
 
 
 def encoder_folder_of(folder: Path) -> Path:
-    """Return the folder of the first module, which must be a Transformer.
-
-    Raises:
-        SourceError: If the folder is not a sentence-transformers folder.
-        UnsupportedModelError: If the compiler cannot express a module.
-    """
+    """Return the folder of the first module, which must be a Transformer."""
     return _modules(folder)[0][1]
 
 
 def read_head(folder: Path, *, hidden_size: int) -> Head:
-    """Read the modules after the encoder.
-
-    Raises:
-        SourceError: If a module's folder is incomplete, or does not match the module before it.
-        UnsupportedModelError: If the compiler cannot express a module.
-    """
+    """Read the modules after the encoder."""
     modules = _modules(folder)
     pooling, dimensions = None, hidden_size
     if not is_pooled(folder):
@@ -170,12 +153,12 @@ def read_head(folder: Path, *, hidden_size: int) -> Head:
 
 
 def is_normalized(folder: Path) -> bool:
-    """Return whether the last module is a Normalize; raises the errors of `read_head`."""
+    """Return whether the last module is a Normalize."""
     return [kind for kind, _ in _modules(folder) if kind != "Dropout"][-1] == "Normalize"
 
 
 def is_pooled(folder: Path) -> bool:
-    """Return whether the encoder returns one vector per text; raises the errors of `read_head`.
+    """Return whether the encoder returns one vector per text.
 
     sentence-transformers 6 states this in `sentence_bert_config.json`, without a Pooling module.
     """
@@ -217,18 +200,8 @@ def read_max_tokens(
     """Return the model's limit in tokens, including special tokens.
 
     It is `max_seq_length` of the Transformer module's file, or in newer folders `model_max_length`
-    of `tokenizer_config.json`, and at most the number of positions. The truncation and padding in
-    `tokenizer.json` are leftovers of its last user and are ignored.
-
-    Args:
-        folder: The encoder's folder.
-        tokenizer: Its tokenizer.
-        max_positions: The number of positions; None if `config.json` does not state it.
-        output: What the encoder gives.
-
-    Raises:
-        SourceError: If no file states a limit, or a limit is not a number.
-        UnsupportedModelError: If a setting would change the encoder's output.
+    of `tokenizer_config.json`, and at most the number of positions, if that is known. The
+    truncation and padding in `tokenizer.json` are leftovers of its last user and are ignored.
     """
     stated = None
     if config := _transformer_file(folder):
@@ -294,11 +267,8 @@ def read_prompts(
 ) -> Prompts:
     """Read the prompts, and reject a model that needs the lengths of its vectors.
 
-    Args:
-        folder: The model's folder.
-        model_type: The kind of model that the file must state, if it states one.
-        normalized: Whether the model's own vectors have length 1. The embedder's always do, which
-            keeps cosines and changes dot products and distances.
+    The embedder's always have length 1, which keeps cosines and changes dot products and distances;
+    `normalized` says that the model's own have it too.
     """
     path = folder / "config_sentence_transformers.json"
     if not path.exists():
@@ -341,13 +311,7 @@ KEYS = frozenset({"kwargs", "name", "path", "type"})
 
 
 def read_modules(folder: Path) -> list[tuple[str, Path]]:
-    """Return the class name and the folder of each module.
-
-    Raises:
-        SourceError: If the folder has no such list, or a path leaves the folder.
-        UnsupportedModelError: If a module is not one of sentence-transformers, or has arguments or
-            settings of its own.
-    """
+    """Return the class name and the folder of each module."""
     path = folder / "modules.json"
     if not path.exists():
         if (folder / PICKLED_HEAD).exists():
@@ -414,15 +378,7 @@ CLASSIFIER, LANGUAGE_MODEL = "ForSequenceClassification", "ForCausalLM"
 
 
 def check_kind(folder: Path, *, name: str | None = None) -> None:
-    """Check that a folder has no adapter but its encoder's.
-
-    Args:
-        folder: The folder.
-        name: The model in the error; by default the folder.
-
-    Raises:
-        UnsupportedModelError: If it has.
-    """
+    """Check that a folder has no adapter but its encoder's; `name` is the model's in the error."""
     for adapter in folder.rglob(ADAPTER_FILE):
         listed = read_modules(folder)[:1] if (folder / "modules.json").exists() else []
         if listed and listed[0] != ("Transformer", adapter.parent):

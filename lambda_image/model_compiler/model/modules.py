@@ -311,12 +311,7 @@ def normalize(builder: GraphBuilder, value: str, *, output: str | None = None) -
 
 
 def read_pooling(folder: Path, *, hidden_size: int) -> Pooling:
-    """Read a Pooling module, of either generation of its configuration.
-
-    Raises:
-        UnsupportedModelError: If the graph cannot express a pooling mode.
-        SourceError: If the folder is incomplete or does not match the encoder.
-    """
+    """Read a Pooling module, of either generation of its configuration."""
     config = ConfigFile(folder / "config.json")
     width_key = (
         "embedding_dimension" if config.has("embedding_dimension") else "word_embedding_dimension"
@@ -352,12 +347,7 @@ def read_pooling(folder: Path, *, hidden_size: int) -> Pooling:
 
 
 def read_dense(folder: Path, *, inputs: int, output: str = EMBEDDING) -> Dense:
-    """Read a Dense module, of which the output must have the name `output`.
-
-    Raises:
-        UnsupportedModelError: If the graph cannot express its activation.
-        SourceError: If the folder is incomplete or does not match the previous module.
-    """
+    """Read a Dense module, of which the output must have the name `output`."""
     config = ConfigFile(folder / "config.json")
     dense = Dense(
         folder=folder,
@@ -382,22 +372,14 @@ def read_dense(folder: Path, *, inputs: int, output: str = EMBEDDING) -> Dense:
 
 
 def read_normalize(folder: Path) -> None:
-    """Check a Normalize module, for which older folders have no file.
-
-    Raises:
-        UnsupportedModelError: If it normalizes anything but the pooled vector.
-    """
+    """Check a Normalize module, for which older folders have no file."""
     config = ConfigFile(folder / "config.json", optional=True)
     _require_names(config)
     config.done()
 
 
 def read_layer_norm(folder: Path, *, inputs: int) -> LayerNorm:
-    """Read a LayerNorm module.
-
-    Raises:
-        SourceError: If it does not match the previous module.
-    """
+    """Read a LayerNorm module."""
     config = ConfigFile(folder / "config.json")
     width = config.integer("dimension")
     config.done()
@@ -409,11 +391,7 @@ def read_layer_norm(folder: Path, *, inputs: int) -> LayerNorm:
 
 
 def read_dropout(folder: Path) -> None:
-    """Check a Dropout module, which does nothing after the training.
-
-    Raises:
-        UnsupportedModelError: If its file has other settings.
-    """
+    """Check a Dropout module, which does nothing after the training."""
     config = ConfigFile(folder / "config.json", optional=True)
     config.ignore(frozenset({"dropout"}))
     config.done()

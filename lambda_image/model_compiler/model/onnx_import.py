@@ -283,11 +283,7 @@ class ImportedModel(Model):
         )
 
     def _weight_files(self) -> list[Path]:
-        """Return the files next to the graph that hold its weights.
-
-        Raises:
-            SourceError: If one is missing, too short, or in another folder.
-        """
+        """Return the files next to the graph that hold its weights."""
         ends: dict[str, int] = {}
         for tensor in _tensors(self.graph):
             entries = {entry.key: entry.value for entry in tensor.external_data}

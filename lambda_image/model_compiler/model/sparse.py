@@ -307,10 +307,6 @@ def read_sparse_folder(
     """Read a sparse encoder's folder, of which the weights are compiled to `precision`.
 
     A table always stays in float32: it is small.
-
-    Raises:
-        SourceError: If a file is missing or wrong.
-        UnsupportedModelError: If the compiler cannot express a part of the model.
     """
     if not (folder / "modules.json").exists():
         return _model(folder, folder, None, precision)

@@ -129,12 +129,7 @@ MODEL2VEC_MAX_TOKENS = 512
 
 
 def is_static(folder: Path) -> bool:
-    """Return whether a folder is that of a static model.
-
-    Raises:
-        SourceError: If its `modules.json` or `config.json` is damaged.
-        UnsupportedModelError: If a module is not one of sentence-transformers.
-    """
+    """Return whether a folder is that of a static model."""
     if (folder / "modules.json").exists():
         return [kind for kind, _ in read_modules(folder)][:1] == ["StaticEmbedding"]
     path = folder / "config.json"
@@ -142,12 +137,7 @@ def is_static(folder: Path) -> bool:
 
 
 def read_static_folder(folder: Path, precision: Precision = Precision.INT8) -> StaticModel:
-    """Read a folder for which `is_static` is true.
-
-    Raises:
-        SourceError: If a file is missing or wrong.
-        UnsupportedModelError: If the compiler cannot express a part of the model.
-    """
+    """Read a folder for which `is_static` is true."""
     if (folder / "modules.json").exists():
         return _read_sentence_transformers(folder, precision)
     return _read_model2vec(folder, precision)
@@ -226,12 +216,7 @@ def _model(
 
 
 def _truncation(path: Path) -> int | None:
-    """Return the limit in `tokenizer.json`, to which a StaticEmbedding cuts each text.
-
-    Raises:
-        SourceError: If the limit is not a number of tokens.
-        UnsupportedModelError: If the start of a text is cut off, and not its end.
-    """
+    """Return the limit in `tokenizer.json`, to which a StaticEmbedding cuts each text."""
     document = read_json(path)
     if not isinstance(document, dict) or document.get("truncation") is None:
         return None

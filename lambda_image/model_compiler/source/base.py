@@ -24,11 +24,7 @@ def adapter_alone(folder: Path) -> Path | None:
 
 
 def base_of(adapter: Path) -> tuple[str, str | None]:
-    """Return the name of an adapter's base, or the path of its folder, and its revision.
-
-    Raises:
-        SourceError: If the adapter names no base.
-    """
+    """Return the name of an adapter's base, or the path of its folder, and its revision."""
     config = ConfigFile(adapter)
     name, revision = config.string("base_model_name_or_path"), config.optional("revision")
     inside = adapter.parent / name
@@ -38,14 +34,7 @@ def base_of(adapter: Path) -> tuple[str, str | None]:
 def check_base(adapter: Path, name: str, commit: str | None, revision: str | None) -> None:
     """Check that a base is pinned: an adapter on another commit gives other vectors.
 
-    Args:
-        adapter: The adapter's file.
-        name: The base's name.
-        commit: The commit that the catalog pins; None without one.
-        revision: The revision that the adapter states.
-
-    Raises:
-        SourceError: If no commit is stated.
+    `commit` is the one that the catalog pins, and `revision` what the adapter states.
     """
     stated = revision or commit
     if not isinstance(stated, str) or not COMMIT.fullmatch(stated):
@@ -61,10 +50,6 @@ def on_base(folder: Path, adapter: Path, base: Path) -> Path:
 
     A folder of sentence-transformers keeps its modules, tokenizer and prompts, and takes its
     encoder from the base. peft's own has the adapter alone; all else is the base's.
-
-    Raises:
-        SourceError: If the folders do not fit.
-        UnsupportedModelError: If the base has an adapter itself.
     """
     if next(base.rglob(ADAPTER_FILE), None):
         raise UnsupportedModelError(f"{base}, the base of {adapter}, has an adapter itself.")

@@ -48,19 +48,9 @@ def find_source(
 ) -> Source:
     """Download a model if necessary and check its files; put an adapter on its base.
 
-    Args:
-        model: A folder, a name of the catalog, or `owner/name` of a hub repository.
-        revision: A commit, branch or tag of the hub repository; by default the catalog's
-            commit, or the newest.
-        accepted_licenses: Names of the terms that the user accepts.
-        precision: The precision, to select one of several ready exports.
-        descriptions: Whether to do without the weights: from a hub, only the JSON files are then
-            downloaded, no terms need to be accepted, and no hashes are compared.
-
-    Raises:
-        SourceError: If it is missing, cannot be downloaded, a file's hash is wrong, a link leaves
-            the folder, or it is an adapter without a base.
-        LicenseError: If its terms, or those of its base, must be accepted and are not.
+    `model` is a folder, a name of the catalog, or `owner/name` of a hub. The precision selects one
+    of several ready exports. With `descriptions`, only the JSON files are downloaded from a hub, no
+    terms need to be accepted, and no hashes are compared.
     """
     found = functools.partial(
         _find,

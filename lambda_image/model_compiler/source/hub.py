@@ -53,16 +53,9 @@ def download_first(
     precision: Precision | None = None,
     descriptions: bool = False,
 ) -> Download:
-    """Download a model from the first of its repositories that works.
+    """Download a model from the first of its repositories that works; the original is first.
 
-    Args:
-        repositories: Mirrors of one model, the original first.
-        revision: A revision of the original; the mirrors are then not used.
-        precision: The precision, to select one of several ready exports.
-        descriptions: Whether to download the JSON files alone.
-
-    Raises:
-        SourceError: If none works; the message has the reason for each.
+    The mirrors are not used for a `revision`, which is the original's.
     """
     wanted = [(repository.name, repository.revision) for repository in repositories]
     if revision:
@@ -83,18 +76,9 @@ def download(
     precision: Precision | None = None,
     descriptions: bool = False,
 ) -> Download:
-    """Download a repository's files.
+    """Download a repository's files; with `descriptions` the JSON files alone.
 
-    Args:
-        name: `owner/name`.
-        revision: A commit, branch or tag; None for the newest.
-        precision: The precision, to select one of several ready exports.
-        descriptions: Whether to download the JSON files alone, which describe the model.
-
-    Raises:
-        SourceError: If the repository or the revision does not exist, the caller has no access, or
-            the hub cannot be reached.
-        UnsupportedModelError: If it is another kind of model.
+    The precision selects one of several ready exports.
     """
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     where = f"{api.endpoint}/{name}"

@@ -18,12 +18,7 @@ MODULES, SENTENCES = "modules.json", "config_sentence_transformers.json"
 
 
 def routes_of(folder: Path) -> dict[str, Path]:
-    """Return a folder of links for each route; empty if the model has no Router.
-
-    Raises:
-        SourceError: If a file is missing or damaged.
-        UnsupportedModelError: If there are other routes, or a rule that selects one.
-    """
+    """Return a folder of links for each route; empty if the model has no Router."""
     if not (folder / MODULES).exists():
         return {}
     found = read_modules(folder)

@@ -77,11 +77,7 @@ def is_byte_level(document: Json) -> bool:
 
 
 def check_byte_level(document: Json) -> None:
-    """Check that the fast byte-level BPE covers the normalizer, pre-tokenizer and model.
-
-    Raises:
-        NotCoveredError: If it does not.
-    """
+    """Check that the fast byte-level BPE covers the normalizer, pre-tokenizer and model."""
     normalizer = document.get("normalizer")
     if normalizer not in (None, {"type": "NFC"}):
         not_covered("normalizer", normalizer.get("type"))
@@ -120,16 +116,7 @@ def _check_split(pre_tokenizer: Json, options: set[str]) -> None:
 
 
 def byte_level_sections(document: Json, model: tokenizers.models.BPE) -> dict[str, bytes]:
-    """Return the sections that only a byte-level file has, as the embedder reads them.
-
-    Args:
-        document: The `tokenizer.json`, which `check_byte_level` has accepted.
-        model: The library's, which is asked what each token's own text becomes.
-
-    Raises:
-        NotCoveredError: If a byte has no token, the vocabulary or the merges are too large, or
-            Python's normalization differs from the library's.
-    """
+    """Return the sections that only a byte-level file has, as the embedder reads them."""
     vocabulary: Mapping[str, int] = document["model"]["vocab"]
     if not vocabulary.keys() >= set(BYTE_ALPHABET):
         raise NotCoveredError("the fast tokenizers do not cover bytes without a token")
@@ -194,11 +181,7 @@ def _matching(expression: str) -> Iterator[str]:
 
 
 def _composing() -> frozenset[str]:
-    """Return all characters that take part in compositions or have a place among marks.
-
-    Raises:
-        NotCoveredError: If Python's normalization of one is not the library's.
-    """
+    """Return all characters that take part in compositions or have a place among marks."""
     compose, decompose = normalizers.NFC().normalize_str, normalizers.NFD().normalize_str
     found: set[str] = set()
     for _, page in character_pages():

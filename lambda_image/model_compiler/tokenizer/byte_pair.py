@@ -30,11 +30,7 @@ _SPACE = "▁"
 
 
 def check_byte_pair_encoding(document: Json) -> None:
-    """Check that the fast BPE covers the normalizer, pre-tokenizer and model (Gemma's are meant).
-
-    Raises:
-        NotCoveredError: If it does not.
-    """
+    """Check that the fast BPE covers the normalizer, pre-tokenizer and model of Gemma."""
     replace_spaces = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
     if document.get("normalizer") != replace_spaces:
         not_covered("normalizer", (document.get("normalizer") or {}).get("type"))
@@ -56,15 +52,7 @@ def check_byte_pair_encoding(document: Json) -> None:
 
 
 def byte_pair_sections(document: Json, model: tokenizers.models.BPE) -> dict[str, bytes]:
-    """Return the sections that only a BPE file has, as `fast_tokenizers.bpe` reads them.
-
-    Args:
-        document: The `tokenizer.json`, which `check_byte_pair_encoding` has accepted.
-        model: The library's, which is asked what each token's own text becomes.
-
-    Raises:
-        NotCoveredError: If the numbers are too large, or merges touch bytes.
-    """
+    """Return the sections that only a BPE file has, as `fast_tokenizers.bpe` reads them."""
     vocabulary = document["model"]["vocab"]
     bytes_ids = [vocabulary[f"<0x{byte:02X}>"] for byte in range(256)]
     pages, ids_of_characters = _characters(vocabulary)
@@ -83,13 +71,8 @@ def merge_sections(
 ) -> dict[str, bytes]:
     """Return the merges, as the embedder's `merges` reads them, and the look-up of whole tokens.
 
-    Args:
-        document: The `tokenizer.json`.
-        model: The library's, which is asked what each token's own text becomes.
-        apart: Ids that no merge may touch.
-
-    Raises:
-        NotCoveredError: If the numbers are too large, or a merge touches an id of `apart`.
+    No merge may touch an id of `apart`. The library's `model` is asked what each token's own text
+    becomes.
     """
     vocabulary, merges = document["model"]["vocab"], document["model"]["merges"]
     size = 1 + max(vocabulary.values())

@@ -35,11 +35,7 @@ _MOST_KEYS = 1 << 20
 
 
 def read_charsmap(data: bytes) -> dict[str, str]:
-    """Return the keys of a character map that the library looks for, and what each becomes.
-
-    Raises:
-        NotCoveredError: If a key or a replacement is no text, or the trie leads out of the file.
-    """
+    """Return the keys of a character map that the library looks for, and what each becomes."""
     try:
         (size,) = struct.unpack_from("<I", data)
         units = array("I", data[4 : 4 + size // 4 * 4])
@@ -82,11 +78,7 @@ def _offset(unit: int) -> int:
 
 
 def write_charsmap(replacements: Mapping[str, str]) -> bytes:
-    """Return a character map with these keys, at least one, and what they become.
-
-    Raises:
-        ValueError: If there are more keys than the trie's offsets can reach.
-    """
+    """Return a character map with these keys, at least one, and what they become."""
     pool = bytearray()
     keys = []
     for key, text in sorted(replacements.items()):
@@ -143,9 +135,6 @@ def character_kinds() -> Mapping[str, str]:
     """Return the letter in `character_map.KINDS` of each character that is not an ordinary one.
 
     Takes about a second.
-
-    Raises:
-        NotCoveredError: If the library has a kind of character that the letters cannot say.
     """
     normalizer = normalizers.Precompiled(write_charsmap(_KEYS))
 

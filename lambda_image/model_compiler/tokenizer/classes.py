@@ -77,12 +77,7 @@ def lowercases(normalizer: Any) -> bool:
 
 
 def class_name(stated: Any, model_type: Any) -> str | None:
-    """Return the class that transformers takes; None if it is none of those that are known here.
-
-    Args:
-        stated: The class that the files name, if any.
-        model_type: The model's.
-    """
+    """Return the class that transformers takes; None if it is none of those that are known here."""
     if model_type == "modernbert":  # whatever its files say
         return "TokenizersBackend"
     name = stated if isinstance(stated, str) else BY_MODEL_TYPE.get(model_type, "")

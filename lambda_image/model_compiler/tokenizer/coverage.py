@@ -1,7 +1,8 @@
 """`tokenizer.json`, read strictly: each part is known to the fast tokenizers, or named as a reason.
 
 The format is that of Hugging Face's `tokenizers`; its source is the reference for what each part
-means (https://github.com/huggingface/tokenizers).
+means (https://github.com/huggingface/tokenizers). What makes tables of a part raises a
+NotCoveredError where they would not be exact.
 """
 
 from collections.abc import Mapping
@@ -30,11 +31,7 @@ class NotCoveredError(Exception):
 
 
 def check_parts(document: Json) -> None:
-    """Check what both models share: the list of parts, the post-processor, the added tokens.
-
-    Raises:
-        NotCoveredError: If a part is not covered.
-    """
+    """Check what both models share: the list of parts, the post-processor, the added tokens."""
     only_keys(document, _PARTS, "tokenizer.json")
     for post in _post_processors(document):
         if post.get("type") not in _POST_PROCESSORS:
@@ -59,22 +56,14 @@ def _post_processors(document: Json) -> list[Json]:
 
 
 def check_options(part: Json, covered: Mapping[str, tuple[object, ...]], name: str) -> None:
-    """Check that each option of a part has a value that is covered; falsy ones are read as None.
-
-    Raises:
-        NotCoveredError: If one has another.
-    """
+    """Check that each option of a part has a value that is covered; falsy ones are read as None."""
     for option, values in covered.items():
         if (part.get(option) or None) not in values:
             not_covered(f"{name}'s {option}", part.get(option))
 
 
 def only_keys(part: Json, known: set[str], name: str) -> None:
-    """Check that a part has no other keys than the known ones; `name` is for the message.
-
-    Raises:
-        NotCoveredError: If it has.
-    """
+    """Check that a part has no other keys than the known ones; `name` is for the message."""
     unknown = sorted(set(part) - known)
     if unknown:
         not_covered(f"{name}: unknown", ", ".join(unknown))

@@ -57,15 +57,7 @@ class TokenizerFile:
 def read_tokenizer(path: Path, *, vocabulary_size: int, alone: bool = False) -> TokenizerFile:
     """Read the file for a model with an embedding table of `vocabulary_size` rows.
 
-    Args:
-        path: The file.
-        vocabulary_size: The number of rows.
-        alone: Whether the model's own library reads no other file of the tokenizer.
-
-    Raises:
-        SourceError: If it is missing, has another format or another vocabulary than the model, or
-            the files next to it say something else.
-        UnsupportedModelError: If the compiler cannot express a setting of those.
+    `alone` says that the model's own library reads no other file of the tokenizer.
     """
     document = (None if alone or path.exists() else _from_vocabulary(path)) or read_json(path)
     if not isinstance(document, dict) or not isinstance(document.get("model"), dict):

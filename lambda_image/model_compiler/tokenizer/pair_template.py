@@ -52,11 +52,7 @@ class PairTemplate:
 
 
 def template_text(folder: Path) -> str | None:
-    """Return a folder's template as transformers takes it; None without one.
-
-    Raises:
-        SourceError: If it is not text.
-    """
+    """Return a folder's template as transformers takes it; None without one."""
     path = folder / TEMPLATE_FILE
     if path.exists():
         require_file(path)
@@ -73,17 +69,9 @@ def template_text(folder: Path) -> str | None:
 
 
 def read_pair_template(folder: Path, tokenizer: TokenizerFile, *, instruction: str) -> PairTemplate:
-    """Return a folder's template.
+    """Return a folder's template for a query and a passage.
 
-    Args:
-        folder: The tokenizer's folder.
-        tokenizer: The file.
-        instruction: The content of the message `system`; empty without that message.
-
-    Raises:
-        SourceError: If it is not text.
-        UnsupportedModelError: If it has another expression, does not have the query and then the
-            passage, or a token would reach over the border of two parts.
+    `instruction` is the content of the message `system`; empty without that message.
     """
     template = template_text(folder)
     if template is None:

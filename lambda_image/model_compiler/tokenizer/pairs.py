@@ -42,13 +42,7 @@ class PairLayout:
 def read_pair_layout(tokenizer: TokenizerFile, *, types: bool) -> PairLayout:
     """Return what the post-processor of a `tokenizer.json` does with a pair.
 
-    Args:
-        tokenizer: The file.
-        types: Whether the model gets the token types; without, they count as 0.
-
-    Raises:
-        UnsupportedModelError: If it is not the same around all pairs, or the types are others than
-            0 for the first text and 0 or 1 for the second.
+    `types` says whether the model gets the token types; without, they count as 0.
     """
     library = tokenizers.Tokenizer.from_buffer(tokenizer.data)
     layouts = {_layout(library, first, second, types=types) for first, second in EXAMPLES}
@@ -82,11 +76,7 @@ def _layout(
 
 
 def passes_types(folder: Path) -> bool:
-    """Return whether a folder's tokenizer gives the model token types.
-
-    Raises:
-        UnsupportedModelError: If transformers 4 and 5 disagree about it, or it is not known.
-    """
+    """Return whether a folder's tokenizer gives the model token types."""
     config = ConfigFile(folder / "tokenizer_config.json", optional=True)
     names = config.optional("model_input_names")
     if isinstance(names, list):

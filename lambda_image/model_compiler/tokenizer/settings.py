@@ -45,14 +45,6 @@ def read_settings(folder: Path, document: Json) -> tuple[float | None, dict[str,
     """Check the files next to a `tokenizer.json`.
 
     Returns their limit of tokens, if any, and the ids of the special tokens, such as `cls_token`.
-
-    Args:
-        folder: The encoder's folder.
-        document: The content of its `tokenizer.json`.
-
-    Raises:
-        SourceError: If a file is damaged, or says something else than `tokenizer.json`.
-        UnsupportedModelError: If a setting is not known, or the compiler cannot express it.
     """
     try:
         return _Settings(folder, document).read()
@@ -64,18 +56,9 @@ def read_settings(folder: Path, document: Json) -> tuple[float | None, dict[str,
 
 
 def built_document(folder: Path, vocabulary: Mapping[str, int]) -> dict[str, Any] | None:
-    """Return the `tokenizer.json` that transformers builds from a `vocab.txt` without one.
+    """Return the `tokenizer.json` that transformers builds from the ids of a `vocab.txt` alone.
 
-    Args:
-        folder: The encoder's folder.
-        vocabulary: The tokens with their ids.
-
-    Returns:
-        The content; None if the files name no class that builds one.
-
-    Raises:
-        SourceError: If a file is damaged.
-        UnsupportedModelError: If the class is not known.
+    None if the files name no class that builds one.
     """
     return _Settings(folder, {}).build(vocabulary)
 

@@ -22,8 +22,7 @@ SURROGATES = range(0xD800, 0xE000)
 def table_file(sections: Mapping[str, bytes]) -> bytes:
     """Return the bytes of a fast tokenizer's file with these sections, in their order.
 
-    Args:
-        sections: Their contents by name (at most 16 ASCII characters), numbers little-endian.
+    Their names have at most 16 ASCII characters; numbers are little-endian.
     """
     entries = b""
     body = bytearray()
@@ -57,11 +56,7 @@ def text_sections(texts: Sequence[str]) -> dict[str, bytes]:
 
 
 def id_slots(ids: Mapping[str, int]) -> bytes:
-    """Return a half-full look-up table, as `fast_tokenizers.table_file` reads it.
-
-    Raises:
-        NotCoveredError: If an id does not fit into 20 bits.
-    """
+    """Return a half-full look-up table, as `fast_tokenizers.table_file` reads it."""
     if max(ids.values(), default=0) >= _MOST_IDS:
         raise NotCoveredError("the fast tokenizers do not cover a vocabulary over 2^20")
     size = 1 << (2 * len(ids) + 1).bit_length()
@@ -100,15 +95,9 @@ def added_token_sections(
     *,
     normalizer: tokenizers.normalizers.Normalizer | None = None,
 ) -> dict[str, bytes]:
-    """Return the sections of added tokens, as `fast_tokenizers.added_tokens` reads them.
+    """Return the sections of added tokens by id, as `fast_tokenizers.added_tokens` reads them.
 
-    Args:
-        name: The prefix of the sections' names.
-        tokens: By id.
-        normalizer: What tokens go through that are matched after it.
-
-    Raises:
-        NotCoveredError: If nothing is left of a token.
+    `name` begins the sections' names. Tokens go through the normalizer that are matched after it.
     """
     listed = sorted(
         (

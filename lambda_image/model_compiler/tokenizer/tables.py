@@ -64,14 +64,7 @@ class TokenizerTables:
 def build(tokenizer_json: bytes, *, embedding_rows: int | None = None) -> TokenizerTables:
     """Turn the bytes of a `tokenizer.json` into the tokenizer's part of an artifact.
 
-    The same bytes give the same bytes.
-
-    Args:
-        tokenizer_json: The file, as `tokenizers` reads it.
-        embedding_rows: How many tokens the model has embeddings for; None where that is not known.
-
-    Raises:
-        SourceError: If the bytes are no tokenizer, or it does not belong to the model.
+    The same bytes give the same bytes. The model has `embedding_rows`, if that is known.
     """
     library = _library(tokenizer_json)
     _check_ids(library, embedding_rows)
@@ -89,17 +82,7 @@ def check_room(
     prompts: Mapping[str, str],
     scoring: ScoringEntry | None = None,
 ) -> None:
-    """Check that the limit leaves room for a text between the special tokens, after any prompt.
-
-    Args:
-        tables: The tokenizer.
-        limit: The model's, in tokens.
-        prompts: The prompts by name.
-        scoring: What is around the two texts of a reranker.
-
-    Raises:
-        SourceError: If it does not.
-    """
+    """Check that the limit leaves room for a text between the special tokens, after any prompt."""
     with _loaded(tables.kind, tables.data) as tokenizer:
         specials = len(tokenizer.prefix) + len(tokenizer.suffix)
         if scoring:
@@ -206,11 +189,7 @@ def _shared_sections(library: tokenizers.Tokenizer) -> dict[str, bytes]:
 
 
 def _check_spelling(library: tokenizers.Tokenizer, document: Json) -> None:
-    """Check that the library assigns each token of a text the id in the file, and no id twice.
-
-    Raises:
-        NotCoveredError: If not; it may number added tokens itself.
-    """
+    """Check that the library assigns each token of a text the id in the file, and no id twice."""
     added = {token["content"]: token["id"] for token in document.get("added_tokens") or []}
     vocabulary = document["model"]["vocab"]
     if isinstance(vocabulary, list):  # of Unigram: texts and scores in the order of their ids
@@ -227,11 +206,7 @@ def _check_spelling(library: tokenizers.Tokenizer, document: Json) -> None:
 
 
 def _special_tokens(library: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the tokens that the post-processor adds around a text; they must be constant.
-
-    Raises:
-        NotCoveredError: If it does anything else.
-    """
+    """Return the tokens that the post-processor adds around a text; they must be constant."""
     with _errors_of_the_library("tokenizer.json fails on ordinary texts"):
         empty, *examples = (
             (
@@ -249,11 +224,7 @@ def _special_tokens(library: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tup
 
 @budget("encoding a sample of texts with tokenizer.json", seconds=_SAMPLE_SECONDS)
 def _encoded_sample(library: tokenizers.Tokenizer) -> list[tuple[str, list[int]]]:
-    """Return a sample of texts, each with the ids that `tokenizers` gives for it.
-
-    Raises:
-        SourceError: If it fails on one of them, as it would when it serves.
-    """
+    """Return a sample of texts, each with the ids that `tokenizers` gives for it."""
     with _errors_of_the_library("tokenizer.json fails on ordinary texts"):
         # One by one: all encodings at once could fill the memory.
         return [
@@ -263,11 +234,7 @@ def _encoded_sample(library: tokenizers.Tokenizer) -> list[tuple[str, list[int]]
 
 
 def _compare(kind: Kind, data: bytes, sample: Sequence[tuple[str, list[int]]]) -> None:
-    """Compare the embedder over these tables with what `tokenizers` gave.
-
-    Raises:
-        NotCoveredError: If a single id differs.
-    """
+    """Compare the embedder over these tables with what `tokenizers` gave."""
     with _loaded(kind, data) as fast:
         different = sum(fast.encode(text) != ids for text, ids in sample)
     if different:

@@ -48,11 +48,7 @@ class Steps:
 
 
 def check_unigram(document: Json) -> Steps:
-    """Check that the fast Unigram covers the normalizer, pre-tokenizer and model.
-
-    Raises:
-        NotCoveredError: If it does not.
-    """
+    """Check that the fast Unigram covers the normalizer, pre-tokenizer and model."""
     steps = Steps()
     _read_normalizer(document.get("normalizer"), steps)
     _read_pre_tokenizer(document.get("pre_tokenizer"), steps)
@@ -161,16 +157,7 @@ _MARKS = "elusz"
 
 
 def unigram_sections(document: Json, library: tokenizers.models.Unigram) -> dict[str, bytes]:
-    """Return the sections that only a Unigram file has, as `fast_tokenizers.unigram` reads them.
-
-    Args:
-        document: The `tokenizer.json`.
-        library: The library's model, which is asked what each token's own text becomes.
-
-    Raises:
-        NotCoveredError: If the steps are not covered, or the character map has keys that the tables
-            cannot say.
-    """
+    """Return the sections that only a Unigram file has, as `fast_tokenizers.unigram` reads them."""
     model, steps = document["model"], check_unigram(document)
     texts = [text for text, _ in model["vocab"]]
     # The library's JSON reader does not round to the nearest number, and the last bit decides ties.

@@ -32,11 +32,7 @@ from model_compiler.tokenizer.table_file import (
 
 
 def check_wordpiece(document: Json) -> None:
-    """Check that the fast WordPiece covers the normalizer, pre-tokenizer and model.
-
-    Raises:
-        NotCoveredError: If it does not.
-    """
+    """Check that the fast WordPiece covers the normalizer, pre-tokenizer and model."""
     normalizer = document.get("normalizer") or {}
     if normalizer.get("type") != "BertNormalizer":
         not_covered("normalizer", normalizer.get("type"))
@@ -62,14 +58,7 @@ def check_wordpiece(document: Json) -> None:
 
 
 def wordpiece_sections(document: Json, _: object = None) -> dict[str, bytes]:
-    """Return the sections that only a WordPiece file has, as the embedder's `wordpiece` reads them.
-
-    Args:
-        document: The `tokenizer.json`, which `check_wordpiece` has accepted.
-
-    Raises:
-        NotCoveredError: If the vocabulary is too large, or a mark is of an unknown kind.
-    """
+    """Return the sections that only a WordPiece file has, as the embedder reads them."""
     model, normalizer = document["model"], document["normalizer"]
     vocabulary = model["vocab"]
     # No text is longer than a u32 can say.
@@ -134,9 +123,6 @@ def character_sections(
 
     The pre-tokenizer is BERT's; the arguments are those of the normalizer. Few are ever asked for,
     and each takes most of a second.
-
-    Raises:
-        NotCoveredError: If combining marks behave in a way that the tables cannot say.
     """
     strips = lowercase if strip_accents is None else strip_accents
     normal = _changes(
@@ -316,9 +302,8 @@ def _places(marks: Sequence[str]) -> dict[str, int]:
 def paged(texts: Mapping[str, str], gone: Collection[int] = ()) -> tuple[bytes, bytes, bytes]:
     """Return page numbers, pages and pool, as `fast_tokenizers.characters` reads them.
 
-    Args:
-        texts: What becomes of the characters that do not stay as they are.
-        gone: The first code points of pages that vanish as a whole.
+    `texts` has what becomes of the characters that do not stay as they are, and `gone` the first
+    code points of pages that vanish as a whole.
     """
     pool = bytearray()
     known: dict[str, int] = {}

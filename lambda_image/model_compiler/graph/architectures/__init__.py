@@ -50,10 +50,6 @@ def parse(config: ConfigFile, *, remedy: str = REMEDY) -> Architecture:
     """Parse a `config.json` with the parser of its family.
 
     The error for a model that the compiler cannot express ends in `remedy`.
-
-    Raises:
-        UnsupportedModelError: If the compiler does not know the family or a setting.
-        SourceError: If a value is missing or wrong.
     """
     try:
         return _parse(config)

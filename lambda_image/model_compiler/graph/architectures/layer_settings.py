@@ -21,11 +21,7 @@ def size_of_heads(
     heads: str = "num_attention_heads",
     rotated: bool = False,
 ) -> int:
-    """Return the width of a head, from the keys of the width of all and of their number.
-
-    Raises:
-        SourceError: If the width is not a multiple, or halves of heads cannot be rotated.
-    """
+    """Return the width of a head, from the keys of the width of all and of their number."""
     all_, count = config.integer(width), config.integer(heads)
     if all_ % (2 * count if rotated else count):
         raise SourceError(
@@ -88,12 +84,7 @@ def rope_bases_by_kind(
 def rope_base(
     config: ConfigFile, parameters: Any, *, where: str, default: float | None = None
 ) -> float:
-    """Return `rope_theta` of one object of rotary settings; required without a default.
-
-    Raises:
-        SourceError: If a value has a wrong type.
-        UnsupportedModelError: If a setting is not known, or scales the positions.
-    """
+    """Return `rope_theta` of one object of rotary settings; required without a default."""
     if not isinstance(parameters, dict):
         config.fail(where, "an object", parameters)
     unknown = sorted(set(parameters) - {"rope_type", "rope_theta"})

@@ -102,9 +102,7 @@ def parse(config: ConfigFile) -> ModernBertConfig:
 def read_modernbert_head(config: ConfigFile) -> dict[str, Any]:
     """Return what a `config.json` says of the dense layer of a head, and its normalization.
 
-    Raises:
-        UnsupportedModelError: If the graph cannot express the activation.
-        SourceError: If none is stated, because versions of transformers differ in the default.
+    An activation must be stated, because versions of transformers differ in the default.
     """
     if not config.has("classifier_activation"):
         config.fail("classifier_activation", "the name of a function", None)

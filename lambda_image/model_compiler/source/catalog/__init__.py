@@ -165,10 +165,7 @@ def find(name: str) -> CatalogEntry | None:
 def recognize(*, family: str, source: str, prompts: Mapping[str, str]) -> CatalogEntry | None:
     """Return the entry of a model that is recognized by its content alone; or None.
 
-    Args:
-        family: Its architecture.
-        source: The digest of its weights in the name of its vector space.
-        prompts: The prompts of its own files.
+    `source` is the digest of its weights in the name of its vector space.
     """
     for entry in CATALOG:
         if source == entry.source:

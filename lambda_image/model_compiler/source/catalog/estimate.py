@@ -36,11 +36,7 @@ _FACTORS = {"distilbert": (1.0, 0.8), "gemma3_text": (0.6, 0.7), "modernbert": (
 def estimate(config: Mapping[str, Any]) -> tuple[float, float] | None:
     """Return the times of texts with 32 and 256 tokens, as multiples of the reference's.
 
-    Args:
-        config: The content of a `config.json`. Its family is not checked.
-
-    Returns:
-        The two ratios; None if the sizes are missing.
+    None if the sizes are missing; the family is not checked.
     """
     if config.get("model_type") == "model2vec":
         return STATIC
