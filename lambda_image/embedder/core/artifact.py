@@ -177,6 +177,11 @@ class Manifest(NamedTuple):
         return self.dimensions[0]
 
     @property
+    def space_kind(self) -> str:
+        """What the space has: `vector`s or `score`s."""
+        return "vector" if self.scoring is None else "score"
+
+    @property
     def space(self) -> str:
         """The space of what the model gives by default: full-size vectors, or scores."""
         if self.scoring is not None:

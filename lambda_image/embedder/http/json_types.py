@@ -8,7 +8,7 @@ user's text by its kind and length only.
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import orjson
 
@@ -46,13 +46,8 @@ class JsonType:
 class Boolean(JsonType):
     """True or false."""
 
-    @property
-    def allowed(self) -> str:
-        return "true or false"
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        return {"type": "boolean"}
+    allowed = "true or false"
+    schema: ClassVar[dict[str, Any]] = {"type": "boolean"}
 
     def check(self, value: object, name: str) -> bool:
         if value is True or value is False:

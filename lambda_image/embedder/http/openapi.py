@@ -141,9 +141,16 @@ _INFO_NUMBERS = (
 )
 #: What a sparse encoder does not have.
 _DENSE = ("max_client_batch_size", "dimensions", "max_batch_sizes")
-_INFO: Schema = {
-    "type": "object",
-    "properties": {
+#: What a reranker does not have.
+_EMBEDDING = (
+    *("vector_space", "dimensions", "prompts", "default_prompt", "max_batch_sizes"),
+    "index_entries",
+)
+
+
+def _info(*left_out: str, **more: Schema) -> Schema:
+    """Describe what `/info` says of a kind of model, with what all have but what is left out."""
+    named: Schema = {
         **dict.fromkeys((*_INFO_STRINGS, "vector_space", "truncate"), _STRING),
         **dict.fromkeys(_INFO_NUMBERS, _POSITIVE),
         "model_type": _OBJECT,
@@ -153,10 +160,13 @@ _INFO: Schema = {
         "default_prompt": _STRING_OR_NULL,
         "max_batch_sizes": _OBJECT,
         "index_entries": _INTEGER_OR_NULL,
-        "golden": _list(_GOLDEN),
-    },
-    "required": [*_INFO_STRINGS, *_INFO_NUMBERS, "model_type", "auto_truncate", "vector_space"],
-}
+        **more,
+    }
+    always = (*_INFO_STRINGS, *_INFO_NUMBERS, "model_type", "auto_truncate", "vector_space")
+    properties = {name: schema for name, schema in named.items() if name not in left_out}
+    required = [name for name in (*always, "score_space") if name in properties]
+    return {"type": "object", "properties": properties, "required": required}
+
 
 #: The body of each operation's answer.
 _ANSWERS: Mapping[str, Schema] = {
@@ -181,7 +191,7 @@ _ANSWERS: Mapping[str, Schema] = {
     "tei_similarity": _list(_NUMBER),
     "tei_tokenize": _list(_list(_TOKEN)),
     "tei_decode": _list(_STRING),
-    "info": _INFO,
+    "info": _info(golden=_list(_GOLDEN)),
     "server_embed": _object(
         data=_list(_object(embedding=_NUMBERS, index=_INTEGER)),
         usage=_USAGE,
@@ -192,34 +202,25 @@ _ANSWERS: Mapping[str, Schema] = {
     "tei_embed_sparse": _list(
         _list(_object(index={"type": "integer", "minimum": 0}, value=_NUMBER)), minItems=1
     ),
-    "sparse_info": {
-        "type": "object",
-        "properties": {
-            **{name: schema for name, schema in _INFO["properties"].items() if name not in _DENSE},
-            "vocabulary_size": _POSITIVE,
-            "golden": _list(
-                _object(
-                    text=_STRING,
-                    prompt=_STRING_OR_NULL,
-                    indices=_list(_INTEGER),
-                    values=_list(_NUMBER),
-                )
-            ),
-        },
-        "required": [name for name in _INFO["required"] if name not in _DENSE],
-    },
+    "sparse_info": _info(
+        *_DENSE,
+        vocabulary_size=_POSITIVE,
+        golden=_list(
+            _object(
+                text=_STRING,
+                prompt=_STRING_OR_NULL,
+                indices=_list(_INTEGER),
+                values=_list(_NUMBER),
+            )
+        ),
+    ),
     "rerank_health": _object(status=_STRING, model=_STRING, score_space=_STRING),
-    "rerank_info": {
-        "type": "object",
-        "properties": {
-            **dict.fromkeys((*_INFO_STRINGS, "score_space", "activation", "truncate"), _STRING),
-            **dict.fromkeys(_INFO_NUMBERS, _POSITIVE),
-            "model_type": _OBJECT,
-            "auto_truncate": _BOOLEAN,
-            "golden": _list(_object(query=_STRING, passage=_STRING, logits=_list(_NUMBER))),
-        },
-        "required": [*_INFO_STRINGS, *_INFO_NUMBERS, "model_type", "auto_truncate", "score_space"],
-    },
+    "rerank_info": _info(
+        *_EMBEDDING,
+        score_space=_STRING,
+        activation=_STRING,
+        golden=_list(_object(query=_STRING, passage=_STRING, logits=_list(_NUMBER))),
+    ),
     "tei_rerank": _list(_RANKED, minItems=1),
     "cohere_rerank": _DOCUMENTS_RANKED,
     "cohere_rerank_v1": _DOCUMENTS_RANKED,

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from embedder.core.engine import Engine
     from embedder.core.reranker import Reranker
     from embedder.core.sparse_encoder import SparseEncoder
-    from embedder.http.apis.rerank import RerankModel
     from embedder.http.search_prefixes import SearchPrefixes
 
     Loads = TypeVar("Loads", Engine, Reranker, SparseEncoder)
@@ -115,7 +114,7 @@ ROUTES: dict[str, dict[str, type[Operation]]] = {
 }
 
 
-def operations(*models: Model | RerankModel) -> dict[str, dict[str, Operation]]:
+def operations(*models: Model) -> dict[str, dict[str, Operation]]:
     """Return what is served of these models: of a path that several have, the first one's.
 
     It names the others too: `/health` and `/info` are of all models.
@@ -123,8 +122,8 @@ def operations(*models: Model | RerankModel) -> dict[str, dict[str, Operation]]:
     served: dict[str, dict[str, Operation]] = {}
     for model in models:
         for path, methods in _routes(model).items():
-            found = {method: kind(model) for method, kind in methods.items()}  # type: ignore[arg-type]
-            for method, operation in found.items():
+            for method, kind in methods.items():
+                operation = kind(model)
                 first = served.setdefault(path, {}).setdefault(method, operation)
                 if first is not operation:
                     first.accompany(model.engine.manifest.task, operation)
@@ -133,26 +132,23 @@ def operations(*models: Model | RerankModel) -> dict[str, dict[str, Operation]]:
         from embedder.http.apis import search  # noqa: PLC0415
 
         similar: Any = served["/similar"]["POST"]
-        rankers: list[Any] = [
-            model.engine
-            for model in models
-            if "/rerank" in served and model.engine.manifest.scoring
-        ]
-        served["/search"] = {"POST": search.Search(similar, next(iter(rankers), None))}
+        ranks: Any = served.get("/rerank", {}).get("POST")
+        served["/search"] = {"POST": search.Search(similar, ranks and ranks.reranker)}
     return served
 
 
-def _routes(model: Model | RerankModel) -> Mapping[str, Mapping[str, type[Operation]]]:
-    if isinstance(model, Model):
-        if model.engine.manifest.task == "embed":
-            return ROUTES
-        # Imported when it is needed: no embedding model pays for it.
+def _routes(model: Model) -> Mapping[str, Mapping[str, type[Operation]]]:
+    scoring = model.engine.manifest.scoring
+    if model.engine.manifest.task == "embed":
+        return ROUTES
+    # Imported when they are needed: no embedding model pays for them.
+    if scoring is None:
         from embedder.http.apis import sparse  # noqa: PLC0415
 
         return {**sparse.ROUTES, "/openapi.json": {"GET": _Document}}
     from embedder.http.apis import rerank  # noqa: PLC0415
 
-    return {**rerank.routes(model.engine), "/openapi.json": {"GET": _Document}}
+    return {**rerank.routes(scoring), "/openapi.json": {"GET": _Document}}
 
 
 class Router:
@@ -167,8 +163,8 @@ class Router:
 
     def __init__(
         self,
-        model: Model | RerankModel,
-        *companions: Model | RerankModel,
+        model: Model,
+        *companions: Model,
         telemetry: Telemetry | None = None,
         mcp: bool = False,
     ) -> None:
@@ -284,7 +280,7 @@ def build_router(
     artifacts = load_artifacts(_artifact_folder(settings))
     if artifacts[1:]:
         _check_memory(artifacts, settings)
-    models: list[Model | RerankModel] = []
+    models: list[Model] = []
     for artifact in artifacts:
         index = models[0].search_index if models else None
         model = _model(artifact, settings, wrap, run_tokens, alone=not artifacts[1:], beside=index)
@@ -304,7 +300,7 @@ def _model(
     *,
     alone: bool,
     beside: Searchable | None,
-) -> Model | RerankModel:
+) -> Model:
     """Load a model; `beside` is the index of the embedding model that is served with it."""
     # Each is imported when it is needed: neither kind of model pays for the other.
     if artifact.manifest.task == "embed":
@@ -323,11 +319,9 @@ def _model(
         encoder = _loaded(SparseEncoder, artifact, settings, wrap, run_tokens)
         return Model(encoder, _sparse_index(settings, encoder, beside, alone=alone))
     from embedder.core.reranker import Reranker  # noqa: PLC0415
-    from embedder.http.apis.rerank import RerankModel  # noqa: PLC0415
 
     _check_reranker(artifact.manifest.model.name, settings, alone=alone)
-    reranker = _loaded(Reranker, artifact, settings, wrap, run_tokens)
-    return RerankModel(reranker)
+    return Model(_loaded(Reranker, artifact, settings, wrap, run_tokens))  # type: ignore[arg-type]
 
 
 def _check_memory(artifacts: Sequence[Artifact], settings: Settings) -> None:

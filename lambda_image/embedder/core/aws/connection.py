@@ -6,7 +6,7 @@ import http.client
 import select
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:  # imported where it is needed
@@ -27,13 +27,6 @@ class Response(NamedTuple):
     body: bytes
 
 
-class _Request(NamedTuple):
-    method: str
-    target: str
-    headers: dict[str, str]
-    body: bytes | None
-
-
 class ConnectionPool:
     """Sends requests to one host, of an http or https `url`.
 
@@ -50,7 +43,12 @@ class ConnectionPool:
         self._prefix = parts.path.rstrip("/")
         self._name = parts.hostname
         self._port = parts.port
-        self._tls = _default_context() if parts.scheme == "https" else None
+        self._tls: ssl.SSLContext | None = None
+        if parts.scheme == "https":
+            # Imported here: a server on this machine needs no TLS.
+            import ssl  # noqa: PLC0415
+
+            self._tls = ssl.create_default_context()
         #: Each with the time since when it is idle, the last one at the end. Threads share the
         #: list: to append and to pop are each atomic.
         self._idle: list[tuple[http.client.HTTPConnection, float]] = []
@@ -73,17 +71,17 @@ class ConnectionPool:
             OSError: If there is no response; `TimeoutError` if it took too long.
             http.client.HTTPException: If it is not HTTP.
         """
-        request = _Request(method, self._prefix + target, dict(headers or {}), body or None)
+        request = (method, self._prefix + target, body or None, dict(headers or {}))
         connection = self._reusable()
         if connection is not None:
             try:
-                return self._exchange(connection, request, timeout)
+                return self._exchange(connection, timeout, *request)
             except TimeoutError:
                 raise
             except (ConnectionError, http.client.HTTPException):
                 # Closed by the server in this moment: RemoteDisconnected, or a broken pipe.
                 pass
-        return self._exchange(self._new(), request, timeout)
+        return self._exchange(self._new(), timeout, *request)
 
     def close(self) -> None:
         """Close the idle connections; later requests open new ones."""
@@ -91,15 +89,13 @@ class ConnectionPool:
             last[0].close()
 
     def _exchange(
-        self, connection: http.client.HTTPConnection, request: _Request, timeout: float
+        self, connection: http.client.HTTPConnection, timeout: float, *request: Any
     ) -> Response:
         connection.timeout = timeout
         if connection.sock is not None:
             connection.sock.settimeout(timeout)
         try:
-            connection.request(
-                request.method, request.target, body=request.body, headers=request.headers
-            )
+            connection.request(*request)
             response = connection.getresponse()
             content = response.read()
         except BaseException:
@@ -142,10 +138,3 @@ def _readable(connection: http.client.HTTPConnection) -> bool:
     poll = select.poll()
     poll.register(connection.sock, select.POLLIN)
     return bool(poll.poll(0))
-
-
-def _default_context() -> ssl.SSLContext:
-    # Imported here: a server on this machine needs no TLS.
-    import ssl  # noqa: PLC0415
-
-    return ssl.create_default_context()

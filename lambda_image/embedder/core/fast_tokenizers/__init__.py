@@ -7,11 +7,20 @@ engine.
 
 import os
 from collections.abc import Callable
+from importlib import import_module
 from typing import Protocol
 
 from embedder.core.errors import ArtifactError
 
-KINDS = ("wordpiece", "bpe", "byte_level_bpe", "unigram", "tokenizers")
+#: The module and the class of each kind. A cold start must not pay for those that do not serve.
+_CLASSES = {
+    "wordpiece": ("wordpiece", "WordPiece"),
+    "bpe": ("bpe", "BytePairEncoding"),
+    "byte_level_bpe": ("byte_level", "ByteLevel"),
+    "unigram": ("unigram", "Unigram"),
+    "tokenizers": ("fallback", "LibraryTokenizer"),
+}
+KINDS = tuple(_CLASSES)
 
 
 class Tokenizer(Protocol):
@@ -37,7 +46,12 @@ def load(kind: str, path: str | os.PathLike[str]) -> Tokenizer:
         ArtifactError: if the kind is unknown, or the file cannot be read or was changed.
     """
     path = os.fspath(path)
-    reader = _reader(kind)
+    if kind not in _CLASSES:
+        raise ArtifactError(
+            f"The artifact's tokenizer is of kind {kind!r}; this embedder knows {KINDS}."
+        )
+    module, name = _CLASSES[kind]
+    reader: Callable[[str], Tokenizer] = getattr(import_module(f"{__name__}.{module}"), name)
     try:
         return reader(path)
     except ArtifactError:
@@ -47,30 +61,3 @@ def load(kind: str, path: str | os.PathLike[str]) -> Tokenizer:
         raise ArtifactError(
             f"{path} was altered and cannot be read: {error!r}. Compile the model again."
         ) from error
-
-
-def _reader(kind: str) -> Callable[[str], Tokenizer]:
-    # Imported here: a cold start must not pay for the tokenizers that do not serve.
-    if kind == "wordpiece":
-        from embedder.core.fast_tokenizers.wordpiece import WordPiece  # noqa: PLC0415
-
-        return WordPiece
-    if kind == "bpe":
-        from embedder.core.fast_tokenizers.bpe import BytePairEncoding  # noqa: PLC0415
-
-        return BytePairEncoding
-    if kind == "byte_level_bpe":
-        from embedder.core.fast_tokenizers.byte_level import ByteLevel  # noqa: PLC0415
-
-        return ByteLevel
-    if kind == "unigram":
-        from embedder.core.fast_tokenizers.unigram import Unigram  # noqa: PLC0415
-
-        return Unigram
-    if kind == "tokenizers":
-        from embedder.core.fast_tokenizers.fallback import LibraryTokenizer  # noqa: PLC0415
-
-        return LibraryTokenizer
-    raise ArtifactError(
-        f"The artifact's tokenizer is of kind {kind!r}; this embedder knows {KINDS}."
-    )

@@ -14,7 +14,7 @@ from embedder.core.errors import (
 )
 from embedder.core.search import MAX_RESULTS, Searchable
 from embedder.http.apis.input_types import InputsType, TextType
-from embedder.http.apis.operation import Api, Call, Operation, json_response
+from embedder.http.apis.operation import Api, Call, Described, Operation, json_response
 from embedder.http.apis.options import (
     ENCODING,
     OUTPUT_DTYPE,
@@ -274,20 +274,17 @@ def filter_type(index: Searchable | None) -> JsonType:
     return MetadataFilter()
 
 
-class Health(Operation):
+class Health(Described):
     """Whether requests can be served: the model is loaded before the first one is taken."""
 
     api = Native
     name = "health"
     summary = "Report that the model is loaded, and its name."
 
-    def respond(self, _call: Call, /) -> Response:
-        return self.described({"x-vector-space": self.model.engine.vector_space()})
-
     def description(self) -> dict[str, Any]:
-        engine = self.model.engine
+        manifest = self.model.engine.manifest
         return {
             "status": "ok",
-            "model": engine.manifest.model.name,
-            "vector_space": engine.vector_space(),
+            "model": manifest.model.name,
+            f"{manifest.space_kind}_space": manifest.space,
         }

@@ -48,7 +48,7 @@ _SMALL_BYTES = 16 << 10
 
 
 class Model(NamedTuple):
-    """The model and the search index that the operations use."""
+    """The model, which may be a `Reranker`, and the search index that the operations use."""
 
     engine: Engine
     search_index: Searchable | None = None
@@ -217,15 +217,6 @@ class Operation:
         """Answer a call."""
         raise NotImplementedError
 
-    def description(self) -> dict[str, Any]:
-        """Return what an operation says that describes the model."""
-        raise NotImplementedError
-
-    def described(self, headers: dict[str, str]) -> Response:
-        """Describe the model, and under their tasks those that are served besides it."""
-        others = {task: each.description() for task, each in self.companions.items()}
-        return json_response({**self.description(), **others}, headers=headers)
-
     def embed(
         self,
         call: Call,
@@ -284,6 +275,24 @@ class Operation:
             raise
         call.record.embeddings = embeddings
         return embeddings
+
+
+class Described(Operation):
+    """Describes the model, and under their tasks those that are served besides it."""
+
+    def respond(self, _call: Call, /) -> Response:
+        others = {
+            task: each.description()
+            for task, each in self.companions.items()
+            if isinstance(each, Described)
+        }
+        manifest = self.model.engine.manifest
+        headers = {f"x-{manifest.space_kind}-space": manifest.space}
+        return json_response({**self.description(), **others}, headers=headers)
+
+    def description(self) -> dict[str, Any]:
+        """Return what is said of the model."""
+        raise NotImplementedError
 
 
 def json_response(

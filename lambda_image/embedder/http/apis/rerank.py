@@ -16,8 +16,9 @@ Imported on demand: no embedding model pays for it.
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
+from embedder.core.artifact import ScoringEntry
 from embedder.core.errors import (
     AnswerableError,
     BatchTooLargeError,
@@ -27,31 +28,24 @@ from embedder.core.errors import (
     InvalidFieldError,
 )
 from embedder.core.reranker import MAX_PASSAGES, Reranker, Scores
+from embedder.http.apis import native
 from embedder.http.apis.input_types import InputsType, TextType
-from embedder.http.apis.native import Native
-from embedder.http.apis.operation import Api, Call, Operation, json_response
+from embedder.http.apis.operation import Api, Call, Described, Operation, json_response
 from embedder.http.apis.tei import Tei, described_model, timing_headers
 from embedder.http.http_types import Response
 from embedder.http.json_types import Boolean, Choice, Field, Integer, JsonType, Object, String
 
 
-class RerankModel(NamedTuple):
-    """The model that the operations use; see `operation.Model`."""
-
-    engine: Reranker
-    search_index: None = None
-    max_concurrent_requests: int = 1
-
-
 class ScoringOperation(Operation):
     """An operation of a reranker."""
 
-    model: RerankModel  # type: ignore[assignment]
     api: type[Api] = Tei
     truncate_hint = 'Send "truncate": true to have it cut.'
 
-    def __init__(self, model: RerankModel) -> None:
-        super().__init__(model)  # type: ignore[arg-type]
+    @property
+    def reranker(self) -> Reranker:
+        """The model."""
+        return self.model.engine  # type: ignore[return-value]
 
     def score(
         self,
@@ -69,7 +63,7 @@ class ScoringOperation(Operation):
         Errors name `field`, which has the list of passages, or `query_field`.
         """
         try:
-            scores = self.model.engine.predict(
+            scores = self.reranker.predict(
                 pairs,
                 truncate=truncate,
                 max_passage_tokens=max_passage_tokens,
@@ -98,12 +92,12 @@ class Rerank(ScoringOperation):
     summary = "Score texts for a query, in the API of text-embeddings-inference."
 
     def fields(self) -> tuple[Field, ...]:
-        text = TextType(self.model.engine.max_characters)
+        text = TextType(self.reranker.max_characters)
         texts = InputsType(text, single=False)
         return (
             Field("query", text, "What is searched for.", required=True),
             Field("texts", texts, "The texts to score.", required=True),
-            *_scoring_fields(self.model.engine),
+            *_scoring_fields(self.reranker),
             Field("return_text", Boolean(), "Also return each text.", default=False),
             TOP_N,
         )
@@ -138,10 +132,10 @@ class Predict(ScoringOperation):
     summary = "Score pairs of texts by label, in the API of text-embeddings-inference."
 
     def fields(self) -> tuple[Field, ...]:
-        pairs = PairsType(TextType(self.model.engine.max_characters))
+        pairs = PairsType(TextType(self.reranker.max_characters))
         return (
             Field("inputs", pairs, "Two texts, or a list of such pairs.", required=True),
-            *_scoring_fields(self.model.engine),
+            *_scoring_fields(self.reranker),
         )
 
     def respond(self, call: Call, /) -> Response:
@@ -154,7 +148,7 @@ class Predict(ScoringOperation):
             truncate=_truncation(call.values),
             raw=call.values["raw_scores"],
         )
-        labels = self.model.engine.scoring.labels
+        labels = self.reranker.scoring.labels
         answer = [
             [
                 {"score": score, "label": label}
@@ -226,7 +220,7 @@ class CohereRerank(ScoringOperation):
     }
 
     def fields(self) -> tuple[Field, ...]:
-        text = TextType(self.model.engine.max_characters)
+        text = TextType(self.reranker.max_characters)
         documents = DocumentsType(text)
         return (
             Field("model", String(256), "Any name: one model is served, and the answer names it."),
@@ -272,7 +266,7 @@ class CohereRerank(ScoringOperation):
             {
                 "id": call.record.id,
                 "object": "list",
-                "model": self.model.engine.manifest.model.name,
+                "model": self.reranker.manifest.model.name,
                 "results": [
                     {
                         "index": index,
@@ -331,17 +325,14 @@ class DocumentsType(JsonType):
         return self._text.check(value, name)
 
 
-class Info(ScoringOperation):
+class Info(ScoringOperation, Described):
     """The model, its labels and all limits: TEI's fields, and ours."""
 
     name = "rerank_info"
     summary = "Return the model, its labels and all limits."
 
-    def respond(self, _call: Call, /) -> Response:
-        return self.described({"x-score-space": self.model.engine.score_space()})
-
     def description(self) -> dict[str, Any]:
-        reranker = self.model.engine
+        reranker = self.reranker
         labels = {str(index): label for index, label in enumerate(reranker.scoring.labels)}
         return {
             **described_model(self.model, reranker),
@@ -352,28 +343,15 @@ class Info(ScoringOperation):
                 }
             },
             "max_client_batch_size": MAX_PASSAGES,
-            "score_space": reranker.score_space(),
+            "score_space": reranker.manifest.space,
             "activation": reranker.scoring.activation,
         }
 
 
-class Health(ScoringOperation):
-    """Whether requests can be served: the model is loaded before the first one is taken."""
+class Health(native.Health):
+    """The same with the score space."""
 
-    api = Native
     name = "rerank_health"
-    summary = "Report that the model is loaded, and its name."
-
-    def respond(self, _call: Call, /) -> Response:
-        return self.described({"x-score-space": self.model.engine.score_space()})
-
-    def description(self) -> dict[str, Any]:
-        reranker = self.model.engine
-        return {
-            "status": "ok",
-            "model": reranker.manifest.model.name,
-            "score_space": reranker.score_space(),
-        }
 
 
 #: Path → method → operation, of a model with one label.
@@ -387,9 +365,9 @@ ROUTES: dict[str, dict[str, type[Operation]]] = {
 }
 
 
-def routes(reranker: Reranker) -> dict[str, dict[str, type[Operation]]]:
+def routes(scoring: ScoringEntry) -> dict[str, dict[str, type[Operation]]]:
     """Return the routes of a reranker; several labels give no order to rank by."""
-    several = len(reranker.scoring.labels) > 1
+    several = len(scoring.labels) > 1
     return {
         path: kinds for path, kinds in ROUTES.items() if not (several and path.endswith("/rerank"))
     }

@@ -39,7 +39,7 @@ from embedder.core.errors import (
 )
 from embedder.http.apis.input_types import InputsType, TextType
 from embedder.http.apis.openai import CreateEmbeddings
-from embedder.http.apis.operation import Api, Call, Operation, json_response
+from embedder.http.apis.operation import Api, Call, Described, Model, Operation, json_response
 from embedder.http.apis.options import (
     ADD_SPECIAL_TOKENS,
     OUTPUT_DTYPE,
@@ -275,15 +275,12 @@ class Decode(Operation):
         )
 
 
-class Info(Operation):
+class Info(Described):
     """The model, its settings and all limits: TEI's fields, and ours."""
 
     api: type[Api] = Tei
     name = "info"
     summary = "Return the model, its settings and all limits."
-
-    def respond(self, _call: Call, /) -> Response:
-        return self.described({"x-vector-space": self.model.engine.vector_space()})
 
     def description(self) -> dict[str, Any]:
         engine, index = self.model.engine, self.model.search_index
@@ -311,8 +308,8 @@ class Info(Operation):
         }
 
 
-def described_model(model: Any, limits: Any) -> dict[str, Any]:
-    """Return the fields of `/info` that a `Model` and a `RerankModel` have."""
+def described_model(model: Model, limits: Any) -> dict[str, Any]:
+    """Return the fields of `/info` that models of all kinds have."""
     manifest = model.engine.manifest
     return {
         "model_id": manifest.model.name,

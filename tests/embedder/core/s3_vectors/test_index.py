@@ -20,7 +20,6 @@ from embedder.core.s3_vectors import SPACE_TAG, VectorIndex, open_index, parse_a
 from embedder.core.search import SearchIndex
 from embedder.core.settings import Settings
 from embedder.http.apis.operation import Model
-from embedder.http.apis.rerank import RerankModel
 from embedder.http.router import Router, build_router
 from embedder.http.telemetry import Telemetry
 from model_compiler.compile import Options, compile_model
@@ -347,7 +346,7 @@ def test_search_filters_and_names_the_source(
     options = Options(precision=Precision.FP32, thresholds=None, progress=False)
     compile_model(find_source(str(write_reranker(tmp_path / "m"))), tmp_path / "a", options)
     reranker = Reranker.load(load_artifact(tmp_path / "a"))
-    router = Router(Model(engine, index), RerankModel(reranker))
+    router = Router(Model(engine, index), Model(reranker))  # type: ignore[arg-type]
     body = {"query": "entry 3", "filter": {"even": False}}
     answer = read(post(router, "/search", {**body, "rerank": False}))
     assert sorted(result["id"] for result in answer["results"]) == ["id-1", "id-3", "id-5"]
