@@ -1,5 +1,6 @@
 """Planning which inputs share a run, and predicting how long a run takes."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,19 +43,11 @@ def test_padding_is_little_and_never_over_the_limit(length: int, over: int) -> N
     assert 0 <= padding <= min(over, 3 if length <= 64 else 7 if length <= 256 else 0)
 
 
-def test_inputs_of_one_length_are_spread_evenly() -> None:
-    """A hundred texts of 8 tokens with 32 per run become four runs of 25."""
+def test_like_lengths_are_spread_evenly_and_unlike_ones_kept_apart() -> None:
+    """A long text does not increase the padding of short ones; nothing needs no run."""
     runs = plan([8] * 100, limit=LIMIT, budget=256)
     assert [len(run.positions) for run in runs] == [25, 25, 25, 25]
-
-
-def test_unlike_lengths_are_kept_apart() -> None:
-    """A long text does not increase the padding of short ones."""
     assert plan([5, 250, 5, 6], limit=LIMIT) == [([1], 256), ([0, 2, 3], 8)]
-
-
-def test_nothing_needs_no_run() -> None:
-    """The plan is empty if all inputs are in the cache."""
     assert plan([], limit=LIMIT) == []
 
 
@@ -66,32 +59,26 @@ def estimator_of(*runs: tuple[int, float]) -> RuntimeEstimator:
     return estimator
 
 
-def test_a_prediction_needs_three_comparable_runs() -> None:
-    """Two runs are too few, and runs of less than half or over twice the size do not count."""
-    assert estimator_of().seconds(100) is None
-    assert estimator_of((100, 1.0), (100, 1.0)).seconds(100) is None
-    assert estimator_of((100, 1.0), (100, 1.0), (49, 1.0), (201, 1.0)).seconds(100) is None
-    assert estimator_of((100, 1.0), (50, 0.5), (200, 2.0)).seconds(100) == 1.0
-
-
-def test_a_prediction_is_the_median_per_token() -> None:
-    """One slow run of three does not change the prediction, which is scaled by the tokens."""
-    estimator = estimator_of((100, 1.0), (100, 90.0), (100, 2.0))
-    assert estimator.seconds(100) == 2.0
-    assert estimator.seconds(150) == 3.0
-
-
-def test_newer_runs_replace_older_ones() -> None:
-    """The prediction follows the new speed after a few runs."""
-    estimator = estimator_of(*[(100, 50.0)] * 100, *[(100, 1.0)] * 5)
-    assert estimator.seconds(100) == 1.0
-
-
-def test_runs_of_other_sizes_do_not_push_out_everything_forever() -> None:
-    """The history is limited, so that old runs are dropped."""
-    estimator = estimator_of(*[(100, 1.0)] * 3, *[(8, 0.1)] * 100)
-    assert estimator.seconds(100) is None
-    assert estimator.seconds(8) == 0.1
+@pytest.mark.parametrize(
+    ("runs", "tokens", "seconds"),
+    [
+        ([], 100, None),
+        ([(100, 1.0)] * 2, 100, None),
+        # Runs of less than half or over twice the size do not count.
+        ([(100, 1.0), (100, 1.0), (49, 1.0), (201, 1.0)], 100, None),
+        ([(100, 1.0), (50, 0.5), (200, 2.0)], 100, 1.0),
+        ([(100, 1.0), (100, 90.0), (100, 2.0)], 150, 3.0),
+        ([*[(100, 50.0)] * 100, *[(100, 1.0)] * 5], 100, 1.0),
+        # The history is limited, so that old runs are dropped.
+        ([*[(100, 1.0)] * 3, *[(8, 0.1)] * 100], 100, None),
+        ([*[(100, 1.0)] * 3, *[(8, 0.1)] * 100], 8, 0.1),
+    ],
+)
+def test_a_prediction_is_the_median_of_three_comparable_runs_or_more(
+    runs: list[tuple[int, float]], tokens: int, seconds: float | None
+) -> None:
+    """It is scaled by the tokens, and follows the newest runs."""
+    assert estimator_of(*runs).seconds(tokens) == seconds
 
 
 def test_forgetting_drops_what_the_prediction_used_and_nothing_else() -> None:

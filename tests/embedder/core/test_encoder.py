@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from embedder.core.embedding_request import EmbedRequest, Inputs
 from embedder.core.encoder import Encoder
 from embedder.core.engine import Engine
 from embedder.core.errors import (
+    ClientError,
     EmptyInputError,
     ForeignTokenIdsError,
     InputTooLongError,
@@ -24,6 +26,10 @@ def words(text: str) -> list[int]:
     return WordTokenizer().encode(text)
 
 
+def texts(*inputs: str) -> Inputs:
+    return Inputs(texts=inputs)
+
+
 def encode(encoder: Encoder, text: str, **options: object) -> list[int]:
     """Encode one text."""
     request = EmbedRequest(Inputs(texts=[text], is_list=False), **options)  # type: ignore[arg-type]
@@ -31,16 +37,34 @@ def encode(encoder: Encoder, text: str, **options: object) -> list[int]:
     return sequence
 
 
-def test_special_tokens_stand_around_a_text(make_engine: MakeEngine) -> None:
-    """The model's input is [CLS], the text and [SEP]."""
-    assert encode(make_engine().encoder, "a b") == [CLS, *words("a b"), SEP]
+GEMMA = {"prompts": PROMPTS}
+FIVE, THREE = {"max_tokens": 5}, {"max_characters": 3}
+ENCODED: list[tuple[dict[str, Any], str, dict[str, str], str]] = [
+    ({}, "a b", {}, "a b"),
+    (GEMMA, "a", {"prompt": "query"}, "task: search result | query: a"),
+    (GEMMA, "a", {"prompt": "document", "title": "On Bees"}, "title: On Bees | text: a"),
+    (FIVE, "a b c", {}, "a b c"),
+    (FIVE, "a b c d", {"truncate": "right"}, "a b c"),
+    (FIVE, "a b c d", {"truncate": "left"}, "b c d"),
+    (THREE, "a b c", {"truncate": "right"}, "a b"),
+    (THREE, "a b c", {"truncate": "left"}, "b c"),
+    # The vector depends on the prompt, so it is kept.
+    (
+        {"prompts": {"query": "query: "}, **FIVE},
+        "a b c d",
+        {"prompt": "query", "truncate": "left"},
+        "query: c d",
+    ),
+]
 
 
-def test_the_prompt_stands_in_front(make_engine: MakeEngine) -> None:
-    """A prompt is part of the text that is tokenized."""
-    encoder = make_engine(prompts=PROMPTS).encoder
-    asked = encode(encoder, "a", prompt="query")
-    assert asked == [CLS, *words("task: search result | query: a"), SEP]
+@pytest.mark.parametrize(("model", "text", "options", "expected"), ENCODED)
+def test_a_text_has_its_prompt_and_fits_between_special_tokens(
+    make_engine: MakeEngine, model: Any, text: str, options: Any, expected: str
+) -> None:
+    """A title replaces the prompt's place for it; truncation keeps the end that is asked for."""
+    found = encode(make_engine(**model).encoder, text, **options)
+    assert found == [CLS, *words(expected), SEP]
 
 
 def test_the_default_prompt_serves_who_asks_for_none(make_engine: MakeEngine) -> None:
@@ -50,56 +74,32 @@ def test_the_default_prompt_serves_who_asks_for_none(make_engine: MakeEngine) ->
     assert encode(encoder, "a") != encode(encoder, "a", prompt="query")
 
 
-def test_an_unknown_prompt_is_refused(make_engine: MakeEngine) -> None:
-    """The error lists the model's prompts."""
-    with pytest.raises(InvalidFieldError, match="one of query, document, Clustering"):
-        encode(make_engine(prompts=PROMPTS).encoder, "a", prompt="question")
+TITLE = {"title": "On Bees"}
+REFUSED: list[tuple[dict[str, Any], Inputs, dict[str, str], type[ClientError], str]] = [
+    (GEMMA, texts("a"), {"prompt": "x"}, InvalidFieldError, "one of query, document, Clustering"),
+    (GEMMA, texts("a"), {"prompt": "query", **TITLE}, InvalidFieldError, r"\(document of .*query"),
+    ({}, texts("a"), TITLE, InvalidFieldError, "found the prompt none"),
+    (FIVE, texts("a b c d"), {}, InputTooLongError, r"^Input 0 has 6 tokens.*allows 5\.$"),
+    (FIVE, texts("a", "a b c d"), {}, InputTooLongError, r"^Input 1 has 6 tokens"),
+    (THREE, texts("😀😀😀😀"), {}, InputTooLongError, "has 4 characters; at most 3 are allowed"),
+    ({}, texts(), {}, EmptyInputError, "at least one input"),
+    ({}, Inputs(token_ids=[[CLS, SEP]]), {}, EmptyInputError, "found no token in it"),
+]
 
 
-def test_a_title_takes_its_place_in_the_prompt(make_engine: MakeEngine) -> None:
-    """A title replaces the placeholder in EmbeddingGemma's document prompt."""
-    encoder = make_engine(prompts=PROMPTS).encoder
-    titled = encode(encoder, "a", prompt="document", title="On Bees")
-    assert titled == [CLS, *words("title: On Bees | text: a"), SEP]
-
-
-def test_a_title_without_a_place_is_refused(make_engine: MakeEngine) -> None:
-    """The error names the prompts that accept a title, and the prompt found."""
-    encoder = make_engine(prompts=PROMPTS).encoder
-    with pytest.raises(InvalidFieldError, match=r"\(document of .*found the prompt query"):
-        encode(encoder, "a", prompt="query", title="On Bees")
-    with pytest.raises(InvalidFieldError, match="found the prompt none"):
-        encode(make_engine().encoder, "a", title="On Bees")
-
-
-def test_a_text_at_the_limit_is_whole(make_engine: MakeEngine) -> None:
-    """Special tokens count toward the limit, and a text exactly at the limit is accepted."""
-    encoder = make_engine(max_tokens=5).encoder
-    assert encode(encoder, "a b c") == [CLS, *words("a b c"), SEP]
-
-
-def test_a_text_over_the_limit_is_refused(make_engine: MakeEngine) -> None:
-    """The error has the input's position, its number of tokens, and the model's limit."""
-    encoder = make_engine(max_tokens=5).encoder
-    with pytest.raises(InputTooLongError, match=r"^Input 0 has 6 tokens.*allows 5\.$"):
-        encode(encoder, "a b c d")
-    with pytest.raises(InputTooLongError, match=r"^Input 1 has 6 tokens") as caught:
-        encoder.encode(EmbedRequest(Inputs(texts=["a", "a b c d"])))
-    assert caught.value.position == 1
-
-
-def test_truncation_keeps_the_end_that_is_asked_for(make_engine: MakeEngine) -> None:
-    """Right truncation removes the end, left truncation the start; special tokens are kept."""
-    encoder = make_engine(max_tokens=5).encoder
-    assert encode(encoder, "a b c d", truncate="right") == [CLS, *words("a b c"), SEP]
-    assert encode(encoder, "a b c d", truncate="left") == [CLS, *words("b c d"), SEP]
-
-
-def test_cutting_the_start_leaves_the_prompt(make_engine: MakeEngine) -> None:
-    """Left truncation keeps the prompt, because the vector depends on it."""
-    encoder = make_engine(prompts={"query": "query: "}, max_tokens=5).encoder
-    cut = encode(encoder, "a b c d", prompt="query", truncate="left")
-    assert cut == [CLS, *words("query: c d"), SEP]
+@pytest.mark.parametrize(("model", "inputs", "options", "kind", "message"), REFUSED)
+def test_what_cannot_be_encoded_is_refused(
+    *,
+    make_engine: MakeEngine,
+    model: Any,
+    inputs: Inputs,
+    options: Any,
+    kind: type[ClientError],
+    message: str,
+) -> None:
+    """The error has the position, what was found and what is allowed; emoji are one character."""
+    with pytest.raises(kind, match=message):
+        make_engine(**model).encoder.encode(EmbedRequest(inputs, **options))
 
 
 class GluingTokenizer(WordTokenizer):
@@ -131,24 +131,9 @@ def test_a_prompt_as_long_as_the_limit_leaves_room_for_text(
     assert cut[-2:] == [*words("b"), SEP]
 
 
-def test_characters_are_counted_as_characters(make_engine: MakeEngine) -> None:
-    """The length is in Unicode characters, not in bytes or UTF-16 units: an emoji counts as one."""
-    encoder = make_engine(max_characters=3).encoder
-    assert len(encode(encoder, "😀😀😀")) == 3
-    with pytest.raises(InputTooLongError, match="Input 0 has 4 characters; at most 3 are allowed"):
-        encode(encoder, "😀😀😀😀")
-
-
 def test_the_limit_of_characters_follows_that_of_tokens(make_engine: MakeEngine) -> None:
     """The default limit is 250 characters per token of the model's limit."""
     assert make_engine(max_tokens=16).limits.max_characters == 16 * 250
-
-
-def test_truncation_also_cuts_characters(make_engine: MakeEngine) -> None:
-    """With truncation, a text over the character limit is cut instead of refused."""
-    encoder = make_engine(max_characters=3).encoder
-    assert encode(encoder, "a b c", truncate="right") == [CLS, *words("a b"), SEP]
-    assert encode(encoder, "a b c", truncate="left") == [CLS, *words("b c"), SEP]
 
 
 @pytest.mark.parametrize("ids", [[7, 8], [CLS, 7, 8, SEP], [CLS, 7, 8], [7, 8, SEP]])
@@ -187,18 +172,6 @@ def test_a_prompt_is_not_put_before_token_ids(make_engine: MakeEngine) -> None:
     assert encoder.encode(EmbedRequest(Inputs(token_ids=[ids])))[0] == [ids]
     with pytest.raises(InvalidFieldError, match="prompt cannot be put in front of token ids"):
         encoder.encode(EmbedRequest(Inputs(token_ids=[ids]), prompt="query"))
-
-
-def test_only_special_tokens_are_nothing_to_embed(make_engine: MakeEngine) -> None:
-    """Token ids that are all special tokens are refused as empty input."""
-    with pytest.raises(EmptyInputError, match="found no token in it"):
-        make_engine().encoder.encode(EmbedRequest(Inputs(token_ids=[[CLS, SEP]])))
-
-
-def test_no_input_is_refused(make_engine: MakeEngine) -> None:
-    """The engine refuses an empty list from Python callers, as the APIs do."""
-    with pytest.raises(EmptyInputError, match="at least one input"):
-        make_engine().embed([])
 
 
 def test_a_pooling_without_the_prompt_needs_tokens_after_it() -> None:

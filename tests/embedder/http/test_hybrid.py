@@ -80,6 +80,9 @@ def test_one_router_serves_the_routes_of_all(router: Router, alone: dict[str, Ro
     document = read(get(router, "/openapi.json"))
     validate(document)
     assert {"/v1/embeddings", "/embed_sparse", "/v2/rerank"} <= document["paths"].keys()
+    assert len(document["info"]["summary"].split("; ")) == 3
+    kinds = "of an embedding model and a reranker and a sparse encoder"
+    assert kinds in read(get(router, "/nowhere"), 404)["error"]
 
 
 def test_the_mode_of_a_search_chooses_the_model(router: Router, alone: dict[str, Router]) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openapi_spec_validator import validate
 
 from embedder.aws_lambda.snapshot import before_snapshot
 from embedder.core.artifact import SET_FILE, Golden, GoldenPair, load_artifacts
@@ -24,7 +23,7 @@ from jobs.release_check.handler import (
 )
 from model_compiler.artifact.together import main
 from model_compiler.command import main as compile_model
-from tests.embedder.calls import get, post, read
+from tests.embedder.calls import post
 from tests.fixtures.s3_object_server import REGION, serving_object
 from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.tiny_models import write_model
@@ -50,42 +49,6 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def router(pair: Path) -> Router:
     """Return the router of both."""
     return build_router(Settings(artifact=str(pair)))
-
-
-def test_one_router_serves_the_routes_of_both(pair: Path, router: Router) -> None:
-    """Each model answers with the bytes that it answers with alone."""
-    embed = {"text": "hello world"}
-    rerank = {"query": "parse the date", "texts": ["hello world", "a date"]}
-    alone = {
-        task: build_router(Settings(artifact=str(pair / task))) for task in ("embed", "rerank")
-    }
-    assert post(router, "/", embed).body == post(alone["embed"], "/", embed).body
-    assert post(router, "/rerank", rerank).body == post(alone["rerank"], "/rerank", rerank).body
-    answer = get(router, "/nowhere")
-    assert "of an embedding model and a reranker" in read(answer, 404)["error"]
-
-
-def test_health_and_info_name_both(pair: Path, router: Router) -> None:
-    """They are those of the embedding model, with the reranker's under its task."""
-    for path in ("/health", "/info"):
-        alone = {
-            task: get(build_router(Settings(artifact=str(pair / task))), path)
-            for task in ("embed", "rerank")
-        }
-        answer = get(router, path)
-        assert read(answer) == {**read(alone["embed"]), "rerank": read(alone["rerank"])}
-        headers = ("x-vector-space", "content-type")
-        assert [answer.headers[name] for name in headers] == [
-            alone["embed"].headers[name] for name in headers
-        ]
-
-
-def test_the_document_describes_both(router: Router) -> None:
-    """The OpenAPI document has all paths, and both models in its summary."""
-    document = read(get(router, "/openapi.json"))
-    validate(document)
-    assert {"/v1/embeddings", "/v2/rerank", "/health"} <= document["paths"].keys()
-    assert "; ranker, score space" in document["info"]["summary"]
 
 
 @pytest.mark.parametrize(
@@ -122,12 +85,6 @@ def test_models_that_do_not_fit_into_the_memory_together(pair: Path) -> None:
     with pytest.raises(SettingsError, match=r"tuned and ranker do not fit .* found 62 MB; allowed"):
         build_router(Settings(artifact=str(pair), memory_mb=62))
     assert build_router(Settings(artifact=str(pair), memory_mb=128)).models[1:]
-
-
-def test_settings_that_one_of_them_cannot_have(pair: Path) -> None:
-    """Truncation from the left is refused: no reranker has it."""
-    with pytest.raises(SettingsError, match="ranker is a reranker: it cuts the ends"):
-        build_router(Settings(artifact=str(pair), truncate="left"))
 
 
 def test_one_release_check_is_of_both(pair: Path, router: Router) -> None:

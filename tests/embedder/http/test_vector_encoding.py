@@ -39,11 +39,12 @@ def test_int8_is_one_linear_scale(vectors: Vectors) -> None:
 
 
 @given(VECTORS)
-def test_uint8_is_int8_and_128(vectors: Vectors) -> None:
-    """The values are those of int8 plus 128."""
-    signed = quantize(vectors, "int8").astype(int)
-    assert (quantize(vectors, "uint8") == signed + 128).all()
-    assert quantize(vectors, "uint8").dtype == np.uint8
+def test_uint8_is_int8_and_128_and_binary_is_ubinary_minus_128(vectors: Vectors) -> None:
+    """The numbers are the same, shifted into the range of the other type."""
+    for dtype, other, shift in (("uint8", "int8", 128), ("binary", "ubinary", -128)):
+        found = quantize(vectors, dtype)
+        assert (found == quantize(vectors, other).astype(int) + shift).all()
+        assert found.dtype == (np.uint8 if dtype == "uint8" else np.int8)
 
 
 @given(VECTORS)
@@ -52,14 +53,6 @@ def test_ubinary_holds_a_bit_for_each_sign(vectors: Vectors) -> None:
     for row, packed in zip(vectors, quantize(vectors, "ubinary"), strict=True):
         bits = "".join("1" if x > 0 else "0" for x in row)
         assert packed.tolist() == [int(bits[:8], 2), int(bits[8:], 2)]
-
-
-@given(VECTORS)
-def test_binary_is_ubinary_minus_128(vectors: Vectors) -> None:
-    """The values are those of ubinary minus 128 (offset binary)."""
-    unsigned = quantize(vectors, "ubinary").astype(int)
-    assert (quantize(vectors, "binary") == unsigned - 128).all()
-    assert quantize(vectors, "binary").dtype == np.int8
 
 
 def test_voyages_own_example() -> None:

@@ -1,6 +1,7 @@
 """The order of waiting runs, and which of them run together."""
 
 import numpy as np
+import pytest
 
 from embedder.core.runtimes import Batch
 from embedder.server.waiting_runs import WaitingRun, WaitingRuns
@@ -19,58 +20,52 @@ def owners(waiting: WaitingRuns) -> list[list[str]]:
     return taken
 
 
-def test_the_run_that_is_due_first_is_taken_first() -> None:
-    """The order is that of the due times, not that of the arrivals."""
-    waiting = WaitingRuns(256)
-    waiting.add(run("list", 32, 8), due=3.0)
-    waiting.add(run("long", 1, 100), due=2.0)
-    waiting.add(run("single", 1, 4), due=1.0)
-    assert owners(waiting) == [["single"], ["long"], ["list"]]
+#: The budget, the runs (owner, texts, tokens, due), and the owners that are taken together.
+ORDERS: dict[str, tuple[int, list[tuple[str, int, int, float]], list[list[str]]]] = {
+    "the first that is due": (
+        256,
+        [("list", 32, 8, 3), ("long", 1, 100, 2), ("single", 1, 4, 1)],
+        [["single"], ["long"], ["list"]],
+    ),
+    "of equal ones, the first that came": (
+        8,
+        [(owner, 1, 8, 1) for owner in "abc"],
+        [["a"], ["b"], ["c"]],
+    ),
+    # Of another length, vectors would change.
+    "those of one padded length together, within the budget": (
+        32,
+        [*((str(number), 1, 8, number) for number in range(5)), ("other", 1, 12, 0.5)],
+        [["0", "1", "2", "3"], ["other"], ["4"]],
+    ),
+    "what does not fit is left, and the next that fits is taken": (
+        32,
+        [("first", 1, 8, 1), ("list", 4, 8, 2), ("last", 1, 8, 3)],
+        [["first", "last"], ["list"]],
+    ),
+    "a single text does not wait for the run of a list, which gains nothing": (
+        256,
+        [("single", 1, 8, 1), ("list", 20, 8, 2), ("few", 8, 8, 3)],
+        [["single", "few"], ["list"]],
+    ),
+    "a single text may join the run of a list": (
+        256,
+        [("list", 20, 8, 1), ("single", 1, 8, 2)],
+        [["list", "single"]],
+    ),
+    "one run over the budget": (32, [("long", 1, 500, 1)], [["long"]]),
+}
 
 
-def test_of_two_at_the_same_time_the_first_stays_first() -> None:
-    """Equal due times keep the order of the arrivals."""
-    waiting = WaitingRuns(8)
-    for owner in ("a", "b", "c"):
-        waiting.add(run(owner, 1, 8), due=1.0)
-    assert owners(waiting) == [["a"], ["b"], ["c"]]
-
-
-def test_runs_of_one_padded_length_are_taken_together() -> None:
-    """Those of another length are not: vectors would change. The budget is not exceeded."""
-    waiting = WaitingRuns(32)
-    for number in range(5):
-        waiting.add(run(f"short {number}", 1, 8), due=number)
-    waiting.add(run("other", 1, 12), due=0.5)
-    assert owners(waiting) == [["short 0", "short 1", "short 2", "short 3"], ["other"], ["short 4"]]
-
-
-def test_a_large_run_does_not_keep_small_ones_from_being_merged() -> None:
-    """What does not fit is left, and the next that fits is taken."""
-    waiting = WaitingRuns(32)
-    waiting.add(run("first", 1, 8), due=1.0)
-    waiting.add(run("list", 4, 8), due=2.0)
-    waiting.add(run("last", 1, 8), due=3.0)
-    assert owners(waiting) == [["first", "last"], ["list"]]
-
-
-def test_a_single_text_does_not_wait_for_the_run_of_a_list() -> None:
-    """A large run gains nothing by being merged; if it is due first, small ones may join it."""
-    waiting = WaitingRuns(256)
-    waiting.add(run("single", 1, 8), due=1.0)
-    waiting.add(run("list", 20, 8), due=2.0)
-    waiting.add(run("few", 8, 8), due=3.0)
-    assert owners(waiting) == [["single", "few"], ["list"]]
-    waiting.add(run("list", 20, 8), due=1.0)
-    waiting.add(run("single", 1, 8), due=2.0)
-    assert owners(waiting) == [["list", "single"]]
-
-
-def test_one_run_is_always_taken() -> None:
-    """A run over the budget, which a long text is, runs alone."""
-    waiting = WaitingRuns(32)
-    waiting.add(run("long", 1, 500), due=1.0)
-    assert owners(waiting) == [["long"]]
+@pytest.mark.parametrize(("budget", "runs", "taken"), ORDERS.values(), ids=ORDERS)
+def test_runs_are_taken_in_order(
+    budget: int, runs: list[tuple[str, int, int, float]], taken: list[list[str]]
+) -> None:
+    """The order is that of the due times; what is taken together has one length."""
+    waiting = WaitingRuns(budget)
+    for owner, texts, tokens, due in runs:
+        waiting.add(run(owner, texts, tokens), due=due)
+    assert owners(waiting) == taken
 
 
 def test_tokens_are_those_that_wait() -> None:
