@@ -17,8 +17,8 @@ applied later if the following operations are linear; `dequantize` applies it. `
 three.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -71,19 +71,56 @@ def linear(
     There is no bias: the fused operators that follow add it. The input `channels` are multiplied in
     float32 for every precision. Callers may share `zeros`; see `zero_points`.
     """
-    exact = None
+    return linear_by_group(builder, value, {name: weight}, None, channels=channels, zeros=zeros)
+
+
+def linear_by_group(
+    builder: GraphBuilder,
+    value: str,
+    weights: Mapping[str, Floats],
+    sizes: str | None,
+    *,
+    channels: Channels | None = None,
+    zeros: str | None = None,
+) -> str:
+    """Multiply groups of rows, each by its own weight; see `linear`.
+
+    Args:
+        builder: The graph.
+        value: The rows, float32 [rows, in], those of one group together; [..., in] of one group.
+        weights: The weight of each group, float32 [out, in], by its name in the graph.
+        sizes: The numbers of rows of the groups, int64 [groups]; None if there is only one.
+        channels: Input channels that are multiplied in float32 for every precision.
+        zeros: The zero points of these rows, if the caller shares them.
+    """
+
+    def multiply(rows: str, by: Callable[[str, str, Floats], str]) -> str:
+        if sizes is None:
+            return by(rows, *next(iter(weights.items())))
+        parts = builder.node_with_outputs("Split", rows, sizes, outputs=len(weights), axis=0)
+        products = [by(part, *each) for part, each in zip(parts, weights.items(), strict=True)]
+        return builder.op.Concat(*products, axis=0)
+
+    exact, width = None, next(iter(weights.values())).shape[1]
     if builder.quantizes and channels is not None:
-        kept = np.ones(weight.shape[1], np.float32)
+        kept = np.ones(width, np.float32)
         kept[channels] = 0
-        exact = builder.op.MatMul(
+        exact = multiply(
             builder.op.Gather(value, builder.constant(channels, np.int64), axis=-1),
-            builder.weight(f"{name}.outliers", weight[:, channels].T),
+            lambda rows, name, weight: builder.op.MatMul(
+                rows, builder.weight(f"{name}.outliers", weight[:, channels].T)
+            ),
         )
         value = builder.op.Mul(value, builder.constant(kept, np.float32))
-        weight = weight.copy()
-        weight[:, channels] = 0
-    rows = quantize(builder, value, width=weight.shape[1], zeros=zeros)
-    product = dequantize(builder, matmul(builder, rows, weight, name=name), rows)
+        weights = {name: weight * kept for name, weight in weights.items()}
+    rows = quantize(builder, value, width=width, zeros=zeros)
+    product = multiply(
+        rows.values,
+        lambda values, name, weight: matmul(
+            builder, replace(rows, values=values), weight, name=name
+        ),
+    )
+    product = dequantize(builder, product, rows)
     return product if exact is None else builder.op.Add(product, exact)
 
 

@@ -3,14 +3,21 @@
 A BERT with rotary positions, a gated feed-forward layer and no biases. Two programs write it under
 different keys and names. The model's own code, which the compiler never runs, has the keys of GPT-2
 (`n_embd`) and of FlashAttention, transformers those of BERT (`hidden_size`). A file may have both.
+
+Only the own code has the other model, nomic-embed-text-v2-moe (Nussbaum and Duderstadt, 2025,
+https://arxiv.org/abs/2502.07972): with biases, without a gate, and every second feed-forward layer
+is one of experts, as in `MoEBlock` of https://github.com/nomic-ai/contrastors, with the weights'
+names and layout of megablocks.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph.architectures.family import Family
 from model_compiler.graph.architectures.layer_settings import rope_base, size_of_heads
 from model_compiler.graph.architectures.rotary_post_norm import NAMES, RotaryConfig, RotaryEncoder
+from model_compiler.graph.experts import Routing, mixture
+from model_compiler.graph.quantization import Floats
 
 #: The keys of transformers and of the model's own code, for numbers of one meaning.
 SPELLINGS = {
@@ -20,16 +27,16 @@ SPELLINGS = {
     "intermediate_size": "n_inner",
 }
 
-#: Settings that must have the values of nomic-embed-text-v1 and v1.5.
+#: Settings that must have the values of all published models.
 FIXED: dict[str, tuple[object, ...]] = {
-    "activation_function": ("swiglu",),
+    "activation_function": ("swiglu", "gelu"),
     "causal": (False,),
-    "hidden_act": ("silu",),
-    "mlp_fc1_bias": (False,),
-    "mlp_fc2_bias": (False,),
+    "expert_choice_router": (False,),
+    "ffn_div": (1,),
+    "moe_impl": ("megablocks",),
+    "num_shared_experts": (0,),
     "parallel_block": (False,),
     "prenorm": (False,),
-    "qkv_proj_bias": (False,),
     "rotary_emb_fraction": (1.0,),
     "rotary_emb_interleaved": (False,),
     "rotary_emb_scale_base": (None,),
@@ -37,6 +44,21 @@ FIXED: dict[str, tuple[object, ...]] = {
     "scale_attn_by_inverse_layer_idx": (False,),
     "scale_attn_weights": (True,),
     "use_rms_norm": (False, None),
+}
+#: Those with a gate: the values of nomic-embed-text-v1 and v1.5.
+GATED: dict[str, tuple[object, ...]] = {
+    "hidden_act": ("silu",),
+    "mlp_fc1_bias": (False,),
+    "mlp_fc2_bias": (False,),
+    "num_experts": (0, None),
+    "qkv_proj_bias": (False,),
+}
+#: Those without: the values of nomic-embed-text-v2-moe.
+PLAIN: dict[str, tuple[object, ...]] = {
+    "hidden_act": ("gelu",),
+    "mlp_fc1_bias": (True,),
+    "mlp_fc2_bias": (True,),
+    "qkv_proj_bias": (True,),
 }
 
 #: The default of transformers' NomicBertConfig.
@@ -80,9 +102,48 @@ OWN = replace(
     output_norm="norm2",
     embedding_norm="emb_ln",
 )
+OWN_PLAIN = replace(OWN, up=("mlp.fc1",), gate=None)
 
 
-def parse(config: ConfigFile) -> RotaryConfig:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NomicBertConfig(RotaryConfig):
+    """The `config.json` of a Nomic BERT."""
+
+    #: The numbers of the layers with experts.
+    mixtures: tuple[int, ...]
+    #: How these choose experts.
+    routing: Routing
+
+
+class _Encoder(RotaryEncoder[NomicBertConfig]):
+    """Builds the graph of one encoder."""
+
+    def _feed_forward(self, hidden: str, layer: str) -> tuple[str, Floats | None]:
+        config, routing = self._config, self._config.routing
+        if layer not in map(self._layer_prefix, config.mixtures):
+            return super()._feed_forward(hidden, layer)
+        name, width, wide = f"{layer}mlp.", config.hidden_size, config.intermediate_size
+        up, down = (
+            self._take(f"{name}experts.mlp.{part}", routing.experts * wide, width).reshape(
+                routing.experts, wide, width
+            )
+            for part in ("w1", "w2")
+        )
+        result = mixture(
+            self._builder,
+            hidden,
+            routing,
+            router=self._take(f"{name}router.layer.weight", routing.experts, width),
+            up=up,
+            down=down,
+            activation=config.activation,
+            name=name,
+            channels=self._amplified,
+        )
+        return result, self._take(f"{name}experts.bias", width)
+
+
+def parse(config: ConfigFile) -> NomicBertConfig:
     """Parse a `config.json` of model_type `nomic_bert`; see `Family.parse`."""
     numbers = _read_numbers(config)
     width, heads = (
@@ -90,15 +151,17 @@ def parse(config: ConfigFile) -> RotaryConfig:
         for newer in ("hidden_size", "num_attention_heads")
     )
     config.require("head_dim", None, size_of_heads(config, width=width, heads=heads, rotated=True))
-    for key, allowed in FIXED.items():
+    plain = config.optional("activation_function") == "gelu"
+    for key, allowed in (FIXED | (PLAIN if plain else GATED)).items():
         config.require(key, *allowed)
     epsilon = "layer_norm_eps" if config.has("layer_norm_eps") else "layer_norm_epsilon"
-    return RotaryConfig(
-        encoder=RotaryEncoder,
+    mixtures, routing = _read_routing(config, numbers["num_hidden_layers"])
+    return NomicBertConfig(
+        encoder=_Encoder,
         name="nomic_bert",
-        names=(TRANSFORMERS, OWN),
-        biases=False,
-        activation="silu",
+        names=(OWN_PLAIN,) if plain else (TRANSFORMERS, OWN),
+        biases=plain,
+        activation="gelu" if plain else "silu",
         vocabulary_size=config.integer("vocab_size"),
         hidden_size=numbers["hidden_size"],
         embedding_size=numbers["hidden_size"],
@@ -109,13 +172,31 @@ def parse(config: ConfigFile) -> RotaryConfig:
         max_positions=numbers["max_positions"],
         token_types=config.integer("type_vocab_size"),
         rope_base=_read_rope_base(config),
+        mixtures=mixtures,
+        routing=routing,
     )
+
+
+def _read_routing(config: ConfigFile, layers: int) -> tuple[tuple[int, ...], Routing]:
+    """Read the numbers of the layers with experts, and how these choose experts."""
+    routing = Routing(
+        experts=config.integer("num_experts", 0, least=0),
+        chosen=config.integer("moe_top_k", 1),
+        normalized=config.boolean("moe_normalize_expert_weights", default=False),
+    )
+    every = config.integer("moe_every_n_layers", 0, least=0)
+    if not every or not routing.experts:
+        return (), routing
+    if routing.chosen > routing.experts:
+        config.fail("moe_top_k", f"at most num_experts = {routing.experts}", routing.chosen)
+    return tuple(layer for layer in range(layers) if layer % every == 1), routing
 
 
 FAMILY = Family(
     parse=parse,
     harmless={
-        "dropout": "attn_pdrop embd_pdrop resid_pdrop",
+        "dropout, and the loss of training": """
+            attn_pdrop embd_pdrop moe_resid_pdrop resid_pdrop router_aux_loss_coef""",
         "the model's own code, which the compiler's graph replaces": "auto_map",
         "other implementations of the same": """
             fused_bias_fc fused_dropout_add_ln last_layer_subset pad_vocab_size_multiple

@@ -198,7 +198,7 @@ class PostNormEncoder(Encoder[Config]):
         )
 
     def _layer(self, layer: str, hidden: str, *, first_only: bool) -> str:
-        names, size, wide = self._names, self._config.hidden_size, self._config.intermediate_size
+        names, size = self._names, self._config.hidden_size
         weight = self._joined(layer, names.projections, 3 * size // len(names.projections))
         projected = self._linear_with_outliers(hidden, weight, f"{layer}attention", self._amplified)
         attended = self._attended(projected, layer)
@@ -212,12 +212,17 @@ class PostNormEncoder(Encoder[Config]):
         hidden = self._normalized_sum(attended, hidden, f"{layer}{names.attention_norm}", bias=bias)
         if names.second_norm:
             hidden = self._normalized_sum(hidden, before, f"{layer}{names.second_norm}")
+        result, bias = self._feed_forward(hidden, layer)
+        return self._normalized_sum(result, hidden, f"{layer}{names.output_norm}", bias=bias)
+
+    def _feed_forward(self, hidden: str, layer: str) -> tuple[str, Floats | None]:
+        """Add the feed-forward layer, and return its result without its last bias, and that."""
+        down, wide = self._names.down, self._config.intermediate_size
         widened = self._widened(hidden, layer)
-        weight = self._take(f"{layer}{names.down}.weight", size, wide)
+        weight = self._take(f"{layer}{down}.weight", self._config.hidden_size, wide)
         channels = strong_inputs(weight)
         narrowed = self._linear_with_outliers(widened, weight, f"{layer}down", channels)
-        bias = self._bias(f"{layer}{names.down}")
-        return self._normalized_sum(narrowed, hidden, f"{layer}{names.output_norm}", bias=bias)
+        return narrowed, self._bias(f"{layer}{down}")
 
     def _first(self, value: str) -> str:
         """Take float32 [batch, tokens, width] to [batch, 1, width]."""

@@ -1,6 +1,7 @@
 """The encoder of `post_norm.py` with rotary positions: Nomic BERT and GTE."""
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from model_compiler.graph.architectures.post_norm import Names, PostNormConfig, PostNormEncoder
 from model_compiler.graph.attention import FullAttention
@@ -30,7 +31,10 @@ class RotaryConfig(PostNormConfig):
     rope_stretch: float = 1.0
 
 
-class RotaryEncoder(PostNormEncoder[RotaryConfig]):
+Config = TypeVar("Config", bound=RotaryConfig)
+
+
+class RotaryEncoder(PostNormEncoder[Config]):
     """Builds the graph of one encoder."""
 
     def _start(self) -> str:

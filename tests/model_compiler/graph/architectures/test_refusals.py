@@ -16,10 +16,12 @@ from tests.model_compiler.goldens.jina_bert_model import write_jina_bert
 from tests.model_compiler.goldens.llama_model import LAYERS as QWEN_LAYERS
 from tests.model_compiler.goldens.modernbert_model import LAYERS, NEWER
 from tests.model_compiler.goldens.nomic_bert_model import write_own_nomic_bert
+from tests.model_compiler.goldens.nomic_moe_model import write_moe
 
 OWN_NOMIC = "nomic_bert, by its own code"
 OWN_GTE = "gte, by its own code"
 JINA = "jina_bert"
+MOE = "nomic_bert with experts"
 Cases = dict[str, list[tuple[dict[str, Any], str]]]
 
 #: By family: changes of the configuration, and what the error says.
@@ -89,10 +91,20 @@ NOT_EXPRESSED: Cases = {
         ({"rotary_emb_fraction": 0.5}, "is 0.5; the compiler can express 1.0"),
         ({"qkv_proj_bias": True}, "qkv_proj_bias is true; the compiler can express false"),
         ({"prenorm": True}, "prenorm is true"),
-        ({"activation_function": "gelu"}, 'activation_function is "gelu"; the compiler can expre'),
+        ({"activation_function": "relu"}, 'is "relu"; the compiler can express "swiglu" or "gelu"'),
         ({"head_dim": 16}, "head_dim is 16; the compiler can express null or 8"),
         ({"rope_parameters": {"rope_type": "yarn"}}, "rope_parameters has rope_type = 'yarn'"),
-        ({"num_experts": 8}, "does not know: num_experts = 8"),
+        ({"num_experts": 8}, "num_experts is 8; the compiler can express 0 or null"),
+    ],
+    MOE: [
+        ({"activation_function": "swiglu"}, "mlp_fc1_bias is true; the compiler can express false"),
+        ({"qkv_proj_bias": False}, "qkv_proj_bias is false; the compiler can express true"),
+        ({"mlp_fc1_bias": False}, "mlp_fc1_bias is false; the compiler can express true"),
+        ({"num_shared_experts": 1}, "num_shared_experts is 1; the compiler can express 0"),
+        ({"expert_choice_router": True}, "expert_choice_router is true; the compiler can expr"),
+        ({"ffn_div": 2}, "ffn_div is 2; the compiler can express 1"),
+        ({"moe_impl": "torch"}, 'moe_impl is "torch"; the compiler can express "megablocks"'),
+        ({"moe_jitter_eps": 0.1}, "does not know: moe_jitter_eps = 0.1"),
     ],
     "gte": [
         ({"hidden_act": "mish"}, "hidden_act 'mish' is not a supported activation"),
@@ -229,6 +241,11 @@ WRONG: Cases = {
         ({"n_positions": 10**9}, "n_positions must be an integer of at least 1 and at most"),
         ({"n_inner": None}, "intermediate_size is missing"),
     ],
+    MOE: [
+        ({"moe_top_k": 9}, "moe_top_k must be at most num_experts = 8; found 9"),
+        ({"moe_top_k": 0}, "moe_top_k must be an integer of at least 1"),
+        ({"moe_normalize_expert_weights": 2}, "must be true or false; found 2"),
+    ],
     OWN_GTE: [
         ({"rope_scaling": {"factor": 0.5, "type": "ntk"}}, "factor must be a number of at least 1"),
         ({"rope_theta": None}, "rope_theta is missing"),
@@ -298,6 +315,11 @@ UNFIT: Cases = {
         ({"embedding_size": 17}, r"LayerNorm.weight has shape \[16\]; .* \[17\]"),
     ],
     "ernie": [({"use_task_id": False}, "does not use: embeddings.task_type_embeddings.weight")],
+    MOE: [
+        ({"num_experts": 4}, r"mlp.w1 has shape \[512, 32\]; .* \[256, 32\]"),
+        # No layer of the definition has experts then.
+        ({"moe_every_n_layers": 1}, "no tensor 'encoder.layers.1.mlp.fc1.weight'"),
+    ],
     "embedding_gemma2_text": [
         (
             {"hidden_size_per_layer_input": 25},
@@ -333,6 +355,8 @@ def each_case(cases: Cases) -> pytest.MarkDecorator:
 def folder(tmp_path: Path, family: str) -> Path:
     if family == OWN_NOMIC:
         return write_own_nomic_bert(tmp_path / "model")
+    if family == MOE:
+        return write_moe(tmp_path / "model")
     if family == JINA:
         return write_jina_bert(tmp_path / "model")
     if family == OWN_GTE:
