@@ -34,7 +34,6 @@ from embedding_client._protocol import (
     Match,
     Ranked,
     SparseVector,
-    check_options,
     checked,
 )
 from embedding_client._responses import Part
@@ -62,12 +61,9 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
         self, texts: Iterable[str], **options: Unpack[EmbedOptions]
     ) -> npt.NDArray[Any]:
         """Embed texts: a list or any iterable, of any length. See `EmbeddingClient.embed`."""
-        check_options(options)
         # All are read and checked before the first is sent.
         flows = self._flows.split(self._flows.embed, list(checked(texts)), options)
-        async with _task_group() as tasks:
-            parts = [part async for part in self._in_order(tasks, flows)]
-        return concatenate(parts, options)
+        return concatenate(await self._all(flows), options)
 
     async def embed_one(self, text: str, **options: Unpack[EmbedOptions]) -> npt.NDArray[Any]:
         """Embed one text. Return its vector, an array of shape (dimensions,)."""
@@ -85,8 +81,7 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
         Raises:
             ConfigurationError: If the client is not in use as a context manager.
         """
-        check_options(options)
-        flows = self._flows.split(self._flows.embed, checked(texts), options)
+        flows = self._flows.split(self._flows.embed, texts, options)
         return self._in_order(self._context_tasks(), flows)
 
     def iter_parts(
@@ -97,8 +92,7 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
         Raises:
             ConfigurationError: If the client is not in use as a context manager.
         """
-        check_options(options)
-        flows = self._flows.split(self._flows.part, checked(texts), options)
+        flows = self._flows.split(self._flows.part, texts, options)
         return self._in_order(self._context_tasks(), flows)
 
     async def search(
@@ -113,7 +107,7 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
     ) -> list[Match]:
         """Search the endpoint's index. See `EmbeddingClient.search`."""
         options = {"mode": mode, "candidates": candidates, "rerank": rerank}
-        return await self._run(self._flows.search(text, top=top, where=filter, options=options))
+        return await self._run(self._flows.search(text, top=top, where=filter, **options))
 
     async def rerank(
         self,
@@ -126,9 +120,7 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
         """Rank passages for a query with a reranker. See `EmbeddingClient.rerank`."""
         texts = check_rerank(query, passages, top_k)
         flows = self._flows.score(query, texts, truncate=truncate)
-        async with _task_group() as tasks:
-            parts = [part async for part in self._in_order(tasks, flows)]
-        return ranked(texts, parts, top_k)
+        return ranked(texts, await self._all(flows), top_k)
 
     async def embed_sparse(
         self,
@@ -140,15 +132,10 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
         truncate: bool | None = None,
     ) -> list[SparseVector]:
         """Encode texts with a sparse encoder. See `EmbeddingClient.embed_sparse`."""
-        options = {
-            "prompt_name": prompt,
-            "top_k": top_k,
-            "threshold": threshold,
-            "truncate": truncate,
-        }
-        flows = self._flows.sparse(list(checked(texts)), options)
-        async with _task_group() as tasks:
-            found = [batch async for batch in self._in_order(tasks, flows)]
+        flows = self._flows.sparse(
+            texts, prompt_name=prompt, top_k=top_k, threshold=threshold, truncate=truncate
+        )
+        found = await self._all(flows)
         return [vector for batch in found for part in batch for vector in part]
 
     async def similar(self, text: str, *, num_results: int = 10) -> list[Match]:
@@ -199,6 +186,10 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
                 "async with AsyncEmbeddingClient(url) as client."
             )
         return self._tasks
+
+    async def _all(self, flows: Iterator[Flow[_T]]) -> list[_T]:
+        async with _task_group() as tasks:
+            return [result async for result in self._in_order(tasks, flows)]
 
     async def _in_order(
         self, tasks: TaskGroup, flows: Iterator[Flow[_T]]

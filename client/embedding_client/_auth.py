@@ -19,7 +19,7 @@ import os
 import re
 import threading
 from collections.abc import AsyncGenerator, Collection, Generator
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, unquote
 
 import anyio.to_thread
@@ -51,15 +51,6 @@ _LAMBDA_API = re.compile(
 # The default key pair and region of a local Function URL.
 _LOCAL_CREDENTIALS = Credentials("local", "local")
 _LOCAL_REGION = "us-east-1"
-
-
-class _Request(Protocol):
-    """The common attributes of httpx.Request and httpx2.Request."""
-
-    method: str
-    headers: Any
-    url: Any
-    content: bytes
 
 
 class SigV4Auth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of requests
@@ -137,7 +128,7 @@ class SigV4Auth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of 
             check_encrypted(url.scheme, url.host)
         return True
 
-    def _sign(self, request: _Request, credentials: ReadOnlyCredentials) -> None:
+    def _sign(self, request: Any, credentials: ReadOnlyCredentials) -> None:
         headers = request.headers
         for name in ("authorization", "x-amz-date", "x-amz-security-token"):
             if name in headers:
@@ -266,7 +257,7 @@ def _local_credentials() -> Credentials:
     return _LOCAL_CREDENTIALS
 
 
-def _canonical_url(request: _Request) -> str:
+def _canonical_url(request: Any) -> str:
     """Return the URL as it is sent, with the query encoded as AWS encodes it for verification."""
     path, _, query = request.url.raw_path.decode("ascii").partition("?")
     pairs = (pair.partition("=") for pair in query.split("&") if pair)

@@ -27,20 +27,15 @@ Rejected = Mapping[str, str | None]
 
 
 class Checkpoint:
-    """An append-only file of vectors. As a context manager, it locks the file for this process.
-
-    Attributes:
-        job: The job that the vectors belong to, as JSON, or None in a new file. A change is written
-            with the next rows.
-        rows: The number of rows of the source in the file, with or without a vector.
-        rejected: The rows without a vector, by their position in the source.
-        vector_space: The vector space of the vectors, or None if there are none.
-    """
+    """An append-only file of vectors. As a context manager, it locks the file for this process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        #: The job of the vectors, as JSON. A change is written with the next rows.
         self.job: dict[str, Any] | None = None
+        #: The number of rows of the source in the file, with or without a vector.
         self.rows = 0
+        #: The rows without a vector, by their position in the source.
         self.rejected: dict[int, Rejected] = {}
         self.vector_space: str | None = None
         self._written: dict[str, Any] | None = None  # the job in the file

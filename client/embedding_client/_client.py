@@ -28,7 +28,6 @@ from embedding_client._protocol import (
     Match,
     Ranked,
     SparseVector,
-    check_options,
     checked,
 )
 from embedding_client._responses import Part
@@ -80,7 +79,6 @@ class EmbeddingClient(BaseClient[httpx.Client]):
         Raises:
             EmbeddingClientError: See `embedding_client._errors`.
         """
-        check_options(options)
         # All are read and checked before the first is sent.
         flows = self._flows.split(self._flows.embed, list(checked(texts)), options)
         return concatenate(list(self._in_order(flows)), options)
@@ -97,8 +95,7 @@ class EmbeddingClient(BaseClient[httpx.Client]):
 
         The client reads only as many texts ahead as it is embedding, so the stream may be endless.
         """
-        check_options(options)
-        return self._in_order(self._flows.split(self._flows.embed, checked(texts), options))
+        return self._in_order(self._flows.split(self._flows.embed, texts, options))
 
     def iter_parts(self, texts: Iterable[str], **options: Unpack[EmbedOptions]) -> Iterator[Part]:
         """Embed a stream of texts, and continue after texts that the endpoint refuses.
@@ -106,8 +103,7 @@ class EmbeddingClient(BaseClient[httpx.Client]):
         Yield the vectors and the errors of refused texts, in order. Errors that are not about one
         text, such as a missing permission, are raised.
         """
-        check_options(options)
-        return self._in_order(self._flows.split(self._flows.part, checked(texts), options))
+        return self._in_order(self._flows.split(self._flows.part, texts, options))
 
     def search(
         self,
@@ -138,7 +134,7 @@ class EmbeddingClient(BaseClient[httpx.Client]):
             ServiceError: If S3 Vectors does not answer.
         """
         options = {"mode": mode, "candidates": candidates, "rerank": rerank}
-        return self._run(self._flows.search(text, top=top, where=filter, options=options))
+        return self._run(self._flows.search(text, top=top, where=filter, **options))
 
     def rerank(
         self,
@@ -188,13 +184,10 @@ class EmbeddingClient(BaseClient[httpx.Client]):
             RequestError: With status 400, if the endpoint serves another kind of model. With
                 `position`, if a text is refused.
         """
-        options = {
-            "prompt_name": prompt,
-            "top_k": top_k,
-            "threshold": threshold,
-            "truncate": truncate,
-        }
-        found = self._in_order(self._flows.sparse(list(checked(texts)), options))
+        flows = self._flows.sparse(
+            texts, prompt_name=prompt, top_k=top_k, threshold=threshold, truncate=truncate
+        )
+        found = self._in_order(flows)
         return [vector for batch in found for part in batch for vector in part]
 
     def similar(self, text: str, *, num_results: int = 10) -> list[Match]:

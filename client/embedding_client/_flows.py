@@ -32,6 +32,7 @@ from embedding_client._protocol import (
     Ranked,
     SparseVector,
     batches,
+    check_options,
     checked,
     chunk_body,
     embed_body,
@@ -143,16 +144,21 @@ class EmbeddingFlows:
         texts: Iterable[str],
         options: EmbedOptions,
     ) -> Iterator[Flow[_T]]:
-        """Yield the flow of each batch of texts, in order.
+        """Check the options, and return the flow of each batch of texts, in order.
 
         If reading the texts fails, the last flow raises that error, so that a caller that runs the
         flows in order still gets the results of the batches before it.
         """
-        try:
-            for batch in batches(texts, self._limits):
-                yield call(batch, options)
-        except Exception as error:
-            yield _failure(error)
+        check_options(options)
+
+        def flows() -> Iterator[Flow[_T]]:
+            try:
+                for batch in batches(checked(texts), self._limits):
+                    yield call(batch, options)
+            except Exception as error:
+                yield _failure(error)
+
+        return flows()
 
     def embed(self, batch: Batch, options: EmbedOptions) -> Flow[npt.NDArray[Any]]:
         """Embed a batch. Return an array of shape (texts, dimensions)."""
@@ -179,17 +185,9 @@ class EmbeddingFlows:
         return Part(count=len(batch.texts), vectors=vectors, refused=refused)
 
     def search(
-        self,
-        text: str,
-        *,
-        top: int,
-        where: Mapping[str, Any] | None,
-        options: Mapping[str, Any],
+        self, text: str, *, top: int, where: Mapping[str, Any] | None, **options: Any
     ) -> Flow[list[Match]]:
-        """Search the endpoint's index. Return the matches, best first.
-
-        With `options` of `POST /search`, in that way.
-        """
+        """Search the endpoint's index, by `POST /search` if it has options."""
         (text,) = checked([text])
         if any(value is not None for value in options.values()):
             body = search_body(text, top, {**options, "filter": where})
@@ -217,14 +215,12 @@ class EmbeddingFlows:
         )
 
     def sparse(
-        self, texts: Iterable[str], options: Mapping[str, Any]
+        self, texts: Iterable[str], **options: Any
     ) -> Iterator[Flow[list[list[SparseVector]]]]:
-        """Yield the flow of each batch of texts, in order, to lists of their sparse vectors."""
+        """Check all texts, and yield the flow of each batch to lists of their sparse vectors."""
         body = partial(sparse_body, options=options)
-        return (
-            self._in_parts("/", batch, body, read_sparse)
-            for batch in batches(checked(texts), self._limits)
-        )
+        found = batches(list(checked(texts)), self._limits)
+        return (self._in_parts("/", batch, body, read_sparse) for batch in found)
 
     def _score(self, query: str, batch: Batch, *, truncate: bool) -> Flow[npt.NDArray[np.float64]]:
         """Score a batch of passages for a query. Return float64 (passages,)."""

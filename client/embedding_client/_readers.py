@@ -228,19 +228,14 @@ def _decoded(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A row of a file.
+    """A row of a file."""
 
-    Attributes:
-        number: The number of the row, from 1.
-        line: The line where it begins, from 1, or None in a format without lines.
-        fields: The fields of the row. Empty if the row could not be read.
-        text: The text to embed, or None if the row has no valid text.
-        problem: Why the row has no valid text, or None.
-    """
-
+    #: From 1, as its line, which is None in a format without lines.
     number: int
     line: int | None
+    #: Empty if the row could not be read.
     fields: Record
+    #: The text to embed, or None with the problem.
     text: str | None
     problem: str | None
 

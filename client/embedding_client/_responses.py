@@ -99,10 +99,10 @@ class Part:
     refused: Mapping[int, RequestError]
 
 
-def read_object(response: httpx.Response) -> dict[str, Any]:
-    """Return the JSON object of a successful response."""
+def read_object(response: httpx.Response, *, count: int = 0) -> dict[str, Any]:
+    """Return the JSON object of a successful response to `count` texts, or raise its error."""
     if response.status_code != 200:
-        raise error_of(response)
+        raise error_of(response, count=count)
     value = _json(response.content)
     if not isinstance(value, dict):
         raise _invalid(response, "the body is not a JSON object")
@@ -113,9 +113,7 @@ def read_vectors(
     response: httpx.Response, *, count: int, options: EmbedOptions
 ) -> tuple[npt.NDArray[Any], str]:
     """Return the vectors, (count, dimensions or ⌈dimensions / 8⌉), and their space."""
-    if response.status_code != 200:
-        raise error_of(response, count=count)
-    value = read_object(response)
+    value = read_object(response, count=count)
     rows, space = value.get("embeddings"), value.get("vector_space")
     if not isinstance(rows, list) or len(rows) != count or not isinstance(space, str):
         raise _invalid(response, f"it does not hold {count} embeddings and their vector space")
@@ -132,9 +130,7 @@ def read_vectors(
 
 def read_scores(response: httpx.Response, *, count: int) -> tuple[npt.NDArray[np.float64], str]:
     """Return the scores of a response, float64 (count,) in the passages' order, and their space."""
-    if response.status_code != 200:
-        raise error_of(response, count=count)
-    value = read_object(response)
+    value = read_object(response, count=count)
     scores = np.full(count, np.nan)
     try:
         for result in value["results"]:
@@ -149,9 +145,7 @@ def read_scores(response: httpx.Response, *, count: int) -> tuple[npt.NDArray[np
 
 def read_sparse(response: httpx.Response, *, count: int) -> tuple[list[SparseVector], str]:
     """Return the sparse vectors of a response and the name of their vector space."""
-    if response.status_code != 200:
-        raise error_of(response, count=count)
-    value = read_object(response)
+    value = read_object(response, count=count)
     try:
         vectors = [
             SparseVector(np.array(row["indices"], np.uint32), np.array(row["values"], np.float32))
@@ -200,7 +194,7 @@ def should_split(response: httpx.Response, *, count: int) -> bool:
     return text_unknown or _is_too_large(response)
 
 
-def error_of(response: httpx.Response, *, count: int = 0) -> ResponseError:
+def error_of(response: httpx.Response, *, count: int) -> ResponseError:
     """Return the exception for an answer that is no success, to a request of `count` texts."""
     status, headers, fields = response.status_code, response.headers, _fields(response)
     message = fields.get("error") or fields.get("message") or fields.get("Message")

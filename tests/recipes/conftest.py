@@ -22,11 +22,10 @@ from embedder.core.artifact import Artifact
 from embedding_client import EmbeddingClient, SigV4Auth
 from tools.local_endpoint.endpoint import endpoint
 from tools.local_endpoint.signature import (
-    Caller,
+    Signature,
     SignatureError,
     SignedRequest,
     Verifier,
-    parse_signature,
 )
 from tools.pinned_environment import locked, pinned_environment
 
@@ -113,12 +112,12 @@ def served(minilm_artifact: Artifact) -> Iterator[Served]:
 class _TokenVerifier(Verifier):
     """Accepts only the session token of KEYS, in a header that the signature covers."""
 
-    def verify(self, request: SignedRequest, *, now: datetime | None = None) -> Caller:
-        caller = super().verify(request, now=now)
-        signed = "x-amz-security-token" in parse_signature(request).signed_headers
-        if not signed or caller.session_token != KEYS["AWS_SESSION_TOKEN"]:
+    def verify(self, request: SignedRequest, *, now: datetime | None = None) -> Signature:
+        signature = super().verify(request, now=now)
+        signed = "x-amz-security-token" in signature.signed_headers
+        if not signed or signature.session_token != KEYS["AWS_SESSION_TOKEN"]:
             raise SignatureError("UnrecognizedClientException", "The security token is invalid.")
-        return caller
+        return signature
 
 
 @pytest.fixture

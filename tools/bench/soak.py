@@ -41,7 +41,7 @@ from tools.bench.run import KIT, LIMIT, ROOT, Row, Run
 from tools.bench.server import Connection, Sent, Server, allocated_kb, bodies, family_of, kit
 from tools.local_endpoint.events import to_event
 from tools.local_endpoint.runtime import EmulatedRuntime, Function, emulator_binary
-from tools.local_endpoint.signature import Caller, SignedRequest
+from tools.local_endpoint.signature import SignedRequest
 
 #: The number of pairs of requests at the beginning that fill the tokenizer's word cache: 16,384
 #: words, then it is cleared.
@@ -56,7 +56,6 @@ _MOST_GROWTH, _MOST_RUNS, _MOST_MB = 2.0, 3.0, 200.0
 _MIXED = "mixed"
 _VARYING = ("timings", "request_id")
 _JSON = {"content-type": "application/json"}
-_CALLER = Caller(access_key="local", session_token=None)
 _WORDS = """
 the of and parse date string model vector search über façade 日本語 😀 don't e-mail 3.14
 embedding lambda signature region timeout retry Zürich naïve мир שלום
@@ -301,7 +300,7 @@ def _function(artifact: Path, requests: Iterator[Case]) -> Soak:
         for case in requests:
             method, path, body, _ = case
             request = SignedRequest(method=method, target=path, headers=_JSON, body=_body(body))
-            event = to_event(request, caller=_CALLER, source_ip="127.0.0.1")
+            event = to_event(request, access_key="local", source_ip="127.0.0.1")
             answer = json.loads(runtime.invoke(event))
             result.add(case, answer["statusCode"], str(answer).encode(), _function_memory)
     return result

@@ -26,7 +26,7 @@ from tools.local_endpoint.models import (
 )
 from tools.local_endpoint.runtime import FunctionError, Runtime
 from tools.local_endpoint.server import LocalFunctionUrl
-from tools.local_endpoint.signature import Caller, SignedRequest
+from tools.local_endpoint.signature import SignedRequest
 
 #: The other kinds of models by their tables: the tasks that they are compiled for.
 _COMPANIONS = {"reranker": "rerank", "sparse": "sparse"}
@@ -228,8 +228,7 @@ def _parser() -> argparse.ArgumentParser:
 def _initialize(runtime: Runtime) -> bool:
     """Send a first request, which initializes the function; return whether it makes vectors."""
     request = SignedRequest(method="GET", target="/health", headers={"host": "localhost"}, body=b"")
-    caller = Caller(access_key="local", session_token=None)
-    answer = runtime.invoke(to_event(request, caller=caller, source_ip="127.0.0.1"))
+    answer = runtime.invoke(to_event(request, access_key="local", source_ip="127.0.0.1"))
     return "vector_space" in json.loads(json.loads(answer)["body"])
 
 

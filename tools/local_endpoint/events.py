@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from urllib.parse import parse_qsl
 
-from tools.local_endpoint.signature import Caller, SignedRequest
+from tools.local_endpoint.signature import SignedRequest
 
 # The account ID of AWS's documentation.
 _ACCOUNT = "123456789012"
@@ -21,18 +21,10 @@ _TEXT_TYPES = ("application/json", "application/javascript", "application/xml")
 
 @dataclass(frozen=True, kw_only=True)
 class Response:
-    """An HTTP response.
-
-    Attributes:
-        status: The status code.
-        headers: The headers. Names are in lower case.
-        cookies: The values of the `Set-Cookie` headers.
-        body: The body.
-    """
+    """An HTTP response; names of headers are in lower case."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
-    cookies: tuple[str, ...] = ()
     body: bytes = b""
 
 
@@ -43,12 +35,13 @@ INTERNAL_SERVER_ERROR = Response(
 
 
 def to_event(
-    request: SignedRequest, *, caller: Caller, source_ip: str, request_id: str | None = None
+    request: SignedRequest, *, access_key: str, source_ip: str, request_id: str | None = None
 ) -> bytes:
     """Return the event of a request, as JSON.
 
     The body is a string for textual content types, and base64 for all others. A body that is
-    compressed or not valid UTF-8 is base64 too.
+    compressed or not valid UTF-8 is base64 too. Cookies, which the embedder does not read, stay
+    among the headers.
     """
     path, _, query = request.target.partition("?")
     host = request.headers.get("host", "localhost")
@@ -59,20 +52,28 @@ def to_event(
         "routeKey": "$default",
         "rawPath": path,
         "rawQueryString": query,
-        "headers": _headers(request, host=host, source_ip=source_ip),
+        "headers": {
+            # A function does not receive the signature.
+            **{name: value for name, value in request.headers.items() if name != "authorization"},
+            "host": host,
+            "x-amzn-trace-id": f"Root=1-{int(now.timestamp()):08x}-{uuid.uuid4().hex[:24]}",
+            "x-forwarded-for": source_ip,
+            "x-forwarded-port": "443",
+            "x-forwarded-proto": "https",
+        },
         "requestContext": {
             "accountId": _ACCOUNT,
             "apiId": url_id,
             "authentication": None,
             "authorizer": {
                 "iam": {
-                    "accessKey": caller.access_key,
+                    "accessKey": access_key,
                     "accountId": _ACCOUNT,
-                    "callerId": caller.access_key,
+                    "callerId": access_key,
                     "cognitoIdentity": None,
                     "principalOrgId": None,
                     "userArn": f"arn:aws:iam::{_ACCOUNT}:user/local",
-                    "userId": caller.access_key,
+                    "userId": access_key,
                 }
             },
             "domainName": host,
@@ -92,10 +93,8 @@ def to_event(
         },
         "isBase64Encoded": False,
     }
-    if "cookie" in request.headers:
-        event["cookies"] = [cookie.strip() for cookie in request.headers["cookie"].split(";")]
     if query:
-        event["queryStringParameters"] = _query_parameters(query)
+        event["queryStringParameters"] = dict(parse_qsl(query, keep_blank_values=True))
     if request.body:
         event["body"], event["isBase64Encoded"] = _body(request)
     return json.dumps(event, ensure_ascii=False).encode()
@@ -118,47 +117,11 @@ def to_response(result: bytes) -> Response:
         encoded = (
             base64.b64decode(body, validate=True) if value.get("isBase64Encoded") else body.encode()
         )
-        headers = {str(name): _text(item) for name, item in (value.get("headers") or {}).items()}
-        return Response(
-            status=int(value["statusCode"]),
-            headers={
-                "content-type": "application/json",
-                **{name.lower(): item for name, item in headers.items()},
-            },
-            cookies=tuple(str(cookie) for cookie in value.get("cookies") or ()),
-            body=encoded,
-        )
+        own = {name.lower(): str(item) for name, item in (value.get("headers") or {}).items()}
+        headers = {"content-type": "application/json", **own}
+        return Response(status=int(value["statusCode"]), headers=headers, body=encoded)
     except (AttributeError, TypeError, ValueError, binascii.Error):
         return INTERNAL_SERVER_ERROR
-
-
-def _headers(request: SignedRequest, *, host: str, source_ip: str) -> dict[str, str]:
-    # A function does not receive the signature. Cookies have their own field.
-    visible = {
-        name: value
-        for name, value in request.headers.items()
-        if name not in {"authorization", "cookie"}
-    }
-    return {
-        **visible,
-        "host": host,
-        "x-amzn-trace-id": _trace_id(),
-        "x-forwarded-for": source_ip,
-        "x-forwarded-port": "443",
-        "x-forwarded-proto": "https",
-    }
-
-
-def _trace_id() -> str:
-    return f"Root=1-{int(datetime.now(UTC).timestamp()):08x}-{uuid.uuid4().hex[:24]}"
-
-
-def _query_parameters(query: str) -> dict[str, str]:
-    """Return the decoded parameters. Repeated names are joined by commas."""
-    parameters: dict[str, str] = {}
-    for name, value in parse_qsl(query, keep_blank_values=True):
-        parameters[name] = f"{parameters[name]},{value}" if name in parameters else value
-    return parameters
 
 
 def _body(request: SignedRequest) -> tuple[str, bool]:
@@ -170,9 +133,3 @@ def _body(request: SignedRequest) -> tuple[str, bool]:
         except UnicodeDecodeError:
             pass
     return base64.b64encode(request.body).decode(), True
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value)

@@ -45,20 +45,16 @@ class FunctionError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Function:
-    """A function to run.
+    """A function to run."""
 
-    Attributes:
-        handler: The module and the name, such as `embedder.aws_lambda.handler.handler`.
-        source_root: The folder to import it from.
-        environment: The function's environment variables.
-        memory: The memory setting in MB. It is passed to the function, but not enforced.
-        timeout: Seconds per request.
-    """
-
+    #: The module and the name, such as `embedder.aws_lambda.handler.handler`.
     handler: str
+    #: The folder to import it from.
     source_root: Path
     environment: Mapping[str, str] = field(default_factory=dict)
+    #: The setting in MB, which is passed to the function, but not enforced.
     memory: int = 1769
+    #: Seconds per request.
     timeout: int = 60
 
     def variables(self) -> dict[str, str]:
@@ -77,23 +73,15 @@ class Function:
 
 
 class Runtime(Protocol):
-    """Runs a function."""
+    """Runs a function. Its methods raise `FunctionError` if it fails or cannot be run anymore."""
 
     description: str
 
     def invoke(self, event: bytes) -> bytes:
-        """Return the function's JSON result for a JSON event.
-
-        Raises:
-            FunctionError: If the function failed.
-        """
+        """Return the function's JSON result for a JSON event."""
 
     def wait(self) -> NoReturn:
-        """Wait until the function cannot be run anymore.
-
-        Raises:
-            FunctionError: With the reason.
-        """
+        """Wait until the function cannot be run anymore."""
 
     def close(self) -> None:
         """Stop the function's process."""
@@ -111,12 +99,9 @@ def emulator_binary() -> Path | None:
 
 def start(function: Function, *, logs: IO[str] | None = None) -> Runtime:
     """Start the function in AWS's runtime, or in this process without a binary of it."""
-    binary = emulator_binary()
-    return (
-        EmulatedRuntime(function, binary=binary, logs=logs)
-        if binary
-        else InProcessRuntime(function)
-    )
+    if binary := emulator_binary():
+        return EmulatedRuntime(function, binary=binary, logs=logs)
+    return InProcessRuntime(function)
 
 
 class EmulatedRuntime:

@@ -114,7 +114,6 @@ class LocalFunctionUrl:
             for name, value in response.headers.items()
             if name not in _OF_SERVER
         ]
-        headers += [("set-cookie", cookie) for cookie in response.cookies]
         headers += [("x-amzn-requestid", request_id), ("content-length", str(len(response.body)))]
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         start = {"type": "http.response.start", "status": response.status, "headers": encoded}
@@ -128,12 +127,12 @@ class LocalFunctionUrl:
 
     def _respond(self, request: SignedRequest, source_ip: str, request_id: str) -> Response:
         try:
-            caller = self._verifier.verify(request)
+            access_key = self._verifier.verify(request).access_key
         except SignatureError as error:
             return _json(403, error.body, {"x-amzn-errortype": error.error_type})
         if request.method == "POST" and _INVOCATION.fullmatch(request.target):
             return _invoke(self._runtime, request.body)
-        event = to_event(request, caller=caller, source_ip=source_ip, request_id=request_id)
+        event = to_event(request, access_key=access_key, source_ip=source_ip, request_id=request_id)
         if len(event) > PAYLOAD_LIMIT:
             return _too_large()
         try:

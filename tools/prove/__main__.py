@@ -187,12 +187,7 @@ def _write(environment: EnvironmentSettings, day: str, measured: dict[str, Measu
 
 
 def _script(*command: str) -> None:
-    """Run a script of the repository, which says after Ctrl-C what AWS continues.
-
-    Raises:
-        KeyboardInterrupt: After Ctrl-C, when the script has ended.
-        CalledProcessError: It failed, and has printed why.
-    """
+    """Run a script of the repository, which says after Ctrl-C what AWS continues."""
     interrupts: list[int] = []
     # The script gets the same signal. Ignored, it would be ignored by the script, too.
     before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))

@@ -16,13 +16,7 @@ _WITHOUT = ("alarms", "batch", "budget", "experiment", "front", "server")
 
 
 class Run:
-    """The run for an environment.
-
-    Attributes:
-        name: The name of the environment that the run deploys.
-        file: Its file.
-        done: The results of the steps that have ended, by the step's name.
-    """
+    """The run for an environment: the name and file of its copy, and the results by step."""
 
     def __init__(self, source: str, root: Path) -> None:
         self.name = f"{source}-prove"

@@ -203,13 +203,8 @@ def as_lines(results: Sequence[Checked], *, title: str, color: bool) -> Iterator
     for reason, names in unmade.items():
         yield f"skipped {', '.join(names)}: {reason}"
     yield from ("",) if unmade else ()
-    yield summary(results)
-
-
-def summary(results: Sequence[Checked]) -> str:
-    """Return how many checks have each state, as a line."""
     counts = {state: sum(r.result.state == state for r in results) for state in State}
-    return ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    yield ", ".join(f"{count} {state}" for state, count in counts.items() if count)
 
 
 def as_json(results: Sequence[Checked], *, url: str | None, environment: str | None) -> Any:

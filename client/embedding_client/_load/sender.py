@@ -34,18 +34,14 @@ _ADDED = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The requests of a test.
+    """The requests of a test."""
 
-    Attributes:
-        due: Rising times in seconds from the beginning; float64 of shape (requests,).
-        tokens: The tokens of each text; int64 of the same shape.
-        seconds: The length of the test.
-        capped: Whether the limit of requests ends the plan before its time.
-    """
-
+    #: Rising times in seconds from the beginning, float64 (requests,).
     due: npt.NDArray[np.float64]
+    #: The tokens of each text, int64 (requests,).
     tokens: npt.NDArray[np.int64]
     seconds: float
+    #: Whether the limit of requests ends the plan before its time.
     capped: bool
 
 
@@ -149,22 +145,7 @@ class Outcome(NamedTuple):
 
 
 class Sender:
-    """Sends a plan. A request is never sent twice: a retry would hide what it met.
-
-    Args:
-        plan: What to send, and when.
-        url: The endpoint's URL, with a slash at the end.
-        auth: Signs requests, or adds a key.
-        connections: The most connections, and so the most open requests.
-        timeout: Seconds that an answer may take.
-        seed: The seed of the texts.
-        passages: Of each request to a reranker; 0 for an embedding model.
-
-    Attributes:
-        outcomes: The requests that have ended, in that order.
-        end: The reason why the test ended; None before.
-        failure: An error of this process, such as credentials that expired; it ends the test.
-    """
+    """Sends a plan. A request is never sent twice: a retry would hide what it met."""
 
     def __init__(
         self,
@@ -177,8 +158,10 @@ class Sender:
         seed: int,
         passages: int = 0,
     ) -> None:
+        #: The requests that have ended, in that order.
         self.outcomes: list[Outcome] = []
         self.end: End | None = None
+        #: An error of this process, such as credentials that expired; it ends the test.
         self.failure: BaseException | None = None
         self._plan, self._timeout, self._auth = plan, timeout, auth
         self._url = httpx.URL(f"{url}rerank" if passages else url)

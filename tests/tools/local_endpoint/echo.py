@@ -20,12 +20,7 @@ def handler(event, context):
     if path == "/bare":
         return [1, 2, 3]
     if path == "/binary":
-        return {
-            "statusCode": 201,
-            "body": "AAEC/w==",
-            "isBase64Encoded": True,
-            "cookies": ["a=1", "b=2"],
-        }
+        return {"statusCode": 201, "body": "AAEC/w==", "isBase64Encoded": True}
     if path == "/malformed":
         return {"statusCode": "not a number"}
     if path == "/environment":

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tools.local_endpoint.events import to_event
-from tools.local_endpoint.signature import Caller, SignedRequest
+from tools.local_endpoint.signature import SignedRequest
 from tools.rehearsal.image.asset import ImageAsset
 from tools.rehearsal.image.docker import PLATFORM, Docker, emulated
 from tools.rehearsal.report import Report
@@ -31,7 +31,6 @@ TEXTS = (
     "naïve café 👩‍👩‍👧‍👦 \t\u200b e\u0301 ﬁ ½ \u00a0 zero-width\u200djoiner",
     "SELECT * FROM vectors WHERE cosine(a, b) > 0.5; -- comment <html>&amp;</html>",
 )
-_CALLER = Caller(access_key="AKIAEXAMPLE", session_token=None)
 #: Lambda runs the image as a user who owns no file of it.
 _USER = "1051:1051"
 _TMP = "/tmp:size=512m,mode=1777"  # noqa: S108  (the container's own)
@@ -223,7 +222,9 @@ def event(method: str, path: str, body: Mapping[str, Any] | None = None) -> dict
     headers = {"content-type": "application/json", "host": "rehearsal.lambda-url.us-east-1.on.aws"}
     payload = b"" if body is None else json.dumps(body).encode()
     request = SignedRequest(method=method, target=path, headers=headers, body=payload)
-    made: dict[str, Any] = json.loads(to_event(request, caller=_CALLER, source_ip="192.0.2.1"))
+    made: dict[str, Any] = json.loads(
+        to_event(request, access_key="AKIAEXAMPLE", source_ip="192.0.2.1")
+    )
     return made
 
 
