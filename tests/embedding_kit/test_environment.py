@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from embedding_kit import Release
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.settings.model_folder import FOLDER_HOLDS
@@ -37,17 +36,6 @@ def refusal(load):
         return str(refused.value)
 
     return message
-
-
-def test_a_model_is_all_that_must_be_said(load):
-    """Every setting except the model has a default."""
-    environment = load(MINILM)
-    assert environment.name == "test"
-    assert environment.function.memory_mb == 2048
-    assert environment.cold_start is None
-    assert environment.release.kind == "all-at-once"
-    assert environment.callers.principals == ()
-    assert environment.budget is None
 
 
 def test_an_environment_is_frozen(load):
@@ -108,6 +96,9 @@ WRONG = (
     "[model]",
     '[model]\nname = "google/embeddinggemma-300m"',
     "memory = ",
+    # All mistakes of a file, and a value that would hide what is allowed.
+    "[function]\nmemory_mb = 1\ncache_entries = -1",
+    f'[callers]\nprincipals = ["{"x" * 500}"]',
 )
 
 
@@ -213,46 +204,6 @@ def test_a_files_name_that_ecr_takes_is_the_environments(tmp_path, name):
     assert load_environment(name, folder=tmp_path).name == name
 
 
-def test_a_region_needs_no_account(load):
-    """Without an account, the account of the deploying shell is used."""
-    environment = load('region = "eu-central-1"')
-    assert (environment.account, environment.region) == (None, "eu-central-1")
-
-
-def test_everything_that_is_wrong_is_told_at_once(refusal):
-    """An error lists all mistakes of a file at once."""
-    assert refusal("[function]\nmemory_mb = 1\ncache_entries = -1").splitlines() == [
-        (
-            "environments/test.toml: function.memory_mb: found: 1; "
-            "allowed: a whole number from 128 to 10240"
-        ),
-        "environments/test.toml: function.cache_entries: found: -1; allowed: a whole number from 0 to 1000000",
-    ]
-
-
-def test_a_long_value_is_cut(refusal):
-    """A long value must not hide the values allowed."""
-    assert f'found: "{"x" * 79}...' in refusal(f'[callers]\nprincipals = ["{"x" * 500}"]')
-
-
-@pytest.mark.parametrize(
-    ("text", "release", "cold_start"),
-    [
-        (
-            "[release]\nallow_vector_space_change = true",
-            Release(allow_vector_space_change=True),
-            None,
-        ),
-        ("[release]", Release(), None),
-        ('[release]\nkind = "canary"', Release(kind="canary"), None),
-    ],
-)
-def test_a_table_without_a_kind_has_the_defaults(load, text, release, cold_start):
-    """The runbook's settings are accepted in a file that does not have the table yet."""
-    environment = load(text)
-    assert (environment.release, environment.cold_start) == (release, cold_start)
-
-
 @pytest.mark.parametrize("name", ["nowhere", "../dev", "", "DEV", "a/b"])
 def test_an_unknown_environment_is_answered_with_those_that_are_there(tmp_path, name):
     """A name without a file, or an invalid name, never leads out of the folder."""
@@ -269,14 +220,8 @@ def test_the_second_embedding_gemma_has_no_terms_to_accept(load):
     assert load('[model]\nname = "google/embeddinggemma-300m"\naccept_license = "gemma"\n')
 
 
-def test_a_license_that_is_accepted_by_name_is_accepted(load):
-    """A license can be accepted by the name of its terms."""
-    text = '[model]\nname = "google/embeddinggemma-300m"\naccept_license = "gemma"\n'
-    assert load(text).model.accept_license == "gemma"
-
-
-def test_models_next_to_the_model(load, refusal):
-    """The model has them, wherever the tables stand; their tables have what every model has."""
+def test_models_next_to_the_model(load):
+    """The model has them, wherever the tables stand."""
     ranker = '[reranker]\nname = "acme/ranker"\n'
     sparse = '[sparse]\nname = "acme/splade"\n'
     for text in (MINILM + ranker, ranker + MINILM):
@@ -286,22 +231,6 @@ def test_models_next_to_the_model(load, refusal):
     loaded = load(sparse + MINILM + ranker)
     assert loaded.model.companions == {"reranker": loaded.reranker, "sparse": loaded.sparse}
     assert load(MINILM).model.companions == {}
-    server = (
-        '[server]\nclients = ["10.0.0.0/16"]\nno_keys = true\nvpc = "vpc-0123456789abcdef0"\n'
-        'subnets = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]\n'
-    )
-    for text, said in {
-        ranker + "index = 'faq.json'\n" + MINILM: "reranker.index: unknown key",
-        MINILM
-        + 'reranker = {name = "a/b"}\n': "model.reranker: a reranker or a sparse encoder has its",
-        MINILM + "[reranker]\nprecision = 'int8'\n": "reranker: a model has a name of the catalog",
-        MINILM
-        + 'sparse = {name = "a/b"}\n': "found: sparse in the table of a model; allowed: [sparse]",
-        MINILM + ranker + server: "a server with [reranker]",
-        sparse + MINILM + 'index = "test.toml"\nroute = "query"\n': "no index, no [sparse], or",
-        MINILM + sparse + server: "a server with [sparse]; allowed: no [sparse]",
-    }.items():
-        assert said in refusal(text)
 
 
 def test_a_branch_has_the_settings_of_its_file_and_is_destroyed_whole(load, tmp_path):

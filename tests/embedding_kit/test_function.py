@@ -135,15 +135,3 @@ def test_logs_are_kept_for_the_spans_that_cloudwatch_takes():
         except ValidationError as error:
             assert "CloudWatch Logs keeps logs for certain spans only" in str(error)  # noqa: PT017
     assert accepted == spans
-
-
-@pytest.mark.parametrize(
-    ("concurrency", "accepted"), [(900, True), (901, False), (0, False), (1, True)]
-)
-def test_a_reservation_leaves_100_to_the_rest_of_the_account(concurrency, accepted):
-    """A reservation may be up to 900: 1,000 minus the 100 that Lambda keeps unreserved."""
-    if accepted:
-        assert FunctionSettings(reserved_concurrency=concurrency).reserved_concurrency
-    else:
-        with pytest.raises(ValueError, match=r"1 to 900|greater than or equal to 1"):
-            FunctionSettings(reserved_concurrency=concurrency)

@@ -26,7 +26,7 @@ from embedding_kit import (
     SnapStart,
     VectorIndex,
 )
-from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.environment_file import load_environment
 from tests.embedding_kit.roles import HOME, Case, Question, allowed, may
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "front.md"
@@ -210,33 +210,6 @@ def test_a_server_with_its_own_vpc_takes_nothing_from_the_network(load):
     own = f'vpc = "vpc-0aaaaaaaaaaaaaaa9"\nsubnets = ["{ONE}", "{TWO}"]\n'
     server = load(NETWORK + SERVER + own).server
     assert (server.vpc, server.security_groups) == ("vpc-0aaaaaaaaaaaaaaa9", ())
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (SERVER, "server.vpc: missing; found: nothing; allowed: an id such as vpc-"),
-        (NETWORK.replace(f', "{TWO}"', "") + SERVER, "server.subnets: found: "),
-        (NETWORK.replace(VPC, "main"), 'network.vpc: found: "main"; allowed: an id such as vpc-'),
-        (NETWORK.replace(TWO, ONE), "network.subnets: "),
-        (f'[network]\nvpc = "{VPC}"\nsubnets = []\n', "network.subnets: found: "),
-        (NETWORK.replace(GROUP, "default"), "network.security_groups[0]: found: "),
-        (
-            NETWORK.replace(f'"{GROUP}"', ", ".join(f'"sg-0123456{n}"' for n in range(6))),
-            "network.security_groups: found: ",
-        ),
-        (f'[network]\nsubnets = ["{ONE}"]\n', "network.vpc: missing"),
-        (
-            "[callers]\ninvoke = true\n",
-            "callers: no caller is listed who could invoke; found: invoke",
-        ),
-    ],
-)
-def test_what_aws_would_refuse_is_refused(load, text, message):
-    """The error names the setting, before anything is deployed."""
-    with pytest.raises(EnvironmentFileError) as error:
-        load(text)
-    assert message in str(error.value)
 
 
 def test_a_granted_role_may_invoke_the_alias_alone(synthesize, model):

@@ -9,7 +9,6 @@ from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Match, Template
 
 from embedding_kit import Hosting, Ingestion, IngestSettings, VectorIndex, VectorIndexSettings
-from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.ingestion import PROGRAM, document_bucket
 from jobs.ingest.messages import IngestSettings as FunctionSettings
 from jobs.ingest.run import FRAME
@@ -218,35 +217,3 @@ def test_the_function_reads_documents_and_writes_lists_and_vectors(template):
 def test_without_the_setting_no_role_may_read_tags(made):
     """It is off by default."""
     assert "Tagging" not in json.dumps(made.to_json())
-
-
-@pytest.mark.parametrize(
-    ("tables", "problem"),
-    [
-        ('[ingest]\nsource = "s3://docs"', "[ingest] without [index]"),
-        ('[index]\n[ingest]\nsource = "s3://docs/_ingest/a"', "the folder _ingest/ has the"),
-        (
-            '[index]\n[ingest]\nsource = "s3://docs"\nchunk_tokens = 50\noverlap_tokens = 26',
-            "0 to 25",
-        ),
-        (
-            '[index]\n[ingest]\nsource = "s3://docs"\ntags = true',
-            "tags = true without such a key",
-        ),
-        (
-            '[index]\nfilterable = ["title"]\n[ingest]\nsource = "s3://docs"',
-            "filterable with title",
-        ),
-        (
-            '[function]\npackage = "zip"\n[index]\n[ingest]\nsource = "s3://docs"',
-            '[ingest] with function.package = "zip"',
-        ),
-    ],
-)
-def test_settings_that_cannot_work_are_refused_by_name(tmp_path, tables, problem):
-    """When the file is read."""
-    file = tmp_path / "test.toml"
-    file.write_text(f'[model]\nname = "all-MiniLM-L6-v2"\n{tables}\n')
-    with pytest.raises(EnvironmentFileError) as caught:
-        load_environment("test", folder=tmp_path)
-    assert problem in str(caught.value)

@@ -15,7 +15,6 @@ from embedding_kit.settings import (
     Provisioned,
     SnapStart,
     artifact_in_s3,
-    check_without_images,
 )
 from embedding_kit.settings.model_sizes import artifact_bytes
 from embedding_kit.settings.package import LARGEST_ARTIFACT, check_package, storage_mb
@@ -23,11 +22,6 @@ from tests.model_compiler.goldens.tiny_models import write_router
 
 ZIP = FunctionSettings(package="zip")
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
-
-
-def test_an_image_is_the_default():
-    """Nothing changes for an environment that does not name a package."""
-    assert FunctionSettings().package == "image"
 
 
 @pytest.mark.parametrize(
@@ -42,43 +36,12 @@ def test_small_models_and_those_of_unknown_size_are_accepted(name):
 GEMMA = Model(name="google/embeddinggemma-300m", accept_license="gemma")
 
 
-def test_a_model_that_does_not_fit_is_refused_with_both_sizes():
-    """EmbeddingGemma's artifact alone is larger than what Lambda unpacks."""
-    inside = FunctionSettings(package="zip", artifact="package")
-    with pytest.raises(ValueError, match="unpacks a zip of up to 262 MB") as refused:
-        check_package(GEMMA, inside, SnapStart())
-    assert (
-        "found: about 402 MB: 78 MB of packages and code, and an artifact of about 324 MB"
-        in str(refused.value)
-    )
-    assert (
-        "allowed: an artifact of up to 170 MB: a smaller model, "
-        'function.artifact = "s3", or function.package = "image"' in str(refused.value)
-    )
-    check_package(GEMMA, FunctionSettings(), None)
-
-
 @pytest.mark.parametrize("cold_start", [SnapStart(), Provisioned()])
 def test_a_large_artifact_comes_from_s3(cold_start):
     """No request waits for the download, so a model that does not fit needs no other setting."""
     check_package(GEMMA, ZIP, cold_start)
     assert artifact_in_s3(GEMMA, ZIP)
     assert not artifact_in_s3(GEMMA, FunctionSettings())
-
-
-def test_a_large_artifact_is_refused_on_demand():
-    """Every cold start would wait for the network; the error has the seconds and both sizes."""
-    with pytest.raises(ValueError, match="every cold start would wait for it") as refused:
-        check_package(GEMMA, ZIP, None)
-    assert (
-        "found: no cold_start with a download of 4 s of "
-        "google/embeddinggemma-300m: 324 MB of artifact and 78 MB of packages and code are "
-        "more than the 262 MB" in str(refused.value)
-    )
-    assert (
-        'allowed: cold_start.kind = "snapstart" or "provisioned", a smaller model, '
-        'or function.package = "image"' in str(refused.value)
-    )
 
 
 def test_an_artifact_of_any_size_may_be_in_s3():
@@ -103,29 +66,6 @@ def test_the_artifact_must_fit_the_disk():
     assert storage_mb(unknown, in_s3=True, snap_start=False) == 10_240
     assert storage_mb(unknown, in_s3=True, snap_start=True) == 512
     assert storage_mb(fp32, in_s3=False, snap_start=False) == 512
-
-
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        (FunctionSettings(artifact="s3"), "function.artifact"),
-        (FunctionSettings(artifact="package"), "function.artifact"),
-    ],
-)
-def test_settings_of_s3_are_refused_without_an_artifact_there(settings, named):
-    """A setting that has no effect is a mistake."""
-    with pytest.raises(
-        ValueError, match=f"only a zip can have its artifact in S3; found: {named} "
-    ):
-        check_package(Model(name=MINILM), settings, SnapStart())
-
-
-def test_full_precision_takes_four_bytes_a_weight():
-    """A model that fits as int8 may not fit as fp32, and the error says so."""
-    name = "BAAI/bge-base-en-v1.5"
-    check_package(Model(name=name, precision="int8"), ZIP, None)
-    with pytest.raises(ValueError, match=r'as fp32: .*; allowed: .*precision = "int8"'):
-        check_package(Model(name=name, precision="fp32"), ZIP, None)
 
 
 @pytest.fixture
@@ -184,38 +124,6 @@ def test_an_export_is_served_as_it_is(tmp_path):
     assert artifact_bytes(model) is None
 
 
-@pytest.mark.parametrize(
-    ("there", "found"),
-    [
-        ({"batch": True}, r"found: \[batch\] with"),
-        ({"loads": True}, r"found: \[index\] with a source with"),
-        ({"ingest": True}, r"found: \[ingest\] with"),
-        ({"batch": True, "server": True}, r"found: \[batch\] and \[server\] with"),
-    ],
-)
-def test_what_runs_from_an_image_is_refused_beside_a_zip(there, found):
-    """An image would need Docker at each deploy."""
-    all_of = {"batch": False, "loads": False, "ingest": False, "server": False, **there}
-    with pytest.raises(ValueError, match=found):
-        check_without_images(ZIP, **all_of)
-    check_without_images(FunctionSettings(), **all_of)
-
-
-def test_an_environments_file_is_refused_at_synth(tmp_path):
-    """The rules are those of the file as well."""
-    text = f'[model]\nname = "{MINILM}"\n[function]\npackage = "zip"\n'
-    (tmp_path / "dev.toml").write_text(text)
-    assert load_environment("dev", folder=tmp_path).function.package == "zip"
-    (tmp_path / "dev.toml").write_text(
-        text + '[batch]\ninput = "s3://documents/"\noutput = "s3://vectors/"\n'
-    )
-    with pytest.raises(EnvironmentFileError, match="the server run from an image"):
-        load_environment("dev", folder=tmp_path)
-    (tmp_path / "dev.toml").write_text(text.replace("zip", "tar"))
-    with pytest.raises(EnvironmentFileError, match="package"):
-        load_environment("dev", folder=tmp_path)
-
-
 def test_a_folder_is_weighed_from_where_the_file_is(tmp_path):
     """A relative path of a file leads from its own folder, for the rules of sizes as well."""
     (tmp_path / "tuned").mkdir()
@@ -228,9 +136,3 @@ def test_a_folder_is_weighed_from_where_the_file_is(tmp_path):
     )
     with pytest.raises(EnvironmentFileError, match="every cold start would wait for it"):
         load_environment("dev", folder=tmp_path)
-
-
-def test_the_table_of_sizes_has_the_catalogs_names():
-    """`docs/generate.py` writes it from the catalog; a test of the docs compares its content."""
-    file = Path(artifact_bytes.__code__.co_filename).with_name("model_sizes.json")
-    assert json.loads(file.read_text())[MINILM] == pytest.approx(25.2, abs=0.5)

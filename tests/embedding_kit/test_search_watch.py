@@ -16,7 +16,6 @@ from embedding_kit import (
     VectorIndex,
     WatchSettings,
 )
-from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.search_watch import HANDLER
 from jobs.ingest.messages import IngestSettings as FunctionSettings
 from jobs.steps import read_settings
@@ -123,37 +122,3 @@ MAY_NOT = [
 def test_the_function_reads_everything_and_writes_reports(template):
     """It changes neither documents, nor their lists, nor the index."""
     assert allowed(template, MAY + MAY_NOT) == MAY
-
-
-@pytest.mark.parametrize(
-    ("tables", "problem"),
-    [
-        ('[watch]\nquestions = "a/q.jsonl"', "golden questions are no document"),
-        ('[watch]\nquestions = "_watch/q.csv"', "a key such as _watch/questions.jsonl"),
-        ("[watch]\ngolden_percent = 0.0", "golden_percent"),
-    ],
-)
-def test_settings_that_cannot_work_are_refused_by_name(tmp_path, tables, problem):
-    """When the file is read."""
-    tables = f'[index]\n[ingest]\nsource = "s3://docs/a"\n{tables}'
-    (tmp_path / "test.toml").write_text(f'[model]\nname = "all-MiniLM-L6-v2"\n{tables}\n')
-    with pytest.raises(EnvironmentFileError) as caught:
-        load_environment("test", folder=tmp_path)
-    assert problem in str(caught.value)
-
-
-def test_a_watch_without_documents_is_refused(tmp_path):
-    """Nothing else says what must be in the index."""
-    (tmp_path / "test.toml").write_text('[model]\nname = "all-MiniLM-L6-v2"\n[index]\n[watch]\n')
-    with pytest.raises(EnvironmentFileError, match=r"found: \[watch\] without \[ingest\]"):
-        load_environment("test", folder=tmp_path)
-
-
-@pytest.mark.parametrize("questions", [QUESTIONS, "docs/_watch/q.jsonl", "q.jsonl"])
-def test_questions_may_be_in_a_folder_that_has_no_documents(tmp_path, questions):
-    """Names that begin with _ are none of documents."""
-    (tmp_path / "test.toml").write_text(
-        '[model]\nname = "all-MiniLM-L6-v2"\n[index]\n[ingest]\nsource = "s3://documents/docs"\n'
-        f'[watch]\nquestions = "{questions}"\n'
-    )
-    assert load_environment("test", folder=tmp_path).watch.questions == questions
