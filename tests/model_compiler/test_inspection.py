@@ -13,10 +13,11 @@ from safetensors.numpy import load_file, save_file
 from model_compiler.command import main
 from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
+from tests.model_compiler.goldens.files import Tensors
 from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.sparse_models import write_sparse
 from tests.model_compiler.goldens.static_models import WIDTH, write_sentence_transformers
-from tests.model_compiler.goldens.tiny_models import Tensors, write_model
+from tests.model_compiler.goldens.tiny_models import write_model
 from tests.model_compiler.local_hub import COMMIT, Hub
 from tests.model_compiler.model.test_onnx_import import export
 

@@ -4,16 +4,21 @@ Each byte of a text is a token, so a text of ASCII letters has as many tokens as
 choose the lengths.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from safetensors.numpy import save_file
 
-Tensors = dict[str, npt.NDArray[np.float32]]
+from tests.model_compiler.goldens.files import (
+    POOLING_KEYS,
+    Tensors,
+    post_processor,
+    special_tokens,
+    write_json,
+    write_modules,
+)
 
 
 def byte_alphabet() -> list[str]:
@@ -36,52 +41,17 @@ def tokenizer(
     suffix: Sequence[str],
     pre_tokenizer: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return a `tokenizer.json` of byte-level BPE without merges.
-
-    Args:
-        specials: The special tokens; their ids follow the bytes'.
-        prefix: Those in front of each text.
-        suffix: Those behind it.
-        pre_tokenizer: How a text is split into words.
-    """
+    """Return a `tokenizer.json` of byte-level BPE without merges; specials follow the bytes."""
     vocabulary = {token: number for number, token in enumerate(byte_alphabet())}
     ids = {token: len(vocabulary) + number for number, token in enumerate(specials)}
-    around = [
-        [{"SpecialToken": {"id": token, "type_id": 0}} for token in side]
-        for side in (prefix, suffix)
-    ]
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [
-            {
-                "id": number,
-                "content": token,
-                "single_word": False,
-                "lstrip": False,
-                "rstrip": False,
-                "normalized": False,
-                "special": True,
-            }
-            for token, number in ids.items()
-        ],
+        "added_tokens": special_tokens(ids),
         "normalizer": {"type": "NFC"},
         "pre_tokenizer": pre_tokenizer,
-        "post_processor": {
-            "type": "TemplateProcessing",
-            "single": [*around[0], {"Sequence": {"id": "A", "type_id": 0}}, *around[1]],
-            "pair": [
-                *around[0],
-                {"Sequence": {"id": "A", "type_id": 0}},
-                {"Sequence": {"id": "B", "type_id": 1}},
-                *around[1],
-            ],
-            "special_tokens": {
-                token: {"id": token, "ids": [ids[token]], "tokens": [token]}
-                for token in {*prefix, *suffix}
-            },
-        },
+        "post_processor": post_processor(ids, prefix, suffix),
         "decoder": byte_level(add_prefix_space=True, trim_offsets=True, use_regex=True),
         "model": {
             "type": "BPE",
@@ -119,30 +89,16 @@ def write_folder(
     save_file(tensors, folder / "model.safetensors")
     write_json(folder / "tokenizer.json", tokenizer)
     write_json(folder / "tokenizer_config.json", tokenizer_config)
-    modes = (
-        "cls_token",
-        "mean_tokens",
-        "max_tokens",
-        "mean_sqrt_len_tokens",
-        "weightedmean_tokens",
-        "lasttoken",
-    )
     write_json(
         folder / "1_Pooling" / "config.json",
         {
             "word_embedding_dimension": width or config["hidden_size"],
-            **{f"pooling_mode_{mode}": mode == pooling for mode in modes},
+            **{f"pooling_mode_{mode}": mode == pooling for mode in POOLING_KEYS.values()},
             "include_prompt": True,
         },
     )
     kinds = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
-    write_json(
-        folder / "modules.json",
-        [
-            {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
-            for i, (path, kind) in enumerate(kinds)
-        ],
-    )
+    write_modules(folder, *((f"sentence_transformers.models.{kind}", path) for path, kind in kinds))
     write_json(
         folder / "sentence_bert_config.json",
         {"max_seq_length": limit or config["max_position_embeddings"], "do_lower_case": False},
@@ -159,20 +115,7 @@ def write_folder(
     return folder
 
 
-def normal(
-    random: np.random.RandomState, *shape: int, scale: float, mean: float = 0.0
-) -> npt.NDArray[np.float32]:
-    """Return random values, which are the same with every version of numpy."""
-    return (mean + scale * random.standard_normal(shape)).astype(np.float32)
-
-
 def text_of(length: int) -> str:
     """Return a text of as many letters, which differs from the start of a longer one."""
     random = np.random.RandomState(length)
     return "".join(chr(ord("a") + letter) for letter in random.randint(0, 26, length))
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as JSON."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from tests.model_compiler.goldens.byte_level_folder import (
-    Tensors,
     byte_level,
-    normal,
     text_of,
     tokenizer,
     write_folder,
 )
+from tests.model_compiler.goldens.files import Tensors, normal
 
 HIDDEN, LAYERS, HEADS, WIDE, SIGNAL, VECTOR, POSITIONS = 48, 6, 4, 64, 24, 32, 320
 SPECIALS = ("<pad>", "<eos>", "<bos>", "<|image|>", "<|video|>", "<|audio|>")
@@ -106,13 +105,9 @@ def write_embedding_gemma2(
     pooling: str = "mean_tokens",
     text_only: bool = False,
 ) -> Path:
-    """Write the sentence-transformers folder and return it.
+    """Write the sentence-transformers folder, with other keys of the text model, and return it.
 
-    Args:
-        folder: Where to; it is made.
-        config: Keys of the text model's configuration that differ.
-        pooling: The pooling mode, under its name in older folders.
-        text_only: Whether the model of texts is alone, and not part of a composite.
+    With `text_only`, the model of texts is alone, and not part of a composite.
     """
     text = {**_config(), **(config or {})}
     tensors = _tensors(text)

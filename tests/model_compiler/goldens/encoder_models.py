@@ -4,9 +4,8 @@ The weights come from a seeded generator, so that the script that makes golden v
 that are held to them build the same folders.
 """
 
-import json
-import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import save_file
 
+from tests.model_compiler.goldens import files
+from tests.model_compiler.goldens.files import Tensors, respelled, write_json
 from tests.model_compiler.goldens.tiny_models import (
     HEADS,
     HIDDEN,
     LAYERS,
     TOKENS,
     WIDE,
-    Tensors,
     write_model,
 )
 
@@ -197,6 +197,7 @@ JINA_NAMES = {
     "post_attention_layernorm": "norm1",
     "post_mlp_layernorm": "norm2",
 }
+JINA_JOINED = {"mixer.Wqkv": [f"self_attn.{part}_proj" for part in "qkv"]}
 
 #: The models of each family with golden vectors: their traits.
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
@@ -346,34 +347,18 @@ def write_encoder(
 ) -> Path:
     """Write a sentence-transformers folder with random weights and return it.
 
-    Args:
-        folder: Where to; it is made.
-        family: The `model_type`.
-        pooling: The ways to pool, concatenated.
-        renamed: Parts of the weights' names that are others; queries, keys and values are then one
-            matrix, named `mixer.Wqkv`.
-        changes: Keys of `config.json` that differ from the family's.
+    `changes` are keys of `config.json` that differ from the family's, and `renamed` parts of the
+    weights' names.
     """
     write_model(folder, pooling=pooling)
     (folder / "sentence_bert_config.json").unlink()  # the limit is the number of positions
     config = {**COMMON, **CONFIGS[family], "model_type": family, **changes}
-    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+    write_json(folder / "config.json", config)
     tensors = _tensors(family, config)
     if renamed:
-        tensors = _renamed(tensors, renamed)
+        tensors = respelled(tensors, renamed, JINA_JOINED)
     save_file(tensors, folder / "model.safetensors")
     return folder
-
-
-def _renamed(tensors: Tensors, names: Mapping[str, str]) -> Tensors:
-    found: Tensors = {}
-    for name, tensor in tensors.items():
-        # Queries, keys and values follow each other in this order.
-        own = re.sub(r"self_attn\.[qkv]_proj", "mixer.Wqkv", name)
-        for newer, older in names.items():
-            own = own.replace(newer, older)
-        found[own] = np.concatenate([found[own], tensor]) if own in found else tensor
-    return found
 
 
 def sequences() -> list[npt.NDArray[np.int64]]:
@@ -384,11 +369,7 @@ def sequences() -> list[npt.NDArray[np.int64]]:
 
 
 def _tensors(family: str, config: dict[str, Any]) -> Tensors:
-    random = np.random.default_rng(len(family))
-
-    def normal(*shape: int, scale: float = 0.1, mean: float = 0.0) -> npt.NDArray[np.float32]:
-        return (mean + scale * random.standard_normal(shape)).astype(np.float32)
-
+    normal = partial(files.normal, np.random.default_rng(len(family)))
     if family == "t5":
         return _t5_tensors(config, normal)
     width = config.get("embedding_size", HIDDEN)

@@ -1,13 +1,10 @@
 """A small random GTE as its own code writes it, with its settings and its names."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from safetensors.numpy import load_file, save_file
-
 from tests.model_compiler.goldens.encoder_models import LIMIT, write_encoder
+from tests.model_compiler.goldens.files import Tensors, change_tensors, respelled, write_json
 
 #: The settings of gte-multilingual-base with the sizes of the small model.
 OWN: dict[str, Any] = {
@@ -75,32 +72,19 @@ JOINED = {
 def write_own_gte(folder: Path, **changes: Any) -> Path:
     """Write the model of `write_encoder` in the other spelling, and return its folder."""
     write_encoder(folder, "gte")
-    (folder / "config.json").write_text(json.dumps({**OWN, **changes}), encoding="utf-8")
+    write_json(folder / "config.json", {**OWN, **changes})
     respell(folder)
     return folder
 
 
 def respell(folder: Path) -> None:
-    """Give the weights of a folder the names of the model's own code."""
-    path = folder / "model.safetensors"
-    tensors = load_file(path)
+    """Give the weights of a folder, also of one with a head, the names of the model's own code."""
+    change_tensors(folder, _respelled)
+
+
+def _respelled(tensors: Tensors) -> Tensors:
     prefix = "gte." if any(name.startswith("gte.") for name in tensors) else ""
-    for layer in (f"{prefix}layers.{number}." for number in range(2)):
-        for joined, parts in JOINED.items():
-            for kind in ("weight", "bias"):
-                names = [f"{layer}{part}.{kind}" for part in parts]
-                found = [tensors.pop(name) for name in names if name in tensors]
-                if found:
-                    tensors[f"{layer}{joined}.{kind}"] = np.concatenate(found)
-    heads = {name for name in tensors if not name.startswith(prefix)}
-    save_file(
-        {_renamed(name, prefix, head=name in heads): tensor for name, tensor in tensors.items()},
-        path,
-    )
-
-
-def _renamed(name: str, prefix: str, *, head: bool) -> str:
-    """Return a tensor's name in the model's own code, in a checkpoint with a head."""
-    for newer, own in RENAMED.items():
-        name = name.replace(newer, own)
-    return name if head else f"new.{name.removeprefix(prefix)}"
+    encoder = {name: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    head = {name: tensor for name, tensor in tensors.items() if name not in encoder}
+    named = {f"new.{name.removeprefix(prefix)}": tensor for name, tensor in encoder.items()}
+    return respelled(named | head, RENAMED, JOINED)

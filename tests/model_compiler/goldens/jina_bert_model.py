@@ -6,6 +6,7 @@ layer is GEGLU (Shazeer, 2020, https://arxiv.org/abs/2002.05202, equation 6).
 """
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import load_file, save_file
 
-from tests.model_compiler.goldens.tiny_models import TOKENS, WIDE, Tensors, write_model
+from tests.model_compiler.goldens import files
+from tests.model_compiler.goldens.files import Tensors
+from tests.model_compiler.goldens.tiny_models import TOKENS, WIDE, write_model
 
 Array = npt.NDArray[np.float64]
 WIDTH, LAYERS, EPSILON = 48, 2, 1e-12
@@ -47,11 +50,7 @@ def write_jina_bert(folder: Path, heads: int = 4, *, qk: bool = False) -> Path:
     """Write the sentence-transformers folder and return it; `qk` is for normalized queries."""
     write_model(folder, config={**OWN, "num_attention_heads": heads})
     (folder / "sentence_bert_config.json").unlink()  # the limit is the number of positions
-    random = np.random.default_rng(7)
-
-    def normal(*shape: int, scale: float = 0.15, mean: float = 0.0) -> npt.NDArray[np.float32]:
-        return (mean + scale * random.standard_normal(shape)).astype(np.float32)
-
+    normal = partial(files.normal, np.random.default_rng(7), scale=0.15)
     tensors: Tensors = {
         "embeddings.word_embeddings.weight": normal(len(TOKENS), WIDTH, scale=1),
         "embeddings.token_type_embeddings.weight": normal(2, WIDTH),

@@ -5,24 +5,20 @@ by their number, as in the published Qwen3-Embedding of 0.6B. The last token is 
 `<|endoftext|>`.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors.numpy import load_file, save_file
 
 from tests.model_compiler.goldens.byte_level_folder import (
-    Tensors,
     byte_level,
-    normal,
     text_of,
     tokenizer,
     write_folder,
-    write_json,
 )
+from tests.model_compiler.goldens.files import Tensors, change_tensors, edit_json, normal
 
 HIDDEN, LAYERS, HEADS, SHARED, HEAD, WIDE, POSITIONS = 48, 3, 6, 3, 16, 64, 320
 SPECIALS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -148,12 +144,8 @@ def write_llama(
 ) -> Path:
     """Write the sentence-transformers folder and return it.
 
-    Args:
-        folder: Where to; it is made.
-        family: The `model_type`.
-        config: Keys of `config.json` that differ; None for one that is missing.
-        pooling: The pooling mode, under its name in older folders.
-        newer: Whether `config.json` has the keys of transformers 5.
+    `config` has the keys of `config.json` that differ, with None for one that is missing. A newer
+    folder has the keys of transformers 5.
     """
     values = {**CONFIG, **OWN_KEYS[family], **(NEWER if newer else OLDER)}
     for key, value in (config or {}).items():
@@ -206,13 +198,15 @@ def write_voyage(folder: Path) -> tuple[Path, npt.NDArray[np.float32]]:
         "use_bidirectional_attention": True,
     }
     write_llama(folder, pooling="mean_tokens", config=own)
-    pooling = folder / "1_Pooling" / "config.json"
-    values = json.loads(pooling.read_text("utf-8"))
-    write_json(pooling, values | {"word_embedding_dimension": 80})
-    path = folder / "model.safetensors"
-    tensors = {f"model.{name}": tensor for name, tensor in load_file(path).items()}
+    edit_json(folder / "1_Pooling" / "config.json", word_embedding_dimension=80)
     linear = normal(np.random.RandomState(6), 80, HIDDEN, scale=0.2)
-    save_file({**tensors, "linear.weight": linear}, path)
+    change_tensors(
+        folder,
+        lambda tensors: {
+            **{f"model.{name}": tensor for name, tensor in tensors.items()},
+            "linear.weight": linear,
+        },
+    )
     return folder, linear
 
 

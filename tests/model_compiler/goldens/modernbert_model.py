@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from tests.model_compiler.goldens.byte_level_folder import (
-    Tensors,
     byte_level,
-    normal,
     text_of,
     tokenizer,
     write_folder,
 )
+from tests.model_compiler.goldens.files import Tensors, normal
 
 HIDDEN, LAYERS, HEADS, WIDE, WINDOW, POSITIONS = 48, 7, 3, 64, 16, 320
 SPECIALS = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
@@ -61,13 +60,9 @@ def write_modernbert(
     pooling: str = "mean_tokens",
     newer: bool = False,
 ) -> Path:
-    """Write the sentence-transformers folder and return it.
+    """Write the sentence-transformers folder, with other keys of `config.json`, and return it.
 
-    Args:
-        folder: Where to; it is made.
-        config: Keys of `config.json` that differ.
-        pooling: The pooling mode, under its name in older folders.
-        newer: Whether `config.json` has the keys of transformers 5.
+    A newer one has the keys of transformers 5.
     """
     values = {**_config(), **(NEWER if newer else OLDER), **(config or {})}
     ids = {token: 256 + number for number, token in enumerate(SPECIALS)}

@@ -1,12 +1,9 @@
 """A small random Nomic BERT as its own code writes it, with its settings and its names."""
 
-import json
 from pathlib import Path
 
-import numpy as np
-from safetensors.numpy import load_file, save_file
-
 from tests.model_compiler.goldens.encoder_models import LIMIT, write_encoder
+from tests.model_compiler.goldens.files import change_tensors, respelled, write_json
 
 #: The settings of nomic-embed-text-v1.5 with the sizes of the small model.
 OWN = {
@@ -74,24 +71,12 @@ RENAMED = {
     "post_attention_layernorm": "norm1",
     "post_mlp_layernorm": "norm2",
 }
+JOINED = {"attn.Wqkv": [f"self_attn.{part}_proj" for part in "qkv"]}
 
 
 def write_own_nomic_bert(folder: Path) -> Path:
     """Write the model of `write_encoder` in the other spelling, and return its folder."""
     write_encoder(folder, "nomic_bert")
-    (folder / "config.json").write_text(json.dumps(OWN), encoding="utf-8")
-    path = folder / "model.safetensors"
-    tensors = load_file(path)
-    for layer in range(2):
-        name = f"layers.{layer}."
-        parts = [tensors.pop(f"{name}self_attn.{part}_proj.weight") for part in "qkv"]
-        tensors[f"{name}attn.Wqkv.weight"] = np.concatenate(parts)
-    save_file({_renamed(name): tensor for name, tensor in tensors.items()}, path)
+    write_json(folder / "config.json", OWN)
+    change_tensors(folder, lambda tensors: respelled(tensors, RENAMED, JOINED))
     return folder
-
-
-def _renamed(name: str) -> str:
-    """Return a tensor's name in the model's own code."""
-    for newer, own in RENAMED.items():
-        name = name.replace(newer, own)
-    return name

@@ -4,7 +4,6 @@ Each is an encoder of the other files here under a classifier's head, without th
 embedding model.
 """
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,9 +13,17 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from tests.model_compiler.goldens.encoder_models import LIMIT, write_encoder
+from tests.model_compiler.goldens.files import (
+    Tensors,
+    edit_json,
+    normal,
+    read_json,
+    write_json,
+    write_modules,
+)
 from tests.model_compiler.goldens.llama_model import SPECIALS, write_llama
 from tests.model_compiler.goldens.modernbert_model import write_modernbert
-from tests.model_compiler.goldens.tiny_models import Tensors, write_model
+from tests.model_compiler.goldens.tiny_models import write_model
 
 QUERY = "parse the date"
 #: Passages of many lengths: with the query, some are over each model's limit.
@@ -171,7 +178,7 @@ def write_reranker(
     Args:
         folder: Where to; it is made.
         family: The `model_type`.
-        labels: How many the classifier has.
+        labels: Of the classifier.
         config: Keys of `config.json` that differ.
         tokenizer: Keys of `tokenizer_config.json` that differ.
         saved: Keys of sentence-transformers 6's own file, for a folder that it saved.
@@ -194,20 +201,20 @@ def write_reranker(
             shutil.rmtree(path)
         elif path.name not in KEPT:
             path.unlink()
-    settings = _edit(
+    settings = edit_json(
         folder / "config.json",
         architectures=[f"{name}ForSequenceClassification"],
         id2label={str(label): f"LABEL_{label}" for label in range(labels)},
     )
     inputs = {"model_input_names": ["input_ids", "attention_mask"]}
-    _edit(
+    edit_json(
         folder / "tokenizer_config.json",
         tokenizer_class=tokenizer_class,
         model_max_length=LIMITS.get(family, LIMIT),
         **(inputs if tokenizer_class == GENERIC else {}),
         **(tokenizer or {}),
     )
-    document = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    document = read_json(folder / "tokenizer.json")
     pair = document["post_processor"]["pair"]
     separators = 2 if family in DOUBLE else 1
     second = next(place for place, piece in enumerate(pair) if _is_second(piece))
@@ -215,10 +222,10 @@ def write_reranker(
     end = document["post_processor"]["single"][-1]
     last = {"SpecialToken": {**end["SpecialToken"], "type_id": 1}}
     document["post_processor"]["pair"] = [*pair[:2], *[end] * separators, pair[second], last]
-    _edit(folder / "tokenizer.json", **document)
+    edit_json(folder / "tokenizer.json", **document)
     encoder = load_file(folder / "model.safetensors")
     if head:
-        _edit(folder / "config.json", architectures=[f"{name}Model"])
+        edit_json(folder / "config.json", architectures=[f"{name}Model"])
         _write_saved(folder, saved or {})
         _write_head(folder, *head, width=settings["hidden_size"])
         return folder
@@ -247,13 +254,13 @@ def _write_language_model(
     (folder / "config_sentence_transformers.json").unlink()
     for name in ("modules.json", "sentence_bert_config.json", "1_Pooling/config.json"):
         (folder / name).unlink()
-    document = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    document = read_json(folder / "tokenizer.json")
     vocabulary = document["model"]["vocab"]
     for number, merge in enumerate(merges):
         vocabulary[merge.replace(" ", "")] = 256 + len(SPECIALS) + number
     document["model"]["merges"] = list(merges)
-    _edit(folder / "tokenizer.json", **document)
-    _edit(folder / "tokenizer_config.json", model_max_length=limit)
+    edit_json(folder / "tokenizer.json", **document)
+    edit_json(folder / "tokenizer_config.json", model_max_length=limit)
     tensors = load_file(folder / "model.safetensors")
     head = {}
     if not config.get("tie_word_embeddings", True):
@@ -265,29 +272,26 @@ def _write_language_model(
         folder / "model.safetensors",
     )
     if saved is None:
-        _edit(folder / "tokenizer_config.json", chat_template=template)
+        edit_json(folder / "tokenizer_config.json", chat_template=template)
         return folder
     (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
     text = {"method": "forward", "method_output_name": "logits"}
     _write_saved(folder, saved)
-    _edit(
+    edit_json(
         folder / "sentence_bert_config.json",
         transformer_task="text-generation",
         modality_config={"text": text, "message": {**text, "format": "flat"}},
         module_output_name="causal_logits",
         processing_kwargs={"chat_template": {"add_generation_prompt": True}},
     )
-    modules = json.loads((folder / "modules.json").read_text("utf-8"))
     kind = "sentence_transformers.cross_encoder.modules.logit_score.LogitScore"
-    modules.append({"idx": 1, "name": "1", "path": "1_LogitScore", "type": kind})
-    (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
-    (folder / "1_LogitScore").mkdir()
-    (folder / "1_LogitScore" / "config.json").write_text(
-        json.dumps(tokens or {"true_token_id": 260, "false_token_id": 261}), encoding="utf-8"
-    )
+    write_modules(folder, (TRANSFORMER, ""), (kind, "1_LogitScore"))
+    tokens = tokens or {"true_token_id": 260, "false_token_id": 261}
+    write_json(folder / "1_LogitScore" / "config.json", tokens)
     return folder
 
 
+TRANSFORMER = "sentence_transformers.base.modules.transformer.Transformer"
 #: In tokens; a cross-encoder's tokenizer states no more than the model has positions.
 LIMITS = {"bert": 40, "modernbert": 320}
 #: The families with two separators between the texts.
@@ -321,32 +325,25 @@ def _head(family: str, config: Mapping[str, Any], size: int, labels: int) -> Ten
             del shapes["head.dense.bias"]
         if not config["norm_bias"]:
             del shapes["head.norm.bias"]
-    return {
-        name: (0.4 * random.standard_normal(shape)).astype(np.float32)
-        for name, shape in shapes.items()
-    }
+    return {name: normal(random, *shape, scale=0.4) for name, shape in shapes.items()}
 
 
 def _write_saved(folder: Path, settings: Mapping[str, Any]) -> None:
     """Write what sentence-transformers 6 adds when it saves a CrossEncoder."""
-    kind = "sentence_transformers.base.modules.transformer.Transformer"
+    write_modules(folder, (TRANSFORMER, ""))
+    edit_json(
+        folder / "sentence_bert_config.json",
+        transformer_task="sequence-classification",
+        modality_config={"text": {"method": "forward", "method_output_name": "logits"}},
+        module_output_name="scores",
+    )
     values = {
-        "modules.json": [{"idx": 0, "name": "0", "path": "", "type": kind}],
-        "sentence_bert_config.json": {
-            "transformer_task": "sequence-classification",
-            "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
-            "module_output_name": "scores",
-        },
-        "config_sentence_transformers.json": {
-            "__version__": {"sentence_transformers": "6.2.0"},
-            "default_prompt_name": None,
-            "model_type": "CrossEncoder",
-            "prompts": {},
-            **settings,
-        },
+        "__version__": {"sentence_transformers": "6.2.0"},
+        "default_prompt_name": None,
+        "model_type": "CrossEncoder",
+        "prompts": {},
     }
-    for name, value in values.items():
-        (folder / name).write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    write_json(folder / "config_sentence_transformers.json", {**values, **settings})
 
 
 def _write_head(
@@ -358,7 +355,7 @@ def _write_head(
 ) -> None:
     """Write the modules of a head, as sentence-transformers 6 saves them."""
     text = {"method": "forward", "method_output_name": "last_hidden_state"}
-    _edit(
+    edit_json(
         folder / "sentence_bert_config.json",
         transformer_task="feature-extraction",
         modality_config={"text": text},
@@ -385,24 +382,17 @@ def _write_head(
             "module_input_name": embedding,
             "module_output_name": "scores" if place == len(layers) else embedding,
         }
-        weights = (0.4 * random.standard_normal((outputs, width + 1))).astype(np.float32)
+        weights = normal(random, outputs, width + 1, scale=0.4)
         tensors = {"linear.weight": np.ascontiguousarray(weights[:, :width])}
         if biased:
             tensors["linear.bias"] = np.ascontiguousarray(weights[:, width])
         written.append(("sentence_transformers.base.modules.dense.Dense", values, tensors))
         width = outputs
-    modules = json.loads((folder / "modules.json").read_text("utf-8"))
+    modules = [(TRANSFORMER, "")]
     for place, (kind, values, tensors) in enumerate(written, start=1):
         path = f"{place}_{kind.rpartition('.')[2]}"
-        modules.append({"idx": place, "name": str(place), "path": path, "type": kind})
-        (folder / path).mkdir()
-        (folder / path / "config.json").write_text(json.dumps(values), encoding="utf-8")
+        modules.append((kind, path))
+        write_json(folder / path / "config.json", values)
         if tensors:
             save_file(tensors, folder / path / "model.safetensors")
-    (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
-
-
-def _edit(path: Path, **changes: Any) -> dict[str, Any]:
-    value = {**json.loads(path.read_text("utf-8")), **changes}
-    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
-    return value
+    write_modules(folder, *modules)

@@ -4,11 +4,11 @@ A change of a file is an object from dotted paths to values; `DROPPED` removes a
 path is an item of a list, and `+` in front of a path appends to it.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.model_compiler.goldens.files import read_json, write_json
 from tests.model_compiler.goldens.tiny_models import write_model
 
 DROPPED = "(dropped)"
@@ -21,15 +21,14 @@ def write_with_dense(folder: Path) -> Path:
 
 def write_tokenizer(folder: Path, files: Mapping[str, Any]) -> Path:
     """Write the files of a tokenizer, by their names, and return the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
     for name, value in files.items():
-        (folder / name).write_text(json.dumps(value), encoding="utf-8")
+        write_json(folder / name, value)
     return folder
 
 
 def change_file(path: Path, change: Mapping[str, Any]) -> None:
     """Change the JSON of a file, which need not exist."""
-    value = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    value = read_json(path) if path.exists() else {}
     for dotted, new in change.items():
         *parents, last = dotted.removeprefix("+").split(".")
         inner = value
@@ -41,5 +40,4 @@ def change_file(path: Path, change: Mapping[str, Any]) -> None:
             inner[last] = [*inner[last], new]
         else:
             inner[int(last) if isinstance(inner, list) else last] = new
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(value), encoding="utf-8")
+    write_json(path, value)

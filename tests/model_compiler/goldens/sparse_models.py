@@ -4,7 +4,6 @@ Each is a masked language model as sentence-transformers saves it, or a Router w
 weights for queries.
 """
 
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,8 +12,15 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
+from tests.model_compiler.goldens.files import (
+    Tensors,
+    edit_json,
+    normal,
+    read_json,
+    write_json,
+    write_modules,
+)
 from tests.model_compiler.goldens.reranker_models import PASSAGES, write_reranker
-from tests.model_compiler.goldens.tiny_models import Tensors
 
 TEXTS = (*PASSAGES, "the time of the date and the world " * 12)
 
@@ -63,17 +69,11 @@ FAMILIES = {
     "xlm-roberta": ("XLMRoberta", f"roberta.{WORDS}", "lm_head.{}", "lm_head.{}"),
 }
 
-#: The biases that only some models of a family have, by their settings.
+#: The biases that only some models of ModernBERT have, by their settings.
 BIASES = {
-    "bert": {},
-    "distilbert": {},
-    "gte": {},
-    "modernbert": {
-        "classifier_bias": "head.dense.bias",
-        "norm_bias": "head.norm.bias",
-        "decoder_bias": "decoder.bias",
-    },
-    "xlm-roberta": {},
+    "classifier_bias": "head.dense.bias",
+    "norm_bias": "head.norm.bias",
+    "decoder_bias": "decoder.bias",
 }
 
 
@@ -86,50 +86,44 @@ def write_sparse(
     prompts: Mapping[str, str] | None = None,
     old_files: bool = False,
 ) -> Path:
-    """Write a sparse encoder's folder and return it.
+    """Write a sparse encoder's folder, with other keys of `config.json` and of the pooling.
 
-    Args:
-        folder: Where to; it is made.
-        family: The `model_type`.
-        config: Keys of `config.json` that differ.
-        pooling: Keys of the pooling's file that differ.
-        prompts: The prompts by name.
-        old_files: Whether the files are of sentence-transformers 5, not 6.
+    Old files are those of sentence-transformers 5, not 6. Returns the folder.
     """
     write_reranker(folder, family=family, config=config)
-    settings = json.loads((folder / "config.json").read_text("utf-8"))
+    settings = read_json(folder / "config.json")
     del settings["id2label"]
     settings["architectures"] = [f"{FAMILIES[family][0]}ForMaskedLM"]
-    _write(folder / "config.json", settings)
+    write_json(folder / "config.json", settings)
     tensors = load_file(folder / "model.safetensors")
     encoder = {
         name: value
         for name, value in tensors.items()
         if "classifier" not in name and not name.startswith(("head.", "gte.pooler."))
     }
-    left_out = {
-        name for key, name in BIASES[family].items() if not settings.get(key, key == "decoder_bias")
-    }
-    head = {name: value for name, value in _head(family, encoder).items() if name not in left_out}
+    head = _head(family, encoder)
+    for key, name in BIASES.items() if family == "modernbert" else ():
+        if not settings[key]:
+            del head[name]
     save_file(encoder | head, folder / "model.safetensors")
     first = f"{OLD}MLMTransformer" if old_files else NEW["Transformer"]
     second = f"{OLD}SpladePooling" if old_files else NEW["SpladePooling"]
-    _write_modules(folder, (first, ""), (second, "1_SpladePooling"))
+    write_modules(folder, (first, ""), (second, "1_SpladePooling"))
     _write_sentences(folder, prompts)
     limit = {"max_seq_length": 24, "do_lower_case": False}
-    _write(folder / "sentence_bert_config.json", limit if old_files else LOGITS)
+    write_json(folder / "sentence_bert_config.json", limit if old_files else LOGITS)
     size = {"word_embedding_dimension": None} if old_files else {"embedding_dimension": None}
     values = {"pooling_strategy": "max", "activation_function": "relu", **size, **(pooling or {})}
-    _write(folder / "1_SpladePooling" / "config.json", values)
+    write_json(folder / "1_SpladePooling" / "config.json", values)
     return folder
 
 
 def write_lexical(folder: Path) -> Path:
     """Write an encoder with bge-m3's sparse head, as a plain folder, and return it."""
     write_reranker(folder, family="xlm-roberta")
-    settings = json.loads((folder / "config.json").read_text("utf-8"))
+    settings = read_json(folder / "config.json")
     del settings["id2label"]
-    _write(folder / "config.json", {**settings, "architectures": ["XLMRobertaModel"]})
+    write_json(folder / "config.json", {**settings, "architectures": ["XLMRobertaModel"]})
     tensors = load_file(folder / "model.safetensors")
     encoder = {
         name.removeprefix("roberta."): value
@@ -160,15 +154,14 @@ def write_sparse_router(folder: Path, *, limit: int = 30) -> Path:
     query.mkdir()
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(document / name, query / name)
-    edited = json.loads((query / "tokenizer_config.json").read_text("utf-8"))
-    _write(query / "tokenizer_config.json", {**edited, "model_max_length": limit})
-    vocabulary = json.loads((document / "config.json").read_text("utf-8"))["vocab_size"]
+    edit_json(query / "tokenizer_config.json", model_max_length=limit)
+    vocabulary = read_json(document / "config.json")["vocab_size"]
     weights = np.random.default_rng(9).uniform(0, 8, vocabulary).astype(np.float32)
     weights[:5] = 0
     save_file({"weight": weights}, query / "model.safetensors")
-    _write(query / "config.json", {"frozen": False})
+    write_json(query / "config.json", {"frozen": False})
     router = "sentence_transformers.base.modules.router.Router"
-    _write_modules(folder, (router, ""))
+    write_modules(folder, (router, ""))
     _write_sentences(folder, None)
     types = {
         document.name: NEW["Transformer"],
@@ -177,7 +170,7 @@ def write_sparse_router(folder: Path, *, limit: int = 30) -> Path:
     }
     structure = {"query": [query.name], "document": [document.name, pooling.name]}
     parameters = {"default_route": "document", "allow_empty_key": True, "route_mappings": {}}
-    _write(
+    write_json(
         folder / "router_config.json",
         {"types": types, "structure": structure, "parameters": parameters},
     )
@@ -203,24 +196,11 @@ def _head(family: str, encoder: Tensors) -> Tensors:
         inner.format(f"{norm}.bias"): (size,),
         outer.format("bias"): (rows,),
     }
-    return {
-        name: (0.25 * random.standard_normal(shape)).astype(np.float32)
-        for name, shape in shapes.items()
-    }
-
-
-def _write_modules(folder: Path, *modules: tuple[str, str]) -> None:
-    _write(
-        folder / "modules.json",
-        [
-            {"idx": number, "name": str(number), "path": path, "type": kind}
-            for number, (kind, path) in enumerate(modules)
-        ],
-    )
+    return {name: normal(random, *shape, scale=0.25) for name, shape in shapes.items()}
 
 
 def _write_sentences(folder: Path, prompts: Mapping[str, str] | None) -> None:
-    _write(
+    write_json(
         folder / "config_sentence_transformers.json",
         {
             "__version__": {"sentence_transformers": "6.2.0"},
@@ -230,8 +210,3 @@ def _write_sentences(folder: Path, prompts: Mapping[str, str] | None) -> None:
             "similarity_fn_name": "dot",
         },
     )
-
-
-def _write(path: Path, value: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")

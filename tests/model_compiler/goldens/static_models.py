@@ -4,7 +4,6 @@ The tables come from a seeded generator, so that the script that makes golden va
 that are held to them build the same folders.
 """
 
-import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -13,11 +12,11 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
+from tests.model_compiler.goldens.files import Tensors, edit_json, write_json, write_modules
 from tests.model_compiler.goldens.tiny_models import (
     MODULES,
     NEW_MODULES,
     TOKENS,
-    Tensors,
     write_model,
 )
 
@@ -65,12 +64,8 @@ def write_sentence_transformers(
 ) -> Path:
     """Write a folder with a StaticEmbedding and return it.
 
-    Args:
-        folder: Where to; it is made.
-        normalized: Whether a Normalize follows.
-        new_files: Whether the files are of sentence-transformers 6, not 3.
-        limit: The truncation in `tokenizer.json`.
-        shared: Whether the tensors are those of a model2vec model with tokens that share rows.
+    New files are those of sentence-transformers 6, not 3; `limit` is the truncation in
+    `tokenizer.json`. Shared are the rows of a model2vec model.
     """
     types = _TYPES if new_files else {kind: MODULES + kind for kind in _TYPES}
     encoder = "" if new_files else "0_StaticEmbedding"
@@ -80,14 +75,8 @@ def write_sentence_transformers(
     if not shared:
         tensors = {"embedding.weight": tensors["embeddings"]}
     save_file(tensors, folder / encoder / "model.safetensors")
-    _write(
-        folder / "modules.json",
-        [
-            {"idx": number, "name": str(number), "path": path, "type": types[kind]}
-            for number, (kind, path) in enumerate(kinds)
-        ],
-    )
-    _write(
+    write_modules(folder, *((types[kind], path) for kind, path in kinds))
+    write_json(
         folder / "config_sentence_transformers.json",
         {
             "__version__": {"sentence_transformers": "6.2.0"},
@@ -104,10 +93,7 @@ def write_model2vec(
 ) -> Path:
     """Write a folder of model2vec without a `modules.json` and return it.
 
-    Args:
-        folder: Where to; it is made.
-        config: Keys of `config.json` that differ.
-        shared: Whether tokens share rows, with a factor each.
+    `config` has the keys of `config.json` that differ. Tokens may share rows, with a factor each.
     """
     _write_tokenizer(folder, None)
     save_file(static_tensors(shared=shared), folder / "model.safetensors")
@@ -121,7 +107,7 @@ def write_model2vec(
         "seq_length": 1000000,
         **(config or {}),
     }
-    _write(folder / "config.json", values)
+    write_json(folder / "config.json", values)
     return folder
 
 
@@ -153,17 +139,5 @@ def _write_tokenizer(folder: Path, limit: int | None) -> None:
         write_model(Path(bert))
         shutil.copyfile(Path(bert, "tokenizer.json"), folder / "tokenizer.json")
     if limit is not None:
-        path = folder / "tokenizer.json"
-        value = json.loads(path.read_text("utf-8"))
-        value["truncation"] = {
-            "direction": "Right",
-            "max_length": limit,
-            "strategy": "LongestFirst",
-            "stride": 0,
-        }
-        _write(path, value)
-
-
-def _write(path: Path, value: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+        truncation = {"direction": "Right", "strategy": "LongestFirst", "stride": 0}
+        edit_json(folder / "tokenizer.json", truncation={**truncation, "max_length": limit})

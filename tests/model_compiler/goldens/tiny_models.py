@@ -4,15 +4,25 @@ The weights come from a seeded generator, so that the script that makes golden v
 that are held to them build the same folders.
 """
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from safetensors.numpy import save_file
+
+from tests.model_compiler.goldens import files
+from tests.model_compiler.goldens.files import (
+    POOLING_KEYS,
+    Tensors,
+    edit_json,
+    post_processor,
+    special_tokens,
+    write_json,
+    write_modules,
+)
 
 HIDDEN, LAYERS, HEADS, WIDE, POSITIONS = 32, 2, 4, 64, 40
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -63,8 +73,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "new files": {"new_files": True, "dense": [(16, True, "activation.Tanh")]},
 }
 
-Tensors = dict[str, npt.NDArray[Any]]
-
 
 def write_model(
     folder: Path,
@@ -76,20 +84,14 @@ def write_model(
     new_files: bool = False,
     seed: int = 0,
 ) -> Path:
-    """Write a BERT with random weights and return its folder.
+    """Write a BERT with random weights, and other keys of `config.json`, and return its folder.
 
-    Args:
-        folder: Where to; it is made.
-        config: Keys of `config.json` that differ.
-        pooling: The ways to pool, concatenated.
-        dense: For each Dense module its width, whether it has a bias, and its activation's class.
-        normalizes_first: Whether a Normalize comes before the Dense modules.
-        new_files: Whether the files are of sentence-transformers 6, not 2.
-        seed: Of the weights.
+    Of each Dense module, `dense` has the width, whether it has a bias, and its activation's class.
+    New files are those of sentence-transformers 6, not 2.
     """
     folder.mkdir(parents=True, exist_ok=True)
     values = {**_config(), **(config or {})}
-    _write(folder / "config.json", values)
+    write_json(folder / "config.json", values)
     save_file(bert_tensors(values, seed=seed), folder / "model.safetensors")
     _write_tokenizer(folder, limit=16 if new_files else 512)
     kinds = [("Transformer", ""), ("Pooling", "1_Pooling")]
@@ -102,16 +104,10 @@ def write_model(
         _write_dense(folder / f"{number}_Dense", width, traits, seed=seed + number)
         width = traits[0]
     kinds.append(("Normalize", f"{len(kinds)}_Normalize"))
-    modules = [
-        {
-            "idx": index,
-            "name": str(index),
-            "path": path,
-            "type": NEW_MODULES[kind] if new_files else MODULES + kind,
-        }
-        for index, (kind, path) in enumerate(kinds)
-    ]
-    _write(folder / "modules.json", modules)
+    write_modules(
+        folder,
+        *((NEW_MODULES[kind] if new_files else MODULES + kind, path) for kind, path in kinds),
+    )
     _write_sentence_files(folder, kinds[-1][1], new_files=new_files)
     return folder
 
@@ -128,21 +124,14 @@ def write_router(folder: Path, *, seed: int = 3) -> Path:
             (folder / ids[route][0] / name).unlink()
     types = {name: NEW_MODULES[name.rpartition("_")[2]] for names in ids.values() for name in names}
     parameters = {"default_route": "document", "allow_empty_key": True, "route_mappings": {}}
-    _write(
+    write_json(
         folder / "router_config.json",
         {"types": types, "structure": ids, "parameters": parameters},
     )
     router = "sentence_transformers.base.modules.router.Router"
-    kinds = [(router, ""), (NEW_MODULES["Normalize"], "1_Normalize")]
-    _write(
-        folder / "modules.json",
-        [
-            {"idx": number, "name": str(number), "path": path, "type": kind}
-            for number, (kind, path) in enumerate(kinds)
-        ],
-    )
+    write_modules(folder, (router, ""), (NEW_MODULES["Normalize"], "1_Normalize"))
     prompts = {"query": "parse: ", "document": "the "}
-    _write(
+    write_json(
         folder / "config_sentence_transformers.json",
         {"prompts": prompts, "default_prompt_name": None, "similarity_fn_name": "cosine"},
     )
@@ -151,11 +140,8 @@ def write_router(folder: Path, *, seed: int = 3) -> Path:
 
 def leave_prompts_out(folder: Path, prompts: Mapping[str, str]) -> Path:
     """Give a model's folder prompts, and a pooling without their tokens; return the folder."""
-    for path, changes in (
-        (folder / "1_Pooling" / "config.json", {"include_prompt": False}),
-        (folder / "config_sentence_transformers.json", {"prompts": dict(prompts)}),
-    ):
-        _write(path, json.loads(path.read_text("utf-8")) | changes)
+    edit_json(folder / "1_Pooling" / "config.json", include_prompt=False)
+    edit_json(folder / "config_sentence_transformers.json", prompts=dict(prompts))
     return folder
 
 
@@ -163,19 +149,15 @@ def write_vocabulary(folder: Path, **settings: Any) -> Path:
     """Write a tokenizer as a `vocab.txt` without a `tokenizer.json`, and return its folder."""
     (folder / "vocab.txt").write_text("\n".join(TOKENS) + "\n", "utf-8")
     values = {"tokenizer_class": "BertTokenizer", "model_max_length": 512, **settings}
-    _write(folder / "tokenizer_config.json", values)
-    _write(folder / "config.json", _config())
+    write_json(folder / "tokenizer_config.json", values)
+    write_json(folder / "config.json", _config())
     return folder
 
 
 def bert_tensors(config: Mapping[str, Any], *, seed: int) -> Tensors:
     """Return random weights of a BERT, float32, under the names of transformers' BertModel."""
-    random = np.random.default_rng(seed)
+    normal = partial(files.normal, np.random.default_rng(seed))
     hidden, wide = config["hidden_size"], config["intermediate_size"]
-
-    def normal(*shape: int, scale: float = 0.1, mean: float = 0.0) -> npt.NDArray[np.float32]:
-        return (mean + scale * random.standard_normal(shape)).astype(np.float32)
-
     tensors: Tensors = {
         "embeddings.word_embeddings.weight": normal(config["vocab_size"], hidden, scale=1),
         "embeddings.position_embeddings.weight": normal(config["max_position_embeddings"], hidden),
@@ -224,26 +206,14 @@ def _config() -> dict[str, Any]:
 
 
 def _write_tokenizer(folder: Path, *, limit: int) -> None:
-    special = [
-        {
-            "id": index,
-            "content": token,
-            "single_word": False,
-            "lstrip": False,
-            "rstrip": False,
-            "normalized": False,
-            "special": True,
-        }
-        for index, token in enumerate(TOKENS[:5])
-    ]
-    around = [{"SpecialToken": {"id": token, "type_id": 0}} for token in ("[CLS]", "[SEP]")]
-    _write(
+    ids = {token: index for index, token in enumerate(TOKENS)}
+    write_json(
         folder / "tokenizer.json",
         {
             "version": "1.0",
             "truncation": None,
             "padding": None,
-            "added_tokens": special,
+            "added_tokens": special_tokens({token: ids[token] for token in TOKENS[:5]}),
             "normalizer": {
                 "type": "BertNormalizer",
                 "clean_text": True,
@@ -252,32 +222,18 @@ def _write_tokenizer(folder: Path, *, limit: int) -> None:
                 "lowercase": True,
             },
             "pre_tokenizer": {"type": "BertPreTokenizer"},
-            "post_processor": {
-                "type": "TemplateProcessing",
-                "single": [around[0], {"Sequence": {"id": "A", "type_id": 0}}, around[1]],
-                "pair": [
-                    around[0],
-                    {"Sequence": {"id": "A", "type_id": 0}},
-                    around[1],
-                    {"Sequence": {"id": "B", "type_id": 1}},
-                    around[1],
-                ],
-                "special_tokens": {
-                    token: {"id": token, "ids": [TOKENS.index(token)], "tokens": [token]}
-                    for token in ("[CLS]", "[SEP]")
-                },
-            },
+            "post_processor": post_processor(ids, ["[CLS]"], ["[SEP]"], between=["[SEP]"]),
             "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
             "model": {
                 "type": "WordPiece",
                 "unk_token": "[UNK]",
                 "continuing_subword_prefix": "##",
                 "max_input_chars_per_word": 100,
-                "vocab": {token: index for index, token in enumerate(TOKENS)},
+                "vocab": ids,
             },
         },
     )
-    _write(
+    write_json(
         folder / "tokenizer_config.json",
         {
             "tokenizer_class": "PreTrainedTokenizerFast",
@@ -300,25 +256,17 @@ def _write_pooling(folder: Path, modes: Sequence[str], width: int, *, new_files:
             "include_prompt": True,
         }
     else:
-        keys = {
-            "cls": "cls_token",
-            "max": "max_tokens",
-            "mean": "mean_tokens",
-            "mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
-            "weightedmean": "weightedmean_tokens",
-            "lasttoken": "lasttoken",
-        }
         values = {
             "word_embedding_dimension": width,
-            **{f"pooling_mode_{key}": mode in modes for mode, key in keys.items()},
+            **{f"pooling_mode_{key}": mode in modes for mode, key in POOLING_KEYS.items()},
         }
-    _write(folder / "config.json", values)
+    write_json(folder / "config.json", values)
 
 
 def _write_dense(folder: Path, inputs: int, traits: tuple[int, bool, str], *, seed: int) -> None:
     outputs, bias, activation = traits
     random = np.random.default_rng(seed)
-    _write(
+    write_json(
         folder / "config.json",
         {
             "in_features": inputs,
@@ -335,7 +283,7 @@ def _write_dense(folder: Path, inputs: int, traits: tuple[int, bool, str], *, se
 
 def _write_sentence_files(folder: Path, normalize: str, *, new_files: bool) -> None:
     if new_files:
-        _write(
+        write_json(
             folder / "sentence_bert_config.json",
             {
                 "transformer_task": "feature-extraction",
@@ -345,7 +293,7 @@ def _write_sentence_files(folder: Path, normalize: str, *, new_files: bool) -> N
                 "module_output_name": "token_embeddings",
             },
         )
-        _write(
+        write_json(
             folder / normalize / "config.json",
             {
                 "module_input_name": "sentence_embedding",
@@ -353,26 +301,17 @@ def _write_sentence_files(folder: Path, normalize: str, *, new_files: bool) -> N
             },
         )
     else:
-        _write(folder / "sentence_bert_config.json", {"max_seq_length": 16, "do_lower_case": False})
-    prompts = {"query": "parse: ", "document": ""}
-    _write(
+        write_json(
+            folder / "sentence_bert_config.json", {"max_seq_length": 16, "do_lower_case": False}
+        )
+    version = {"sentence_transformers": "6.2.0" if new_files else "2.0.0"}
+    newer = {
+        "prompts": {"query": "parse: ", "document": ""},
+        "default_prompt_name": None,
+        "similarity_fn_name": "cosine",
+        "model_type": "SentenceTransformer",
+    }
+    write_json(
         folder / "config_sentence_transformers.json",
-        {
-            "__version__": {"sentence_transformers": "6.2.0" if new_files else "2.0.0"},
-            **(
-                {
-                    "prompts": prompts,
-                    "default_prompt_name": None,
-                    "similarity_fn_name": "cosine",
-                    "model_type": "SentenceTransformer",
-                }
-                if new_files
-                else {}
-            ),
-        },
+        {"__version__": version, **(newer if new_files else {})},
     )
-
-
-def _write(path: Path, value: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")

@@ -20,6 +20,7 @@ from model_compiler.model.exports import files_of, find_export
 from model_compiler.model.static import DEFAULT_MAX_TOKENS, is_static, read_static_folder
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Compile, Edit, merged
+from tests.model_compiler.goldens.files import Tensors
 from tests.model_compiler.goldens.static_models import (
     LIMIT,
     MODEL2VEC,
@@ -30,7 +31,7 @@ from tests.model_compiler.goldens.static_models import (
     write_model2vec,
     write_sentence_transformers,
 )
-from tests.model_compiler.goldens.tiny_models import Tensors, write_model
+from tests.model_compiler.goldens.tiny_models import write_model
 
 
 @pytest.fixture

@@ -1,0 +1,113 @@
+"""The common parts of small models' folders: JSON, special tokens, random values, names."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors.numpy import load_file, save_file
+
+Tensors = dict[str, npt.NDArray[Any]]
+
+#: The keys of the pooling modes in older folders, after `pooling_mode_`.
+POOLING_KEYS = {
+    "cls": "cls_token",
+    "max": "max_tokens",
+    "mean": "mean_tokens",
+    "mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "weightedmean": "weightedmean_tokens",
+    "lasttoken": "lasttoken",
+}
+
+
+def read_json(path: Path) -> Any:
+    """Return the value of a JSON file."""
+    return json.loads(path.read_text("utf-8"))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as JSON, and the folder that it is in."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+
+
+def edit_json(path: Path, **changes: Any) -> dict[str, Any]:
+    """Change keys of the object in a file, which need not exist, and return it."""
+    value = {**(read_json(path) if path.exists() else {}), **changes}
+    write_json(path, value)
+    return value
+
+
+def write_modules(folder: Path, *modules: tuple[str, str]) -> None:
+    """Write `modules.json` with the class and the path of each module."""
+    values = [
+        {"idx": number, "name": str(number), "path": path, "type": kind}
+        for number, (kind, path) in enumerate(modules)
+    ]
+    write_json(folder / "modules.json", values)
+
+
+def special_tokens(ids: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Return the added tokens of a `tokenizer.json`."""
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    return [
+        {"id": number, "content": token, **flags, "special": True} for token, number in ids.items()
+    ]
+
+
+def post_processor(
+    ids: Mapping[str, int],
+    prefix: Sequence[str],
+    suffix: Sequence[str],
+    between: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return what puts tokens around a text, and between the two of a pair."""
+    before, middle, after = (
+        [{"SpecialToken": {"id": token, "type_id": 0}} for token in side]
+        for side in (prefix, between, suffix)
+    )
+    first, second = ({"Sequence": {"id": name, "type_id": kind}} for kind, name in enumerate("AB"))
+    return {
+        "type": "TemplateProcessing",
+        "single": [*before, first, *after],
+        "pair": [*before, first, *middle, second, *after],
+        "special_tokens": {
+            token: {"id": token, "ids": [ids[token]], "tokens": [token]}
+            for token in (*prefix, *suffix)
+        },
+    }
+
+
+def normal(
+    random: np.random.RandomState | np.random.Generator,
+    *shape: int,
+    scale: float = 0.1,
+    mean: float = 0.0,
+) -> npt.NDArray[np.float32]:
+    """Return random values, which are the same with every version of numpy."""
+    return (mean + scale * random.standard_normal(shape)).astype(np.float32)
+
+
+def respelled(
+    tensors: Tensors, names: Mapping[str, str], joined: Mapping[str, Sequence[str]]
+) -> Tensors:
+    """Return tensors with the names of a model's own code.
+
+    `joined` has the parts of a matrix by its name; then the keys of `names` become their values.
+    """
+    found = dict(tensors)
+    for whole, (first, *others) in joined.items():
+        for name in [each for each in found if f"{first}." in each]:
+            parts = [found.pop(name.replace(first, part)) for part in (first, *others)]
+            found[name.replace(first, whole)] = np.concatenate(parts)
+    for newer, own in names.items():
+        found = {name.replace(newer, own): tensor for name, tensor in found.items()}
+    return found
+
+
+def change_tensors(folder: Path, change: Any) -> None:
+    """Replace the tensors of a folder by what a function makes of them."""
+    path = folder / "model.safetensors"
+    save_file(change(load_file(path)), path)
