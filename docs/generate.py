@@ -135,6 +135,7 @@ def cost_page() -> str:
     blocks: dict[str, Callable[[], str]] = {
         "cost-example": example_table,
         "cost-lengths": length_table,
+        "standing-cost": standing_table,
         "cost-cold-starts": cold_start_table,
     }
     for name, content in blocks.items():
@@ -180,7 +181,6 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/client.md": _block("docs/client.md", "errors", errors_tree),
     "docs/llms.txt": llms_text,
     "docs/models.md": models_page,
-    "docs/operations.md": _block("docs/operations.md", "standing-cost", standing_table),
     "docs/pictures/demo.svg": demo.draw,
     "docs/pictures/fidelity.svg": measured.draw_fidelity,
     "docs/pictures/flow.svg": diagrams.draw_flow,

@@ -20,8 +20,9 @@ compatibility: A clone of the repository, Python 3.11 to 3.14 and bash; to deplo
 # Embedding Kit
 
 Work in the root of the clone. A deploy costs money and changes IAM: show the user what
-`scripts/cost` prints, and ask first. After an error, look at [its page](../../doctor.md). All
-[pages](../../README.md) and [settings](../../settings.md).
+`scripts/cost` prints, and ask first. After an error, look at
+[these](../../operations.md#troubleshooting). All [pages](../../README.md)
+and [settings](../../settings.md).
 """
 #: The pages of each section, in order.
 _SECTIONS = {

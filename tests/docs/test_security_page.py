@@ -22,7 +22,9 @@ from stacks.environment_stacks import EnvironmentStacks
 from .pages import ROOT, blocks
 
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
-KEY_POLICY, BOUNDARY, REPOSITORY_POLICY = (json.loads(block) for block in blocks(PAGE, "json"))
+#: Those of its section about your own key, roles and resources.
+OWN = PAGE.partition("\n## Your own")[2]
+KEY_POLICY, BOUNDARY, REPOSITORY_POLICY = (json.loads(block) for block in blocks(OWN, "json"))
 ACCOUNT, REGION = "111122223333", "eu-central-1"
 VARIED = {
     "observability": {"tracing": True},

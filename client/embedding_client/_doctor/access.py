@@ -162,7 +162,7 @@ def check_permissions(snapshot: Snapshot) -> CheckResult:
             snapshot,
             f"{principal} lacks {' and '.join(missing)}",
             "add the role under [callers] of the environment's file and deploy; in another account "
-            "also add both to its own policies (docs/operations.md#who-may-call)",
+            "also add both to its own policies (docs/security.md#who-may-call)",
             missing=missing,
         )
     if all(allowed.values()):
@@ -179,7 +179,7 @@ def check_permissions(snapshot: Snapshot) -> CheckResult:
             snapshot,
             f"a signed request gets 403; {looked}",
             "a caller needs lambda:InvokeFunctionUrl, and lambda:InvokeFunction with the condition "
-            "lambda:InvokedViaFunctionUrl (docs/operations.md#who-may-call)",
+            "lambda:InvokedViaFunctionUrl (docs/security.md#who-may-call)",
         )
     return skipped(looked)
 

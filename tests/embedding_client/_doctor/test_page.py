@@ -1,4 +1,4 @@
-"""docs/doctor.md: its policy, its table of checks and its example are those of the package."""
+"""The doctor's policy and its table of checks, on two pages, are those of the package."""
 
 import json
 import re
@@ -16,6 +16,8 @@ from embedding_client._doctor.access import (
 from embedding_client._doctor.command import CHECKS
 
 ROOT = Path(__file__).resolve().parents[3]
+SECTION = (ROOT / "docs" / "security.md").read_text().partition("## The doctor's policy\n")[2]
+POLICY = json.loads(re.findall(r"```json\n(.*?)```", SECTION, re.DOTALL)[0])
 PREFIXES = {"stepfunctions": "states"}
 #: Actions with another name than their call.
 ACTIONS = {"s3:GetBucketNotificationConfiguration": "s3:GetBucketNotification"}
@@ -37,10 +39,7 @@ def called():
 
 def test_the_policy_has_exactly_the_actions_that_are_called():
     """It also has the two permissions of a caller. GetCallerIdentity needs no permission."""
-    (block,) = re.findall(
-        r"```json\n(.*?)```", (ROOT / "docs" / "doctor.md").read_text(), re.DOTALL
-    )
-    listed = [statement["Action"] for statement in json.loads(block)["Statement"]]
+    listed = [statement["Action"] for statement in POLICY["Statement"]]
     allowed = {name for names in listed for name in ([names] if isinstance(names, str) else names)}
     assert allowed == {*called(), *CONDITIONS} - {"sts:GetCallerIdentity"}
 
@@ -48,12 +47,10 @@ def test_the_policy_has_exactly_the_actions_that_are_called():
 @pytest.mark.parametrize("name", ["dev", "eleven-long", "twelve-longs", "thirteen-long", "n" * 31])
 def test_the_policy_is_for_the_function_of_an_environment_of_any_name(name):
     """CloudFormation keeps 25 characters of the stack's name in the name of its function."""
-    page = (ROOT / "docs" / "doctor.md").read_text()
-    (block,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
-    assert "`SHORT` (the first 12 characters of `NAME`" in page
+    assert "`SHORT` (the first 12 characters of `NAME`" in " ".join(SECTION.split())
     (resources,) = (
         statement["Resource"]
-        for statement in json.loads(block)["Statement"]
+        for statement in POLICY["Statement"]
         if "lambda:GetFunction" in statement["Action"]
     )
     stack = f"EmbeddingKit-{name}-Endpoint"
@@ -64,8 +61,8 @@ def test_the_policy_is_for_the_function_of_an_environment_of_any_name(name):
 
 def test_each_check_is_in_the_table():
     """In the order of the report."""
-    page = (ROOT / "docs" / "doctor.md").read_text()
-    table = page.partition("## Checks")[2].partition("## Permissions")[0]
+    page = (ROOT / "docs" / "operations.md").read_text()
+    table = page.partition("### What it checks")[2].partition("### Troubleshooting")[0]
     assert re.findall(r"^\| ([\w ]+) \|", table, re.MULTILINE)[1:] == [c.name for c in CHECKS]
 
 

@@ -1,7 +1,7 @@
 """Checks of a deployed environment: who gets an answer, a changed code, the doctor, what is left.
 
-The doctor's checks run in this process as a role with the policy of docs/doctor.md. The host of the
-deployed URL does not exist: requests to it are sent to the emulated AWS.
+The doctor's checks run in this process as a role with the policy of docs/security.md. The host of
+the deployed URL does not exist: requests to it are sent to the emulated AWS.
 """
 
 import dataclasses
@@ -128,7 +128,7 @@ def read_release(cdk: Cdk) -> Release:
     )
 
 
-_PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
+_PAGE = Path(__file__).parents[3] / "docs" / "security.md"
 #: The checks that warn here: alarms have no data yet, no address is confirmed, and nothing scales.
 _EXPECTED = {"alarms", "subscribers", "provisioned"}
 
@@ -184,7 +184,8 @@ def _role(aws: Emulator, environment: str) -> str:
     if name in {role["RoleName"] for role in iam.list_roles()["Roles"]}:
         return name
     aws.make_role(name)
-    (block,) = re.findall(r"```json\n(.*?)```", _PAGE.read_text(), re.DOTALL)
+    section = _PAGE.read_text().partition("\n## The doctor's policy\n")[2]
+    block = re.findall(r"```json\n(.*?)```", section, re.DOTALL)[0]
     words = {
         "REGION": aws.region,
         "ACCOUNT": aws.account,
