@@ -15,25 +15,17 @@ from jobs.embed.job import Job, Shard
 from jobs.embed.run import Plan, Result, finish_job, missing_shards, plan_job
 from jobs.embed.worker import embed_shard, load_engine
 from jobs.errors import BatchError
-from jobs.steps import Outcome
+from jobs.steps import Outcome, read_settings
 from jobs.storage import Folder, open_folder
+
+#: The options that are no settings of a job.
+_OF_THE_RUN = {"artifact", "processes"}
 
 
 def run_job(options: argparse.Namespace) -> Result:
     """Run a job, or continue it; show its progress. The options are those of `jobs.embed`."""
-    job = Job(
-        source=options.source,
-        destination=options.destination,
-        text=options.text,
-        query=options.query,
-        id=options.id,
-        metadata=tuple(options.metadata),
-        prompt=options.prompt,
-        dimensions=options.dimensions,
-        dtype=options.dtype,
-        truncate=options.truncate,
-        max_rejected_percent=options.max_rejected_percent,
-    )
+    settings = {key: value for key, value in vars(options).items() if key not in _OF_THE_RUN}
+    job = read_settings(Job, settings, name="A job")
     plan = plan_job(job, load_artifacts(options.artifact)[0].manifest)
     print(f"job {plan.id}: {len(plan.shards)} shards to {plan.folder}", file=sys.stderr)
     missing = missing_shards(plan)

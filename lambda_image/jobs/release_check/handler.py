@@ -95,58 +95,50 @@ def check_version(new: Call, *manifests: Manifest, starts: int) -> str:
 
 
 def _check_vectors(new: Call, manifest: Manifest) -> None:
-    """Compare an embedding model's vectors with the golden ones."""
     for golden in manifest.golden:
         assert isinstance(golden, Golden)  # noqa: S101 - for mypy: the task decides the kind
         vector = _embed(new, golden.text, golden.prompt)
-        pairs = zip(golden.embedding_head, vector, strict=False)
-        worst = max(abs(wanted - found) for wanted, found in pairs)
-        if not worst <= TOLERANCE:
-            raise ReleaseRefusedError(
-                f"a component differs from its golden value by {worst:.4f}; allowed: {TOLERANCE}"
-            )
+        for wanted, found in zip(golden.embedding_head, vector, strict=False):
+            _compare("a component", wanted, found, TOLERANCE)
     length = math.hypot(*_embed(new, "hello world", None))
     if not abs(length - 1) <= TOLERANCE:
         raise ReleaseRefusedError(f"a vector has length {length:.4f}; allowed: 1")
 
 
+def _embed(new: Call, text: str, prompt: str | None) -> Any:
+    body = {"text": text} | ({"prompt_name": prompt} if prompt else {})
+    return _post(new, "/", body)["embedding"]
+
+
 def _check_scores(new: Call, manifest: Manifest) -> None:
-    """Compare a reranker's logits with the golden ones."""
     golden = [pair for pair in manifest.golden if isinstance(pair, GoldenPair)]
     labels = manifest.scoring.labels if manifest.scoring else ()
     for pair in golden:
         body = {"inputs": [pair.query, pair.passage], "raw_scores": True, "truncate": True}
-        answer = new("POST", "/predict", body)
-        _require_ok(answer, "POST /predict")
-        found = {entry["label"]: entry["score"] for entry in answer.body}
+        found = {entry["label"]: entry["score"] for entry in _post(new, "/predict", body)}
         for label, wanted in zip(labels, pair.logits, strict=True):
             allowed = SCORE_TOLERANCE * max(1, abs(wanted))
-            if not abs(wanted - found[label]) <= allowed:
-                raise ReleaseRefusedError(
-                    f"the logit of {label} differs from its golden value by "
-                    f"{abs(wanted - found[label]):.4f}; allowed: {allowed:.4f}"
-                )
+            _compare(f"the logit of {label}", wanted, found[label], allowed)
 
 
 def _check_weights(new: Call, manifest: Manifest) -> None:
-    """Compare the largest weights of sparse vectors with the golden ones."""
     for golden in manifest.golden:
         assert isinstance(golden, GoldenTerms)  # noqa: S101 - for mypy: the task decides the kind
         # Not `POST /`, which is the embedding model's where both are served.
         body = {"inputs": golden.text} | ({"prompt_name": golden.prompt} if golden.prompt else {})
-        answer = new("POST", "/embed_sparse", body)
-        _require_ok(answer, "POST /embed_sparse")
-        found = {entry["index"]: entry["value"] for entry in answer.body[0]}
+        (vector,) = _post(new, "/embed_sparse", body)
+        found = {entry["index"]: entry["value"] for entry in vector}
         for index, wanted in zip(golden.indices, golden.values, strict=True):
-            difference, allowed = (
-                abs(wanted - found.get(index, 0)),
-                SCORE_TOLERANCE * max(1, wanted),
-            )
-            if not difference <= allowed:
-                raise ReleaseRefusedError(
-                    f"the weight of token {index} differs from its golden value by "
-                    f"{difference:.4f}; allowed: {allowed:.4f}"
-                )
+            allowed = SCORE_TOLERANCE * max(1, wanted)
+            _compare(f"the weight of token {index}", wanted, found.get(index, 0), allowed)
+
+
+def _compare(what: str, wanted: float, found: float, allowed: float) -> None:
+    difference = abs(wanted - found)
+    if not difference <= allowed:  # NaN is refused, too
+        raise ReleaseRefusedError(
+            f"{what} differs from its golden value by {difference:.4f}; allowed: {allowed:.4g}"
+        )
 
 
 _CHECKS = {"embed": _check_vectors, "rerank": _check_scores, "sparse": _check_weights}
@@ -386,11 +378,10 @@ def _space_in(model: Mapping[str, Any]) -> str:
     return str(model["score_space"] if space is None else space)
 
 
-def _embed(new: Call, text: str, prompt: str | None) -> Any:
-    body = {"text": text} | ({"prompt_name": prompt} if prompt else {})
-    answer = new("POST", "/", body)
-    _require_ok(answer, "POST /")
-    return answer.body["embedding"]
+def _post(new: Call, path: str, body: Mapping[str, Any]) -> Any:
+    answer = new("POST", path, body)
+    _require_ok(answer, f"POST {path}")
+    return answer.body
 
 
 def _require_ok(answer: Answer, request: str) -> None:
