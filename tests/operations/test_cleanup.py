@@ -1,6 +1,5 @@
 """Test ending and resuming provisioned concurrency around deploy and destroy."""
 
-import json
 from datetime import UTC, datetime
 
 import pytest
@@ -12,7 +11,7 @@ from operations.stack_list import DeployedStack
 
 ALIAS = {"Type": "AWS::Lambda::Alias", "Properties": {"Name": "live", "FunctionVersion": "5"}}
 LIVE = "function:embedder:live"
-ARN = "arn:aws:lambda:us-east-1:123456789012:function:embedder"
+ARN = "arn:account:lambda:us-east-1:123456789012:function:embedder"
 
 
 def _target(resource: str, *, suspended: bool = False) -> dict:
@@ -22,7 +21,7 @@ def _target(resource: str, *, suspended: bool = False) -> dict:
         "ScalableDimension": "lambda:function:ProvisionedConcurrency",
         "MinCapacity": 2,
         "MaxCapacity": 10,
-        "RoleARN": "arn:aws:iam::123456789012:role/scaling",
+        "RoleARN": "arn:account:iam::123456789012:role/scaling",
         "CreationTime": datetime(2026, 11, 1, tzinfo=UTC),
         "SuspendedState": {"ScheduledScalingSuspended": suspended},
     }
@@ -65,7 +64,12 @@ def _configured(session, *arns: str) -> None:
     )
 
 
-def _deleted(session) -> None:
+def _ended(session, *, suspended: bool = False) -> None:
+    """Expect that everything is ended; the scaling may be suspended already."""
+    session.deployed()
+    _targets(session, suspended=suspended)
+    _registered(session, suspended=True)
+    _configured(session, f"{ARN}:live")
     asked = {"FunctionName": "embedder", "Qualifier": "live"}
     session.stubs["lambda"].add_response("delete_provisioned_concurrency_config", {}, asked)
 
@@ -87,7 +91,7 @@ class _Stacks:
 
 
 @pytest.fixture
-def aws(session, environments, monkeypatch):
+def account(session, environments, monkeypatch):
     """Let the command use this session and the tests' environments."""
     monkeypatch.setattr(cleanup, "session_for", lambda *_, **__: session)
     monkeypatch.setattr(cleanup, "DeployedStacks", _Stacks)
@@ -96,7 +100,7 @@ def aws(session, environments, monkeypatch):
 
 
 @pytest.mark.parametrize("answer", ["n", "", "no", "dev", EOFError, KeyboardInterrupt])
-def test_only_a_yes_destroys(aws, monkeypatch, capsys, answer):
+def test_only_a_yes_destroys(account, monkeypatch, capsys, answer):
     """Any other answer, Ctrl-C or a missing terminal changes nothing: AWS gets no call."""
 
     def reply() -> str:
@@ -112,30 +116,22 @@ def test_only_a_yes_destroys(aws, monkeypatch, capsys, answer):
 
 
 @pytest.mark.parametrize("answer", ["y", " Yes "])
-def test_a_yes_ends_what_would_stay_billed(aws, monkeypatch, capsys, answer):
+def test_a_yes_ends_what_would_stay_billed(account, monkeypatch, capsys, answer):
     """A yes, asked for with the environment's name, ends everything that would stay billed."""
     monkeypatch.setattr("builtins.input", lambda: answer)
-    aws.deployed()
-    _targets(aws, suspended=False)
-    _registered(aws, suspended=True)
-    _configured(aws, f"{ARN}:live")
-    _deleted(aws)
+    _ended(account)
     assert main(["dev", "--before", "destroy"]) == 0
     assert f"ended provisioned concurrency of {ARN}:live" in capsys.readouterr().out
 
 
-def test_a_destroy_that_was_interrupted_can_be_run_again(aws):
+def test_a_destroy_that_was_interrupted_can_be_run_again(account):
     """The second run ends the provisioned concurrency that the first one left."""
-    aws.deployed()
-    _targets(aws, suspended=False)
-    _registered(aws, suspended=True)
-    aws.stubs["lambda"].add_client_error("list_provisioned_concurrency_configs", "ExpiredToken")
+    account.deployed()
+    _targets(account, suspended=False)
+    _registered(account, suspended=True)
+    account.stubs["lambda"].add_client_error("list_provisioned_concurrency_configs", "ExpiredToken")
     assert main(["dev", "--before", "destroy", "--force"]) == 1
-    aws.deployed()
-    _targets(aws, suspended=True)
-    _registered(aws, suspended=True)
-    _configured(aws, f"{ARN}:live")
-    _deleted(aws)
+    _ended(account, suspended=True)
     assert main(["dev", "--before", "destroy", "--force"]) == 0
 
 
@@ -143,21 +139,21 @@ def _unweighted(session) -> None:
     session.stubs["lambda"].add_response("get_alias", {"FunctionVersion": "3"})
 
 
-def test_a_deploy_resumes_what_an_unfinished_destroy_has_suspended(aws, capsys):
+def test_a_deploy_resumes_what_an_unfinished_destroy_has_suspended(account, capsys):
     """The minimum is restored before the scaling, so the next run can repeat an interrupted one."""
     for _ in range(2):
-        aws.deployed()
-    _unweighted(aws)
-    _targets(aws, suspended=True)
-    aws.stubs["lambda"].add_client_error(
+        account.deployed()
+    _unweighted(account)
+    _targets(account, suspended=True)
+    account.stubs["lambda"].add_client_error(
         "get_provisioned_concurrency_config", "ProvisionedConcurrencyConfigNotFoundException"
     )
-    aws.stubs["lambda"].add_response(
+    account.stubs["lambda"].add_response(
         "put_provisioned_concurrency_config",
         {},
         {"FunctionName": "embedder", "Qualifier": "live", "ProvisionedConcurrentExecutions": 2},
     )
-    _registered(aws, suspended=False)
+    _registered(account, suspended=False)
     assert main(["provisioned", "--before", "deploy"]) == 0
     assert capsys.readouterr().out == (
         f"resumed the scaling of {LIVE}, which an unfinished destroy had suspended\n"
@@ -171,6 +167,9 @@ def test_what_is_still_allocated_is_left_as_it_is(session, environments):
     session.stubs["lambda"].add_response("get_provisioned_concurrency_config", {})
     _registered(session, suspended=False)
     assert list(resume_scaling(session, environments["provisioned"])) == [LIVE]
+    session.deployed()
+    _targets(session, suspended=False)
+    assert list(resume_scaling(session, environments["provisioned"])) == []
 
 
 def test_a_missing_right_does_not_look_like_a_missing_floor(session, environments):
@@ -182,37 +181,26 @@ def test_a_missing_right_does_not_look_like_a_missing_floor(session, environment
         list(resume_scaling(session, environments["provisioned"]))
 
 
-def test_active_scaling_is_left_alone(session, environments):
-    """Most deploys have no suspended scaling."""
-    session.deployed()
-    _targets(session, suspended=False)
-    assert list(resume_scaling(session, environments["provisioned"])) == []
-
-
-def test_a_deploy_without_provisioned_concurrency_resumes_nothing(aws):
+def test_a_deploy_without_provisioned_concurrency_resumes_nothing(account):
     """Provisioned concurrency that the file turns off is ended after the deploy instead."""
-    aws.deployed()
-    _unweighted(aws)
+    account.deployed()
+    _unweighted(account)
     assert main(["dev", "--before", "deploy"]) == 0
 
 
 def _stacks(session, **statuses: str) -> None:
     """Describe the stacks of dev, by their part and status."""
     stacks = [
-        {
-            "StackName": f"EmbeddingKit-dev-{part}",
-            "CreationTime": session.day,
-            "StackStatus": status,
-        }
+        session.stack(f"EmbeddingKit-dev-{part}", StackStatus=status)
         for part, status in statuses.items()
     ]
     session.stubs["cloudformation"].add_response("describe_stacks", {"Stacks": stacks}, {})
 
 
-def test_after_an_interrupted_deploy_it_is_said_what_aws_continues(aws, capsys):
+def test_after_an_interrupted_deploy_it_is_said_what_aws_continues(account, capsys):
     """And which commands follow: AWS refuses another deploy until it has ended."""
     _stacks(
-        aws, Repository="UPDATE_COMPLETE", Endpoint="UPDATE_IN_PROGRESS", Server="DELETE_FAILED"
+        account, Repository="UPDATE_COMPLETE", Endpoint="UPDATE_IN_PROGRESS", Server="DELETE_FAILED"
     )
     assert main(["dev", "--after", "failed-deploy"]) == 1
     assert capsys.readouterr().err == (
@@ -222,11 +210,11 @@ def test_after_an_interrupted_deploy_it_is_said_what_aws_continues(aws, capsys):
     )
 
 
-def test_the_last_line_of_a_failed_deploy_is_said_by_the_script(aws, capsys):
+def test_the_last_line_of_a_failed_deploy_is_said_by_the_script(account, capsys):
     """The CDK's own last line may be an error without a text."""
-    _stacks(aws, Endpoint="UPDATE_ROLLBACK_COMPLETE")
-    aws.deployed()
-    _unweighted(aws)
+    _stacks(account, Endpoint="UPDATE_ROLLBACK_COMPLETE")
+    account.deployed()
+    _unweighted(account)
     assert main(["dev", "--after", "failed-deploy"]) == 1
     assert capsys.readouterr().err == (
         "error: dev was not deployed, for the reason above; after a fix: scripts/deploy dev\n"
@@ -234,12 +222,12 @@ def test_the_last_line_of_a_failed_deploy_is_said_by_the_script(aws, capsys):
 
 
 @pytest.mark.parametrize("moment", [["--before", "deploy"], ["--after", "failed-deploy"]])
-def test_stuck_weights_stop_a_deploy_and_explain_a_failed_one(aws, capsys, moment):
+def test_stuck_weights_stop_a_deploy_and_explain_a_failed_one(account, capsys, moment):
     """The error names the command to run."""
     if moment[-1] == "failed-deploy":
-        _stacks(aws, Endpoint="UPDATE_ROLLBACK_COMPLETE")
-    aws.deployed()
-    aws.stubs["lambda"].add_response(
+        _stacks(account, Endpoint="UPDATE_ROLLBACK_COMPLETE")
+    account.deployed()
+    account.stubs["lambda"].add_response(
         "get_alias",
         {
             "FunctionVersion": "4",
@@ -247,8 +235,10 @@ def test_stuck_weights_stop_a_deploy_and_explain_a_failed_one(aws, capsys, momen
             "RoutingConfig": {"AdditionalVersionWeights": {"3": 1.0}},
         },
     )
-    aws.stubs["cloudformation"].add_response("get_template", {"TemplateBody": '{"Resources": {}}'})
-    aws.stubs["cloudformation"].add_response("list_stack_resources", {"StackResourceSummaries": []})
+    account.template({"Resources": {}})
+    account.stubs["cloudformation"].add_response(
+        "list_stack_resources", {"StackResourceSummaries": []}
+    )
     assert main(["provisioned", *moment]) == 1
     assert capsys.readouterr().err == (
         "error: the alias live divides its traffic (version 4: 0%, version 3: 100%) and no release "
@@ -257,12 +247,11 @@ def test_stuck_weights_stop_a_deploy_and_explain_a_failed_one(aws, capsys, momen
     )
 
 
-def test_a_deploy_without_its_alias_says_how_to_make_it_again(aws, capsys):
+def test_a_deploy_without_its_alias_says_how_to_make_it_again(account, capsys):
     """AWS's answer alone would only name an alias that does not exist."""
-    aws.deployed()
-    aws.stubs["lambda"].add_client_error("get_alias", "ResourceNotFoundException")
-    template = {"Resources": {"Live": ALIAS}}
-    aws.stubs["cloudformation"].add_response("get_template", {"TemplateBody": json.dumps(template)})
+    account.deployed()
+    account.stubs["lambda"].add_client_error("get_alias", "ResourceNotFoundException")
+    account.template({"Resources": {"Live": ALIAS}})
     assert main(["dev", "--before", "deploy"]) == 1
     assert capsys.readouterr().err == (
         "error: the alias live, which EmbeddingKit-dev-Endpoint made, was deleted by other means; "
@@ -307,65 +296,64 @@ def asked(monkeypatch, environments) -> list[str]:
     return names
 
 
-def test_a_deploy_with_provisioned_concurrency_leaves_it(asked):
-    """Provisioned concurrency that the environment asks for is kept."""
+def test_a_deploy_ends_provisioned_concurrency_that_the_file_turns_off(asked, capsys):
+    """What the environment asks for is kept."""
     assert main(["provisioned", "--after", "deploy"]) == 0
     assert asked == []
-
-
-def test_a_deploy_without_it_ends_it(asked, capsys):
-    """Provisioned concurrency that was turned off is ended, and the command reports it."""
     assert main(["dev", "--after", "deploy"]) == 0
     assert asked == ["dev"]
     assert f"ended provisioned concurrency of {ARN}:live" in capsys.readouterr().out
 
 
-def test_what_stays_after_a_destroy_is_told(asked, capsys):
-    """Retained images cost money; the command to delete them is shown."""
-    assert main(["production", "--after", "destroy"]) == 0
-    assert "delete-repository --force --repository-name embedding-kit-production" in (
-        capsys.readouterr().out
-    )
-    assert main(["dev", "--after", "destroy"]) == 0
-    assert capsys.readouterr().out == ""
+@pytest.fixture
+def told(asked, capsys, monkeypatch, environments):
+    """Return a function that returns what is said after a destroy."""
+
+    def told(name: str, **changes: str) -> str:
+        kept = environments[name].model_copy(update=changes)
+        monkeypatch.setattr(command, "load_environment", lambda *_, **__: kept)
+        assert main([name, "--after", "destroy"]) == 0
+        printed: str = capsys.readouterr().out
+        return printed
+
+    return told
 
 
-@pytest.mark.usefixtures("asked")
-@pytest.mark.parametrize(("name", "said"), [("all-together", True), ("ingest", False)])
-def test_documents_that_stay_after_a_destroy_are_told(
-    capsys, monkeypatch, environments, name, said
-):
-    """In a bucket of the kit's, which has a name by CloudFormation."""
-    kept = environments[name].model_copy(update={"removal_policy": "retain"})
-    monkeypatch.setattr(command, "load_environment", lambda *_, **__: kept)
-    assert main(["dev", "--after", "destroy"]) == 0
-    printed = capsys.readouterr().out
-    assert ("aws s3 ls | grep embeddingkit-dev-index-documents\n" in printed) == said
-    assert ("documents stay" in printed) == said
+@pytest.mark.parametrize(
+    ("name", "removal", "said", "unsaid"),
+    [
+        (
+            *("production", "retain"),
+            "delete-repository --force --repository-name embedding-kit-production",
+            "the zips",
+        ),
+        # In a bucket of the kit's, which has a name by CloudFormation.
+        (
+            *("all-together", "retain"),
+            "aws s3 ls | grep embeddingkit-dev-index-documents\n",
+            "the zips",
+        ),
+        ("ingest", "retain", "delete-repository", "documents stay"),
+        # It has no repository, and the bucket belongs to bootstrap.
+        ("zip", "destroy", "cdk gc --unstable=gc --type s3", "repository"),
+        ("dev", "destroy", "", "stay"),
+    ],
+)
+def test_what_stays_after_a_destroy_is_told(told, name, removal, said, unsaid):
+    """What is retained costs money; the command to delete it is shown."""
+    printed = told(name, removal_policy=removal)
+    assert said in printed
+    assert unsaid not in printed
 
 
-def test_a_zip_that_stays_after_a_destroy_is_told(asked, capsys, monkeypatch, environments):
-    """It has no repository, and the bucket belongs to bootstrap."""
-    monkeypatch.setattr(command, "load_environment", lambda *_, **__: environments["zip"])
-    assert main(["dev", "--after", "destroy"]) == 0
-    said = capsys.readouterr().out
-    assert "cdk gc --unstable=gc --type s3" in said
-    assert "repository" not in said
-
-
-def test_the_bucket_of_artifacts_stays_after_a_destroy(monkeypatch, environments, capsys):
+def test_the_bucket_of_artifacts_stays_after_a_destroy(told):
     """A zip has no repository; its artifacts are shown with the commands for both."""
-    in_s3 = environments["zip-s3"]
-    monkeypatch.setattr(command, "load_environment", lambda *_, **__: in_s3)
-    assert main(["dev", "--after", "destroy"]) == 0
-    shown = capsys.readouterr().out
+    shown = told("zip-s3")
     assert "aws s3 rb --force s3://kit-dev-ACCOUNT-REGION" in shown
     assert "again with them, with account and region in the environment's file:" in shown
     assert "scripts/deploy dev --import-existing-resources" in shown
     assert "ecr" not in shown
-    in_s3 = in_s3.model_copy(update={"account": "1" * 12, "region": "eu-west-1"})
-    assert main(["dev", "--after", "destroy"]) == 0
-    shown = capsys.readouterr().out
+    shown = told("zip-s3", account="1" * 12, region="eu-west-1")
     assert "aws s3 rb --force s3://kit-dev-111111111111-eu-west-1" in shown
     assert "again with them:" in shown
 

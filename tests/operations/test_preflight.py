@@ -1,92 +1,36 @@
 """Test the findings before a deploy that the account would reject halfway."""
 
-import json
-from datetime import UTC, datetime
-
 import pytest
-from botocore.stub import Stubber
 
 from embedding_kit.settings import FunctionSettings, Provisioned
 from operations import command, preflight
 from operations.preflight import before_deploy, main
 from operations.preflight_account import Finding
 
-from .conftest import SESSION
+from .conftest import HOME, STACK, Stubbed
+
+THEIRS = f"arn:aws:iam::{HOME}:role/theirs"
 
 
-class _Session:
-    """Stubbed clients instead of AWS."""
-
-    def __init__(self, *names: str) -> None:
-        self.clients = {
-            name: SESSION.create_client(
-                name,
-                region_name="us-east-1",
-                aws_access_key_id="none",
-                aws_secret_access_key="none",
-            )
-            for name in names
-        }
-        self.stubs = {name: Stubber(client) for name, client in self.clients.items()}
-        for stub in self.stubs.values():
-            stub.activate()
-
-    #: The region of the environment; CloudFront's stack is in another one.
-    region: str | None = None
-
-    def create_client(self, name: str, *, region_name: str | None) -> object:
-        assert region_name == ("us-east-1" if name == "ssm" else self.region)
-        return self.clients[name]
-
-    def has(self, concurrency: int, *stacks: str, **attributes: object) -> None:
-        """Give the account this quota, and these stacks."""
-        self.stubs["lambda"].add_response(
-            "get_account_settings", {"AccountLimit": {"ConcurrentExecutions": concurrency}}
-        )
-        described = [_stack(name, **attributes) for name in stacks]
-        self.stubs["cloudformation"].add_response("describe_stacks", {"Stacks": described}, {})
-
-    def deployed_as(self, package: str) -> None:
-        """Add the deployed function of dev."""
-        arn = "arn:aws:lambda:us-east-1:123456789012:function:embedder:live"
-        self.stack(
-            "EmbeddingKit-dev-Endpoint", Outputs=[{"OutputKey": "AliasArn", "OutputValue": arn}]
-        )
-        check = {"Handler": "jobs.release_check.handler.handler"} if package == "zip" else {}
-        own = {"Handler": "embedder.aws_lambda.handler.handler"} if package == "zip" else {}
-        functions = {"Check": check, "Embedder": own, "Framework": {"Handler": "framework.onEvent"}}
-        resources = {
-            name: {"Type": "AWS::Lambda::Function", "Properties": properties}
-            for name, properties in functions.items()
-        }
-        self.stubs["cloudformation"].add_response(
-            "get_template",
-            {"TemplateBody": json.dumps({"Resources": resources})},
-            {"StackName": "EmbeddingKit-dev-Endpoint"},
-        )
-
-    def stack(self, name: str, **attributes: object) -> None:
-        """Describe a deployed stack by its name."""
-        expected = {"StackName": name}
-        described = {"Stacks": [_stack(name, **attributes)]}
-        self.stubs["cloudformation"].add_response("describe_stacks", described, expected)
+def has(session: Stubbed, concurrency: int, *stacks: str, **attributes: object) -> None:
+    """Give the account this quota, and these stacks."""
+    limit = {"AccountLimit": {"ConcurrentExecutions": concurrency}}
+    session.stubs["lambda"].add_response("get_account_settings", limit)
+    described = {"Stacks": [session.stack(name, **attributes) for name in stacks]}
+    session.stubs["cloudformation"].add_response("describe_stacks", described, {})
 
 
-def _stack(name: str, **attributes: object) -> dict[str, object]:
-    return {
-        "StackName": name,
-        "CreationTime": datetime(2026, 11, 1, tzinfo=UTC),
-        "StackStatus": "UPDATE_COMPLETE",
-        **attributes,
+def deployed_as(session: Stubbed, package: str) -> None:
+    """Add the deployed function of dev."""
+    session.deployed()
+    check = {"Handler": "jobs.release_check.handler.handler"} if package == "zip" else {}
+    own = {"Handler": "embedder.aws_lambda.handler.handler"} if package == "zip" else {}
+    functions = {"Check": check, "Embedder": own, "Framework": {"Handler": "framework.onEvent"}}
+    resources = {
+        name: {"Type": "AWS::Lambda::Function", "Properties": properties}
+        for name, properties in functions.items()
     }
-
-
-@pytest.fixture
-def session():
-    made = _Session("lambda", "cloudformation", "ecr", "s3", "sts")
-    yield made
-    for stub in made.stubs.values():
-        stub.assert_no_pending_responses()
+    session.template({"Resources": resources})
 
 
 @pytest.fixture
@@ -105,115 +49,96 @@ def with_function(dev):
     return change
 
 
-def test_an_established_account_is_fine(session, dev):
-    """An established account gives no findings."""
-    session.has(1000)
-    assert list(before_deploy(session, dev, imports=False)) == []
+@pytest.mark.parametrize(
+    ("granted", "function"),
+    [
+        (1000, {}),
+        # 20 reserved, and the 100 that Lambda keeps.
+        (120, {"reserved_concurrency": 20, "account_concurrency": 120}),
+    ],
+)
+def test_a_quota_that_is_enough_is_no_finding(session, with_function, granted, function):
+    """That of an established account, or exactly what is needed."""
+    has(session, granted)
+    assert list(before_deploy(session, with_function(**function), imports=False)) == []
 
 
-def test_a_reservation_over_the_quota_stops_before_anything_is_deployed(session, with_function):
-    """A new account's quota is 10; a reservation of 20 needs 120."""
-    session.has(10)
-    (finding,) = before_deploy(session, with_function(reserved_concurrency=20), imports=False)
-    assert finding == Finding(
-        "dev needs a quota of 120 concurrent executions, of which Lambda keeps 100 unreserved; "
-        "found: 10; allowed: less reserved or provisioned concurrency, or a higher quota "
-        "(Service Quotas, Lambda, Concurrent executions)",
-        stops=True,
-    )
-
-
-def test_the_exact_quota_is_enough(session, with_function):
-    """A quota of 120 is enough for a reservation of 20 and the 100 that Lambda keeps."""
-    session.has(120)
-    settings = with_function(reserved_concurrency=20, account_concurrency=120)
-    assert list(before_deploy(session, settings, imports=False)) == []
-
-
-def test_provisioned_concurrency_needs_the_quota_as_well(session, dev):
-    """Without a reservation, its maximum is added to the 100 that Lambda keeps."""
-    session.has(10)
-    environment = dev.model_copy(update={"cold_start": Provisioned(maximum=5)})
-    (finding,) = before_deploy(session, environment, imports=False)
-    assert finding.stops
-    assert "needs a quota of 105" in finding.text
-
-
-def test_another_quota_than_the_file_assumes_is_a_note(session, dev):
-    """The alarms on concurrency are derived from the quota in the file."""
-    session.has(3000)
-    (finding,) = before_deploy(session, dev, imports=False)
-    assert not finding.stops
-    assert "AWS grants 3000" in finding.text
-    assert "set account_concurrency = 3000" in finding.text
-
-
-def test_a_new_accounts_memory_is_a_note(session, with_function):
-    """No API returns the memory quota; a reduced concurrency quota indicates it."""
-    session.has(10)
-    settings = with_function(memory_mb=3538, account_concurrency=10)
-    (finding,) = before_deploy(session, settings, imports=False)
-    assert not finding.stops
-    assert "3008 MB: memory_mb = 3538 may fail" in finding.text
+NEEDS_120 = (
+    "dev needs a quota of 120 concurrent executions, of which Lambda keeps 100 unreserved; found: "
+    "10; allowed: less reserved or provisioned concurrency, or a higher quota (Service Quotas, "
+    "Lambda, Concurrent executions)"
+)
 
 
 @pytest.mark.parametrize(
-    ("name", "role", "stops", "text"),
+    ("granted", "settings", "expected"),
     [
-        ("private-front", None, True, "no role for logs in this account and region"),
-        ("front", "arn:aws:iam::123456789012:role/theirs", False, "replaces the role"),
+        (10, {"function": FunctionSettings(reserved_concurrency=20)}, (True, NEEDS_120)),
+        (10, {"cold_start": Provisioned(maximum=5)}, (True, "needs a quota of 105")),
+        (3000, {}, (False, "set account_concurrency = 3000")),
+        # No API returns the memory quota; a reduced concurrency quota indicates it.
+        (
+            10,
+            {"function": FunctionSettings(memory_mb=3538, account_concurrency=10)},
+            (False, "3008 MB: memory_mb = 3538 may fail"),
+        ),
+    ],
+    ids=["reserved", "provisioned", "another than assumed", "memory"],
+)
+def test_a_quota_is_compared_with_the_file(session, dev, granted, settings, expected):
+    """What exceeds it stops before anything is deployed; the rest is a note."""
+    has(session, granted)
+    (finding,) = before_deploy(session, dev.model_copy(update=settings), imports=False)
+    assert finding.stops is expected[0]
+    assert expected[1] in finding.text
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "expected"),
+    [
+        ("private-front", None, (True, "no role for logs in this account and region")),
+        ("front", THEIRS, (False, "replaces the role")),
+        ("front", PermissionError, (False, "could not be looked up")),
     ],
 )
-def test_the_role_for_logs_is_looked_up(environments, name, role, stops, text):
+def test_the_role_for_logs_is_looked_up(session, environments, name, role, expected):
     """Without it the API's stage fails; a role that others set is not replaced in silence."""
-    session = _Session("lambda", "cloudformation", "apigateway")
-    session.has(1000)
-    session.stubs["apigateway"].add_response(
-        "get_account", {"cloudwatchRoleArn": role} if role else {}
-    )
+    has(session, 1000)
+    log_role(session, role)
     (finding,) = before_deploy(session, environments[name], imports=False)
-    assert finding.stops is stops
-    assert text in finding.text
+    assert finding.stops is expected[0]
+    assert expected[1] in finding.text
+
+
+def log_role(session: Stubbed, role: str | type | None) -> None:
+    """Answer with API Gateway's role for logs."""
+    stub = session.stubs["apigateway"]
+    if isinstance(role, type):
+        stub.add_client_error("get_account", "AccessDeniedException")
+    else:
+        stub.add_response("get_account", {"cloudwatchRoleArn": role} if role else {})
 
 
 @pytest.mark.parametrize(
-    ("name", "role"),
+    ("name", "own_name", "role"),
     [
-        ("private-front", "arn:aws:iam::123456789012:role/theirs"),
-        ("front", "arn:aws:iam::123456789012:role/EmbeddingKit-dev-Front-FrontLogRole-AbC"),
-        ("front", None),
+        ("private-front", "dev", THEIRS),
+        ("front", "dev", f"arn:aws:iam::{HOME}:role/EmbeddingKit-dev-Front-FrontLogRole-AbC"),
+        ("front", "dev", None),
+        # CloudFormation keeps 25 characters of the stack's name in a role's name.
+        (
+            "front",
+            "embeddings-for-the-search-of-us",
+            f"arn:aws:iam::{HOME}:role/EmbeddingKit-embeddings-f-FrontApiLogRole0123456789-AbCdEfG",
+        ),
     ],
 )
-def test_a_role_for_logs_is_fine(environments, name, role):
+def test_a_role_for_logs_is_fine(session, environments, name, own_name, role):
     """Whoever set it, or if this environment is about to."""
-    session = _Session("lambda", "cloudformation", "apigateway")
-    session.has(1000)
-    session.stubs["apigateway"].add_response(
-        "get_account", {"cloudwatchRoleArn": role} if role else {}
-    )
-    assert list(before_deploy(session, environments[name], imports=False)) == []
-
-
-def test_the_own_role_for_logs_is_known_by_the_name_that_aws_shortens(environments):
-    """CloudFormation keeps 25 characters of the stack's name in a role's name."""
-    session = _Session("lambda", "cloudformation", "apigateway")
-    session.has(1000)
-    role = "EmbeddingKit-embeddings-f-FrontApiLogRole0123456789-AbCdEfGhIjKl"
-    session.stubs["apigateway"].add_response(
-        "get_account", {"cloudwatchRoleArn": f"arn:aws:iam::123456789012:role/{role}"}
-    )
-    long = environments["front"].model_copy(update={"name": "embeddings-for-the-search-of-us"})
-    assert list(before_deploy(session, long, imports=False)) == []
-
-
-def test_a_role_for_logs_that_cannot_be_looked_up_is_a_note(environments):
-    """The deploy itself then shows whether it is there."""
-    session = _Session("lambda", "cloudformation", "apigateway")
-    session.has(1000)
-    session.stubs["apigateway"].add_client_error("get_account", "AccessDeniedException")
-    (finding,) = before_deploy(session, environments["front"], imports=False)
-    assert not finding.stops
-    assert "could not be looked up" in finding.text
+    has(session, 1000)
+    log_role(session, role)
+    environment = environments[name].model_copy(update={"name": own_name})
+    assert list(before_deploy(session, environment, imports=False)) == []
 
 
 @pytest.fixture
@@ -221,39 +146,36 @@ def production(environments):
     return environments["production"].model_copy(update={"function": FunctionSettings()})
 
 
+REPOSITORY = "EmbeddingKit-production-Repository"
+
+
+def repositories(session: Stubbed, *names: str) -> None:
+    """Answer with the image repositories of these names; not found without any."""
+    stub = session.stubs["ecr"]
+    if not names:
+        stub.add_client_error("describe_repositories", "RepositoryNotFoundException")
+        return
+    found = {"repositories": [{"repositoryName": name} for name in names]}
+    stub.add_response("describe_repositories", found, {"repositoryNames": list(names)})
+
+
 def test_a_repository_that_outlived_its_stack_stops_and_names_the_command(session, production):
-    """CloudFormation would fail with "already exists"."""
-    session.has(1000)
-    session.stubs["ecr"].add_response(
-        "describe_repositories",
-        {"repositories": [{"repositoryName": "embedding-kit-production"}]},
-        {"repositoryNames": ["embedding-kit-production"]},
-    )
-    (finding,) = before_deploy(session, production, imports=False)
-    assert finding.stops
-    assert finding.text.endswith("scripts/deploy production --import-existing-resources")
+    """CloudFormation would fail with "already exists". A change set alone is no stack."""
+    for stacks, attributes in (((), {}), ((REPOSITORY,), {"StackStatus": "REVIEW_IN_PROGRESS"})):
+        has(session, 1000, *stacks, **attributes)
+        repositories(session, "embedding-kit-production")
+        (finding,) = before_deploy(session, production, imports=False)
+        assert finding.stops
+        assert finding.text.endswith("scripts/deploy production --import-existing-resources")
 
 
-def test_a_change_set_alone_is_no_stack(session, production):
-    """A stack in review, left by an interrupted deploy, has no resources."""
-    session.has(1000, "EmbeddingKit-production-Repository", StackStatus="REVIEW_IN_PROGRESS")
-    session.stubs["ecr"].add_response(
-        "describe_repositories", {"repositories": [{"repositoryName": "embedding-kit-production"}]}
-    )
-    assert [f.stops for f in before_deploy(session, production, imports=False)] == [True]
-
-
-def test_a_first_deploy_finds_no_repository(session, production):
-    """Without a stack and without a repository there is nothing to import."""
-    session.has(1000)
-    session.stubs["ecr"].add_client_error("describe_repositories", "RepositoryNotFoundException")
-    assert list(before_deploy(session, production, imports=False)) == []
-
-
-def test_a_deployed_repository_is_left_alone(session, production):
-    """A repository that belongs to its stack gives no finding."""
-    session.has(1000, "EmbeddingKit-production-Repository")
-    session.stubs["ecr"].add_response("describe_repositories", {"repositories": []})
+@pytest.mark.parametrize(
+    ("stacks", "names"), [((), ()), ((REPOSITORY,), ("embedding-kit-production",))]
+)
+def test_a_repository_with_its_stack_or_none_of_both_is_fine(session, production, stacks, names):
+    """As in a first deploy, and in every later one."""
+    has(session, 1000, *stacks)
+    repositories(session, *names)
     assert list(before_deploy(session, production, imports=False)) == []
 
 
@@ -278,11 +200,11 @@ STOP = f"{IN_PROGRESS}, or scripts/rollback dev, which stops it and goes back"
 def test_a_stack_that_takes_no_update_stops(session, dev, part, status, advice):
     """CloudFormation would refuse only after synth, build and push."""
     name = f"EmbeddingKit-dev-{part}"
-    session.has(1000, name, StackStatus=status)
+    has(session, 1000, name, StackStatus=status)
     if part == "Endpoint":
-        session.deployed_as("image")
+        deployed_as(session, "image")
     if part == "Repository":
-        session.stubs["ecr"].add_response("describe_repositories", {"repositories": []})
+        repositories(session, "embedding-kit-dev")
     (finding,) = before_deploy(session, dev, imports=False)
     assert finding.stops
     assert name in finding.text
@@ -291,17 +213,18 @@ def test_a_stack_that_takes_no_update_stops(session, dev, part, status, advice):
 
 
 @pytest.mark.parametrize(
-    "status", ["CREATE_COMPLETE", "ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "CREATE_FAILED"]
+    ("part", "status"),
+    [
+        # The CDK's command deletes a stack after its failed creation.
+        *(("Observability", status) for status in ("CREATE_COMPLETE", "CREATE_FAILED")),
+        *(("Observability", f"{kind}_COMPLETE") for kind in ("ROLLBACK", "UPDATE_ROLLBACK")),
+        # It is no longer in the file.
+        ("Server", "DELETE_IN_PROGRESS"),
+    ],
 )
-def test_a_stack_that_the_cdk_can_update_is_fine(session, dev, status):
-    """The CDK's command deletes a stack after its failed creation."""
-    session.has(1000, "EmbeddingKit-dev-Observability", StackStatus=status)
-    assert list(before_deploy(session, dev, imports=False)) == []
-
-
-def test_a_stack_that_is_no_longer_in_the_file_waits_for_nobody(session, dev):
-    """The deploy does not touch it."""
-    session.has(1000, "EmbeddingKit-dev-Server", StackStatus="DELETE_IN_PROGRESS")
+def test_a_stack_that_the_cdk_can_update_or_leaves_alone_is_fine(session, dev, part, status):
+    """The deploy does not wait for it."""
+    has(session, 1000, f"EmbeddingKit-dev-{part}", StackStatus=status)
     assert list(before_deploy(session, dev, imports=False)) == []
 
 
@@ -309,8 +232,8 @@ def test_a_stack_that_is_no_longer_in_the_file_waits_for_nobody(session, dev):
 def test_a_repository_that_was_deleted_by_hand_stops(session, dev, protected):
     """Its stack does not make it again, and the push would fail. The old image is gone, too."""
     name = "EmbeddingKit-dev-Repository"
-    session.has(1000, name, EnableTerminationProtection=protected)
-    session.stubs["ecr"].add_client_error("describe_repositories", "RepositoryNotFoundException")
+    has(session, 1000, name, EnableTerminationProtection=protected)
+    repositories(session)
     (finding,) = before_deploy(session, dev, imports=False)
     assert finding.stops
     assert finding.text.startswith("the image repository embedding-kit-dev was deleted by other")
@@ -335,7 +258,7 @@ def docker(tmp_path, monkeypatch):
 def test_docker_that_answers_is_fine(session, dev, docker):
     """The program is the one that the CDK's command will run."""
     docker("exit 0")
-    session.has(1000)
+    has(session, 1000)
     assert list(before_deploy(session, dev, imports=False, builds=True)) == []
 
 
@@ -343,9 +266,9 @@ def test_docker_that_answers_is_fine(session, dev, docker):
 def test_without_docker_no_image_is_built(session, dev, docker, has_repository):
     """It stops where no image can be there yet. An image that was pushed before needs no Docker."""
     docker("echo Cannot connect to the Docker daemon. >&2; exit 1")
-    session.has(1000, *(["EmbeddingKit-dev-Repository"] if has_repository else []))
+    has(session, 1000, *(["EmbeddingKit-dev-Repository"] if has_repository else []))
     if has_repository:
-        session.stubs["ecr"].add_response("describe_repositories", {"repositories": []})
+        repositories(session, "embedding-kit-dev")
     (finding,) = before_deploy(session, dev, imports=False, builds=True)
     assert finding.stops is not has_repository
     assert "found: Cannot connect to the Docker daemon.; allowed: Docker" in finding.text
@@ -355,7 +278,7 @@ def test_without_docker_no_image_is_built(session, dev, docker, has_repository):
 def test_docker_that_is_not_installed_is_named(session, dev, monkeypatch):
     """As the operating system names it."""
     monkeypatch.setenv("CDK_DOCKER", "no-such-program")
-    session.has(1000)
+    has(session, 1000)
     (finding,) = before_deploy(session, dev, imports=False, builds=True)
     assert finding.text.startswith("the image is built by no-such-program; found: [Errno 2] No su")
 
@@ -363,17 +286,21 @@ def test_docker_that_is_not_installed_is_named(session, dev, monkeypatch):
 def test_a_zip_needs_no_docker(session, with_function, monkeypatch):
     """Nor do images that were built before."""
     monkeypatch.setenv("CDK_DOCKER", "no-such-program")
-    session.has(1000)
+    has(session, 1000)
     zipped = with_function(package="zip")
     assert list(before_deploy(session, zipped, imports=False, builds=True)) == []
-    session.has(1000)
+    has(session, 1000)
     assert list(before_deploy(session, with_function(), imports=False, builds=False)) == []
 
 
-def test_an_import_asks_for_no_repository(session, production):
-    """With an import option, the user already knows that the repository exists."""
-    session.has(1000)
+def test_an_import_and_a_zip_ask_for_no_repository(session, production):
+    """With the option, the user knows that it exists; an environment of a zip has none."""
+    has(session, 1000)
     assert list(before_deploy(session, production, imports=True)) == []
+    has(session, 1000)
+    settings = FunctionSettings(package="zip", artifact="package")
+    environment = production.model_copy(update={"function": settings})
+    assert list(before_deploy(session, environment, imports=False)) == []
 
 
 def test_what_may_not_be_read_stops_nothing(session, production):
@@ -384,8 +311,7 @@ def test_what_may_not_be_read_stops_nothing(session, production):
     assert [finding.stops for finding in findings] == [False, False]
     assert "environment's stacks could not be looked up" in findings[0].text
     assert "AccessDeniedException" in findings[1].text
-    endpoint, repository = "EmbeddingKit-production-Endpoint", "EmbeddingKit-production-Repository"
-    session.has(1000, endpoint, repository)
+    has(session, 1000, "EmbeddingKit-production-Endpoint", REPOSITORY)
     session.stubs["cloudformation"].add_client_error("describe_stacks", "AccessDenied")
     session.stubs["ecr"].add_client_error("describe_repositories", "AccessDenied")
     findings = list(before_deploy(session, production, imports=False))
@@ -394,31 +320,17 @@ def test_what_may_not_be_read_stops_nothing(session, production):
     assert "image repository could not be looked up" in findings[1].text
 
 
-@pytest.mark.parametrize(("deployed", "package"), [("image", "zip"), ("zip", "image")])
+@pytest.mark.parametrize("deployed", ["image", "zip"])
+@pytest.mark.parametrize("package", ["image", "zip"])
 def test_another_package_than_the_deployed_one_stops(session, with_function, deployed, package):
     """The alias would get another function, and callers another URL."""
-    session.has(1000, "EmbeddingKit-dev-Endpoint")
-    session.deployed_as(deployed)
-    (finding,) = before_deploy(session, with_function(package=package), imports=False)
-    assert finding.stops
-    assert finding.text.startswith(f"AWS changes no function from {deployed} to {package}")
-    assert f'allowed: package = "{deployed}", or a second environment' in finding.text
-
-
-@pytest.mark.parametrize("package", ["image", "zip"])
-def test_the_deployed_package_is_fine(session, with_function, package):
-    """Every deploy after the first one."""
-    session.has(1000, "EmbeddingKit-dev-Endpoint")
-    session.deployed_as(package)
-    assert list(before_deploy(session, with_function(package=package), imports=False)) == []
-
-
-def test_a_zip_asks_for_no_repository(session, production):
-    """An environment of a zip has none."""
-    session.has(1000)
-    settings = FunctionSettings(package="zip", artifact="package")
-    environment = production.model_copy(update={"function": settings})
-    assert list(before_deploy(session, environment, imports=False)) == []
+    has(session, 1000, STACK)
+    deployed_as(session, deployed)
+    found = list(before_deploy(session, with_function(package=package), imports=False))
+    assert [finding.stops for finding in found] == [True] * (package != deployed)
+    for finding in found:
+        assert finding.text.startswith(f"AWS changes no function from {deployed} to {package}")
+        assert f'allowed: package = "{deployed}", or a second environment' in finding.text
 
 
 @pytest.fixture
@@ -429,7 +341,7 @@ def in_s3(with_function):
 
 def _has_bucket(session) -> str:
     """Stub a bucket that belongs to no stack; return its name."""
-    session.has(1000)
+    has(session, 1000)
     bucket = "kit-dev-123456789012-us-east-1"
     session.stubs["s3"].add_response("head_bucket", {}, {"Bucket": bucket})
     return bucket
@@ -439,7 +351,7 @@ def _has_bucket(session) -> str:
 def test_a_bucket_of_artifacts_without_a_stack_stops(session, in_s3, imports):
     """CloudFormation imports it only by a plain name, so the file must have the account."""
     bucket = _has_bucket(session)
-    session.stubs["sts"].add_response("get_caller_identity", {"Account": "123456789012"})
+    session.stubs["sts"].add_response("get_caller_identity", {"Account": HOME})
     (finding,) = before_deploy(session, in_s3, imports=imports)
     assert finding.stops
     assert finding.text.startswith(f"the bucket {bucket} exists and belongs to no stack")
@@ -454,31 +366,27 @@ def test_a_bucket_of_artifacts_without_a_stack_stops(session, in_s3, imports):
 def test_a_bucket_of_artifacts_is_imported_by_its_plain_name(session, in_s3):
     """With the account in the file, the message names the option, and the option needs no more."""
     _has_bucket(session)
-    placed = in_s3.model_copy(update={"account": "123456789012"})
+    placed = in_s3.model_copy(update={"account": HOME})
     (finding,) = before_deploy(session, placed, imports=False)
     assert finding.stops
     assert "To use it again: scripts/deploy dev --import-existing-resources. " in finding.text
-    session.has(1000)
+    has(session, 1000)
     assert list(before_deploy(session, placed, imports=True)) == []
 
 
-def test_a_bucket_that_is_not_there_is_fine(session, in_s3):
-    """As before the first deploy."""
-    session.has(1000)
-    session.stubs["sts"].add_response("get_caller_identity", {"Account": "123456789012"})
+def test_a_bucket_that_is_not_there_or_of_a_stack_is_fine(session, in_s3):
+    """As before the first deploy, and in every later one."""
+    has(session, 1000)
+    session.stubs["sts"].add_response("get_caller_identity", {"Account": HOME})
     session.stubs["s3"].add_client_error("head_bucket", "404", http_status_code=404)
     assert list(before_deploy(session, in_s3, imports=False)) == []
-
-
-def test_a_bucket_of_a_stack_is_fine(session, in_s3):
-    """As in every deploy after the first one."""
-    session.has(1000, "EmbeddingKit-dev-Artifact")
+    has(session, 1000, "EmbeddingKit-dev-Artifact")
     assert list(before_deploy(session, in_s3, imports=False)) == []
 
 
 def test_a_bucket_that_may_not_be_looked_up_stops_nothing(session, in_s3):
     """The deploy's roles may have permissions that the shell lacks."""
-    session.has(1000)
+    has(session, 1000)
     session.stubs["sts"].add_client_error("get_caller_identity", "AccessDenied")
     (finding,) = before_deploy(session, in_s3, imports=False)
     assert not finding.stops
@@ -515,15 +423,14 @@ def test_an_unknown_environment_is_an_error(capsys):
     assert capsys.readouterr().err.startswith("error: there is no environment 'nowhere'")
 
 
-def test_an_own_key_and_existing_resources_are_looked_up(environments):
+def test_an_own_key_and_existing_resources_are_looked_up(session, environments):
     """A failed lookup is printed as a note, and the other checks run."""
-    session = _Session("lambda", "cloudformation", "ecr", "sts")
-    session.has(1000)
+    has(session, 1000)
     session.stubs["ecr"].add_client_error("describe_repositories", "AccessDeniedException")
     (finding,) = before_deploy(session, environments["own-key"], imports=False)
     assert not finding.stops
     assert finding.text.startswith("the key of [encryption] could not be looked up")
-    session.has(1000)
+    has(session, 1000)
     session.stubs["sts"].add_client_error("get_caller_identity", "AccessDeniedException")
     (finding,) = before_deploy(session, environments["existing"], imports=False)
     assert not finding.stops

@@ -1,67 +1,61 @@
 """Test the check of existing resources before a deploy, against moto and a stub of IAM."""
 
 import pytest
-from botocore.session import get_session
+from botocore.session import Session
 from botocore.stub import Stubber
-from moto import mock_aws
 
 from embedding_kit.environment import EnvironmentSettings
 from operations.preflight_account import check_existing, check_role_change
 
-HOME, REGION = "123456789012", "eu-central-1"
+from .conftest import HOME, REGION
+
 MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
 ZIP = {"function": {"package": "zip", "artifact": "s3"}, "cold_start": {"kind": "snapstart"}}
 ROLE = f"arn:aws:iam::{HOME}:role/team/embedder"
 
 
-class _Session:
+class _Account:
     """A session with stubs of IAM and Lambda: moto has no simulation of policies."""
 
-    def __init__(self) -> None:
-        self.real = get_session()
-        self.made = {
-            name: self.real.create_client(name, region_name=REGION)
-            for name in ("iam", "lambda", "cloudformation")
-        }
-        self.stubs = {name: Stubber(client) for name, client in self.made.items()}
+    def __init__(self, real: Session) -> None:
+        self.real = real
+        names = ("iam", "lambda", "cloudformation")
+        clients = (real.create_client(name, region_name=REGION) for name in names)
+        self.stubs = dict(zip(names, map(Stubber, clients), strict=True))
 
     def create_client(self, name, *, region_name):
         assert region_name in {None, REGION}
-        if name in self.made:
+        if name in self.stubs:
             self.stubs[name].activate()
-            return self.made[name]
+            return self.stubs[name].client
         return self.real.create_client(name, region_name=REGION)
 
 
 @pytest.fixture
-def aws(monkeypatch):
+def account(aws):
     """Return a session of an empty account."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    with mock_aws():
-        made = _Session()
-        yield made
-        for stub in made.stubs.values():
-            stub.assert_no_pending_responses()
+    made = _Account(aws)
+    yield made
+    for stub in made.stubs.values():
+        stub.assert_no_pending_responses()
 
 
 @pytest.fixture
-def check(aws):
+def check(account):
     """Return the findings about existing resources."""
 
     def check(existing: dict, **tables: object) -> list:
         of = EnvironmentSettings.model_validate(
             {"name": "dev", "model": MODEL, "existing": existing, **tables}
         )
-        return list(check_existing(aws, of, of.existing))
+        return list(check_existing(account, of, of.existing))
 
     return check
 
 
-def test_a_bucket_whose_objects_expire_is_a_note(aws, check):
+def test_a_bucket_whose_objects_expire_is_a_note(account, check):
     """The rule may be for another prefix."""
-    s3 = aws.create_client("s3", region_name=REGION)
+    s3 = account.create_client("s3", region_name=REGION)
     where = {"LocationConstraint": REGION}
     s3.create_bucket(Bucket="team-artifacts", CreateBucketConfiguration=where)
     assert check({"bucket": "team-artifacts"}, **ZIP) == []
@@ -74,8 +68,8 @@ def test_a_bucket_whose_objects_expire_is_a_note(aws, check):
     assert "objects expire: month" in finding.text
 
 
-def _simulated(aws, resource: str, decision: str, *actions: str) -> None:
-    aws.stubs["iam"].add_response(
+def _simulated(account, resource: str, decision: str, *actions: str) -> None:
+    account.stubs["iam"].add_response(
         "simulate_principal_policy",
         {
             "EvaluationResults": [
@@ -92,9 +86,9 @@ GROUP = f"arn:aws:logs:{REGION}:{HOME}:log-group:/team/embedder:*"
 
 
 @pytest.mark.parametrize(("decision", "notes"), [("allowed", 0), ("implicitDeny", 1)])
-def test_the_role_must_be_allowed_to_write_the_log(aws, check, decision, notes):
+def test_the_role_must_be_allowed_to_write_the_log(account, check, decision, notes):
     """A deploy would succeed without it, and every alarm on the log would stay silent."""
-    _simulated(aws, GROUP, decision, *LOGS)
+    _simulated(account, GROUP, decision, *LOGS)
     found = check({"role": "team/embedder", "log_group": "/team/embedder"})
     assert len(found) == notes
     for finding in found:
@@ -103,16 +97,16 @@ def test_the_role_must_be_allowed_to_write_the_log(aws, check, decision, notes):
         assert "cdk.out/iam-policy-report.txt" in finding.text
 
 
-def test_with_tracing_the_role_must_be_allowed_to_send_traces(aws, check):
+def test_with_tracing_the_role_must_be_allowed_to_send_traces(account, check):
     """Without it, the role needs no permission of X-Ray."""
-    _simulated(aws, "*", "implicitDeny", *TRACES)
+    _simulated(account, "*", "implicitDeny", *TRACES)
     (finding,) = check({"role": "team/embedder"}, observability={"tracing": True})
     assert not finding.stops
     assert "may not do xray:PutTelemetryRecords, xray:PutTraceSegments on *" in finding.text
 
 
 @pytest.fixture
-def change(aws):
+def change(account):
     """Return the findings about the deployed role and the file's."""
 
     def change(deployed: str, **tables: object) -> list:
@@ -123,14 +117,14 @@ def change(aws):
             "StackStatus": "UPDATE_COMPLETE",
             "Outputs": [{"OutputKey": "AliasArn", "OutputValue": alias}],
         }
-        aws.stubs["cloudformation"].add_response("describe_stacks", {"Stacks": [stack]})
-        aws.stubs["lambda"].add_response(
+        account.stubs["cloudformation"].add_response("describe_stacks", {"Stacks": [stack]})
+        account.stubs["lambda"].add_response(
             "get_function_configuration",
             {"Role": f"arn:aws:iam::{HOME}:role/{deployed}"},
             {"FunctionName": "embedder", "Qualifier": "live"},
         )
         of = EnvironmentSettings.model_validate({"name": "dev", "model": MODEL, **tables})
-        return list(check_role_change(aws, of))
+        return list(check_role_change(account, of))
 
     return change
 
@@ -170,9 +164,9 @@ def test_the_same_role_is_fine(change, deployed, tables):
     assert change(deployed, **tables) == []
 
 
-def test_a_release_all_at_once_may_change_the_role(aws):
+def test_a_release_all_at_once_may_change_the_role(account):
     """It needs no weights, so nothing is looked up."""
     of = EnvironmentSettings.model_validate(
         {"name": "dev", "model": MODEL, "roles": {"path": "/team/"}}
     )
-    assert list(check_role_change(aws, of)) == []
+    assert list(check_role_change(account, of)) == []

@@ -4,25 +4,14 @@ import copy
 import json
 
 import pytest
-from botocore.session import get_session
-from moto import mock_aws
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.key_policy import needed_statements
 from operations.preflight_account import check_key
 
-HOME, REGION = "123456789012", "eu-central-1"
+from .conftest import HOME, REGION
+
 MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
-
-
-@pytest.fixture
-def aws(monkeypatch):
-    """Return a session of an empty account."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    with mock_aws():
-        yield get_session()
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Test clearing weights that a failed release left on the alias."""
 
-import json
 from typing import Any
 
 import pytest
@@ -25,18 +24,21 @@ def _alias(session, version: str, others: dict[str, float]) -> None:
     session.stubs["lambda"].add_response("get_alias", answer, asked)
 
 
-def _template(session, *, weighted: bool = False) -> None:
-    properties: dict[str, Any] = {"Name": "live"} | ({"RoutingConfig": {}} if weighted else {})
+def _weighted(session, version: str, others: dict[str, float], *, stays: bool = False) -> None:
+    """Describe an alias with weights, and the template, which has those that stay."""
+    _alias(session, version, others)
+    properties: dict[str, Any] = {"Name": "live"} | ({"RoutingConfig": {}} if stays else {})
     resources = {
         "Live": {"Type": "AWS::Lambda::Alias", "Properties": properties},
         "Embedder": {"Type": "AWS::Lambda::Function", "Properties": {}},
     }
-    session.stubs["cloudformation"].add_response(
-        "get_template", {"TemplateBody": json.dumps({"Resources": resources})}
-    )
+    session.template({"Resources": resources})
 
 
-def _deployments(session, *running: str) -> None:
+def _released(session, version: str, others: dict[str, float], *running: str) -> None:
+    """Describe an endpoint with weights of a release, and the deployments that run."""
+    session.deployed()
+    _weighted(session, version, others)
     session.group()
     session.stubs["codedeploy"].add_response(
         "list_deployments",
@@ -60,10 +62,7 @@ def _deployments(session, *running: str) -> None:
 )
 def test_all_requests_go_where_most_go(session, environments, before, kept, weights):
     """The new version may be unable to start, so all requests go to the one that gets most."""
-    session.deployed()
-    _alias(session, *before)
-    _template(session)
-    _deployments(session)
+    _released(session, *before)
     session.stubs["lambda"].add_response("update_alias", {}, CLEARED | {"FunctionVersion": kept})
     assert clear_weights(session, environments["dev"], version=None) == (
         f"the alias live divides its traffic ({weights}); now version {kept} gets all of it"
@@ -72,32 +71,19 @@ def test_all_requests_go_where_most_go(session, environments, before, kept, weig
 
 def test_the_version_may_be_chosen(session, environments):
     """The user may choose either of the two versions, but no other."""
-    session.deployed()
-    _alias(session, "4", LEFT)
-    _template(session)
-    _deployments(session)
+    _released(session, "4", LEFT)
     session.stubs["lambda"].add_response("update_alias", {}, CLEARED | {"FunctionVersion": "4"})
     assert clear_weights(session, environments["dev"], version="4").endswith(
         "now version 4 gets all of it"
     )
-
-
-def test_another_version_is_refused(session, environments):
-    """A version that gets no requests now is refused."""
-    session.deployed()
-    _alias(session, "4", LEFT)
-    _template(session)
-    _deployments(session)
+    _released(session, "4", LEFT)
     with pytest.raises(ValueError, match="--version: found: 2; allowed: 4 or 3, to which the ali"):
         clear_weights(session, environments["dev"], version="2")
 
 
 def test_a_running_deployment_keeps_its_weights(session, environments):
     """CodeDeploy set the weights of a running deployment and will remove them."""
-    session.deployed()
-    _alias(session, "3", {"4": 0.1})
-    _template(session)
-    _deployments(session, "d-123")
+    _released(session, "3", {"4": 0.1}, "d-123")
     with pytest.raises(ValueError, match=r"the deployment d-123 is running; wait .* nothing was c"):
         clear_weights(session, environments["dev"], version=None)
 
@@ -106,8 +92,7 @@ def test_a_running_deployment_keeps_its_weights(session, environments):
 def test_a_stack_that_is_being_changed_keeps_its_weights(session, environments, status):
     """CloudFormation also moves the alias, so a stack in an update keeps its weights."""
     session.deployed(status=status)
-    _alias(session, "3", {"4": 0.1})
-    _template(session)
+    _weighted(session, "3", {"4": 0.1})
     with pytest.raises(ValueError, match=rf"EmbeddingKit-dev-Endpoint \({status}\) is running"):
         clear_weights(session, environments["dev"], version=None)
 
@@ -124,8 +109,7 @@ def test_clearing_again_changes_nothing(session, environments):
 def test_the_weights_of_an_experiment_stay(session, environments):
     """An experiment's weights are in the deployed template, so no release left them."""
     session.deployed()
-    _alias(session, "3", {"2": 0.1})
-    _template(session, weighted=True)
+    _weighted(session, "3", {"2": 0.1}, stays=True)
     assert clear_weights(session, environments["dev"], version=None).endswith("nothing was changed")
 
 
@@ -137,24 +121,12 @@ def test_what_is_not_deployed_has_no_weights(session, environments):
     )
 
 
-def test_stuck_weights_are_found(session, environments):
-    """Weights are stuck if neither an experiment nor a running release explains them."""
-    session.deployed()
-    _alias(session, "4", LEFT)
-    _template(session)
-    _deployments(session)
+@pytest.mark.parametrize(("running", "favorite"), [((), "3"), (("d-123",), None)])
+def test_weights_that_no_release_explains_are_stuck(session, environments, running, favorite):
+    """A running release explains them, however long its shift takes."""
+    _released(session, "4", LEFT, *running)
     found = find_stuck_weights(session, environments["dev"])
-    assert found is not None
-    assert found.favorite == "3"
-
-
-def test_the_weights_of_a_running_release_are_not_stuck(session, environments):
-    """A running release explains the weights, however long its shift takes."""
-    session.deployed()
-    _alias(session, "3", {"4": 0.1})
-    _template(session)
-    _deployments(session, "d-123")
-    assert find_stuck_weights(session, environments["dev"]) is None
+    assert (found and found.favorite) == favorite
 
 
 def test_the_command_prints_what_it_did(session, environments, monkeypatch, capsys):

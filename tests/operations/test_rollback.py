@@ -15,7 +15,8 @@ from embedding_kit import Callers
 from operations import command, rollback
 from operations.rollback import main, roll_back
 
-STACK = "EmbeddingKit-dev-Endpoint"
+from .conftest import STACK
+
 VERSION = {"Fn::GetAtt": ["Version6", "Version"]}
 TEMPLATE: dict[str, Any] = {
     "Parameters": {"BootstrapVersion": {"Type": "String"}},
@@ -47,9 +48,7 @@ def _template(session, template=TEMPLATE, *, served: str = "6") -> None:
     session.stubs["lambda"].add_response(
         "get_alias", {"FunctionVersion": served}, {"FunctionName": "embedder", "Name": "live"}
     )
-    session.stubs["cloudformation"].add_response(
-        "get_template", {"TemplateBody": json.dumps(template)}, {"StackName": STACK}
-    )
+    session.template(template)
 
 
 def _last_release(session, *, creator: str = "CloudFormation") -> None:
@@ -69,6 +68,22 @@ def _last_release(session, *, creator: str = "CloudFormation") -> None:
         {"deploymentTargets": [{"lambdaTarget": {"lambdaFunctionInfo": moved}}]},
         {"deploymentId": "d-1", "targetIds": ["t-1"]},
     )
+
+
+def _released(session) -> None:
+    """Describe an endpoint after its last release, from version 5 to 6."""
+    session.deployed()
+    _template(session)
+    _last_release(session)
+
+
+def _running(session, *deployments: str) -> Any:
+    """Describe an update that runs, with these deployments; return the stub of CodeDeploy."""
+    session.deployed(status="UPDATE_IN_PROGRESS")
+    session.group()
+    stub = session.stubs["codedeploy"]
+    stub.add_response("list_deployments", {"deployments": list(deployments)})
+    return stub
 
 
 def _published(session, version: str, *states: str, answers: Sequence[Any] = (200,) * 3) -> None:
@@ -112,9 +127,7 @@ def _updated(session, version: str) -> None:
 
 def test_after_a_release_cloudformation_moves_the_alias_back(session, environments):
     """The update shifts all traffic at once, ignores alarms, and records the alias's version."""
-    session.deployed()
-    _template(session)
-    _last_release(session)
+    _released(session)
     _published(session, "5")
     _updated(session, "5")
     done = roll_back(session, environments["dev"])
@@ -124,9 +137,7 @@ def test_after_a_release_cloudformation_moves_the_alias_back(session, environmen
 def test_an_inactive_version_serves_once_it_is_active(session, environments, capsys, monkeypatch):
     """Lambda rejects the first invocation of a version that had none for weeks, and prepares it."""
     monkeypatch.setattr("botocore.waiter.time.sleep", lambda _: None)
-    session.deployed()
-    _template(session)
-    _last_release(session)
+    _released(session)
     _published(session, "5", "Inactive", "Inactive", "Pending")
     _updated(session, "5")
     assert "serves version 5" in roll_back(session, environments["dev"])
@@ -135,9 +146,7 @@ def test_an_inactive_version_serves_once_it_is_active(session, environments, cap
 
 def test_a_version_that_does_not_answer_is_refused(session, environments):
     """Requests would move from one broken version to another; nothing is changed."""
-    session.deployed()
-    _template(session)
-    _last_release(session)
+    _released(session)
     _published(session, "5", answers=(200, 502, 200))
     with pytest.raises(ValueError, match="version 5 does not answer GET /health; found: 502; all"):
         roll_back(session, environments["dev"])
@@ -168,9 +177,7 @@ def test_a_version_without_the_limits_of_callers_is_refused(session, environment
 @pytest.mark.parametrize("error", ["TooManyRequestsException", "AccessDeniedException"])
 def test_a_version_that_cannot_be_warmed_can_serve(session, environments, capsys, error):
     """In an outage, requests may be throttled, and the permission to invoke may be missing."""
-    session.deployed()
-    _template(session)
-    _last_release(session)
+    _released(session)
     _published(session, "5", answers=(error,) * 3)
     _updated(session, "5")
     assert "serves version 5" in roll_back(session, environments["dev"])
@@ -179,9 +186,7 @@ def test_a_version_that_cannot_be_warmed_can_serve(session, environments, capsys
 
 def test_an_inactive_version_without_the_permission_is_not_waited_for(session, environments):
     """No request makes it Active before the alias moves to it."""
-    session.deployed()
-    _template(session)
-    _last_release(session)
+    _released(session)
     which = {"FunctionName": "embedder", "Qualifier": "5"}
     stub = session.stubs["lambda"]
     stub.add_response("get_function_configuration", {"State": "Inactive"}, which)
@@ -213,11 +218,7 @@ def test_a_version_may_be_chosen(session, environments):
 
 def test_a_running_release_is_stopped(session, environments):
     """CodeDeploy moves the traffic back, and CloudFormation follows."""
-    session.deployed(status="UPDATE_IN_PROGRESS")
-    session.group()
-    deploy = session.stubs["codedeploy"]
-    deploy.add_response("list_deployments", {"deployments": ["d-2"]})
-    deploy.add_response(
+    _running(session, "d-2").add_response(
         "stop_deployment",
         {"status": "Pending"},
         {"deploymentId": "d-2", "autoRollbackEnabled": True},
@@ -229,9 +230,7 @@ def test_a_running_release_is_stopped(session, environments):
 
 def test_an_update_before_the_release_is_canceled(session, environments):
     """While the check runs, the stack's update is canceled, because no deployment exists yet."""
-    session.deployed(status="UPDATE_IN_PROGRESS")
-    session.group()
-    session.stubs["codedeploy"].add_response("list_deployments", {"deployments": []})
+    _running(session)
     session.stubs["cloudformation"].add_response("cancel_update_stack", {}, {"StackName": STACK})
     assert roll_back(session, environments["dev"]).startswith(f"canceled the update of {STACK}")
 
@@ -242,18 +241,13 @@ def test_an_update_that_ends_meanwhile_is_undone_after_its_end(
 ):
     """What cannot be stopped any more is rolled back as after a release."""
     monkeypatch.setattr("operations.rollback.time.sleep", lambda _: None)
-    session.deployed(status="UPDATE_IN_PROGRESS")
-    session.group()
-    deploy = session.stubs["codedeploy"]
-    deploy.add_response("list_deployments", {"deployments": deployments})
+    deploy = _running(session, *deployments)
     if deployments:
         deploy.add_client_error("stop_deployment", "DeploymentAlreadyCompletedException")
     else:
         session.stubs["cloudformation"].add_client_error("cancel_update_stack", "ValidationError")
     session.deployed(status="UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
-    session.deployed()
-    _template(session)
-    _last_release(session)
+    _released(session)
     _published(session, "5")
     _updated(session, "5")
     assert "serves version 5" in roll_back(session, environments["dev"])
@@ -262,11 +256,7 @@ def test_an_update_that_ends_meanwhile_is_undone_after_its_end(
 
 def test_a_refused_stop_is_an_error(session, environments):
     """Without the permission to stop a release, nothing waits for its end."""
-    session.deployed(status="UPDATE_IN_PROGRESS")
-    session.group()
-    deploy = session.stubs["codedeploy"]
-    deploy.add_response("list_deployments", {"deployments": ["d-2"]})
-    deploy.add_client_error("stop_deployment", "AccessDeniedException")
+    _running(session, "d-2").add_client_error("stop_deployment", "AccessDeniedException")
     with pytest.raises(ClientError, match="AccessDenied"):
         roll_back(session, environments["dev"])
 
@@ -296,46 +286,51 @@ def test_a_stack_that_cannot_be_updated_is_an_error(session, environments, statu
         roll_back(session, environments["dev"])
 
 
-def test_an_alias_with_fixed_weights_is_an_error(session, environments):
-    """Only the user knows which of the two versions is the good one."""
-    session.deployed()
+def _weighted(session) -> None:
     weighted = copy.deepcopy(TEMPLATE)
     del weighted["Resources"]["Live"]["UpdatePolicy"]
     _template(session, weighted)
-    with pytest.raises(ValueError, match="found: an experiment by weights"):
-        roll_back(session, environments["dev"])
 
 
-def test_an_alias_that_was_changed_by_other_means_is_an_error(session, environments):
-    """The last release then does not show which version served before."""
-    session.deployed()
+def _changed(session) -> None:
     _template(session, served="9")
     _last_release(session)
-    with pytest.raises(ValueError, match=r"serves version 9, and the last release moved it to 6"):
-        roll_back(session, environments["dev"])
 
 
-def test_before_the_second_release_there_is_nothing_to_go_back_to(session, environments):
-    """The first deploy does not move an alias."""
-    session.deployed()
+def _first(session) -> None:
     _template(session)
     session.group()
     session.stubs["codedeploy"].add_response(
         "get_deployment_group", {"deploymentGroupInfo": {}}, GROUP
     )
-    with pytest.raises(ValueError, match="no release has replaced a version yet"):
-        roll_back(session, environments["dev"])
 
 
-def test_a_version_that_is_gone_is_an_error(session, environments):
-    """With SnapStart the old version is deleted; the command then changes nothing."""
-    session.deployed()
+def _gone(session) -> None:
     _template(session)
     _last_release(session)
     session.stubs["lambda"].add_client_error(
         "get_function_configuration", "ResourceNotFoundException"
     )
-    with pytest.raises(ValueError, match=r"there is no version 5 \(with SnapStart"):
+
+
+@pytest.mark.parametrize(
+    ("describe", "message"),
+    [
+        # Only the user knows which of the two versions is the good one.
+        (_weighted, "found: an experiment by weights"),
+        # The last release then does not show which version served before.
+        (_changed, "serves version 9, and the last release moved it to 6"),
+        # The first deploy does not move an alias.
+        (_first, "no release has replaced a version yet"),
+        # With SnapStart the old version is deleted.
+        (_gone, r"there is no version 5 \(with SnapStart"),
+    ],
+)
+def test_without_a_version_to_go_back_to(session, environments, describe, message):
+    """Nothing is changed, and the error says why there is none."""
+    session.deployed()
+    describe(session)
+    with pytest.raises(ValueError, match=message):
         roll_back(session, environments["dev"])
 
 

@@ -7,9 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from botocore.session import get_session
 from botocore.stub import Stubber
-from moto import mock_aws
 
 from embedding_kit.settings import VectorIndexSettings
 from operations import cleanup, command
@@ -22,12 +20,12 @@ from operations.vector_store import (
     unused_indexes,
 )
 
-REGION, BUCKET = "eu-central-1", "embeddingkit-dev-index"
+from .conftest import REGION, SESSION
+
+BUCKET = "embeddingkit-dev-index"
 INDEX = f"arn:aws:s3vectors:{REGION}:123456789012:bucket/{BUCKET}/index/"
 STACK = "EmbeddingKit-dev-Index"
 TRUST = {"Version": "2012-10-17", "Statement": []}
-#: One for all tests: it keeps the models of the services, which take most of a client's time.
-SESSION = get_session()
 KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 
 
@@ -129,13 +127,9 @@ class _Account:
 
 
 @pytest.fixture
-def account(monkeypatch):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    with mock_aws():
-        made = _Account()
-        yield made
+def account(aws):
+    made = _Account()
+    yield made
     made.stub.assert_no_pending_responses()
 
 

@@ -5,13 +5,11 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.session import get_session
-from botocore.stub import Stubber
 
 # jsii runs the first `node` on the PATH; the environment's own prints no page of warnings.
 os.environ.setdefault("JSII_NODE", str(Path(sys.prefix) / "bin" / "node"))
@@ -251,75 +249,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-#: One for all tests: it keeps the models of the services, which take most of a client's time.
-SESSION = get_session()
-
-
-class _Session:
-    """AWS clients with prepared answers; an unexpected call is an error."""
-
-    day = datetime(2026, 11, 1, tzinfo=UTC)
-
-    def __init__(self) -> None:
-        names = ("cloudformation", "application-autoscaling", "lambda", "codedeploy")
-        self.clients = {
-            name: SESSION.create_client(
-                name,
-                region_name="us-east-1",
-                aws_access_key_id="none",
-                aws_secret_access_key="none",
-            )
-            for name in names
-        }
-        self.stubs = {name: Stubber(client) for name, client in self.clients.items()}
-
-    def create_client(self, name: str, *, region_name: str | None) -> object:
-        assert region_name is None
-        self.stubs[name].activate()
-        return self.clients[name]
-
-    def deployed(self, *, status: str = "UPDATE_COMPLETE") -> None:
-        """Answer that the endpoint of dev is deployed: the function `embedder`, alias `live`."""
-        arn = "arn:aws:lambda:us-east-1:123456789012:function:embedder:live"
-        stack = {
-            "StackName": "EmbeddingKit-dev-Endpoint",
-            "CreationTime": self.day,
-            "StackStatus": status,
-            "Outputs": [{"OutputKey": "AliasArn", "OutputValue": arn}],
-        }
-        self.stubs["cloudformation"].add_response(
-            "describe_stacks", {"Stacks": [stack]}, {"StackName": "EmbeddingKit-dev-Endpoint"}
-        )
-
-    def group(self) -> None:
-        """Describe the resources of CodeDeploy in the endpoint's stack of dev."""
-        resources = [
-            {
-                "LogicalResourceId": kind,
-                "ResourceType": f"AWS::CodeDeploy::{kind}",
-                "PhysicalResourceId": f"the-{kind}",
-                "LastUpdatedTimestamp": self.day,
-                "ResourceStatus": "CREATE_COMPLETE",
-            }
-            for kind in ("Application", "DeploymentGroup")
-        ]
-        self.stubs["cloudformation"].add_response(
-            "list_stack_resources",
-            {"StackResourceSummaries": resources},
-            {"StackName": "EmbeddingKit-dev-Endpoint"},
-        )
-
-    def done(self) -> None:
-        for stub in self.stubs.values():
-            stub.assert_no_pending_responses()
-
-
-@pytest.fixture
-def session():
-    """Return a session with prepared answers of AWS; the test must use each of them."""
-    made = _Session()
-    yield made
-    made.done()
 
 
 @dataclass(frozen=True)
