@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,23 +44,29 @@ def run_examples(page: Path, section: str, url: str, folder: Path) -> list[str]:
     The Python examples are one program, and the commands are another. They send requests to
     `url` in place of the page's URL.
     """
-    programs = [[sys.executable, "-W", "error", "-c", sections(page, "python")[section]]]
+    programs = [(*PYTHON, sections(page, "python")[section])]
     if commands := sections(page, "bash").get(section):
-        programs.append(["bash", "-euo", "pipefail", "-c", commands])
+        programs.append((*BASH, commands))
+    return [run([*start, code.replace(SERVED, url)], folder) for *start, code in programs]
+
+
+#: A program or commands follow.
+PYTHON, BASH = (sys.executable, "-W", "error", "-c"), ("bash", "-euo", "pipefail", "-c")
+
+
+def run(command: Sequence[str], folder: Path, **variables: str) -> str:
+    """Run a command in a folder, with the programs of the environment; return what it prints."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    printed = []
-    for program in programs:
-        ran = subprocess.run(
-            [*program[:-1], program[-1].replace(SERVED, url)],
-            cwd=folder,
-            env={"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        printed.append(ran.stdout)
-    return printed
+    ran = subprocess.run(
+        command,
+        cwd=folder,
+        env={"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8", **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
 
 
 def sections(page: Path, language: str, *, level: int = 2) -> dict[str, str]:

@@ -3,15 +3,27 @@
 import os
 import re
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tools.local_endpoint.endpoint import endpoint
 
-from .pages import BATCH, FINETUNE, PAGES, RECIPES, RERANK, ROOT, SEARCH, SERVED, SKILL, blocks
+from . import pages
+from .pages import (
+    BASH,
+    BATCH,
+    FINETUNE,
+    PAGES,
+    PYTHON,
+    RECIPES,
+    RERANK,
+    ROOT,
+    SEARCH,
+    SERVED,
+    SKILL,
+    blocks,
+)
 
 README = ROOT / "README.md"
 #: Other tests run their examples.
@@ -51,45 +63,28 @@ def examples(page, language):
 
 @pytest.fixture
 def run(url, tmp_path, minilm_artifact):
-    """Run a program in a folder with a compiled model, with the programs of the environment."""
+    """Run a program in a folder with a compiled model; its requests go to the served one."""
     (tmp_path / "artifact").symlink_to(minilm_artifact.folder)
     (tmp_path / ".curlrc").write_text("fail\nsilent\nshow-error\n")
-    environment = {
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-        "HOME": str(tmp_path),
+    variables = {
         "CURL_HOME": str(tmp_path),
         # Where jsii has unpacked the CDK: in a new home, that would take ten seconds.
         "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(Path.home() / ".cache/aws/jsii/package-cache"),
-        "LANG": "C.UTF-8",
     }
-
-    def run(*command):
-        ran = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        return ran.stdout
-
-    return run
+    return lambda start, code: pages.run([*start, code.replace(SERVED, url)], tmp_path, **variables)
 
 
 @pytest.mark.parametrize("page", pages_with("python"))
-def test_python_examples_run(page, url, run):
+def test_python_examples_run(page, run):
     """The Python examples of a page run in one process, in order."""
-    run(
-        sys.executable,
-        "-W",
-        "error",
-        "-c",
-        "\n".join(examples(page, "python")).replace(SERVED, url),
-    )
+    run(PYTHON, "\n".join(examples(page, "python")))
 
 
 @pytest.mark.parametrize("page", pages_with("bash"))
-def test_shell_examples_run(page, url, run):
+def test_shell_examples_run(page, run):
     """Each block of commands runs in a new shell, and prints something."""
     for block in examples(page, "bash"):
-        assert run("bash", "-euo", "pipefail", "-c", block.replace(SERVED, url))
+        assert run(BASH, block)
 
 
 @pytest.mark.parametrize("name", generate["GENERATED"])

@@ -1,8 +1,5 @@
 """The page on your own fine-tune runs, from the saved folder to an endpoint of its artifact."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +8,7 @@ from embedding_kit.environment_file import load_environment
 from tests.model_compiler.goldens.tiny_models import write_model, write_router
 from tools.local_endpoint.endpoint import endpoint
 
-from .pages import FINETUNE, blocks
+from .pages import BASH, FINETUNE, PYTHON, SERVED, blocks, run
 
 TEXT = FINETUNE.read_text("utf-8")
 
@@ -19,23 +16,13 @@ TEXT = FINETUNE.read_text("utf-8")
 def test_the_commands_and_programs_run(tmp_path: Path) -> None:
     """The folder is inspected and compiled with its report, and the endpoint has its space."""
     write_model(tmp_path / "my-model", new_files=True)
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-
-    def run(*command: str) -> str:
-        environment = {"PATH": path, "HOME": str(tmp_path), "LANG": "C.UTF-8"}
-        ran = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        return ran.stdout
-
-    said = [run("bash", "-euo", "pipefail", "-c", block) for block in blocks(TEXT, "bash")]
+    said = [run([*BASH, block], tmp_path) for block in blocks(TEXT, "bash")]
     assert "my-model compiles from its weights" in said[0]
     assert "cosine to full precision, lowest" in said[1]
     running, _ = endpoint(tmp_path / "compiled")
     with running:
-        program = "\n".join(blocks(TEXT, "python")).replace("http://127.0.0.1:9000", running.url)
-        assert "bert@" in run(sys.executable, "-W", "error", "-c", program)
+        program = "\n".join(blocks(TEXT, "python")).replace(SERVED, running.url)
+        assert "bert@" in run([*PYTHON, program], tmp_path)
 
 
 @pytest.mark.parametrize("block", blocks(TEXT, "toml"))

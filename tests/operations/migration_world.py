@@ -12,9 +12,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -32,8 +30,9 @@ from jobs.ingest.messages import DocumentSteps, IngestSettings, entry, open_docu
 from jobs.ingest.run import ReconcileSteps, is_document
 from operations import migration
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
+from tests.fixtures.local_server import QuietHandler, serving
 from tests.fixtures.s3_vectors.server import REGION, LocalS3Vectors
-from tests.jobs.ingest.conftest import KilledError, chunks_of, paragraphs
+from tests.jobs.ingest.conftest import Context, KilledError, chunks_of, paragraphs, run_of
 from tests.jobs.local_s3 import LocalS3
 
 OLD, NEW = "sentence-transformers/all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5"
@@ -189,8 +188,8 @@ class World:
         for one in self.ingested.values():
             events, one.events[:] = list(one.events), []
             records = [{"messageId": str(n), "body": body} for n, body in enumerate(events)]
-            handler = entry(_run(one.messages), _run(one.reconciliation))
-            assert handler({"Records": records}, _Context()) == {"batchItemFailures": []}
+            handler = entry(run_of(one.messages), run_of(one.reconciliation))
+            assert handler({"Records": records}, Context()) == {"batchItemFailures": []}
 
     def is_equal(self, index: str) -> bool:
         """Return whether an index has exactly the chunks of the documents."""
@@ -521,15 +520,6 @@ def _stepfunctions_describe_map_run(world: World, asked: dict[str, Any]) -> Any:
     return {"itemCounts": {"total": found["total"], "succeeded": done}}
 
 
-def _run(steps: Any) -> Callable[[Any, Any], dict[str, Any]]:
-    return lambda event, _context: steps.run(event)
-
-
-class _Context:
-    def get_remaining_time_in_millis(self) -> int:
-        return 900_000
-
-
 def event_of(method: str, path: str, body: str | None) -> dict[str, Any]:
     """Return the event of a Function URL."""
     return {
@@ -546,36 +536,19 @@ def event_of(method: str, path: str, body: str | None) -> dict[str, Any]:
 def serve(world: World) -> Iterator[None]:
     """Serve the Function URL of the alias, and Lambda's Invoke of the standby's function."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"])).decode()
+    class Handler(QuietHandler):
+        def respond(self) -> None:
+            body = self.read_body().decode()
             if self.path.startswith("/2015-03-31/functions/"):
-                self._answer(200, json.dumps(world.handle(world.standby, json.loads(body), None)))
+                answer = world.handle(world.standby, json.loads(body), None)
+                self.answer(200, json.dumps(answer).encode(), content_type="application/json")
                 return
             router = world.versions[world.alias["FunctionVersion"]][1]
             answer = world.handle(router, event_of("POST", self.path, body), None)
-            self._answer(answer["statusCode"], answer["body"])
+            body = answer["body"].encode()
+            self.answer(answer["statusCode"], body, content_type="application/json")
 
-        def _answer(self, status: int, text: str) -> None:
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(text.encode())))
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, *_: object) -> None:
-            """Print nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    world.url = f"http://127.0.0.1:{server.server_port}"
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield
-    for client in world.clients:
-        client.forget()
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Handler) as world.url:
+        yield
+        for client in world.clients:
+            client.forget()

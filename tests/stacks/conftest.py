@@ -249,8 +249,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-
-
 @dataclass(frozen=True)
 class Synthesized:
     """An environment's app before synth, and its templates by the suffix of the stack's name."""

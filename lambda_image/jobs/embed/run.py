@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 from embedder.core.artifact import Manifest
@@ -254,34 +255,23 @@ def _check_model(job: Job, manifest: Manifest) -> None:
 
 
 def _shards_of(folder: Folder, file: StoredFile, job: Job, name: str, size: int) -> Iterator[Shard]:
-    def shard(start: int, stop: int, row_group: int | None = None) -> Shard:
-        return Shard(
-            number=0,
-            key=file.key,
-            size=file.size,
-            etag=file.etag,
-            format=name,
-            start=start,
-            stop=stop,
-            row_group=row_group,
-        )
-
+    shard = partial(Shard, number=0, **file._asdict(), format=name)
     if name == "parquet":
         _check_columns(open_parquet(folder, file).schema_arrow.names, file, job)
         for group, start, stop in _row_ranges(folder, file, job, size):
-            yield shard(start, stop, group)
+            yield shard(start=start, stop=stop, row_group=group)
     elif name.startswith("csv"):
         header, _ = csv_header(folder, file)
         _check_columns(header, file, job)
         bounds = csv_boundaries(folder, file, shard_bytes=size)
         start = next(bounds)
         for stop in bounds:
-            yield shard(start, stop)
+            yield shard(start=start, stop=stop)
             start = stop
     else:
         length = _length(folder, file) if is_compressed(file.key) else file.size
         for start in range(0, length, size):
-            yield shard(start, min(start + size, length))
+            yield shard(start=start, stop=min(start + size, length))
 
 
 def _row_ranges(

@@ -4,11 +4,10 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 from embedder.core.artifact import Artifact
+from tests.fixtures.local_server import QuietHandler, serving
 from tests.fixtures.s3_vectors.server import local_s3_vectors
 from tests.jobs.ingest.conftest import ARN
 
@@ -31,17 +30,12 @@ print(json.dumps([plan["groups"], "pypdf" in sys.modules, "pyarrow" in sys.modul
 """
 
 
-class _Queue(BaseHTTPRequestHandler):
+class _Queue(QuietHandler):
     bodies: list[dict[str, str]]
 
-    def do_POST(self) -> None:
-        self.bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b"{}")
-
-    def log_message(self, *_: object) -> None:
-        """Print nothing."""
+    def respond(self) -> None:
+        self.bodies.append(json.loads(self.read_body()))
+        self.answer(200, b"{}")
 
 
 def test_the_image_runs_messages_with_what_lambda_sets(s3, minilm_artifact: Artifact) -> None:
@@ -49,17 +43,15 @@ def test_the_image_runs_messages_with_what_lambda_sets(s3, minilm_artifact: Arti
     s3.objects["documents/docs/a.md"] = b"# Title\n\nHow to parse a date?"
     s3.objects["documents/docs/b.png"] = b"\x89PNG"
     _Queue.bodies = []
-    queue = HTTPServer(("127.0.0.1", 0), _Queue)
-    threading.Thread(target=queue.serve_forever, args=(0.01,), daemon=True).start()
     settings = {
         "source": "s3://documents/docs/",
         "records": "s3://documents/_ingest/",
         "index": ARN,
-        "dead_letters": f"http://127.0.0.1:{queue.server_port}/1/letters",
         "chunk_tokens": 64,
         "overlap_tokens": 8,
     }
-    with local_s3_vectors() as served:
+    with local_s3_vectors() as served, serving(_Queue) as queue:
+        settings["dead_letters"] = f"{queue}/1/letters"
         served.any_credentials = True
         index = served.create("docs", 384, non_filterable=("text",))
         finished = subprocess.run(
@@ -68,7 +60,7 @@ def test_the_image_runs_messages_with_what_lambda_sets(s3, minilm_artifact: Arti
                 **{name: v for name, v in os.environ.items() if not name.startswith("EMBEDDING_")},
                 "AWS_LAMBDA_FUNCTION_NAME": "ingest-dev",
                 "AWS_ENDPOINT_URL_S3VECTORS": served.url,
-                "AWS_ENDPOINT_URL_SQS": f"http://127.0.0.1:{queue.server_port}",
+                "AWS_ENDPOINT_URL_SQS": queue,
                 "EMBEDDING_ARTIFACT": str(minilm_artifact.folder),
                 "EMBEDDING_INGEST": json.dumps(settings),
                 "PYTHONPATH": str(SOURCE_ROOT),
@@ -78,8 +70,6 @@ def test_the_image_runs_messages_with_what_lambda_sets(s3, minilm_artifact: Arti
             timeout=240,
             check=False,
         )
-    queue.shutdown()
-    queue.server_close()
     assert finished.returncode == 0, finished.stderr
     lines = [json.loads(line) for line in finished.stdout.splitlines()]
     assert {"batchItemFailures": [{"itemIdentifier": "x"}]} in lines

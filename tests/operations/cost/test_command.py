@@ -111,80 +111,90 @@ def test_a_cost_needs_no_accepted_license(cost):
     assert "unaccepted in us-east-1: google/embeddinggemma-300m" in out
 
 
-def test_an_api_in_front_is_priced_for_all_requests(cost):
-    """A million requests of a REST API cost $3.50, a firewall of four rules $9 and its requests."""
-    _, out, _ = cost("front", "--requests", "1M")
-    own = values(out.partition("This environment")[2])
-    assert own["API, requests"] == pytest.approx(3.5)
-    assert own["API, access log, written"] == pytest.approx(0.3)
-    assert own["firewall"] == 5
-    assert own["firewall, rules"] == 4
-    assert own["firewall, requests"] == pytest.approx(0.6)
-    _, out, _ = cost("dev", "--requests", "1M")
-    assert "API, requests" not in out
-
-
-def test_a_snapstart_environment_pays_a_second_snapshot_during_a_release(cost):
-    """Each release keeps two versions for three billed hours."""
-    _, out, _ = cost("snapstart", "--releases", "10")
-    assert values(out)["second snapshot in a release"] == pytest.approx(
-        10 * 3 * 3600 * 2 * 0.0000015046, abs=0.01
-    )
-
-
-def test_a_zip_is_stored_in_s3(cost):
-    """The zip of this version and of a year's releases cost $0.023 per GB and month."""
-    _, out, _ = cost("zip", "--releases", "10")
-    own = values(out.partition("This environment")[2])
-    assert "image" not in own
-    assert own["zip and artifact"] == pytest.approx(0.05 * 0.023, abs=0.005)
-    assert own["those of a year's releases"] == pytest.approx(120 * 0.05 * 0.023, abs=0.005)
-
-
-def test_a_provisioned_environment_is_priced_by_its_own_bounds(cost):
-    """Two environments of 2 GB cost $35.04 a month, and its budget is shown."""
-    _, out, _ = cost("provisioned", "--requests", "100k")
-    own = values(out.partition("This environment")[2])
-    assert own["provisioned"] == pytest.approx(35.04, abs=0.01)
-    assert own["budget"] == 100
-    assert "provisioned concurrency: 2.0 on average" in out
+@pytest.mark.parametrize(
+    ("environment", "options", "expected"),
+    [
+        # A firewall of four rules.
+        (
+            "front",
+            ["--requests", "1M"],
+            {
+                "API, requests": 3.5,
+                "API, access log, written": 0.3,
+                "firewall": 5,
+                "firewall, rules": 4,
+                "firewall, requests": 0.6,
+            },
+        ),
+        # Each release keeps two versions for three billed hours.
+        (
+            "snapstart",
+            ["--releases", "10"],
+            {"second snapshot in a release": 10 * 3 * 3600 * 2 * 0.0000015046},
+        ),
+        # The zip of this version and those of a year's releases.
+        (
+            "zip",
+            ["--releases", "10"],
+            {
+                "zip and artifact": 0.05 * 0.023,
+                "those of a year's releases": 120 * 0.05 * 0.023,
+                "image": None,
+            },
+        ),
+        # Two environments of 2 GB.
+        ("provisioned", ["--requests", "100k"], {"provisioned": 35.04, "budget": 100}),
+        # A million texts: their duration, executions and requests to S3.
+        (
+            "batch",
+            ["--batch-texts", "1M", "--milliseconds", "50"],
+            {"batch, duration": 1.15, "batch, their duration": 0.05},
+        ),
+        # Two tasks of one vCPU and 2 GB, and a load balancer.
+        (
+            "server",
+            [],
+            {
+                "server, vCPU": 2 * 730 * 0.03238,
+                "server, memory": 2 * 730 * 2 * 0.00356,
+                "server, load balancer": 730 * 0.0225,
+                "server, public addresses": None,
+            },
+        ),
+        # Two in three zones; one in two for callers alone.
+        ("network", [], {"VPC endpoints": 2 * 3 * 730 * 0.01}),
+        ("invoked", [], {"VPC endpoints": 2 * 730 * 0.01}),
+        # Ten million vectors of 384 numbers and 1 kB of metadata are 25 GB.
+        (
+            "index",
+            ["--vectors", "10M", "--searches", "100k"],
+            {
+                "index, vectors": 25.36 * 0.06,
+                "index, loading them": 25.36 * 0.20,
+                "index, searches": 0.25,
+                "index, data searched": 25.36e-3 * 1e5 * 0.004,
+                "VPC endpoints": None,
+            },
+        ),
+        (
+            "dev",
+            [],
+            dict.fromkeys(["API, requests", "batch, duration", "server, vCPU", "index, vectors"]),
+        ),
+    ],
+)
+def test_what_an_environment_has_is_priced(cost, environment, options, expected):
+    """To the cent, where it is switched on; None is not on the bill."""
+    found = values(cost(environment, *options)[1].partition("This environment")[2])
+    for name, dollars in expected.items():
+        assert found.get(name) == (dollars and pytest.approx(dollars, abs=0.01)), name
 
 
 def test_traffic_beyond_the_provisioned_maximum_is_reported(cost):
-    """100 requests a second are the limit of ten environments."""
+    """100 requests a second are the limit of ten environments; two are always there."""
     _, out, _ = cost("provisioned", "--requests", "400M", "--shape", "flat")
     assert values(out)["duration beyond it"] > 10
-
-
-def test_batch_jobs_are_priced_where_they_are_switched_on(cost):
-    """A million texts cost their duration, executions and requests to S3."""
-    _, out, _ = cost("batch", "--batch-texts", "1M", "--milliseconds", "50")
-    found = values(out)
-    assert found["batch, duration"] == pytest.approx(1.15, abs=0.01)
-    assert found["batch, their duration"] == pytest.approx(0.05, abs=0.005)
-    assert "batch" not in cost("dev")[1]
-
-
-def test_a_server_is_priced_where_it_is_switched_on(cost):
-    """Two tasks of one vCPU and 2 GB and a load balancer, and the metrics of its alarms."""
-    found = values(cost("server")[1])
-    assert found["server, vCPU"] == pytest.approx(2 * 730 * 0.03238, abs=0.01)
-    assert found["server, memory"] == pytest.approx(2 * 730 * 2 * 0.00356, abs=0.01)
-    assert found["server, load balancer"] == pytest.approx(730 * 0.0225, abs=0.01)
-    assert "server, public addresses" not in found
-    assert (
-        found["CloudWatch alarms, by metrics"]
-        > values(cost("dev")[1])["CloudWatch alarms, by metrics"]
-    )
-
-
-def test_the_endpoints_of_a_private_network_are_priced(cost):
-    """Two in three zones; one in two for callers alone."""
-    found = values(cost("network")[1])
-    assert found["VPC endpoints"] == pytest.approx(2 * 3 * 730 * 0.01, abs=0.01)
-    found = values(cost("invoked")[1])
-    assert found["VPC endpoints"] == pytest.approx(2 * 730 * 0.01, abs=0.01)
-    assert "VPC endpoints" not in cost("index")[1]
+    assert "provisioned concurrency: 2.0 on average" in cost("provisioned", "--requests", "100k")[1]
 
 
 def test_documents_are_priced_by_changes_and_nights(cost):
@@ -232,15 +242,6 @@ def test_the_watch_costs_less_than_a_dollar_a_month(cost, model):
     assert own["watch, searches"] + own["watch, data searched"] > 0.05
     assert 0.6 < sum(own.values()) + 0.5 < 1
     assert "watch" not in cost("documents", "--vectors", "1M")[1]
-
-
-def test_an_index_is_priced_where_it_is_switched_on(cost):
-    """Ten million vectors of 384 numbers and 1 kB of metadata are 25 GB."""
-    found = values(cost("index", "--vectors", "10M", "--searches", "100k")[1])
-    assert found["index, vectors"] == pytest.approx(25.36 * 0.06, abs=0.01)
-    assert found["index, loading them"] == pytest.approx(25.36 * 0.20, abs=0.01)
-    assert found["index, searches"] == pytest.approx(0.25)
-    assert found["index, data searched"] == pytest.approx(25.36e-3 * 1e5 * 0.004, abs=0.01)
 
 
 def test_the_break_even_points_are_where_the_bills_cross(cost):
@@ -311,38 +312,34 @@ def test_a_mistake_is_an_error_that_says_what_is_allowed(cost, arguments, messag
 
 
 @pytest.mark.parametrize(
-    ("arguments", "without"),
+    ("arguments", "message"),
     [
-        (["--batch-texts", "1M"], "[batch] in environments/dev.toml"),
-        (["--vectors", "5M"], "[index] in environments/dev.toml"),
-        (["--searches", "1M"], "[index] in environments/dev.toml"),
+        *(
+            (
+                [option, "1M"],
+                (
+                    f"{option} has no effect without [{table}] in environments/dev.toml; found: "
+                    f"only {option}; allowed: both or none"
+                ),
+            )
+            for option, table in (
+                ("--batch-texts", "batch"),
+                ("--vectors", "index"),
+                ("--searches", "index"),
+            )
+        ),
+        *(
+            (
+                ["--refresh", *option],
+                f"{option[0]} has no effect with --refresh; found: both; allowed: one of them",
+            )
+            for option in (["--tokens", "32"], ["--json"])
+        ),
     ],
 )
-def test_an_option_without_what_it_is_for_is_refused(cost, arguments, without):
-    """It would change nothing; nothing is printed or read."""
-    status, out, err = cost("dev", *arguments)
-    assert (status, out) == (1, "")
-    option = arguments[0]
-    assert err == (
-        f"error: {option} has no effect without {without}; found: only {option}; "
-        "allowed: both or none\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("other", "arguments"),
-    [
-        (["--refresh"], ["--tokens", "32"]),
-        (["--refresh"], ["--json"]),
-    ],
-)
-def test_an_option_that_another_one_replaces_is_refused(cost, other, arguments):
-    """One of the two would be ignored."""
-    status, out, err = cost("dev", *other, *arguments)
-    assert (status, out) == (1, "")
-    assert err == (
-        f"error: {arguments[0]} has no effect with {other[0]}; found: both; allowed: one of them\n"
-    )
+def test_an_option_without_an_effect_is_refused(cost, arguments, message):
+    """It would be ignored; nothing is printed or read."""
+    assert cost("dev", *arguments) == (1, "", f"error: {message}\n")
 
 
 @pytest.mark.parametrize(
@@ -413,21 +410,16 @@ def test_a_folder_is_priced_by_the_sizes_of_its_model(cost, tmp_path, files, mil
 
 def test_a_request_to_a_reranker_is_of_pairs(cost, tmp_path):
     """100 pairs take 100 times as long as a text of their tokens, without prices of embeddings."""
-    sizes = {"model_type": "bert", "num_hidden_layers": 6, "hidden_size": 384}
-    sizes |= {"num_attention_heads": 12, "intermediate_size": 1536}
 
     def forecast(kind: str, *options: str) -> dict:
-        config = sizes | {"architectures": [kind]}
+        config = MINILM | {"architectures": [kind]}
         (tmp_path / "config.json").write_text(json.dumps(config))
         status, out, error = cost("dev", "--model", str(tmp_path), "--json", *options)
         assert status == 0, error
         return json.loads(out)
 
     text, pairs = forecast("BertModel"), forecast("BertForSequenceClassification")
-    assert (text["scenario"]["month"]["passages"], pairs["scenario"]["month"]["passages"]) == (
-        None,
-        100,
-    )
+    assert [one["scenario"]["month"]["passages"] for one in (text, pairs)] == [None, 100]
     overhead = 0.003
     assert pairs["seconds"] - overhead == pytest.approx(100 * (text["seconds"] - overhead))
     assert len(pairs["options"]) < len(text["options"])
