@@ -417,12 +417,6 @@ def test_the_command_stops_the_script_where_something_would_fail(
     assert capsys.readouterr().err.splitlines() == lines * 2
 
 
-def test_an_unknown_environment_is_an_error(capsys):
-    """The message is the same as that of synth."""
-    assert main(["nowhere"]) == 1
-    assert capsys.readouterr().err.startswith("error: there is no environment 'nowhere'")
-
-
 def test_an_own_key_and_existing_resources_are_looked_up(session, environments):
     """A failed lookup is printed as a note, and the other checks run."""
     has(session, 1000)

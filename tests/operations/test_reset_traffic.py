@@ -82,39 +82,26 @@ def test_the_version_may_be_chosen(session, environments):
 
 
 def test_a_running_deployment_keeps_its_weights(session, environments):
-    """CodeDeploy set the weights of a running deployment and will remove them."""
+    """CodeDeploy set them and will remove them. CloudFormation also moves the alias."""
     _released(session, "3", {"4": 0.1}, "d-123")
     with pytest.raises(ValueError, match=r"the deployment d-123 is running; wait .* nothing was c"):
         clear_weights(session, environments["dev"], version=None)
+    for status in ("UPDATE_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS"):
+        session.deployed(status=status)
+        _weighted(session, "3", {"4": 0.1})
+        with pytest.raises(ValueError, match=rf"EmbeddingKit-dev-Endpoint \({status}\) is running"):
+            clear_weights(session, environments["dev"], version=None)
 
 
-@pytest.mark.parametrize("status", ["UPDATE_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS"])
-def test_a_stack_that_is_being_changed_keeps_its_weights(session, environments, status):
-    """CloudFormation also moves the alias, so a stack in an update keeps its weights."""
-    session.deployed(status=status)
-    _weighted(session, "3", {"4": 0.1})
-    with pytest.raises(ValueError, match=rf"EmbeddingKit-dev-Endpoint \({status}\) is running"):
-        clear_weights(session, environments["dev"], version=None)
-
-
-def test_clearing_again_changes_nothing(session, environments):
-    """The command may be run at any time."""
+def test_without_weights_of_a_release_nothing_is_changed(session, environments):
+    """Not by a second run, not those of an experiment, and not before the first deploy."""
+    none = "the alias live has no weights of a release; nothing was changed"
     session.deployed()
     _alias(session, "3", {})
-    assert clear_weights(session, environments["dev"], version=None) == (
-        "the alias live has no weights of a release; nothing was changed"
-    )
-
-
-def test_the_weights_of_an_experiment_stay(session, environments):
-    """An experiment's weights are in the deployed template, so no release left them."""
+    assert clear_weights(session, environments["dev"], version=None) == none
     session.deployed()
     _weighted(session, "3", {"2": 0.1}, stays=True)
-    assert clear_weights(session, environments["dev"], version=None).endswith("nothing was changed")
-
-
-def test_what_is_not_deployed_has_no_weights(session, environments):
-    """There is nothing to clear before the first deploy."""
+    assert clear_weights(session, environments["dev"], version=None) == none
     session.stubs["cloudformation"].add_client_error("describe_stacks", "ValidationError")
     assert clear_weights(session, environments["dev"], version=None) == (
         "dev is not deployed; nothing was changed"

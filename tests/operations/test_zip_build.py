@@ -42,9 +42,3 @@ def test_nothing_is_built_for_an_image_or_from_an_assembly(built, arguments):
     """The CDK's command builds these from the assembly."""
     assert zip_build.main(arguments) == 0
     assert built == []
-
-
-def test_an_unknown_environment_is_an_error(built, capsys):
-    """An unknown environment is an error with the name."""
-    assert zip_build.main(["nowhere"]) == 1
-    assert "there is no environment 'nowhere'" in capsys.readouterr().err

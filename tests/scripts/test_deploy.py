@@ -166,21 +166,21 @@ def test_no_image_is_built_before_its_repository_is_made(deploy, tmp_path):
     assert (tmp_path / "calls.prebuild").read_text().split() == ["false", "false"]
 
 
-@pytest.mark.parametrize("app", [("--app", "cdk.out"), ("--app=cdk.out",), ("-a", "cdk.out")])
-def test_an_image_is_not_for_another_app(deploy, app):
-    """Such an app would deploy images of its own, so nothing runs."""
-    assert deploy("dev", *app, "--image", "sha256:a") == (1, [])
-
-
-def test_an_image_needs_a_digest(deploy):
-    """Nothing runs without one."""
-    assert deploy("dev", "--image") == (1, [])
-
-
-def test_an_ill_endpoint_decides_the_status(deploy):
-    """It is not that of a failed deploy."""
-    status, calls = deploy("dev", fail_at="operations.checkup", fail_with=3)
-    assert (status, calls[-1]) == (3, DOCTOR)
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        # Such an app would deploy images of its own.
+        *(
+            (("dev", *app, "--image", "sha256:a"), 1)
+            for app in (("--app", "cdk.out"), ("--app=cdk.out",), ("-a", "cdk.out"))
+        ),
+        (("dev", "--image"), 1),
+        ((), 2),
+    ],
+)
+def test_nothing_runs_without_a_name_or_a_digest_or_for_another_app(deploy, arguments, status):
+    """The script says how it is used."""
+    assert deploy(*arguments) == (status, [])
 
 
 @pytest.mark.parametrize(
@@ -190,6 +190,7 @@ def test_an_ill_endpoint_decides_the_status(deploy):
         ("--before deploy", BEFORE),
         ("cdk deploy", "python -m operations.cleanup dev --after failed-deploy"),
         ("--after deploy", AFTER),
+        ("operations.checkup", DOCTOR),
     ],
 )
 def test_a_failed_deploy_is_not_looked_at(deploy, step, last):
@@ -212,11 +213,6 @@ def test_all_steps_use_one_region(deploy, tmp_path):
     (tmp_path / "calls.region").unlink()
     assert deploy("dev", AWS_REGION="", AWS_DEFAULT_REGION="us-east-1")[0] == 0
     assert {*(tmp_path / "calls.region").read_text().split()} == {"us-east-1"}
-
-
-def test_a_name_is_required(deploy):
-    """Nothing runs without one; the script says how it is used."""
-    assert deploy() == (2, [])
 
 
 ASKS = "python -m operations.cleanup dev --before destroy"

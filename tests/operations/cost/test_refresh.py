@@ -146,26 +146,20 @@ def test_a_failure_changes_nothing_and_the_same_command_works_again(run, aws):
     assert run.file.read_bytes() != before
 
 
-def test_a_file_of_another_format_is_an_error(run):
-    """Such as a page that a proxy sends."""
-
-    def answer(request):
-        return httpx.Response(200, content=b"<html>Please sign in</html>")
-
-    client = httpx.Client(transport=httpx.MockTransport(answer))
-    with pytest.raises(CostError, match="found: no price list file of AWSELB"):
-        [*refresh("eu-central-1", file=run.file, client=client)]
-
-
-def test_without_a_network_it_is_an_error(run):
-    """It says that nothing was changed."""
+def test_what_is_no_price_list_is_an_error(run):
+    """Such as a page that a proxy sends, or no network; nothing was changed."""
 
     def refuse(request):
         raise httpx.ConnectError("no route to host")
 
-    client = httpx.Client(transport=httpx.MockTransport(refuse))
-    with pytest.raises(CostError, match="no route to host; nothing was changed"):
-        [*refresh("eu-central-1", file=run.file, client=client)]
+    page = httpx.Response(200, content=b"<html>Please sign in</html>")
+    for answer, message in (
+        (lambda _: page, "found: no price list file of AWSELB"),
+        (refuse, "no route to host; nothing was changed"),
+    ):
+        client = httpx.Client(transport=httpx.MockTransport(answer))
+        with pytest.raises(CostError, match=message):
+            [*refresh("eu-central-1", file=run.file, client=client)]
 
 
 def test_us_east_1_has_usage_types_with_and_without_a_prefix():

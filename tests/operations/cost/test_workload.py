@@ -15,31 +15,27 @@ from operations.cost.workload import (
 SPEED = Speed(points=((32, 16.9), (512, 261.0)), source="a test")
 
 
-def test_a_measured_length_takes_the_measured_time():
-    """Times are milliseconds, and the result is in seconds."""
-    assert core_seconds(SPEED, 32) == pytest.approx(0.0169)
-    assert core_seconds(SPEED, 512) == pytest.approx(0.261)
+@pytest.mark.parametrize(
+    ("tokens", "milliseconds"),
+    [
+        (32, 16.9),
+        (512, 261.0),
+        # Half way between them on a logarithmic scale.
+        (128, (16.9 * 261.0) ** 0.5),
+        # Reading the weights takes most of the time of a short text.
+        (1, 16.9),
+        # Attention grows with the square of the tokens: eight times of them take 14.9 times.
+        (4096, pytest.approx(261.0 * 1668 / 113, rel=0.02)),
+    ],
+)
+def test_times_are_interpolated_between_the_measured_lengths(tokens, milliseconds):
+    """The result is in seconds."""
+    assert 1000 * core_seconds(SPEED, tokens) == pytest.approx(milliseconds)
 
 
 def test_an_initialization_takes_the_time_of_the_nearest_measured_shape():
     """16.9 ms for 32 tokens are near those of BERT with 12 layers."""
     assert init_seconds(SPEED) == pytest.approx(0.14885 * 1.34, rel=0.2)
-
-
-def test_a_length_between_two_is_interpolated_on_logarithms():
-    """Half way between 32 and 512 tokens on a logarithmic scale are 128."""
-    assert core_seconds(SPEED, 128) == pytest.approx((16.9 * 261.0) ** 0.5 / 1000)
-
-
-def test_a_shorter_text_takes_as_long_as_the_shortest_that_was_measured():
-    """Reading the weights takes most of the time of a short text."""
-    assert core_seconds(SPEED, 1) == core_seconds(SPEED, 32)
-
-
-def test_a_longer_text_takes_more_than_in_proportion():
-    """Attention grows with the square of the tokens: eight times the tokens take 14.9 times."""
-    ratio = core_seconds(SPEED, 4096) / core_seconds(SPEED, 512)
-    assert ratio == pytest.approx(1668 / 113, rel=0.02)
 
 
 @pytest.mark.parametrize(
