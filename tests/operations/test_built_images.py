@@ -83,11 +83,19 @@ def test_a_zip_with_its_artifact_is_another_one(check, capsys):
     assert "packages: found: zip, artifact; allowed: zip\n" in capsys.readouterr().err
 
 
-def test_the_stack_that_comes_first_is_printed(check, capsys):
+@pytest.mark.parametrize(
+    ("settings", "printed"),
+    [
+        ("", "EmbeddingKit-dev-Repository"),
+        (IN_S3, "EmbeddingKit-dev-Artifact"),
+        # The script publishes into it without a deploy.
+        ('[existing]\nrepository = "team/embeddings"\n', "existing"),
+    ],
+)
+def test_the_stack_that_comes_first_is_printed(check, capsys, settings, printed):
     """A build needs the image repository, or the bucket of artifacts."""
-    for settings, stack in (("", "Repository"), (IN_S3, "Artifact")):
-        assert check(dev=model() + settings) == 0
-        assert capsys.readouterr().out == f"EmbeddingKit-dev-{stack}\n"
+    assert check(dev=model() + settings) == 0
+    assert capsys.readouterr().out == f"{printed}\n"
 
 
 def test_other_texts_are_another_image(check, tmp_path, capsys):
@@ -97,16 +105,5 @@ def test_other_texts_are_another_image(check, tmp_path, capsys):
     assert check(dev=model(index="one.txt"), staging=model(index="one.txt")) == 0
     assert check(dev=model(index="one.txt"), staging=model(index="two.txt")) == 1
     assert "the files of folder and index: found: " in capsys.readouterr().err
-
-
-def test_a_file_that_is_missing_is_named(check, capsys):
-    """As an error, not as a fault of the program."""
     assert check(dev=model(index="gone.txt"), staging=model()) == 1
     assert "gone.txt" in capsys.readouterr().err
-
-
-def test_an_existing_repository_has_no_stack(check, capsys):
-    """The script publishes into it without a deploy."""
-    existing = '[existing]\nrepository = "team/embeddings"\n'
-    assert check(dev=model() + existing) == 0
-    assert capsys.readouterr().out == "existing\n"

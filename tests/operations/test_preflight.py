@@ -255,11 +255,21 @@ def docker(tmp_path, monkeypatch):
     return answer
 
 
-def test_docker_that_answers_is_fine(session, dev, docker):
-    """The program is the one that the CDK's command will run."""
+def test_an_environment_that_can_build_or_need_not_is_fine(
+    session, with_function, docker, monkeypatch
+):
+    """The program is the one of the CDK's command. A zip, and images of before, need none."""
     docker("exit 0")
     has(session, 1000)
-    assert list(before_deploy(session, dev, imports=False, builds=True)) == []
+    assert list(before_deploy(session, with_function(), imports=False, builds=True)) == []
+    monkeypatch.setenv("CDK_DOCKER", "no-such-program")
+    for package, builds in (("zip", True), ("image", False)):
+        has(session, 1000)
+        environment = with_function(package=package)
+        assert list(before_deploy(session, environment, imports=False, builds=builds)) == []
+    has(session, 1000)
+    (finding,) = before_deploy(session, with_function(), imports=False, builds=True)
+    assert finding.text.startswith("the image is built by no-such-program; found: [Errno 2] No su")
 
 
 @pytest.mark.parametrize("has_repository", [False, True])
@@ -273,24 +283,6 @@ def test_without_docker_no_image_is_built(session, dev, docker, has_repository):
     assert finding.stops is not has_repository
     assert "found: Cannot connect to the Docker daemon.; allowed: Docker" in finding.text
     assert ("Only images that were pushed before" in finding.text) is has_repository
-
-
-def test_docker_that_is_not_installed_is_named(session, dev, monkeypatch):
-    """As the operating system names it."""
-    monkeypatch.setenv("CDK_DOCKER", "no-such-program")
-    has(session, 1000)
-    (finding,) = before_deploy(session, dev, imports=False, builds=True)
-    assert finding.text.startswith("the image is built by no-such-program; found: [Errno 2] No su")
-
-
-def test_a_zip_needs_no_docker(session, with_function, monkeypatch):
-    """Nor do images that were built before."""
-    monkeypatch.setenv("CDK_DOCKER", "no-such-program")
-    has(session, 1000)
-    zipped = with_function(package="zip")
-    assert list(before_deploy(session, zipped, imports=False, builds=True)) == []
-    has(session, 1000)
-    assert list(before_deploy(session, with_function(), imports=False, builds=False)) == []
 
 
 def test_an_import_and_a_zip_ask_for_no_repository(session, production):
@@ -375,22 +367,18 @@ def test_a_bucket_of_artifacts_is_imported_by_its_plain_name(session, in_s3):
 
 
 def test_a_bucket_that_is_not_there_or_of_a_stack_is_fine(session, in_s3):
-    """As before the first deploy, and in every later one."""
+    """As before the first deploy, and in every later one. A refused look-up is a note."""
+    has(session, 1000)
+    session.stubs["sts"].add_client_error("get_caller_identity", "AccessDenied")
+    (finding,) = before_deploy(session, in_s3, imports=False)
+    assert not finding.stops
+    assert finding.text.startswith("the bucket of artifacts could not be looked up")
     has(session, 1000)
     session.stubs["sts"].add_response("get_caller_identity", {"Account": HOME})
     session.stubs["s3"].add_client_error("head_bucket", "404", http_status_code=404)
     assert list(before_deploy(session, in_s3, imports=False)) == []
     has(session, 1000, "EmbeddingKit-dev-Artifact")
     assert list(before_deploy(session, in_s3, imports=False)) == []
-
-
-def test_a_bucket_that_may_not_be_looked_up_stops_nothing(session, in_s3):
-    """The deploy's roles may have permissions that the shell lacks."""
-    has(session, 1000)
-    session.stubs["sts"].add_client_error("get_caller_identity", "AccessDenied")
-    (finding,) = before_deploy(session, in_s3, imports=False)
-    assert not finding.stops
-    assert finding.text.startswith("the bucket of artifacts could not be looked up")
 
 
 @pytest.mark.parametrize(

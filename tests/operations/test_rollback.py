@@ -217,7 +217,13 @@ def test_a_version_may_be_chosen(session, environments):
 
 
 def test_a_running_release_is_stopped(session, environments):
-    """CodeDeploy moves the traffic back, and CloudFormation follows."""
+    """CodeDeploy moves the traffic back, and CloudFormation follows; before that, it cancels."""
+    _running(session)
+    session.stubs["cloudformation"].add_response("cancel_update_stack", {}, {"StackName": STACK})
+    assert roll_back(session, environments["dev"]).startswith(f"canceled the update of {STACK}")
+    _running(session, "d-2").add_client_error("stop_deployment", "AccessDeniedException")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        roll_back(session, environments["dev"])
     _running(session, "d-2").add_response(
         "stop_deployment",
         {"status": "Pending"},
@@ -226,13 +232,6 @@ def test_a_running_release_is_stopped(session, environments):
     assert roll_back(session, environments["dev"]).startswith(
         "stopped d-2: CodeDeploy gives all requests back to the version before"
     )
-
-
-def test_an_update_before_the_release_is_canceled(session, environments):
-    """While the check runs, the stack's update is canceled, because no deployment exists yet."""
-    _running(session)
-    session.stubs["cloudformation"].add_response("cancel_update_stack", {}, {"StackName": STACK})
-    assert roll_back(session, environments["dev"]).startswith(f"canceled the update of {STACK}")
 
 
 @pytest.mark.parametrize("deployments", [[], ["d-2"]])
@@ -252,13 +251,6 @@ def test_an_update_that_ends_meanwhile_is_undone_after_its_end(
     _updated(session, "5")
     assert "serves version 5" in roll_back(session, environments["dev"])
     assert "the stack's update is ending; waiting for it ..." in capsys.readouterr().out
-
-
-def test_a_refused_stop_is_an_error(session, environments):
-    """Without the permission to stop a release, nothing waits for its end."""
-    _running(session, "d-2").add_client_error("stop_deployment", "AccessDeniedException")
-    with pytest.raises(ClientError, match="AccessDenied"):
-        roll_back(session, environments["dev"])
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,13 @@ def contents(root):
 
 
 def test_a_prepared_release_passes_the_check_of_its_tag(repository):
-    """Both packages get the version, and the notes are the unreleased changes."""
+    """Both get the version, the notes are the unreleased changes, and a second call is no other."""
     release.prepare(repository, "1.2.3", TODAY)
     release.check(repository, "v1.2.3")
+    before = contents(repository)
+    release.prepare(repository, "1.2.3", TODAY + dt.timedelta(days=1))
+    assert contents(repository) == before
+    assert release.notes(repository, "v0.2.0").splitlines()[-1].startswith("- A fix")
     assert release.notes(repository, "v1.2.3") == "### Added\n\n- A change.\n"
     text = (repository / "docs" / "CHANGELOG.md").read_text()
     assert "## Unreleased\n\n## 1.2.3 - 2027-01-31\n\n### Added" in text
@@ -78,20 +82,6 @@ def test_a_prepared_release_changes_nothing_else(repository):
         after = (repository / name).read_text().splitlines()
         changed = [new for old, new in zip(before[name], after, strict=True) if old != new]
         assert changed == ['version = "1.2.3"']
-
-
-def test_a_release_can_be_prepared_twice(repository):
-    """A second call with the same version changes nothing, on another day too."""
-    release.prepare(repository, "1.2.3", TODAY)
-    before = contents(repository)
-    release.prepare(repository, "1.2.3", TODAY + dt.timedelta(days=1))
-    assert contents(repository) == before
-
-
-def test_notes_end_at_the_next_version(repository):
-    """Only the version's own section, without its heading."""
-    assert release.notes(repository, "v0.2.0").splitlines()[-1].startswith("- A fix")
-    assert release.notes(repository, "v0.1.0") == "- The first one.\n"
 
 
 @pytest.mark.parametrize("version", ["1.2", "v1.2.3", "1.2.3-rc1", "1.2.3; ls", ""])
@@ -113,37 +103,31 @@ def test_a_release_needs_changes(repository):
 
 
 @pytest.mark.parametrize(
-    ("tag", "message"),
+    ("tag", "edit", "message"),
     [
-        ("1.2.3", "the tag must be v and the version"),
-        ("v1.2", "three numbers"),
-        ("v9.9.9", "the tag is v9.9.9, but pyproject.toml has version 1.2.3"),
+        ("1.2.3", None, "the tag must be v and the version"),
+        ("v1.2", None, "three numbers"),
+        ("v9.9.9", None, "the tag is v9.9.9, but pyproject.toml has version 1.2.3"),
+        (
+            "v1.2.3",
+            ("client/pyproject.toml", 'version = "1.2.3"', 'version = "1.2.2"'),
+            r"client/pyproject.toml has version 1\.2\.2",
+        ),
+        # The pages of the package index and the README's first command would lead to nowhere.
+        *(
+            ("v1.2.3", (name, "/example/", "/OWNER/"), f"{name} must have the repository's address")
+            for name in release.ADDRESSED
+        ),
     ],
 )
-def test_a_tag_of_another_version_is_refused(repository, tag, message):
-    """The packages of a release have the version of its tag."""
+def test_a_repository_that_is_not_that_of_its_tag_is_refused(repository, tag, edit, message):
+    """Both packages of a release have the version of its tag, and the repository's address."""
     release.prepare(repository, "1.2.3", TODAY)
+    if edit:
+        path, old, new = repository / edit[0], *edit[1:]
+        path.write_text(path.read_text().replace(old, new))
     with pytest.raises(release.ReleaseError, match=message):
         release.check(repository, tag)
-
-
-def test_packages_of_two_versions_are_refused(repository):
-    """Both are released together."""
-    release.prepare(repository, "1.2.3", TODAY)
-    path = repository / "client" / "pyproject.toml"
-    path.write_text(path.read_text().replace('version = "1.2.3"', 'version = "1.2.2"', 1))
-    with pytest.raises(release.ReleaseError, match=r"client/pyproject.toml has version 1\.2\.2"):
-        release.check(repository, "v1.2.3")
-
-
-@pytest.mark.parametrize("name", release.ADDRESSED)
-def test_a_placeholder_is_refused(repository, name):
-    """The pages of the package index and the README's first command would lead to nowhere."""
-    release.prepare(repository, "1.2.3", TODAY)
-    path = repository / name
-    path.write_text(path.read_text().replace("/example/", "/OWNER/"))
-    with pytest.raises(release.ReleaseError, match=f"{name} must have the repository's address"):
-        release.check(repository, "v1.2.3")
 
 
 def test_a_release_fills_the_address_everywhere(repository):
