@@ -6,7 +6,7 @@ python docs/generate.py [FILE ...]
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -116,31 +116,24 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _block(path: str, name: str, content: Callable[[], str]) -> Callable[[], str]:
+def _page(path: str, blocks: Mapping[str, Callable[[], str]]) -> Callable[[], str]:
+    """Return what makes a page with generated blocks."""
+
     def whole() -> str:
-        return with_block((ROOT / path).read_text(encoding="utf-8"), name, content())
+        text = (ROOT / path).read_text(encoding="utf-8")
+        for name, content in blocks.items():
+            text = with_block(text, name, content())
+        return text
 
     return whole
 
 
-def models_page() -> str:
-    """Return the page of the models with its generated blocks."""
-    text = (ROOT / "docs/models.md").read_text(encoding="utf-8")
-    return with_block(with_block(text, "models", models_table()), "prompts", prompts_table())
-
-
-def cost_page() -> str:
-    """Return the page about costs with its generated blocks."""
-    text = (ROOT / "docs/cost.md").read_text(encoding="utf-8")
-    blocks: dict[str, Callable[[], str]] = {
-        "cost-example": example_table,
-        "cost-lengths": length_table,
-        "standing-cost": standing_table,
-        "cost-cold-starts": cold_start_table,
-    }
-    for name, content in blocks.items():
-        text = with_block(text, name, content())
-    return text
+_COST: dict[str, Callable[[], str]] = {
+    "cost-example": example_table,
+    "cost-lengths": length_table,
+    "standing-cost": standing_table,
+    "cost-cold-starts": cold_start_table,
+}
 
 
 def classes() -> str:
@@ -172,15 +165,15 @@ GENERATED: dict[str, Callable[[], str]] = {
     "client/embedding_client/models.json": client_models,
     "constructs/embedding_kit/settings/model_dimensions.json": model_dimensions,
     "constructs/embedding_kit/settings/model_sizes.json": model_sizes,
-    "docs/api.md": _block("docs/api.md", "paths", paths_table),
-    "docs/constructs.md": _block("docs/constructs.md", "classes", classes),
-    "docs/cost.md": cost_page,
-    "docs/performance.md": _block("docs/performance.md", "on-aws", measured_table),
+    "docs/api.md": _page("docs/api.md", {"paths": paths_table}),
+    "docs/constructs.md": _page("docs/constructs.md", {"classes": classes}),
+    "docs/cost.md": _page("docs/cost.md", _COST),
+    "docs/performance.md": _page("docs/performance.md", {"on-aws": measured_table}),
     "docs/performance.svg": benchmark.draw_all,
     "docs/pictures/benchmark.svg": benchmark.draw,
-    "docs/client.md": _block("docs/client.md", "errors", errors_tree),
+    "docs/client.md": _page("docs/client.md", {"errors": errors_tree}),
     "docs/llms.txt": llms_text,
-    "docs/models.md": models_page,
+    "docs/models.md": _page("docs/models.md", {"models": models_table, "prompts": prompts_table}),
     "docs/pictures/demo.svg": demo.draw,
     "docs/pictures/fidelity.svg": measured.draw_fidelity,
     "docs/pictures/flow.svg": diagrams.draw_flow,
@@ -189,7 +182,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/pictures/start.svg": measured.draw_start,
     "docs/pictures/ways.svg": diagrams.draw_ways,
     "docs/reference/commands.md": commands_page,
-    "docs/server.md": _block("docs/server.md", "server-cost", server_table),
+    "docs/server.md": _page("docs/server.md", {"server-cost": server_table}),
     "docs/server.svg": benchmark.draw_server,
     "docs/skills/embedding-kit/SKILL.md": skill_page,
     "docs/settings.md": lambda: settings_page(export_schema(EnvironmentSettings)),

@@ -59,7 +59,8 @@ def page_rows(table: dict[str, Any]) -> list[str]:
     return [
         "|" + "|".join(cell.replace("|", "\\|") for cell in cells) + "|"
         for name, setting in table["properties"].items()
-        if _is_shown(setting)
+        # The heading has the kind.
+        if not _tables(setting) and "const" not in setting
         for cells in [(f"`{name}`", _type(setting), _default(setting), _first_sentence(setting))]
     ]
 
@@ -67,11 +68,6 @@ def page_rows(table: dict[str, Any]) -> list[str]:
 def _tables(setting: dict[str, Any]) -> dict[str, Any]:
     """Return the tables of a setting, or of each entry of a list."""
     return kinds(setting["items"] if is_list(setting) else setting)
-
-
-def _is_shown(setting: dict[str, Any]) -> bool:
-    # The heading has the kind.
-    return not _tables(setting) and "const" not in setting
 
 
 def _type(setting: dict[str, Any]) -> str:

@@ -56,7 +56,11 @@ def _act(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
     if options.after == "destroy":
         _print_what_stays(environment)
         if _deletes_vectors(environment):
-            _delete_vectors(session_for(environment), environment)
+            # CloudFormation has left the vectors. Now, no version can search them.
+            session = session_for(environment)
+            store = find_deleted_store(session, environment)
+            for line in delete_store(session, store) if store else ():
+                print(line)
         return 0
     # A destroy that asks shows the account itself.
     session = session_for(environment, changes=options.force, ask=False)
@@ -109,11 +113,10 @@ def resume_scaling(session: Session, environment: EnvironmentSettings) -> Iterat
         if not any(target.get("SuspendedState", {}).values()):
             continue
         qualifier = target["ResourceId"].rpartition(":")[2]
-        if not _allocated(client, deployed.function, qualifier):
+        which = {"FunctionName": deployed.function, "Qualifier": qualifier}
+        if look_up(client.get_provisioned_concurrency_config, **which) is None:
             client.put_provisioned_concurrency_config(
-                FunctionName=deployed.function,
-                Qualifier=qualifier,
-                ProvisionedConcurrentExecutions=target["MinCapacity"],
+                **which, ProvisionedConcurrentExecutions=target["MinCapacity"]
             )
         _register(scaling, target, suspended=False)
         yield target["ResourceId"]
@@ -234,13 +237,6 @@ def _deletes_vectors(environment: EnvironmentSettings) -> bool:
     return environment.index is not None and environment.removal_policy == "destroy"
 
 
-def _delete_vectors(session: Session, environment: EnvironmentSettings) -> None:
-    """Delete the vectors that CloudFormation has left, now that no version can search them."""
-    store = find_deleted_store(session, environment)
-    for line in delete_store(session, store) if store else ():
-        print(line)
-
-
 def _targets(client: Any, deployed: Deployed) -> Iterator[dict[str, Any]]:
     pages = client.get_paginator("describe_scalable_targets")
     for page in pages.paginate(ServiceNamespace="lambda"):
@@ -256,11 +252,6 @@ def _register(client: Any, target: dict[str, Any], *, suspended: bool) -> None:
         ScalableDimension=target["ScalableDimension"],
         SuspendedState=dict.fromkeys(_KINDS, suspended),
     )
-
-
-def _allocated(client: Any, function: str, qualifier: str) -> bool:
-    get = client.get_provisioned_concurrency_config
-    return look_up(get, FunctionName=function, Qualifier=qualifier) is not None
 
 
 def _print_what_stays(environment: EnvironmentSettings) -> None:

@@ -82,7 +82,10 @@ def promote_zip(
             if check:
                 source.find(keys[target])
             elif not own.has(keys[target]):
-                _copy_file(source.get(keys[target], digest), own, keys[target])
+                file = source.get(keys[target], digest)
+                own.write(keys[target], file)
+                size = file.stat().st_size / 1e6
+                print(f"{keys[target]} copied to s3://{own.name}: {size:.0f} MB", file=sys.stderr)
     return digests
 
 
@@ -149,12 +152,6 @@ def _accept_zip(
             "found is what is in the zip, allowed is what the environment's file says"
         )
     return artifact
-
-
-def _copy_file(file: Path, own: PackageBucket, key: str) -> None:
-    if own.write(key, file):
-        size = file.stat().st_size / 1e6
-        print(f"{key} copied to s3://{own.name}: {size:.0f} MB", file=sys.stderr)
 
 
 _REFERENCE = re.compile(
@@ -249,11 +246,17 @@ def promote(
                 )
             target = _accept(image, environment, accepted)
             accepted[target] = (image, repositories[place])
-        _require(needed_targets(environment), accepted)
-        for target in needed_targets(environment) if not check else ():
+        needed = needed_targets(environment)
+        if missing := [target for target in needed if target not in accepted]:
+            raise ValueError(
+                f"--image: found: {', '.join(accepted)}; allowed: an image of each target that the "
+                f"environment needs: {', '.join(needed)}. Missing: {', '.join(missing)}; "
+                "`scripts/build` of an environment that has them prints them all"
+            )
+        for target in needed if not check else ():
             image, source = accepted[target]
             _copy(image, source, connect(own))
-    return {target: accepted[target][0].digest for target in needed_targets(environment)}
+    return {target: accepted[target][0].digest for target in needed}
 
 
 def _accept(image: Image, environment: EnvironmentSettings, accepted: Mapping[str, object]) -> str:
@@ -278,16 +281,6 @@ def _accept(image: Image, environment: EnvironmentSettings, accepted: Mapping[st
         f"--image {image.digest} was not built for {environment.name}:\n  {lines}\n"
         "found is what is in the image, allowed is what the environment's file says"
     )
-
-
-def _require(needed: Sequence[str], accepted: Mapping[str, object]) -> None:
-    missing = [target for target in needed if target not in accepted]
-    if missing:
-        raise ValueError(
-            f"--image: found: {', '.join(accepted)}; allowed: an image of each target that the "
-            f"environment needs: {', '.join(needed)}. Missing: {', '.join(missing)}; "
-            "`scripts/build` of an environment that has them prints them all"
-        )
 
 
 def _copy(image: Image, source: Repository, own: Repository) -> None:

@@ -17,10 +17,7 @@ from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
 from operations.command import command_parser, run_command
-from operations.deployed import (
-    Deployed,
-    find_deployed,
-)
+from operations.deployed import Deployed, find_deployed
 from operations.environment_session import look_up, session_for
 from operations.image_registry import Place
 from operations.package_places import place_of
@@ -177,10 +174,15 @@ def _unused_images(
         look_up(lambda: [image for page in pages for image in page["imageDetails"]]) or []
     )
     images.sort(key=lambda image: image["imagePushedAt"])
+    tasks = [
+        container["image"]
+        for definition in task_definitions(session, place.region)
+        for container in definition["containerDefinitions"]
+    ]
     # An address ends with a digest or with a tag.
     used = {
         uri.removeprefix(place.uri)[1:]
-        for uri in (*_function_images(session, place, gone), *_task_images(session, place))
+        for uri in (*_function_images(session, place, gone), *tasks)
         if uri.startswith((f"{place.uri}@", f"{place.uri}:"))
     }
     return [
@@ -199,11 +201,6 @@ def _function_images(session: Session, place: Place, gone: set[tuple[str, str]])
                 FunctionName=version["FunctionName"], Qualifier=version["Version"]
             )["Code"]
             yield from (code[key] for key in ("ImageUri", "ResolvedImageUri") if key in code)
-
-
-def _task_images(session: Session, place: Place) -> Iterator[str]:
-    for definition in task_definitions(session, place.region):
-        yield from (container["image"] for container in definition["containerDefinitions"])
 
 
 if __name__ == "__main__":

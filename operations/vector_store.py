@@ -132,7 +132,9 @@ def unused_indexes(
         if "Error" in variables:
             return []
         named |= set(variables.get("Variables", {}).values())
-    named |= set(_values_of_tasks(session, store.region))
+    for definition in task_definitions(session, store.region):
+        for container in definition["containerDefinitions"]:
+            named |= {variable["value"] for variable in container.get("environment", [])}
     return [arn for arn in indexes if arn not in named]
 
 
@@ -163,9 +165,3 @@ def delete_store(session: Session, store: VectorStore) -> Iterator[str]:
             raise
     else:
         yield f"deleted the vector bucket {store.bucket}"
-
-
-def _values_of_tasks(session: Session, region: str | None) -> Iterator[str]:
-    for definition in task_definitions(session, region):
-        for container in definition["containerDefinitions"]:
-            yield from (variable["value"] for variable in container.get("environment", []))

@@ -111,9 +111,9 @@ class ReconcileSteps(Steps):
         """Check that no group of `event["folder"]` is missing, and write the sums."""
         folder = event["folder"]
         _, items = FRAME.read_plan(folder, items=True)
-        total = Counts()
-        for counts in FRAME.counts(folder, [Group(**item) for item in items], _read_counts):
-            total = total.plus(counts)
+        groups, total = [Group(**item) for item in items], Counts()
+        for counts in FRAME.counts(folder, groups, lambda read, key: orjson.loads(read.read(key))):
+            total = total.plus(Counts(**counts))
         FRAME.finish(folder, total._asdict(), rejected=0, rows=0, allowed=100)
         return {"folder": folder, **total._asdict()}
 
@@ -136,7 +136,3 @@ class ReconcileSteps(Steps):
         for start in range(0, max(len(left), bool(keys)), _GROUP):
             yield Group(number, keys, left[start : start + _GROUP])
             keys, number = [], number + 1
-
-
-def _read_counts(folder: Folder, key: str) -> Counts:
-    return Counts(**orjson.loads(folder.read(key)))

@@ -91,7 +91,9 @@ class IndexClient:
             self._client = botocore.session.Session().create_client(
                 "s3vectors", region_name=found["region"], config=config
             )
-        self._client.meta.events.register("before-call.s3vectors.PutVectors", _set_body)
+        self._client.meta.events.register(
+            "before-call.s3vectors.PutVectors", lambda params, **_: params.update(body=_BODY.get())
+        )
 
     def describe(self) -> IndexDescription:
         """Read the index's properties and its vector space."""
@@ -199,10 +201,6 @@ class IndexClient:
                 self._client.delete_vectors(
                     indexArn=self.arn, keys=list(keys[start : start + _MAX_DELETE])
                 )
-
-
-def _set_body(params: dict[str, Any], **_: Any) -> None:
-    params["body"] = _BODY.get()
 
 
 @contextmanager

@@ -89,11 +89,6 @@ class Part(NamedTuple):
         """The path of the part's counts in the load's folder."""
         return f"done/{self.key}.json"
 
-    @property
-    def rejected_key(self) -> str:
-        """The path of the list of the part's rejected rows in the load's folder."""
-        return f"{FRAME.rejected}/{self.key}.jsonl"
-
 
 class LoadPlan(NamedTuple):
     """A planned load."""

@@ -17,7 +17,7 @@ from jobs.command import run_all
 from jobs.embed.job import EMBEDDING_COLUMN, ID_COLUMN, VECTOR_SPACE_KEY
 from jobs.errors import BatchError, VectorSpaceError
 from jobs.load.index_client import IndexClient
-from jobs.load.run import Counts, LoadPlan, Part, read_counts
+from jobs.load.run import FRAME, Counts, LoadPlan, Part, read_counts
 from jobs.load.vectors import Item, batches, encode
 from jobs.steps import Outcome, json_lines
 from jobs.storage import Folder, StoredFile, open_folder
@@ -83,7 +83,7 @@ def load_part(
     rejected = [item for item in items if item.problem is not None]
     if rejected:
         lines = [{"file": part.key, "id": item.id, "problem": item.problem} for item in rejected]
-        records.write(part.rejected_key, json_lines(lines))
+        records.write(f"{FRAME.rejected}/{part.key}.jsonl", json_lines(lines))
     for batch in batches([item for item in items if item.problem is None]):
         limit.claim(len(batch))
         index.put(batch)
