@@ -55,6 +55,14 @@ def place_of_caller(session: Session, environment: EnvironmentSettings) -> tuple
     return client.get_caller_identity()["Account"], region
 
 
+def account_of(session: Session, environment: EnvironmentSettings) -> str:
+    """Return the account that the file names, or that of the credentials."""
+    if environment.account:
+        return environment.account
+    client = session.create_client("sts", region_name=environment.region)
+    return str(client.get_caller_identity()["Account"])
+
+
 def confirmed(question: str) -> bool:
     """Ask a question, on standard error; return whether the answer is yes."""
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)

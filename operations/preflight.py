@@ -20,7 +20,7 @@ from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
 from embedding_kit.settings.package import EMBEDDER
 from operations.command import command_parser, run_command
 from operations.deployed import find_deployed
-from operations.environment_session import look_up, session_for
+from operations.environment_session import account_of, look_up, session_for
 from operations.package_places import needed_targets
 from operations.preflight_account import Finding, check_existing, check_key, check_role_change
 from operations.stack_list import DeployedStack, read_stacks
@@ -222,11 +222,8 @@ def _package(session: Session, environment: EnvironmentSettings) -> Iterator[Fin
 
 
 def _artifact_bucket(session: Session, environment: EnvironmentSettings) -> Iterator[Finding]:
-    region = environment.region
-    account = environment.account
-    if account is None:
-        account = session.create_client("sts", region_name=region).get_caller_identity()["Account"]
-    client = session.create_client("s3", region_name=region)
+    account = account_of(session, environment)
+    client = session.create_client("s3", region_name=environment.region)
     place = {"account": account, "region": client.meta.region_name}
     name = artifact_bucket_name(environment.name, **place)
     if look_up(client.head_bucket, Bucket=name) is None:

@@ -15,7 +15,7 @@ from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.key_policy import needed_statements
 from embedding_kit.settings import Encryption, Existing, Provisioned
 from operations.deployed import find_deployed
-from operations.environment_session import look_up
+from operations.environment_session import account_of, look_up
 from stacks.names import has_repository_stack, repository_name
 
 
@@ -64,10 +64,7 @@ def _check_key_policy(
     session: Session, environment: EnvironmentSettings, key: str
 ) -> Iterator[Finding]:
     _, partition, _, region, owner, _ = key.split(":", 5)
-    account = environment.account
-    if account is None:
-        sts = session.create_client("sts", region_name=environment.region)
-        account = sts.get_caller_identity()["Account"]
+    account = account_of(session, environment)
     if owner != account:
         yield Finding(
             f"the policy of the key {key} can be read in its own account only: it must have the "

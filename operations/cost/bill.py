@@ -346,7 +346,6 @@ class _Items:
         )
 
     def _memory_mb(self, handler: str) -> list[int]:
-        """Return the memory of each function with a handler."""
         functions = _of("Lambda::Function", self.resources)
         found = [
             each for each in functions if handler in each.get("ImageConfig", {}).get("Command", [])
@@ -364,7 +363,6 @@ class _Items:
 
 
 def _of(kind: str, resources: Sequence[Resource]) -> list[Mapping[str, Any]]:
-    """Return the properties of all resources of a kind."""
     return [resource["Properties"] for resource in resources if resource["Type"] == f"AWS::{kind}"]
 
 

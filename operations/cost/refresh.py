@@ -130,7 +130,6 @@ def _is(line: Line, values: Mapping[str, str], region: str) -> bool:
 
 
 def _download(client: httpx.Client, offer: str, region: str) -> Iterator[str]:
-    """Yield the lines of a file while it is downloaded."""
     try:
         with client.stream("GET", _ADDRESS.format(offer=offer, region=region)) as response:
             response.raise_for_status()

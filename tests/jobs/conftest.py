@@ -1,6 +1,12 @@
-"""S3 on this machine."""
+"""S3 on this machine, and a function as the image starts it."""
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,3 +26,19 @@ def s3(monkeypatch) -> Iterator[LocalS3]:
         }.items():
             monkeypatch.setenv(name, value)
         yield served
+
+
+def run_as_lambda(code: str, **variables: str) -> list[Any]:
+    """Run a program in a fresh interpreter with Lambda's variables; return its lines of JSON."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("EMBEDDING_")}
+    sources = str(Path(__file__).parents[2] / "lambda_image")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env={**own, "PYTHONPATH": sources, **variables},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]

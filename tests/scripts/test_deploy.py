@@ -5,14 +5,11 @@ The programs of its steps are stand-ins that record their arguments.
 
 import functools
 import os
-import shutil
 import subprocess
 import textwrap
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
 #: Fails at the step with the text of FAIL_AT, with the status FAIL_WITH.
 _PROGRAM = textwrap.dedent("""\
     #!/usr/bin/env bash
@@ -35,19 +32,9 @@ DOCTOR = "python -m operations.checkup dev"
 
 
 @pytest.fixture
-def script(tmp_path):
+def script(tmp_path, scripts_with):
     """Return a function that runs a script; it returns the exit status and the calls."""
-    for folder in (".venv/bin", "scripts/node_modules/.bin"):
-        (tmp_path / folder).mkdir(parents=True)
-    for name in ("deploy", "destroy", "setup"):
-        shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts")
-    for program in (".venv/bin/python", "scripts/node_modules/.bin/cdk"):
-        (tmp_path / program).write_text(_PROGRAM)
-        (tmp_path / program).chmod(0o755)
-    (tmp_path / "scripts" / "package-lock.json").touch()
-    os.utime(tmp_path / "scripts" / "package-lock.json", (0, 0))
-    (tmp_path / "scripts" / "node_modules" / ".package-lock.json").touch()
-    calls = tmp_path / "calls"
+    scripts, calls = scripts_with(_PROGRAM), tmp_path / "calls"
 
     def run(
         name: str,
@@ -67,7 +54,7 @@ def script(tmp_path):
             "FAIL_WITH": str(fail_with),
             "UV_NO_SYNC": "1",
         }
-        command = ["bash", str(tmp_path / "scripts" / name), *arguments]
+        command = ["bash", str(scripts / name), *arguments]
         # Ctrl-C is sent to all processes of a group, of which pytest should be none.
         ran = subprocess.run(
             command, env=environment, capture_output=True, check=False, start_new_session=True

@@ -5,14 +5,13 @@ The programs of the steps are stand-ins that record their arguments and variable
 
 import os
 import re
-import shutil
 import subprocess
 import textwrap
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from .conftest import ROOT
+
 SCRIPTS = sorted(
     script.name
     for script in (ROOT / "scripts").iterdir()
@@ -32,25 +31,16 @@ _PROGRAM = textwrap.dedent(f"""\
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path, scripts_with):
     """Return a function that runs a script; it returns the exit status and the calls."""
-    shutil.copytree(
-        ROOT / "scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("node_modules")
-    )
-    for program in (".venv/bin/python", "scripts/node_modules/.bin/cdk"):
-        (tmp_path / program).parent.mkdir(parents=True)
-        (tmp_path / program).write_text(_PROGRAM)
-        (tmp_path / program).chmod(0o755)
-    (tmp_path / "scripts" / "package-lock.json").touch()
-    os.utime(tmp_path / "scripts" / "package-lock.json", (0, 0))
-    (tmp_path / "scripts" / "node_modules" / ".package-lock.json").touch()
+    scripts = scripts_with(_PROGRAM)
 
     def script(name: str, *arguments: str, **variables: str) -> tuple[int, list[str]]:
         calls = tmp_path / "calls"
         calls.write_text("")
         shell = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
         shell |= {"CALLS": str(calls), "UV_NO_SYNC": "1", **variables}
-        command = ["bash", str(tmp_path / "scripts" / name), *arguments]
+        command = ["bash", str(scripts / name), *arguments]
         done = subprocess.run(command, env=shell, capture_output=True, check=False)
         return done.returncode, calls.read_text().splitlines()
 

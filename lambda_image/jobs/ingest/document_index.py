@@ -231,7 +231,6 @@ class DocumentIndex:
         return Counts(1, len(listed.present), refused=int(listed.refused is not None))
 
     def _listed(self, key: str, list_key: str) -> tuple[DocumentList, str]:
-        """Return the list of a document and its ETag."""
         found = self._lists.read_object(list_key)
         return read_list(found) or DocumentList(key=key), found.etag if found else ""
 

@@ -156,14 +156,7 @@ class IndexClient:
 
     def existing(self, keys: Sequence[str]) -> set[str]:
         """Return those of the keys that have a vector."""
-        found: set[str] = set()
-        for start in range(0, len(keys), _MAX_GET):
-            with _explained():
-                page = self._client.get_vectors(
-                    indexArn=self.arn, keys=list(keys[start : start + _MAX_GET])
-                )
-            found.update(vector["key"] for vector in page["vectors"])
-        return found
+        return {vector["key"] for vector in self._get(keys)}
 
     def keys(self, segment: int) -> Iterator[str]:
         """Yield the keys of a segment, from 0 to `SEGMENTS` - 1; it raises errors as `read`."""
@@ -175,24 +168,21 @@ class IndexClient:
 
     def read(self, keys: Sequence[str]) -> list[StoredVector]:
         """Return the vectors of those keys that have one."""
-        found: list[StoredVector] = []
-        for start in range(0, len(keys), _MAX_GET):
-            with _explained():
-                page = self._client.get_vectors(
-                    indexArn=self.arn,
-                    keys=list(keys[start : start + _MAX_GET]),
-                    returnData=True,
-                    returnMetadata=True,
-                )
-            found += (
-                StoredVector(
-                    vector["key"],
-                    np.array(vector["data"]["float32"], dtype=np.float32),
-                    vector.get("metadata", {}),
-                )
-                for vector in page["vectors"]
+        return [
+            StoredVector(
+                vector["key"],
+                np.array(vector["data"]["float32"], dtype=np.float32),
+                vector.get("metadata", {}),
             )
-        return found
+            for vector in self._get(keys, returnData=True, returnMetadata=True)
+        ]
+
+    def _get(self, keys: Sequence[str], **wanted: bool) -> Iterator[dict[str, Any]]:
+        for start in range(0, len(keys), _MAX_GET):
+            part = list(keys[start : start + _MAX_GET])
+            with _explained():
+                page = self._client.get_vectors(indexArn=self.arn, keys=part, **wanted)
+            yield from page["vectors"]
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete vectors; a key without one is no error."""
@@ -205,7 +195,6 @@ class IndexClient:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Raise botocore's errors as those of a job."""
     try:
         yield
     except ClientError as error:

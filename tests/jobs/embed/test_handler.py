@@ -1,26 +1,12 @@
 """Lambda's handler of a batch, as the image runs it."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 from embedder.core.artifact import Artifact
-
-SOURCE_ROOT = Path(__file__).parents[3] / "lambda_image"
+from tests.jobs.conftest import run_as_lambda
 
 
 def test_the_image_runs_a_job_with_what_lambda_sets(s3, minilm_artifact: Artifact) -> None:
     """A fresh interpreter with Lambda's variables embeds a job of S3, and imports no client."""
     s3.objects["in/a.jsonl"] = b'{"text": "one"}\n{"text": "two words"}\n'
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("EMBEDDING_")},
-        "AWS_LAMBDA_FUNCTION_NAME": "batch-dev",
-        "EMBEDDING_ARTIFACT": str(minilm_artifact.folder),
-        "EMBEDDING_METRICS_NAMESPACE": "EmbeddingKit/dev",
-        "PYTHONPATH": str(SOURCE_ROOT),
-    }
     code = (
         "import json, sys\n"
         "from dataclasses import asdict\n"
@@ -34,16 +20,12 @@ def test_the_image_runs_a_job_with_what_lambda_sets(s3, minilm_artifact: Artifac
         "handler({'step': 'finish', 'folder': plan['folder']}, None)\n"
         "print(json.dumps([n for n in ('boto3', 'botocore', 'tqdm') if n in sys.modules]))\n"
     )
-    finished = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
+    *told, imported = run_as_lambda(
+        code,
+        AWS_LAMBDA_FUNCTION_NAME="batch-dev",
+        EMBEDDING_ARTIFACT=str(minilm_artifact.folder),
+        EMBEDDING_METRICS_NAMESPACE="EmbeddingKit/dev",
     )
-    assert finished.returncode == 0, finished.stderr
-    *told, imported = (json.loads(line) for line in finished.stdout.splitlines())
     assert [line["step"] for line in told if "step" in line] == ["plan", "shard", "finish"]
     (record,) = (line for line in told if "_aws" in line)
     assert (record["Rows"], record["FunctionName"]) == (2, "batch-dev")

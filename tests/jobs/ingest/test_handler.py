@@ -1,17 +1,13 @@
 """Lambda's handler of documents, as the image runs it."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 from embedder.core.artifact import Artifact
 from tests.fixtures.local_server import QuietHandler, serving
 from tests.fixtures.s3_vectors.server import local_s3_vectors
+from tests.jobs.conftest import run_as_lambda
 from tests.jobs.ingest.conftest import ARN
 
-SOURCE_ROOT = Path(__file__).parents[3] / "lambda_image"
 CODE = """
 import json, sys
 from jobs.ingest.handler import handler
@@ -54,24 +50,14 @@ def test_the_image_runs_messages_with_what_lambda_sets(s3, minilm_artifact: Arti
         settings["dead_letters"] = f"{queue}/1/letters"
         served.any_credentials = True
         index = served.create("docs", 384, non_filterable=("text",))
-        finished = subprocess.run(
-            [sys.executable, "-W", "error", "-c", CODE],
-            env={
-                **{name: v for name, v in os.environ.items() if not name.startswith("EMBEDDING_")},
-                "AWS_LAMBDA_FUNCTION_NAME": "ingest-dev",
-                "AWS_ENDPOINT_URL_S3VECTORS": served.url,
-                "AWS_ENDPOINT_URL_SQS": queue,
-                "EMBEDDING_ARTIFACT": str(minilm_artifact.folder),
-                "EMBEDDING_INGEST": json.dumps(settings),
-                "PYTHONPATH": str(SOURCE_ROOT),
-            },
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
+        lines = run_as_lambda(
+            CODE,
+            AWS_LAMBDA_FUNCTION_NAME="ingest-dev",
+            AWS_ENDPOINT_URL_S3VECTORS=served.url,
+            AWS_ENDPOINT_URL_SQS=queue,
+            EMBEDDING_ARTIFACT=str(minilm_artifact.folder),
+            EMBEDDING_INGEST=json.dumps(settings),
         )
-    assert finished.returncode == 0, finished.stderr
-    lines = [json.loads(line) for line in finished.stdout.splitlines()]
     assert {"batchItemFailures": [{"itemIdentifier": "x"}]} in lines
     assert lines[-1] == [1, False, False]
     (letter,) = (json.loads(body["MessageBody"]) for body in _Queue.bodies)
