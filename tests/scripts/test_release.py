@@ -124,8 +124,8 @@ def test_a_repository_that_is_not_that_of_its_tag_is_refused(repository, tag, ed
     """Both packages of a release have the version of its tag, and the repository's address."""
     release.prepare(repository, "1.2.3", TODAY)
     if edit:
-        path, old, new = repository / edit[0], *edit[1:]
-        path.write_text(path.read_text().replace(old, new))
+        path = repository / edit[0]
+        path.write_text(path.read_text().replace(*edit[1:]))
     with pytest.raises(release.ReleaseError, match=message):
         release.check(repository, tag)
 
