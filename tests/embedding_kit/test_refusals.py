@@ -240,7 +240,6 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         {"index": {}, "watch": {}},
         DOCUMENTS | {"watch": {"questions": "a/q.jsonl"}},
         DOCUMENTS | {"watch": {"questions": "_watch/q.csv"}},
-        DOCUMENTS | {"watch": {"golden_percent": 0.0}},
     ],
     "model": [
         {"reranker": {"name": "a/b", "index": "faq.json"}},

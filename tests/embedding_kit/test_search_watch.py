@@ -39,7 +39,7 @@ def template(synthesize, model) -> Template:
         ingestion = Ingestion(
             stack, "Ingestion", model=model, index=index, settings=source, hosting=hosting
         )
-        settings = WatchSettings(questions=QUESTIONS, golden_percent=80)
+        settings = WatchSettings(questions=QUESTIONS)
         watch = SearchWatch(
             stack, "Watch", model=model, index=index, ingestion=ingestion, settings=settings
         )
@@ -91,7 +91,7 @@ def test_each_alarm_keeps_its_state_until_the_next_run(template):
     metrics = {each["MetricName"]: each for each in alarms}
     assert metrics.keys() - WatchSteps.metrics.keys() == {"Errors"}
     golden = metrics["GoldenFound"]
-    assert (golden["Threshold"], golden["ComparisonOperator"]) == (80, "LessThanThreshold")
+    assert (golden["Threshold"], golden["ComparisonOperator"]) == (90, "LessThanThreshold")
 
 
 MAY = [

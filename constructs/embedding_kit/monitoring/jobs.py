@@ -262,13 +262,12 @@ def search_widgets(
 
 def search_alarms(watch: SearchWatch) -> Iterator[AlarmDefinition]:
     """List the alarms of the watch: few, as CloudWatch bills each. They last until the next run."""
-    thresholds = {**THRESHOLDS, "GoldenFound": watch.settings.golden_percent}
     for name, metric, condition, advice in _SEARCH_ALARMS:
         if metric != "GoldenFound" or watch.settings.questions:
             yield _definition(
                 name=name,
                 metric=_metric(watch, metric),
-                threshold=thresholds[metric],
+                threshold=THRESHOLDS[metric],
                 below=metric in {"Recall", "GoldenFound"},
                 missing=cloudwatch.TreatMissingData.IGNORE,
                 condition=condition,
