@@ -129,12 +129,7 @@ def _add_embed(commands: Any) -> argparse.ArgumentParser:
         type=Path,
         help="a .jsonl, .parquet or .npy file to write; default: JSON lines on standard output",
     )
-    files.add_argument("--column", default="text", help="the field with the text (default: text)")
-    files.add_argument(
-        "--format",
-        choices=FORMATS,
-        help="the format of the input; default: from the file name, text for standard input",
-    )
+    _add_reading(files)
     files.add_argument("--overwrite", action="store_true", help="replace --output if it exists")
     files.add_argument(
         "--on-error",
@@ -246,12 +241,7 @@ def _add_rerank(commands: "argparse._SubParsersAction[_Parser]") -> None:
         metavar="FILE",
         help="a text, JSON, JSONL, CSV, TSV or Parquet file; - is standard input",
     )
-    parser.add_argument("--column", default="text", help="the field with the text (default: text)")
-    parser.add_argument(
-        "--format",
-        choices=FORMATS,
-        help="the format of the file; default: from its name, text for standard input",
-    )
+    _add_reading(parser)
     parser.add_argument(
         "--top", type=whole(1, 1_000_000), metavar="N", help="print the best N; default: all"
     )
@@ -304,8 +294,7 @@ def _add_compare(commands: Any) -> None:
     parser.add_argument("url_a", metavar="URL_A", help="such as an endpoint to move from")
     parser.add_argument("url_b", metavar="URL_B", help="such as one of this kit")
     parser.add_argument("file", type=Path, metavar="FILE", help="texts to embed at both")
-    parser.add_argument("--column", default="text", help="the field with the text (default: text)")
-    parser.add_argument("--format", choices=FORMATS, help="default: from the file's name")
+    _add_reading(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_credentials(parser)
 
@@ -339,12 +328,24 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+def _add_reading(parser: Any) -> None:
+    parser.add_argument("--column", default="text", help="the field with the text (default: text)")
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="the format of the file; default: from its name, text for standard input",
+    )
+
+
+def _add_url(parser: Any, default: str = "default") -> None:
+    url = os.environ.get(URL_VARIABLE)
+    parser.add_argument("--url", default=url, help=f"{default}: ${URL_VARIABLE}")
+
+
 def _add_connection(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("endpoint")
     places = group.add_mutually_exclusive_group()
-    places.add_argument(
-        "--url", default=os.environ.get(URL_VARIABLE), help=f"default: ${URL_VARIABLE}"
-    )
+    _add_url(places)
     places.add_argument(
         "--function",
         metavar="NAME:ALIAS",
@@ -390,11 +391,7 @@ def _add_doctor(commands: Any) -> None:
     place.add_argument(
         "--environment", metavar="NAME", help="an environment deployed by `scripts/deploy`"
     )
-    place.add_argument(
-        "--url",
-        default=os.environ.get(URL_VARIABLE),
-        help=f"default, without --environment: ${URL_VARIABLE}",
-    )
+    _add_url(place, "default, without --environment")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     add_credentials(parser)
     parser.add_argument(
@@ -496,9 +493,7 @@ def _add_load(commands: Any) -> None:
         help="timeout of a request (default 60)",
     )
     endpoint = parser.add_argument_group("endpoint")
-    endpoint.add_argument(
-        "--url", default=os.environ.get(URL_VARIABLE), help=f"default: ${URL_VARIABLE}"
-    )
+    _add_url(endpoint)
     add_credentials(endpoint)
     output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="print JSON instead of the table")

@@ -67,27 +67,22 @@ def auth_for(url: str, args: argparse.Namespace) -> httpx.Auth:
     )
 
 
-def note_space(args: argparse.Namespace, client: EmbeddingClient) -> None:
-    """Note the vector space of a URL, with which `embed doctor` compares it later."""
-    if not args.function:
-        note_use(args.url, client.vector_space)
-
-
 def spaces_file() -> Path:
     """Return the file: in XDG_STATE_HOME, or in ~/.local/state."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "embedding-kit" / "vector-spaces.json"
 
 
-def note_use(url: str, space: str | None) -> None:
-    """Write the vector space of an endpoint that `embed` has used, unless one is noted.
+def note_space(args: argparse.Namespace, client: EmbeddingClient) -> None:
+    """Note the vector space of a URL, unless one is noted, for `embed doctor`.
 
     A later one does not replace it: `embed doctor` reports that it has changed.
     """
+    space, url = client.vector_space, (args.url or "").rstrip("/")
     # Whatever this machine serves changes often, and is at another port.
-    if space is None or urlsplit(url).hostname in LOOPBACK:
+    if space is None or args.function or urlsplit(url).hostname in LOOPBACK:
         return
-    file, url = spaces_file(), url.rstrip("/")
+    file = spaces_file()
     known = read_spaces(file)
     if url not in known:
         write_spaces(file, {**known, url: space})

@@ -34,14 +34,10 @@ from embedding_client._protocol import (
     batches,
     check_options,
     checked,
-    chunk_body,
     embed_body,
     halves,
+    json_body,
     numpy_type,
-    rerank_body,
-    search_body,
-    similar_body,
-    sparse_body,
 )
 from embedding_client._responses import (
     Part,
@@ -190,10 +186,10 @@ class EmbeddingFlows:
         """Search the endpoint's index, by `POST /search` if it has options."""
         (text,) = checked([text])
         if any(value is not None for value in options.values()):
-            body = search_body(text, top, {**options, "filter": where})
+            body = json_body(query=text, top_k=top, filter=where, **options)
             response = yield from self._exchange("POST", "/search", body)
         else:
-            body = similar_body(text, top, where)
+            body = json_body(text=text, num_results=top, filter=where)
             response = yield from self._exchange("POST", "/similar", body)
         matches, space = read_matches(response)
         self.guard.check_search(space)
@@ -202,7 +198,7 @@ class EmbeddingFlows:
     def chunk(self, text: str, **options: str | int | None) -> Flow[dict[str, Any]]:
         """Divide a document. Return its title and its chunks."""
         (text,) = checked([text])
-        response = yield from self._exchange("POST", "/chunk", chunk_body(text, **options))
+        response = yield from self._exchange("POST", "/chunk", json_body(text=text, **options))
         return read_object(response)
 
     def score(
@@ -218,16 +214,20 @@ class EmbeddingFlows:
         self, texts: Iterable[str], **options: Any
     ) -> Iterator[Flow[list[list[SparseVector]]]]:
         """Check all texts, and yield the flow of each batch to lists of their sparse vectors."""
-        body = partial(sparse_body, options=options)
         found = batches(list(checked(texts)), self._limits)
+
+        def body(texts: Sequence[str]) -> bytes:
+            return json_body(texts=list(texts), **options)
+
         return (self._in_parts("/", batch, body, read_sparse) for batch in found)
 
     def _score(self, query: str, batch: Batch, *, truncate: bool) -> Flow[npt.NDArray[np.float64]]:
         """Score a batch of passages for a query. Return float64 (passages,)."""
-        parts = yield from self._in_parts(
-            "/v2/rerank", batch, partial(rerank_body, query, truncate=truncate), read_scores
-        )
-        return np.concatenate(parts)
+
+        def body(passages: Sequence[str]) -> bytes:
+            return json_body(query=query, texts=list(passages), truncate=truncate)
+
+        return np.concatenate((yield from self._in_parts("/v2/rerank", batch, body, read_scores)))
 
     def _in_parts(
         self,

@@ -21,9 +21,8 @@ SPACE_TAG = "embedding-kit:vector-space"
 _ARN = re.compile(
     r"arn:aws[a-z0-9-]*:s3vectors:(?P<region>[a-z0-9-]+):\d{12}:bucket/[a-z0-9.-]+/index/[a-z0-9.-]+"
 )
-#: What S3 Vectors returns for one query at most, lists in parallel and in a page, and deletes in a
-#: request: https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-limitations.html
-_MAX_RESULTS = 10_000
+#: What S3 Vectors lists in parallel and in a page, and deletes in a request:
+#: https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-limitations.html
 _SEGMENTS = 16
 _PAGE = 1000
 _DELETED = 500
@@ -64,8 +63,6 @@ class VectorIndex:
         where: Mapping[str, Any] | None = None,
     ) -> list[Match]:
         """Return the matches, best first. The client must accept only the index's vector space."""
-        if not 1 <= top <= _MAX_RESULTS:
-            raise ConfigurationError(f"top must be from 1 to {_MAX_RESULTS}; found {top}.")
         space = client.vector_space or self.vector_space
         dimensions = int(space.rpartition("/")[2])
         try:

@@ -218,7 +218,7 @@ def checked(texts: Iterable[str]) -> Iterator[str]:
 def embed_body(texts: Sequence[str], options: EmbedOptions) -> bytes:
     """Return the body of `POST /` for several texts."""
     dtype = data_type(options)
-    return _encode(
+    return json_body(
         texts=list(texts),
         size=options.get("dimensions"),
         prompt_name=options.get("prompt"),
@@ -230,31 +230,7 @@ def embed_body(texts: Sequence[str], options: EmbedOptions) -> bytes:
     )
 
 
-def similar_body(text: str, num_results: int, where: Mapping[str, Any] | None) -> bytes:
-    """Return the body of `POST /similar`; `where` is its filter."""
-    return _encode(text=text, num_results=num_results, filter=where)
-
-
-def chunk_body(text: str, **options: str | int | None) -> bytes:
-    """Return the body of `POST /chunk`."""
-    return _encode(text=text, **options)
-
-
-def search_body(text: str, num_results: int, options: Mapping[str, Any]) -> bytes:
-    """Return the body of `POST /search`."""
-    return _encode(query=text, top_k=num_results, **options)
-
-
-def sparse_body(texts: Sequence[str], options: Mapping[str, Any]) -> bytes:
-    """Return the body of `POST /` of a sparse encoder for several texts."""
-    return _encode(texts=list(texts), **options)
-
-
-def rerank_body(query: str, passages: Sequence[str], *, truncate: bool) -> bytes:
-    """Return the body of `POST /v2/rerank`."""
-    return _encode(query=query, texts=list(passages), truncate=truncate)
-
-
-def _encode(**fields: Any) -> bytes:
+def json_body(**fields: Any) -> bytes:
+    """Return a body with the fields that are not None."""
     given = {name: value for name, value in fields.items() if value is not None}
     return json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode()

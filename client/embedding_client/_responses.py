@@ -103,7 +103,7 @@ def read_object(response: httpx.Response, *, count: int = 0) -> dict[str, Any]:
     """Return the JSON object of a successful response to `count` texts, or raise its error."""
     if response.status_code != 200:
         raise error_of(response, count=count)
-    value = _json(response.content)
+    value = read_json(response.content)
     if not isinstance(value, dict):
         raise _invalid(response, "the body is not a JSON object")
     return value
@@ -260,14 +260,15 @@ def _invalid(response: httpx.Response, problem: str) -> ServiceError:
 
 
 def _fields(response: httpx.Response) -> Mapping[str, Any]:
-    value = _json(response.content)
+    value = read_json(response.content)
     fields = value if isinstance(value, dict) else {}
     error = fields.get("error")
     # API Gateway's own errors have OpenAI's form on every path.
     return {**error, "error": error.get("message")} if isinstance(error, dict) else fields
 
 
-def _json(body: bytes) -> object:
+def read_json(body: bytes) -> object:
+    """Return the value, or None of what is not JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

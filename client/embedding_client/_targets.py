@@ -27,6 +27,7 @@ from botocore.config import Config
 from embedding_client._addresses import check_url
 from embedding_client._auth import ApiKeyAuth, SigV4Auth, SigV4AuthIfRefused, region_of
 from embedding_client._errors import ConfigurationError
+from embedding_client._responses import read_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +111,7 @@ class FunctionTarget:
         """
         if response.status_code != 200:
             return response
-        result = _json(response.content)
+        result = read_json(response.content)
         headers = {"x-amzn-requestid": response.headers.get("x-amzn-requestid", "")}
         if "x-amz-function-error" in response.headers:
             return _failure(result, headers)
@@ -211,13 +212,6 @@ def _failure(result: object, headers: dict[str, str]) -> httpx.Response:
     if kind == _RESULT_TOO_LARGE:
         return httpx.Response(413, headers=headers, json={"error": message})
     return httpx.Response(502, headers=headers, json={"error": message, "code": kind})
-
-
-def _json(content: bytes) -> object:
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        return None
 
 
 def find_target(

@@ -351,26 +351,6 @@ def test_a_client_takes_a_key_or_another_auth(client):
         client(function="embedder:live", region="eu-central-1", api_key="secret")
 
 
-def test_async_clients_and_httpx2_send_it_too():
-    """An SDK uses one library or the other."""
-
-    async def embed():
-        http = httpx.AsyncClient(
-            transport=httpx.MockTransport(
-                lambda request: embedded(request) if "x-api-key" in request.headers else None
-            )
-        )
-        async with AsyncEmbeddingClient(
-            KEY_URL, auth=ApiKeyAuth("secret"), http_client=http
-        ) as made:
-            return await made.embed(["a"])
-
-    assert len(asyncio.run(embed())) == 1
-    transport = httpx2.MockTransport(lambda r: httpx2.Response(200, text=r.headers["x-api-key"]))
-    with httpx2.Client(auth=ApiKeyAuth("secret"), transport=transport) as client:
-        assert client.get(KEY_URL).text == "secret"
-
-
 @pytest.mark.parametrize("key", ["", "a b", "a\n", "ä"])
 def test_what_cannot_be_a_header_is_refused_without_a_quote(key):
     """The message does not contain the key. A copied key easily ends with a line break."""
@@ -385,16 +365,6 @@ def refusal(status, code, message, headers=None):
     return httpx.Response(status, json={"error": error}, headers=headers)
 
 
-def test_a_refused_key_is_a_forbidden_error():
-    """It has the message and the code of API Gateway's answer."""
-    with (
-        made(lambda _: refusal(401, "invalid_api_key", "No valid API key.")) as client,
-        pytest.raises(ForbiddenError, match=r"No valid API key\.") as caught,
-    ):
-        client.embed(["a"])
-    assert (caught.value.status, caught.value.code) == (401, "invalid_api_key")
-
-
 def test_a_used_up_quota_is_not_retried():
     """The quota is used up until the next period, and the answer has `x-should-retry: false`."""
     requests = []
@@ -406,14 +376,3 @@ def test_a_used_up_quota_is_not_retried():
     with made(answer) as client, pytest.raises(ThrottledError, match="Used up"):
         client.embed(["a"])
     assert len(requests) == 1
-
-
-def test_a_body_over_the_apis_limit_is_sent_in_halves():
-    """API Gateway refuses bodies of 4.5 MB, which are below Lambda's limit."""
-
-    def answer(request):
-        large = len(request.content) > 100
-        return refusal(413, "body_too_large", "Too large.") if large else embedded(request)
-
-    with made(answer) as client:
-        assert len(client.embed([f"text {number}" for number in range(50)])) == 50

@@ -138,6 +138,7 @@ def test_a_missing_response_is_an_error():
         refused(413, "body_too_large"),
         refused(503, "out_of_time"),
         httpx.Response(413, json={"message": "Request must be smaller than"}),  # Lambda's own
+        httpx.Response(413, json={"error": {"message": "Too large.", "code": "body_too_large"}}),
     ],
 )
 def test_a_request_that_is_too_large_is_sent_in_halves(rejection):
@@ -151,27 +152,66 @@ def test_a_request_that_is_too_large_is_sent_in_halves(rejection):
         assert np.array_equal(client.embed(texts), np.stack([vector_of(text) for text in texts]))
 
 
-def test_a_single_text_that_is_too_long_is_an_error():
-    """A single text cannot be split."""
-    with (
-        made(lambda _: refused(413, "input_too_long", "300 tokens; 256 allowed")) as client,
-        pytest.raises(RequestError, match="300 tokens") as caught,
-    ):
+LAMBDA = {"x-amzn-errortype": "AKind", "x-amzn-requestid": "i-1"}
+#: API Gateway's own answers have OpenAI's form on every path.
+GATEWAY = {"message": "No valid API key.", "param": None, "code": "invalid_api_key"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "message", "code", "request_id"),
+    [
+        (
+            refused(413, "input_too_long", "300 tokens; 256 allowed"),
+            RequestError,
+            "300 tokens",
+            "input_too_long",
+            "r-1",
+        ),
+        (
+            httpx.Response(403, json={"message": "The signature"}, headers=LAMBDA),
+            ForbiddenError,
+            "The signature",
+            "AKind",
+            "i-1",
+        ),
+        (
+            httpx.Response(404, json={"message": "No function"}, headers=LAMBDA),
+            RequestError,
+            "No function",
+            "AKind",
+            "i-1",
+        ),
+        (
+            httpx.Response(429, json={"message": "Rate Exceeded."}, headers=LAMBDA),
+            ThrottledError,
+            "Rate Exceeded",
+            "AKind",
+            "i-1",
+        ),
+        (
+            httpx.Response(401, json={"error": GATEWAY}),
+            ForbiddenError,
+            "No valid API key",
+            "invalid_api_key",
+            None,
+        ),
+        (
+            httpx.Response(302, headers={"location": "https://login.example.com/start"}),
+            ServiceError,
+            "redirects to https://login.example.com/start. The client does not follow redirects",
+            None,
+            None,
+        ),
+        (httpx.Response(308), ServiceError, "redirects without a Location header", None, None),
+    ],
+)
+def test_an_answer_is_an_error_of_its_kind(answer, kind, message, code, request_id):
+    """Of the endpoint, of Lambda, of API Gateway, or a redirect, with its message and code."""
+    with made(lambda _: answer) as client, pytest.raises(kind, match=message) as caught:
         client.embed(["a"])
-    assert (caught.value.status, caught.value.code) == (413, "input_too_long")
-    assert caught.value.request_id == "r-1"
-
-
-def test_errors_of_aws_are_reported():
-    """The error for a 403 of IAM has AWS's message and error type."""
-    body = {"message": "The request signature we calculated does not match"}
-    headers = {"x-amzn-errortype": "InvalidSignatureException"}
-    with (
-        made(lambda _: httpx.Response(403, json=body, headers=headers)) as client,
-        pytest.raises(ForbiddenError, match="signature we calculated") as caught,
-    ):
-        client.health()
-    assert caught.value.code == "InvalidSignatureException"
+    error = caught.value
+    assert (type(error), error.status) == (kind, answer.status_code)
+    assert (error.code, error.request_id) == (code, request_id)
 
 
 @pytest.mark.parametrize(
@@ -368,26 +408,6 @@ def test_scores_with_nan_or_infinity_are_refused(score):
         pytest.raises(ServiceError, match="a score is NaN or infinity"),
     ):
         client.similar("a")
-
-
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_a_redirect_is_an_error(status):
-    """The message has the target, and the reason for not following it."""
-    answer = httpx.Response(status, headers={"location": "https://login.example.com/start"})
-    with made(lambda _: answer) as client, pytest.raises(ServiceError) as caught:
-        client.embed(["a"])
-    assert "redirects to https://login.example.com/start" in str(caught.value)
-    assert "does not follow redirects" in str(caught.value)
-    assert caught.value.status == status
-
-
-def test_a_redirect_without_a_target_is_an_error():
-    """The message says that the Location header is missing."""
-    with (
-        made(lambda _: httpx.Response(302)) as client,
-        pytest.raises(ServiceError, match="redirects without a Location header"),
-    ):
-        client.health()
 
 
 def test_bodies_are_sent_as_json():

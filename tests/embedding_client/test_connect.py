@@ -1,14 +1,22 @@
 """`embed` notes the vector space of an endpoint at its first use, for `embed doctor`."""
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from embedding_client import _cli as cli
 from embedding_client import _connect as used_spaces
-from embedding_client._connect import note_use, read_spaces, spaces_file
+from embedding_client._connect import note_space, read_spaces, spaces_file
 
 URL = "https://abcdefghijklmnopqrstuvwxyz012345.lambda-url.eu-central-1.on.aws"
+
+
+def note(url, space):
+    args: Any = SimpleNamespace(url=url, function=None)
+    client: Any = SimpleNamespace(vector_space=space)
+    note_space(args, client)
 
 
 @pytest.fixture(autouse=True)
@@ -28,22 +36,22 @@ def test_the_file_is_one_of_the_user(state, monkeypatch):
 
 def test_the_first_space_stays():
     """A change is for the doctor to report."""
-    note_use(f"{URL}/", "model@1/int8/abc/384")
-    note_use(URL, "model@2/int8/abc/384")
+    note(f"{URL}/", "model@1/int8/abc/384")
+    note(URL, "model@2/int8/abc/384")
     assert read_spaces(spaces_file()) == {URL: "model@1/int8/abc/384"}
 
 
 def test_a_local_endpoint_and_no_answer_leave_no_note():
     """Nothing is written."""
-    note_use("http://127.0.0.1:9000", "model@1/int8/abc/384")
-    note_use(URL, None)
+    note("http://127.0.0.1:9000", "model@1/int8/abc/384")
+    note(URL, None)
     assert not spaces_file().exists()
 
 
 def test_a_file_that_cannot_be_written_is_no_error(state):
     """The vectors are what counts."""
     (state / "embedding-kit").write_text("no folder")
-    note_use(URL, "model@1/int8/abc/384")
+    note(URL, "model@1/int8/abc/384")
     assert read_spaces(spaces_file()) == {}
 
 

@@ -43,13 +43,6 @@ def test_delays_are_random_below_a_growing_ceiling(policy, ceilings):
         assert 0.8 * ceiling < max(waits) <= ceiling
 
 
-@pytest.mark.parametrize(("policy", "last"), [(RetryPolicy(), 6), (RetryPolicy(attempts=3), 3)])
-def test_attempts_are_limited(policy, last):
-    """There is no delay after the last attempt."""
-    assert policy.wait(last - 1) is not None
-    assert policy.wait(last) is None
-
-
 def in_seconds(seconds):
     return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
 

@@ -9,13 +9,11 @@ import pytest
 
 from embedding_client import (
     AsyncEmbeddingClient,
-    ConfigurationError,
     EmbeddingClient,
     Match,
     RequestError,
     VectorSpaceError,
 )
-from embedding_client._aws import AwsError
 from embedding_client._cli import run as run_command
 from embedding_client._index import SPACE_TAG, VectorIndex
 from tests.fixtures.s3_vectors.indexes import Index
@@ -198,16 +196,6 @@ def test_an_index_without_a_vector_space_is_refused(embed, s3_vectors, running):
     assert "docs/search.md says how" in err
 
 
-@pytest.mark.parametrize("top", [0, 10_001])
-def test_the_number_of_matches_is_bounded(running, index, top):
-    """AWS allows up to 10,000."""
-    with (
-        EmbeddingClient(running.url) as client,
-        pytest.raises(ConfigurationError, match=f"from 1 to 10000; found {top}"),
-    ):
-        VectorIndex(index.arn).search(client, QUESTION, top=top)
-
-
 def test_aws_errors_are_the_clients_own(embed, index, s3_vectors):
     """The command prints AWS's message, and works again once the fault is gone."""
     s3_vectors.failures = [Failure(403, "AccessDeniedException")]
@@ -216,29 +204,9 @@ def test_aws_errors_are_the_clients_own(embed, index, s3_vectors):
     assert embed("search", index.arn, QUESTION)[0] == 0
 
 
-def test_without_credentials_the_index_is_not_searched(index, monkeypatch, tmp_path):
-    """The error is the client's own, and so is that of a host that does not answer."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3VECTORS", "http://127.0.0.1:9")
-    with pytest.raises(AwsError, match="AWS cannot be reached"):
-        _ = VectorIndex(index.arn).vector_space
-    for name in CREDENTIALS:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    with pytest.raises(ConfigurationError, match="Unable to locate credentials"):
-        _ = VectorIndex(index.arn).vector_space
-
-
 @pytest.mark.parametrize("arn", ["facts", "arn:aws:s3:::bucket", "arn:aws:s3vectors:x:1:bucket/b"])
 def test_an_index_is_named_by_its_arn(embed, arn):
     """The error has an example of an ARN."""
     code, _, err = embed("search", arn, QUESTION)
     assert code == 2
     assert "The index must be given by its ARN, such as arn:aws:s3vectors:" in err
-
-
-def test_an_unknown_profile_is_an_error(index):
-    """As for every other command."""
-    with pytest.raises(ConfigurationError, match="nobody"):
-        VectorIndex(index.arn, profile="nobody")

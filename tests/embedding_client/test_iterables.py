@@ -78,16 +78,6 @@ def test_each_iterable_gives_the_vectors_of_a_list(running, client, kind, name, 
     assert np.allclose(found, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "name"), DENSE)
-def test_an_open_file_is_an_iterable_of_its_lines(running, client, kind, name, tmp_path):
-    """Each line is a text, with its end."""
-    path = tmp_path / "texts"
-    path.write_text("a violin\na kettle\n", encoding="utf-8")
-    with path.open(encoding="utf-8") as file:
-        found = vectors(kind, name, running.url, file)
-    assert np.allclose(found, client.embed(["a violin\n", "a kettle\n"]), atol=1e-5)
-
-
 @pytest.mark.parametrize(("kind", "name"), METHODS)
 def test_one_text_is_no_iterable_of_texts(running, kind, name):
     """Its letters would get a vector each."""

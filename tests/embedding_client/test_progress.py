@@ -59,8 +59,3 @@ def test_a_terminal_shows_a_bar(monkeypatch, capsys):
     output = capsys.readouterr().err
     assert "200/1000" in output
     assert "500/1000" in output
-
-
-def test_other_outputs_show_lines(capsys):
-    """A log file shows lines."""
-    assert isinstance(progress_on("notes.csv", total=1000, done=0), LineProgress)

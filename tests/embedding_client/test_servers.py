@@ -179,25 +179,22 @@ def test_a_host_that_wants_a_signature_is_named():
 CLEAR = r"would travel in the clear; found: http://embeddings\.example\.com; allowed: https"
 
 
-@pytest.mark.parametrize("kind", [EmbeddingClient, AsyncEmbeddingClient, FunctionUrlEmbeddings])
-def test_nothing_travels_in_the_clear(kind):
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        (EmbeddingClient, {"url": PLAIN}),
+        (AsyncEmbeddingClient, {"url": PLAIN}),
+        (FunctionUrlEmbeddings, {"url": PLAIN}),
+        (FunctionUrlEmbedding, {"url": PLAIN}),
+        # An interface endpoint of Lambda's API has TLS.
+        (EmbeddingClient, {"function": "a:live", "endpoint_url": PLAIN, "region": "eu-west-1"}),
+    ],
+)
+def test_nothing_travels_in_the_clear(kind, place):
     """A client for another machine without TLS cannot be made, unless it is allowed."""
     with pytest.raises(ConfigurationError, match=CLEAR):
-        kind(PLAIN)
-    kind(PLAIN, allow_plain_http=True)
-
-
-def test_nothing_travels_in_the_clear_from_llamaindex():
-    """Its class takes keyword arguments only."""
-    with pytest.raises(ConfigurationError, match=CLEAR):
-        FunctionUrlEmbedding(url=PLAIN)
-    FunctionUrlEmbedding(url=PLAIN, allow_plain_http=True)
-
-
-def test_nothing_travels_in_the_clear_to_lambdas_api():
-    """An interface endpoint has TLS."""
-    with pytest.raises(ConfigurationError, match=CLEAR):
-        EmbeddingClient(function="embedder:live", endpoint_url=PLAIN, region="eu-west-1")
+        kind(**place)
+    kind(**place, allow_plain_http=True)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,6 @@ import time
 
 import pytest
 
-from embedding_client import _cli as cli
-
 from .conftest import answered, vectors
 
 
@@ -92,13 +90,6 @@ def test_an_endpoint_that_refuses_the_caller_ends_the_test_before_it_begins(
     assert "The security token included in the request is invalid." in ran.err
 
 
-def test_a_key_is_read_from_the_environment(load):
-    """It is never on the command line, which other users of a machine can read."""
-    ran = load("--api-key-env", "LOAD_TEST_KEY")
-    assert ran.status == 2
-    assert ran.err == "error: No API key: --api-key-env names LOAD_TEST_KEY, which is not set.\n"
-
-
 def test_texts_over_the_models_limit_are_refused_before_the_test(load, served):
     """With the limit."""
     ran = load("--tokens", "8..400")
@@ -122,6 +113,7 @@ def test_a_report_that_cannot_be_written_ends_the_test_before_it_begins(load, se
         (["--minutes", "nan"], "found: nan; allowed: 0.01 to 1,440"),
         (["--tokens", "9..8"], "found: 9..8; allowed: a number or a range such as 8..400"),
         (["--requests", "1.5"], "found: 1.5; allowed: a whole number from 1 to 10,000,000"),
+        (["--url", ""], "there is no endpoint: give --url, or set EMBEDDING_URL"),
     ],
 )
 def test_invalid_arguments_are_refused_with_what_is_allowed(load, arguments, message, capsys):
@@ -129,14 +121,6 @@ def test_invalid_arguments_are_refused_with_what_is_allowed(load, arguments, mes
     with pytest.raises(SystemExit, match="2"):
         load(*arguments)
     assert message in capsys.readouterr().err
-
-
-def test_a_url_is_needed(monkeypatch, capsys):
-    """From the argument or the environment."""
-    monkeypatch.delenv("EMBEDDING_URL", raising=False)
-    with pytest.raises(SystemExit, match="2"):
-        cli.run(["load"])
-    assert "there is no endpoint: give --url, or set EMBEDDING_URL" in capsys.readouterr().err
 
 
 def test_the_limit_of_open_files_is_raised_or_named(load, monkeypatch):

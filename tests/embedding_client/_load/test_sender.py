@@ -153,13 +153,6 @@ def test_a_200_without_vectors_is_no_success(send, served, body):
     assert kinds(send(evenly(3, 0.1))) == {Kind.FAILED: 3}
 
 
-def test_cold_starts_are_counted_by_the_endpoints_header(send, served):
-    """The embedder sends it with the first response of an execution environment."""
-    served.answers.cold = {0, 3}
-    sender = send(evenly(10, 0.2))
-    assert sum(outcome.cold for outcome in sender.outcomes) == 2
-
-
 def test_a_request_ends_at_its_timeout(send, served):
     """The others go on."""
     release = threading.Event()
@@ -182,7 +175,9 @@ def test_an_endpoint_that_is_gone_is_unreachable(send):
 
 def test_the_limit_of_requests_ends_the_test(send, served):
     """A capped plan has no more."""
-    sender = send(make_plan(rate=200, seconds=60, tokens=(8, 8), most=15, seed=0))
+    plan = make_plan(rate=200, seconds=60, tokens=(8, 8), most=15, seed=0)
+    assert plan.capped
+    sender = send(plan)
     assert (sender.end, len(served.answers.received)) == (End.REQUESTS, 15)
 
 
@@ -298,13 +293,6 @@ def test_arrivals_are_those_of_independent_callers():
     assert counts.var() == pytest.approx(20, rel=0.1)
     # Short texts are frequent: half of the logarithms are below the middle.
     assert np.median(plan.tokens) == pytest.approx((8 * 400) ** 0.5, rel=0.05)
-
-
-def test_the_limit_of_requests_caps_a_plan():
-    """It says so, because the test then ends before its time."""
-    capped = make_plan(rate=50, seconds=60, tokens=(8, 8), most=10, seed=0)
-    assert (len(capped.due), capped.capped) == (10, True)
-    assert not make_plan(rate=50, seconds=1, tokens=(8, 8), most=1000, seed=0).capped
 
 
 def test_one_seed_gives_one_sequence_of_different_texts():

@@ -47,14 +47,6 @@ def test_the_printed_curl_command_works(served):
     assert process.returncode == 0
 
 
-def test_the_output_names_the_runtime(served):
-    """On Linux it is AWS's emulator."""
-    process, output = served
-    assert "Runtime Interface Emulator" in output
-    process.terminate()
-    assert process.wait() == 0
-
-
 def test_a_port_in_use_is_an_error(minilm_artifact, capsys):
     """The message has the reason of the operating system."""
     with socket.socket() as taken:

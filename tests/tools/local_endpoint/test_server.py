@@ -47,26 +47,6 @@ def test_requests_of_botocore_are_accepted(send):
     assert response.headers["x-amzn-requestid"] == response.json()["requestContext"]["requestId"]
 
 
-def curl(endpoint, *arguments, user="AKIDEXAMPLE:a secret"):
-    command = ["curl", "--silent", "--aws-sigv4", "aws:amz:us-east-1:lambda", "--user", user]
-    form = ["--write-out", "\n%{http_code}"]
-    ran = subprocess.run(
-        [*command, *form, *arguments, endpoint.url + "/"],
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    body, _, status = ran.stdout.rpartition("\n")
-    return int(status), json.loads(body)
-
-
-def test_requests_of_curl_are_accepted(endpoint):
-    """Curl's implementation of the signature is independent of botocore's."""
-    status, event = curl(endpoint, "--data", '{"text": "hello world"}')
-    assert status == 200
-    assert event["isBase64Encoded"] is True  # curl sends the content type of a form
-
-
 def test_an_unsigned_request_is_rejected(http, endpoint):
     """The response is 403 with AWS's error type and body."""
     response = http.post(endpoint.url, content=b"{}")
@@ -208,9 +188,3 @@ def test_an_invocation_needs_json_and_a_signature(send, http, endpoint):
     assert response.status_code == 400
     assert response.headers["x-amzn-errortype"] == "InvalidRequestContentException"
     assert http.post(endpoint.url + INVOKE, content=b"{}").status_code == 403
-
-
-def test_a_path_like_that_of_an_invocation_belongs_to_the_function(send):
-    """Other methods and longer paths are requests to the URL."""
-    assert send(INVOKE, method="GET").json()["rawPath"] == INVOKE
-    assert send(f"{INVOKE}/more").json()["rawPath"] == f"{INVOKE}/more"
