@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from safetensors.numpy import load_file, save_file
 
 from model_compiler.command import main
 from model_compiler.errors import CompilerError
@@ -23,8 +21,14 @@ from model_compiler.files.config import INTEGER, INTEGER_OF
 from model_compiler.model.folder import read_model_folder
 from model_compiler.tokenizer import file as tokenizer_file
 from model_compiler.tokenizer.character_map import write_charsmap
-from tests.model_compiler.conftest import Edit
 from tests.model_compiler.goldens.families import FAMILIES, write_family
+from tests.model_compiler.goldens.files import (
+    change_tensors,
+    edit_json,
+    read_json,
+    special_tokens,
+    write_json,
+)
 from tests.model_compiler.goldens.tiny_models import TOKENS
 from tests.model_compiler.model.test_onnx_import import export
 
@@ -55,24 +59,20 @@ def refused(folder: Path, capture: Capture) -> list[str]:
 
 
 def a_tensor(folder: Path) -> None:
-    tensors = load_file(folder / "model.safetensors")
-    save_file({**tensors, NAME: np.zeros(1, np.float32)}, folder / "model.safetensors")
+    change_tensors(folder, lambda tensors: {**tensors, NAME: np.zeros(1, np.float32)})
 
 
 def a_key(folder: Path) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), NAME: 1}))
+    edit_json(folder / "config.json", **{NAME: 1})
 
 
 def a_value(folder: Path) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "model_type": NAME}))
+    edit_json(folder / "config.json", model_type=NAME)
 
 
 def a_module(folder: Path) -> None:
-    path = folder / "modules.json"
-    first, *rest = json.loads(path.read_text())
-    path.write_text(json.dumps([{**first, "path": NAME}, *rest]))
+    first, *rest = read_json(folder / "modules.json")
+    write_json(folder / "modules.json", [{**first, "path": NAME}, *rest])
 
 
 def a_file(folder: Path) -> None:
@@ -81,26 +81,17 @@ def a_file(folder: Path) -> None:
 
 def an_operator(folder: Path) -> None:
     use_export(folder)
-
-    def rename(model: onnx.ModelProto) -> None:
-        model.graph.node[0].domain = NAME
-
-    export(folder / "model.onnx", edit=rename)
+    export(folder / "model.onnx", edit=lambda model: setattr(model.graph.node[0], "domain", NAME))
 
 
 def an_input(folder: Path) -> None:
     use_export(folder)
-
-    def rename(model: onnx.ModelProto) -> None:
-        model.graph.input[0].name = NAME
-
-    export(folder / "model.onnx", edit=rename)
+    export(folder / "model.onnx", edit=lambda model: setattr(model.graph.input[0], "name", NAME))
 
 
 def use_export(folder: Path) -> None:
     """Leave an export as the only way to the model."""
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "model_type": "deberta-v2"}))
+    edit_json(folder / "config.json", model_type="deberta-v2")
     (folder / "model.safetensors").unlink()
 
 
@@ -118,11 +109,9 @@ def test_no_name_reaches_the_terminal_as_it_is(
 
 def test_notes_escape_names_too(tiny_folder: Path, tmp_path: Path, capsys: Capture) -> None:
     """So do the notes of a model that compiles."""
-    token = {"id": 77, "content": NAME, "special": True, "normalized": False}
-    token |= dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
     path = tiny_folder / "tokenizer.json"
-    document = json.loads(path.read_text("utf-8"))
-    path.write_text(json.dumps({**document, "added_tokens": [*document["added_tokens"], token]}))
+    tokens = read_json(path)["added_tokens"] + special_tokens({NAME: 77})
+    edit_json(path, added_tokens=tokens)
     assert main([str(tiny_folder), "--output", str(tmp_path / "artifact"), "--unmeasured"]) == 0
     assert SHOWN in capsys.readouterr().out
 
@@ -284,7 +273,7 @@ TOO_LARGE: dict[str, tuple[str, Change, str]] = {
     ),
     "sequences in sequences": (
         "tokenizer.json",
-        lambda document: {**document, "normalizer": nested(200)},
+        replaced("normalizer", **nested(200)),
         "normalizer has 1001 values; at most 1000 are allowed",
     ),
     "tokens around a text": (
@@ -304,7 +293,7 @@ TOO_LARGE: dict[str, tuple[str, Change, str]] = {
     ),
     "a replacement of nothing": (
         "tokenizer.json",
-        lambda document: {**document, "normalizer": replace("e" * 1_000, Regex="x*")},
+        replaced("normalizer", **replace("e" * 1_000, Regex="x*")),
         "can make a text more than 1000 times longer",
     ),
     "a long prefix": (
@@ -328,23 +317,19 @@ TOO_LARGE: dict[str, tuple[str, Change, str]] = {
 
 
 @pytest.mark.parametrize("case", TOO_LARGE)
-def test_no_list_and_no_string_is_too_long(
-    tiny_folder: Path, case: str, edit_json: Edit, capsys: Capture
-) -> None:
+def test_no_list_and_no_string_is_too_long(tiny_folder: Path, case: str, capsys: Capture) -> None:
     """What would take minutes, or all memory, is refused by its size."""
     file, change, expected = TOO_LARGE[case]
-    edit_json(tiny_folder / file, change)
+    write_json(tiny_folder / file, change(read_json(tiny_folder / file)))
     for message in refused(tiny_folder, capsys):
         assert f"{Path(file).name}" in message
         assert expected in message
 
 
-def test_a_size_is_counted_in_proportion_to_it(
-    tiny_folder: Path, edit_json: Edit, capsys: Capture
-) -> None:
+def test_a_size_is_counted_in_proportion_to_it(tiny_folder: Path, capsys: Capture) -> None:
     """A hundred times the parts take about a hundred times the time, not ten thousand times."""
     many = replaced("normalizer", type="Sequence", normalizers=[{"type": "NFC"}] * 50_000)
-    edit_json(tiny_folder / "tokenizer.json", many)
+    edit_json(tiny_folder / "tokenizer.json", **many({}))
     began = time.process_time()
     for message in refused(tiny_folder, capsys):
         assert "normalizer has 100002 values; at most 1000 are allowed" in message

@@ -10,6 +10,7 @@ from model_compiler.command import main
 from model_compiler.source import find
 from model_compiler.source.find import Source
 from tests.model_compiler.conftest import Compile, Edit, merged
+from tests.model_compiler.goldens.files import special_tokens
 
 Capture = pytest.CaptureFixture[str]
 
@@ -37,13 +38,11 @@ def test_notes_on_the_tokenizer(
     tiny_folder: Path, tmp_path: Path, capsys: Capture, edit_json: Edit
 ) -> None:
     """The output names dropped tokens, and the reason why the library is used."""
-    image = {"id": 77, "content": "<image>", "special": True, "normalized": False}
-    image |= dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
     edit_json(
         tiny_folder / "tokenizer.json",
         lambda value: merged(
             value,
-            added_tokens=[*value["added_tokens"], image],
+            added_tokens=[*value["added_tokens"], *special_tokens({"<image>": 77})],
             pre_tokenizer={"type": "Whitespace"},
         ),
     )
@@ -55,12 +54,12 @@ def test_notes_on_the_tokenizer(
 
 @pytest.mark.parametrize("command", [[], ["compile"]])
 def test_compile_may_be_omitted(tiny_folder: Path, tmp_path: Path, command: list[str]) -> None:
-    """A model without a command is compiled, also if an option comes first."""
+    """A model without a command is compiled, also if options come first, which count."""
     output = tmp_path / "artifact"
-    assert (
-        main([*command, "--unmeasured", "--quiet", "--output", str(output), str(tiny_folder)]) == 0
-    )
-    assert load_artifact(output).manifest.precision == "int8"
+    options = ["--unmeasured", "--quiet", "--dimensions", "16,8", "--output", str(output)]
+    assert main([*command, *options, str(tiny_folder)]) == 0
+    manifest = load_artifact(output).manifest
+    assert (manifest.precision, manifest.dimensions) == ("int8", (32, 16, 8))
 
 
 @pytest.mark.parametrize(
@@ -91,16 +90,6 @@ def test_quiet_says_nothing(tiny_folder: Path, tmp_path: Path, capsys: Capture) 
     assert main([str(tiny_folder), *arguments]) == 0
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "")
-
-
-def test_dimensions_are_taken(tiny_folder: Path, tmp_path: Path) -> None:
-    """The values of --dimensions are in the manifest."""
-    output = str(tmp_path / "artifact")
-    options = ["--unmeasured", "--quiet", "--dimensions", "16,8"]
-    assert main([str(tiny_folder), "--output", output, *options]) == 0
-    manifest = load_artifact(Path(output)).manifest
-    assert manifest.dimensions == (32, 16, 8)
-    assert manifest.precision == "int8"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from model_compiler.source.router import routes_of
 from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.tiny_models import MODULES, TEXTS, write_model, write_router
 
+Capture = pytest.CaptureFixture[str]
 GOLDEN = np.load(Path(__file__).resolve().parent / "goldens" / "routes.npz")
 
 
@@ -70,9 +71,7 @@ def test_one_route_is_written_alone(router: Path, tmp_path: Path) -> None:
         assert names == {*alone.files, "manifest.json"}
 
 
-def test_a_route_of_a_model_without_routes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_route_of_a_model_without_routes(tmp_path: Path, capsys: Capture) -> None:
     """It is refused by name, and nothing is written."""
     model = write_model(tmp_path / "model")
     assert main(["compile", str(model), "--route", "query", "--output", str(tmp_path / "o")]) == 2
@@ -90,9 +89,7 @@ def test_an_index_of_documents_is_searched_by_queries(router: Path, tmp_path: Pa
     assert index["vector_space"] == Engine.load(both["query"]).vector_space()
 
 
-def test_parts_that_are_not_aligned(
-    router: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_parts_that_are_not_aligned(router: Path, tmp_path: Path, capsys: Capture) -> None:
     """Two unrelated encoders are refused as a pair, except in an unmeasured compile."""
     arguments = ["compile", str(router), "--output", str(tmp_path / "out"), "--quiet"]
     assert main([*arguments, "--precision", "fp32"]) == 2
@@ -100,7 +97,7 @@ def test_parts_that_are_not_aligned(
     assert not (tmp_path / "out").exists()
 
 
-def test_inspect_says_it_of_each_route(router: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_says_it_of_each_route(router: Path, capsys: Capture) -> None:
     """Both routes are named, and each with its default prompt."""
     assert main(["inspect", str(router)]) == 0
     said = capsys.readouterr().out
@@ -119,11 +116,7 @@ def test_inspect_says_it_of_each_route(router: Path, capsys: pytest.CaptureFixtu
     ],
 )
 def test_routes_that_cannot_be_expressed(
-    router: Path,
-    edit_json: Edit,
-    capsys: pytest.CaptureFixture[str],
-    changes: dict[str, Any],
-    message: str,
+    router: Path, edit_json: Edit, capsys: Capture, changes: dict[str, Any], message: str
 ) -> None:
     """Other routes, a rule that selects one, or damage is refused by name."""
     edit_json(router / "router_config.json", lambda value: value | changes)

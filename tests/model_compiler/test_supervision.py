@@ -1,6 +1,5 @@
 """The command as a process: no model hangs it, and none ends it without a line."""
 
-import json
 import os
 import shutil
 import signal
@@ -17,6 +16,7 @@ from onnx import TensorProto, helper
 
 from model_compiler.command import main
 from model_compiler.supervision import budget
+from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.model.test_onnx_import import export
 from tests.model_compiler.test_hostile_folders import use_export
 
@@ -62,10 +62,8 @@ def ended(step: str, number: signal.Signals) -> str:
 
 
 def with_pattern(folder: Path, pattern: str) -> None:
-    path = folder / "tokenizer.json"
-    document = json.loads(path.read_text("utf-8"))
     split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated"}
-    path.write_text(json.dumps({**document, "pre_tokenizer": {**split, "invert": False}}))
+    edit_json(folder / "tokenizer.json", pre_tokenizer={**split, "invert": False})
 
 
 def slow_tokenizer(folder: Path) -> None:
@@ -115,16 +113,8 @@ def test_what_takes_too_long_is_refused(
     artifact.mkdir()
     (artifact / "manifest.json").write_text("of the artifact before")
     make(tiny_folder)
-    command = (
-        "-c",
-        IMPATIENT.format(step),
-        tiny_folder,
-        "--output",
-        artifact,
-        "--quiet",
-        "--unmeasured",
-    )
-    code, output, errors = ran(*command)
+    options = ("--output", artifact, "--quiet", "--unmeasured")
+    code, output, errors = ran("-c", IMPATIENT.format(step), tiny_folder, *options)
     assert (code, output) == (2, "")
     assert errors.endswith(ended(f"{step}, which may take 1 s of CPU,", signal.SIGXCPU))
     assert [path.read_text() for path in artifact.iterdir()] == ["of the artifact before"]

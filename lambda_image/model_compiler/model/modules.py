@@ -230,18 +230,17 @@ class ScoreHead:
     def take(self, weights: Weights) -> Mapping[str, Floats]:
         """Take the head's weights, before the encoder checks that all are used."""
         size = self.hidden_size
-        shapes: dict[str, tuple[int, ...]] = {}
-        if self.dense:
-            shapes[f"{self.dense}.weight"] = (size, size)
-            if self.dense_bias:
-                shapes[f"{self.dense}.bias"] = (size,)
-        if self.norm:
-            shapes[f"{self.norm}.weight"] = (size,)
-            if self.norm_bias:
-                shapes[f"{self.norm}.bias"] = (size,)
-        shapes[f"{self.out}.weight"] = (self.labels, size)
-        shapes[f"{self.out}.bias"] = (self.labels,)
-        return {name: weights.take(name, *shape) for name, shape in shapes.items()}
+        taken: dict[str, Floats] = {}
+        for name, shape, has_bias in (
+            (self.dense, (size, size), self.dense_bias),
+            (self.norm, (size,), self.norm_bias),
+            (self.out, (self.labels, size), True),
+        ):
+            if name:
+                taken[f"{name}.weight"] = weights.take(f"{name}.weight", *shape)
+            if name and has_bias:
+                taken[f"{name}.bias"] = weights.take(f"{name}.bias", shape[0])
+        return taken
 
     def add(
         self, builder: GraphBuilder, hidden: str, taken: Mapping[str, Floats], *, output: str

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from onnx import (
+    FunctionProto,
     GraphProto,
     ModelProto,
     NodeProto,
@@ -88,11 +89,32 @@ def _cast_output(model: ModelProto, name: str) -> str:
     return f"{PREFIX}float32"
 
 
+def _parts(part: GraphProto | FunctionProto) -> Iterator[GraphProto | FunctionProto]:
+    """Yield a graph or a function, and the graphs inside its nodes."""
+    yield part
+    for node in part.node:
+        for attribute in node.attribute:
+            inner = [attribute.g] if attribute.HasField("g") else []
+            for graph in (*inner, *attribute.graphs):
+                yield from _parts(graph)
+
+
+def _nodes(model: ModelProto) -> Iterator[NodeProto]:
+    """Yield every node of a model."""
+    for whole in (model.graph, *model.functions):
+        for part in _parts(whole):
+            yield from part.node
+
+
 def _tensors(model: ModelProto) -> Iterator[TensorProto]:
-    """Yield every constant of a model, including those in nodes and in their inner graphs."""
-    yield from _graph_tensors(model.graph)
-    for function in model.functions:
-        yield from _node_tensors(function.node)
+    """Yield every constant of a model: the initializers of graphs, and those in nodes."""
+    for whole in (model.graph, *model.functions):
+        for part in _parts(whole):
+            yield from part.initializer if isinstance(part, GraphProto) else ()
+    for node in _nodes(model):
+        for attribute in node.attribute:
+            yield from [attribute.t] if attribute.HasField("t") else []
+            yield from attribute.tensors
 
 
 def foreign_operators(model: ModelProto) -> list[str]:
@@ -136,50 +158,11 @@ def _type(entry: ValueInfoProto) -> int:
 
 def _rename(graph: GraphProto, old: str, new: str) -> None:
     """Rename a value wherever it is read, including inner graphs."""
-    for node in graph.node:
-        for number, name in enumerate(node.input):
-            if name == old:
-                node.input[number] = new
-        for inner in _inner_graphs(node):
-            _rename(inner, old, new)
-
-
-def _nodes(model: ModelProto) -> Iterator[NodeProto]:
-    yield from _graph_nodes(model.graph)
-    for function in model.functions:
-        for node in function.node:
-            yield node
-            for inner in _inner_graphs(node):
-                yield from _graph_nodes(inner)
-
-
-def _graph_nodes(graph: GraphProto) -> Iterator[NodeProto]:
-    for node in graph.node:
-        yield node
-        for inner in _inner_graphs(node):
-            yield from _graph_nodes(inner)
-
-
-def _graph_tensors(graph: GraphProto) -> Iterator[TensorProto]:
-    yield from graph.initializer
-    yield from _node_tensors(graph.node)
-
-
-def _node_tensors(nodes: "Iterator[NodeProto] | list[NodeProto]") -> Iterator[TensorProto]:
-    for node in nodes:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield attribute.t
-            yield from attribute.tensors
-        for inner in _inner_graphs(node):
-            yield from _graph_tensors(inner)
-
-
-def _inner_graphs(node: NodeProto) -> Iterator[GraphProto]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
+    for part in _parts(graph):
+        for node in part.node:
+            for number, name in enumerate(node.input):
+                if name == old:
+                    node.input[number] = new
 
 
 HEAD_FILE = "head.data"

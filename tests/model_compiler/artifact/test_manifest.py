@@ -3,10 +3,8 @@
 import io
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,18 +19,13 @@ from model_compiler.graph.builder import GraphBuilder, Precision, graph_digest
 from model_compiler.source import catalog
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Compile, Edit, merged
+from tests.model_compiler.goldens.files import Tensors, change_tensors
 from tests.model_compiler.goldens.gemma3_model import write_gemma3
 from tests.model_compiler.goldens.tiny_models import write_model
 
 
 def space(artifact: Artifact) -> str:
     return artifact.manifest.vector_space
-
-
-def change_weights(folder: Path, change: Callable[[dict[str, np.ndarray]], Any]) -> None:
-    tensors = load_file(folder / "model.safetensors")
-    changed = change(tensors)
-    save_file(tensors if changed is None else changed, folder / "model.safetensors")
 
 
 def test_the_form_of_the_name(tiny_folder: Path, compile_tiny: Compile) -> None:
@@ -119,11 +112,12 @@ def test_settings_that_change_vectors_matter(
 def test_one_weight_matters(tiny_folder: Path, compile_tiny: Compile, name: str) -> None:
     """A single value changes the source's hash, even where int8 rounds it to the same codes."""
 
-    def change(tensors: dict[str, np.ndarray]) -> None:
+    def change(tensors: Tensors) -> Tensors:
         tensors[name].flat[3] += 1e-4
+        return tensors
 
     first = space(compile_tiny(tiny_folder, Precision.INT8))
-    change_weights(tiny_folder, change)
+    change_tensors(tiny_folder, change)
     assert space(compile_tiny(tiny_folder, Precision.INT8)) != first
 
 
@@ -142,7 +136,7 @@ def test_a_known_model_is_known_in_any_folder(
     """MiniLM stored otherwise and elsewhere is compiled to the space of the catalog's MiniLM."""
     folder = tmp_path / "mine"
     shutil.copytree(minilm_folder, folder)
-    change_weights(folder, lambda tensors: dict(reversed(tensors.items())))
+    change_tensors(folder, lambda tensors: dict(reversed(tensors.items())))
     (folder / "config.json").write_bytes((folder / "config.json").read_bytes() + b"\n")
     options = Options(thresholds=None, progress=False)
     manifest = compile_model(find_source(str(folder)), tmp_path / "out", options)

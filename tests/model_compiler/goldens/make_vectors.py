@@ -128,7 +128,6 @@ def _sparse() -> dict[str, Any]:
         with TemporaryDirectory() as temporary:
             folder = Path(temporary) / "model"
             if traits is None:
-                folder.mkdir()
                 sparse_models.write_sparse_router(folder)
             else:
                 sparse_models.write_sparse(folder, **traits)

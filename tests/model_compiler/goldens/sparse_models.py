@@ -147,6 +147,7 @@ def write_sparse_router(folder: Path, *, limit: int = 30) -> Path:
         folder / name
         for name in ("document_0_Transformer", "document_1_SpladePooling", "query_0_SparseStatic")
     )
+    folder.mkdir(parents=True, exist_ok=True)
     shutil.copytree(whole, document)
     shutil.move(document / "1_SpladePooling", pooling)
     for name in ("modules.json", "config_sentence_transformers.json"):

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
 
 from embedder.core.reranker import Reranker
 from model_compiler.errors import CompilerError, SourceError
@@ -15,6 +14,7 @@ from model_compiler.graph.builder import Precision
 from model_compiler.model.cross_encoder import read_cross_encoder
 from model_compiler.model.folder import CLASSIFIER, is_cross_encoder
 from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.goldens.files import change_tensors
 from tests.model_compiler.goldens.gte_model import respell
 from tests.model_compiler.goldens.reranker_models import PAIRS, VARIANTS, write_reranker
 
@@ -98,7 +98,8 @@ def test_the_score_space_follows_the_scores(
 
 
 ST = "config_sentence_transformers.json"
-CHANGES: list[tuple[str, dict[str, Any], str]] = [
+Changes = list[tuple[str, dict[str, Any], str]]
+CHANGES: Changes = [
     ("config.json", {"id2label": {"0": "A", "2": "B"}}, "id2label must be names for the numbers"),
     ("config.json", {"id2label": {}}, "id2label must be names for the numbers"),
     ("config.json", {"num_labels": 2}, "num_labels must be the number of labels in id2label, 1"),
@@ -117,16 +118,51 @@ CHANGES: list[tuple[str, dict[str, Any], str]] = [
     ("sentence_bert_config.json", {"module_output_name": "x"}, "module_output_name is"),
     ("sentence_bert_config.json", {"transformer_task": "text-generation"}, "transformer_task is"),
 ]
+LANGUAGE_MODEL_CHANGES: Changes = [
+    ("1_LogitScore/config.json", {"true_token_id": 999}, "true_token_id must be a token's id"),
+    ("1_LogitScore/config.json", {"false_token_id": "no"}, "false_token_id must be an integer"),
+    ("1_LogitScore/config.json", {"module_input_name": "logits"}, "module_input_name is"),
+    ("1_LogitScore/config.json", {"scale": 2}, "does not know: scale = 2"),
+    ("sentence_bert_config.json", {"transformer_task": "feature-extraction"}, "transformer_task"),
+    ("sentence_bert_config.json", {"transformer_task": None}, "transformer_task is missing"),
+    ("sentence_bert_config.json", {"modality_config": {"text": {}}}, "modality_config is"),
+    ("sentence_bert_config.json", {"processing_kwargs": {"text": {}}}, "processing_kwargs is"),
+]
+HEAD_CHANGES: Changes = [
+    ("1_Pooling/config.json", {"include_prompt": False}, "include_prompt must be true"),
+    ("1_Pooling/config.json", {"embedding_dimension": 47}, "embedding_dimension is 47"),
+    ("2_Dense/config.json", {"module_output_name": "scores"}, 'module_output_name is "scores"'),
+    ("2_Dense/config.json", {"out_features": 47}, "dimension is 48; the previous module returns"),
+    ("3_LayerNorm/config.json", {"eps": 1e-12}, "does not know: eps"),
+    ("4_Dense/config.json", {"module_output_name": None}, "module_output_name must be scores"),
+    ("4_Dense/config.json", {"module_output_name": "sentence_embedding"}, "module_output_name is"),
+    ("4_Dense/config.json", {"out_features": 1001}, "out_features is 1001; .* 1 to 1000"),
+]
+#: The models that are changed: the traits of each, and its changes.
+CHANGED: list[tuple[dict[str, Any], Changes]] = [
+    ({"saved": {}}, CHANGES),
+    ({"family": "qwen3", "saved": {}}, LANGUAGE_MODEL_CHANGES),
+    (VARIANTS["modernbert, modules"], HEAD_CHANGES),
+]
 
 
-@pytest.mark.parametrize(("file", "change", "message"), CHANGES)
+@pytest.mark.parametrize(
+    ("traits", "file", "change", "message"),
+    [(traits, *case) for traits, cases in CHANGED for case in cases],
+)
 def test_what_the_compiler_cannot_express_is_named(
-    tmp_path: Path, edit_json: Edit, file: str, change: dict[str, Any], message: str
+    *,
+    tmp_path: Path,
+    edit_json: Edit,
+    traits: dict[str, Any],
+    file: str,
+    change: dict[str, Any],
+    message: str,
 ) -> None:
-    """A setting that would change scores is refused with its file."""
-    folder = write_reranker(tmp_path / "model", saved={})
+    """A setting that would change the text, a token, a module or the scores is refused."""
+    folder = write_reranker(tmp_path / "model", **traits)
     read_cross_encoder(folder)
-    edit_json(folder / file, lambda value: {**value, **change})
+    edit_json(folder / file, **change)
     with pytest.raises(CompilerError, match=message):
         read_cross_encoder(folder)
 
@@ -150,29 +186,6 @@ def test_a_template_that_the_compiler_cannot_read(
 ) -> None:
     """An expression, an order or a border of tokens that it does not know is refused."""
     folder = write_reranker(tmp_path / "model", family="qwen3", saved={}, template=template)
-    with pytest.raises(CompilerError, match=message):
-        read_cross_encoder(folder)
-
-
-LANGUAGE_MODEL_CHANGES: list[tuple[str, dict[str, Any], str]] = [
-    ("1_LogitScore/config.json", {"true_token_id": 999}, "true_token_id must be a token's id"),
-    ("1_LogitScore/config.json", {"false_token_id": "no"}, "false_token_id must be an integer"),
-    ("1_LogitScore/config.json", {"module_input_name": "logits"}, "module_input_name is"),
-    ("1_LogitScore/config.json", {"scale": 2}, "does not know: scale = 2"),
-    ("sentence_bert_config.json", {"transformer_task": "feature-extraction"}, "transformer_task"),
-    ("sentence_bert_config.json", {"transformer_task": None}, "transformer_task is missing"),
-    ("sentence_bert_config.json", {"modality_config": {"text": {}}}, "modality_config is"),
-    ("sentence_bert_config.json", {"processing_kwargs": {"text": {}}}, "processing_kwargs is"),
-]
-
-
-@pytest.mark.parametrize(("file", "change", "message"), LANGUAGE_MODEL_CHANGES)
-def test_what_would_change_a_language_models_score_is_named(
-    tmp_path: Path, edit_json: Edit, file: str, change: dict[str, Any], message: str
-) -> None:
-    """A setting that would change the token, its logit or the text is refused with its file."""
-    folder = write_reranker(tmp_path / "model", family="qwen3", saved={})
-    edit_json(folder / file, lambda value: {**value, **change})
     with pytest.raises(CompilerError, match=message):
         read_cross_encoder(folder)
 
@@ -217,40 +230,16 @@ def test_other_modules_are_named(tmp_path: Path, edit_json: Edit, kinds: list[st
         read_cross_encoder(folder)
 
 
-HEAD_CHANGES: list[tuple[str, dict[str, Any], str]] = [
-    ("1_Pooling", {"include_prompt": False}, "include_prompt must be true"),
-    ("1_Pooling", {"embedding_dimension": 47}, "embedding_dimension is 47"),
-    ("2_Dense", {"module_output_name": "scores"}, 'module_output_name is "scores"'),
-    ("2_Dense", {"out_features": 47}, "dimension is 48; the previous module returns 47"),
-    ("3_LayerNorm", {"eps": 1e-12}, "does not know: eps"),
-    ("4_Dense", {"module_output_name": None}, "module_output_name must be scores"),
-    ("4_Dense", {"module_output_name": "sentence_embedding"}, "module_output_name is"),
-    ("4_Dense", {"out_features": 1001}, "out_features is 1001; .* 1 to 1000 labels"),
-]
-
-
-@pytest.mark.parametrize(("module", "change", "message"), HEAD_CHANGES)
-def test_what_would_change_a_head_of_modules_is_named(
-    tmp_path: Path, edit_json: Edit, module: str, change: dict[str, Any], message: str
-) -> None:
-    """A setting that would change the scores, or the module they come from, is refused."""
-    folder = write_reranker(tmp_path / "model", **VARIANTS["modernbert, modules"])
-    read_cross_encoder(folder)
-    edit_json(folder / module / "config.json", lambda value: {**value, **change})
-    with pytest.raises(CompilerError, match=message):
-        read_cross_encoder(folder)
-
-
 def test_the_weights_of_a_heads_modules_are_in_the_space(
     tmp_path: Path, compile_tiny: Compile
 ) -> None:
     """Another weight of a module gives another score space, as one of the encoder does."""
     folder = write_reranker(tmp_path / "model", **VARIANTS["modernbert, modules"])
     spaces = [compile_tiny(folder).manifest.vector_space]
-    path = folder / "3_LayerNorm" / "model.safetensors"
-    tensors = load_file(path)
-    tensors["norm.bias"] = tensors["norm.bias"] + 1
-    save_file(tensors, path)
+    change_tensors(
+        folder / "3_LayerNorm",
+        lambda tensors: {**tensors, "norm.bias": tensors["norm.bias"] + 1},
+    )
     spaces.append(compile_tiny(folder).manifest.vector_space)
     assert spaces[0] != spaces[1]
 
@@ -269,11 +258,10 @@ def test_a_pair_template_that_the_engine_cannot_make(tmp_path: Path, edit_json: 
         read_cross_encoder(folder)
 
 
-def test_a_missing_tensor_of_the_head(tmp_path: Path) -> None:
+def test_a_missing_tensor_of_the_head(tmp_path: Path, edit_json: Edit) -> None:
     """A classifier of another shape than the labels is refused."""
     folder = write_reranker(tmp_path / "model", labels=2)
-    config = json.loads((folder / "config.json").read_text("utf-8"))
-    (folder / "config.json").write_text(json.dumps({**config, "id2label": {"0": "LABEL_0"}}))
+    edit_json(folder / "config.json", id2label={"0": "LABEL_0"})
     model = read_cross_encoder(folder)
     with pytest.raises(SourceError, match=r"classifier\.weight has shape \[2, 32\]"):
         model.check()

@@ -17,7 +17,8 @@ from model_compiler.model.folder import (
 )
 from model_compiler.model.modules import Head
 from tests.model_compiler.conftest import Compile, Edit, merged
-from tests.model_compiler.goldens.tiny_models import write_model
+from tests.model_compiler.goldens.files import special_tokens
+from tests.model_compiler.goldens.setting_changes import write_with_dense
 
 
 def limit(folder: Path, sentence: dict[str, Any] | None, tokenizer: dict[str, Any] | None) -> int:
@@ -119,15 +120,17 @@ def test_the_default_prompt(
         ("config.json", {"vocab_size": 70}, r"tokenizer.json does not belong .* up to 76.* 70 ids"),
         ("config.json", {"vocab_size": 5000}, r"does not belong .* up to 76, .* rows for 5000"),
         ("1_Pooling/config.json", {"word_embedding_dimension": 64}, "is 64; .* vectors have 32"),
+        ("2_Dense/config.json", {"in_features": 48}, "in_features is 48; .* returns 32"),
     ],
 )
 def test_files_that_disagree(
-    tiny_folder: Path, edit_json: Edit, file: str, change: dict[str, object], message: str
+    tmp_path: Path, edit_json: Edit, file: str, change: dict[str, object], message: str
 ) -> None:
     """A value that does not fit the others is named with both."""
-    edit_json(tiny_folder / file, **change)
+    folder = write_with_dense(tmp_path / "model")
+    edit_json(folder / file, **change)
     with pytest.raises(SourceError, match=message):
-        read_model_folder(tiny_folder)
+        read_model_folder(folder)
 
 
 @pytest.mark.parametrize("stated", [0, -1, True, "512", [1], 0.5])
@@ -208,19 +211,26 @@ def test_tokens_that_are_none(
         ("1_Pooling/config.json", {"pooling_mode": "median"}, "mode 'median' .* knows cls, max"),
         ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}, "SparseEncoder"),
         ("config_sentence_transformers.json", {"truncate_dim": 8}, "found 8. .* --dimensions"),
+        (
+            "2_Dense/config.json",
+            {"activation_function": "torch.nn.modules.activation.Mish"},
+            "Mish' is not one that",
+        ),
+        ("2_Dense/config.json", {"use_residual": True}, "use_residual is true"),
     ],
 )
 def test_settings_that_cannot_be_expressed(
-    tiny_folder: Path, edit_json: Edit, file: str, change: dict[str, object], message: str
+    tmp_path: Path, edit_json: Edit, file: str, change: dict[str, object], message: str
 ) -> None:
     """A setting of any module that would change the vectors is refused by name."""
+    folder = write_with_dense(tmp_path / "model")
     edit_json(
-        tiny_folder / "tokenizer.json",
+        folder / "tokenizer.json",
         lambda value: merged(value, normalizer=merged(value["normalizer"], lowercase=False)),
     )
-    edit_json(tiny_folder / file, **change)
+    edit_json(folder / file, **change)
     with pytest.raises(UnsupportedModelError, match=message):
-        read_model_folder(tiny_folder)
+        read_model_folder(folder)
 
 
 def test_lower_case_that_the_tokenizer_does_anyway(tiny_folder: Path, edit_json: Edit) -> None:
@@ -291,28 +301,6 @@ def test_vectors_whose_lengths_matter(tiny_folder: Path, edit_json: Edit) -> Non
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        (
-            {"activation_function": "torch.nn.modules.activation.Mish"},
-            UnsupportedModelError,
-            "Mish' is not one that",
-        ),
-        ({"in_features": 48}, SourceError, "in_features is 48; .* returns 32"),
-        ({"use_residual": True}, UnsupportedModelError, "use_residual is true"),
-    ],
-)
-def test_a_dense_module_that_does_not_fit(
-    tmp_path: Path, edit_json: Edit, change: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    """An unknown activation, a wrong width and a residual are refused by name."""
-    folder = write_model(tmp_path / "model", dense=[(16, True, "activation.Tanh")])
-    edit_json(folder / "2_Dense" / "config.json", **change)
-    with pytest.raises(error, match=message):
-        read_model_folder(folder)
-
-
-@pytest.mark.parametrize(
     "file", ["config.json", "tokenizer.json", "1_Pooling/config.json", "modules.json"]
 )
 @pytest.mark.parametrize("content", [None, b"", b"{", b"[3]", b'"\xff"', b"[" * 100_000])
@@ -346,22 +334,14 @@ def test_a_module_outside_the_folder(tiny_folder: Path, edit_json: Edit) -> None
 
 def test_tokens_that_the_model_has_no_row_for(tiny_folder: Path, edit_json: Edit) -> None:
     """An added token without a row, such as a multimodal model's, is dropped from both lists."""
-    image = {
-        "id": 77,
-        "content": "<image>",
-        "single_word": False,
-        "lstrip": False,
-        "rstrip": False,
-        "normalized": False,
-        "special": True,
-    }
+    image = special_tokens({"<image>": 77})
     before = read_model_folder(tiny_folder).tokenizer
 
     def add(value: dict[str, Any]) -> dict[str, Any]:
         vocabulary = merged(value["model"]["vocab"], **{"<image>": 77})
         return merged(
             value,
-            added_tokens=[*value["added_tokens"], image],
+            added_tokens=[*value["added_tokens"], *image],
             model=merged(value["model"], vocab=vocabulary),
         )
 

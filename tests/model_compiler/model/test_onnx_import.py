@@ -140,6 +140,11 @@ def unit(vector: np.ndarray) -> np.ndarray:
     return vector / np.linalg.norm(vector)
 
 
+def check_vector(artifact: Artifact, expected: np.ndarray) -> None:
+    """Check the vector of three tokens against one in the same direction."""
+    np.testing.assert_allclose(vectors(artifact, [2, 7, 3])[0], unit(expected), atol=1e-6)
+
+
 def test_hidden_state_gets_the_folders_pooling(folder: Path, take: Take) -> None:
     """Without a sentence embedding, the folder's pooling and Dense modules are put behind it."""
     export(folder / "model.onnx")
@@ -159,8 +164,7 @@ def test_dense_modules_are_applied(tmp_path: Path, take: Take) -> None:
     second = load_file(folder / "3_Dense" / "model.safetensors")
     pooled = TABLE[[2, 7, 3]].mean(axis=0)
     inner = np.tanh(first["linear.weight"] @ pooled + first["linear.bias"])
-    expected = unit(second["linear.weight"] @ inner)
-    np.testing.assert_allclose(vectors(take(folder), [2, 7, 3])[0], expected, atol=1e-6)
+    check_vector(take(folder), second["linear.weight"] @ inner)
 
 
 def test_sentence_embedding_is_taken_by_its_name(folder: Path, take: Take) -> None:
@@ -169,8 +173,7 @@ def test_sentence_embedding_is_taken_by_its_name(folder: Path, take: Take) -> No
     shutil.rmtree(folder / "1_Pooling")
     (folder / "modules.json").unlink()
     artifact = take(folder)
-    expected = unit(TABLE[[2, 7, 3]].sum(axis=0))
-    np.testing.assert_allclose(vectors(artifact, [2, 7, 3])[0], expected, atol=1e-6)
+    check_vector(artifact, TABLE[[2, 7, 3]].sum(axis=0))
     assert artifact.manifest.graph.optimization == "extended"
     assert artifact.manifest.model.architecture == "onnx"
 
@@ -266,8 +269,7 @@ def test_weights_of_an_unknown_family(
     unknown_family(tiny_folder, edit_json)
     export(tiny_folder / "onnx" / "model.onnx")
     artifact = take(tiny_folder)
-    expected = unit(TABLE[[2, 7, 3]].mean(axis=0))
-    np.testing.assert_allclose(vectors(artifact, [2, 7, 3])[0], expected, atol=1e-6)
+    check_vector(artifact, TABLE[[2, 7, 3]].mean(axis=0))
     reason = "config.json: model_type 'deberta-v2' is not a supported architecture"
     assert artifact.manifest.fidelity["instead_of_weights"].startswith(reason)
     assert artifact.manifest.fidelity["export"] == "onnx/model.onnx"
@@ -287,8 +289,9 @@ def test_names_of_outputs(folder: Path, take: Take, name: str) -> None:
     """Token vectors are pooled as the folder configures; a text's vector is only normalized."""
     export(folder / "model.onnx", outputs=(name,))
     rows = TABLE[[2, 7, 3]]
-    expected = unit(rows.mean(axis=0) if name == "token_embeddings" else rows.sum(axis=0))
-    np.testing.assert_allclose(vectors(take(folder), [2, 7, 3])[0], expected, atol=1e-6)
+    check_vector(
+        take(folder), rows.mean(axis=0) if name == "token_embeddings" else rows.sum(axis=0)
+    )
 
 
 def test_a_folder_that_pools_by_the_pooler(tmp_path: Path, take: Take, edit_json: Edit) -> None:
@@ -308,8 +311,7 @@ def test_a_folder_that_pools_by_the_pooler(tmp_path: Path, take: Take, edit_json
     (folder / "model.safetensors").unlink()
     export(folder / "model.onnx", outputs=("last_hidden_state", "pooler_output"))
     weight = load_file(folder / "2_Dense" / "model.safetensors")["linear.weight"]
-    expected = unit(weight @ TABLE[[2, 7, 3]].sum(axis=0))
-    np.testing.assert_allclose(vectors(take(folder), [2, 7, 3])[0], expected, atol=1e-6)
+    check_vector(take(folder), weight @ TABLE[[2, 7, 3]].sum(axis=0))
 
 
 @pytest.mark.parametrize(("family", "first"), [("qwen3", 0), ("xlm-roberta", 2)])
@@ -327,8 +329,7 @@ def test_positions_are_made_in_the_graph(
     names = ("position_ids", "attention_mask", "token_type_ids", "input_ids")
     export(folder / "model.onnx", inputs=names, edit=edit)
     artifact = take(folder)
-    expected = unit((TABLE[[2, 7, 3]] + np.arange(first, first + 3)[:, None]).mean(axis=0))
-    np.testing.assert_allclose(vectors(artifact, [2, 7, 3])[0], expected, atol=1e-6)
+    check_vector(artifact, (TABLE[[2, 7, 3]] + np.arange(first, first + 3)[:, None]).mean(axis=0))
     assert set(artifact.manifest.graph.inputs) == {"input_ids", "attention_mask"}
     engine = Engine.load(artifact, truncate="right")
     together = engine.embed(["hello world, the date", "the"]).vectors
@@ -378,8 +379,7 @@ def test_weights_named_like_files_of_the_artifact(tmp_path: Path, take: Take, na
     assert f"weights.{name}" in artifact.manifest.files
     dense = load_file(folder / "2_Dense" / "model.safetensors")
     pooled = TABLE[[2, 7, 3]].mean(axis=0)
-    expected = unit(dense["linear.weight"] @ pooled + dense["linear.bias"])
-    np.testing.assert_allclose(vectors(artifact, [2, 7, 3])[0], expected, atol=1e-6)
+    check_vector(artifact, dense["linear.weight"] @ pooled + dense["linear.bias"])
 
 
 def test_weights_that_are_cut_short(folder: Path, take: Take) -> None:

@@ -1,6 +1,5 @@
 """Sparse encoders: their vectors are sentence-transformers' own, and unknown ones are refused."""
 
-import json
 from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
@@ -156,7 +155,6 @@ def test_the_logits_of_a_run_are_bounded() -> None:
 
 def test_a_router_gives_queries_a_table(tmp_path: Path) -> None:
     """Its routes are two artifacts of one space; that of queries has the table's weights."""
-    (tmp_path / "model").mkdir()
     folder = write_sparse_router(tmp_path / "model")
     options = Options(precision=Precision.INT8, thresholds=None, progress=False)
     source = find_source(str(folder))
@@ -221,7 +219,6 @@ def test_each_kind_refuses_the_others_artifact(
 
 def test_a_table_that_is_not_the_manifests_is_refused(tmp_path: Path) -> None:
     """The embedder checks what it multiplies with."""
-    (tmp_path / "model").mkdir()
     folder = write_sparse_router(tmp_path / "model")
     options = Options(thresholds=None, progress=False)
     compile_routes(find_source(str(folder)), routes_of(folder), tmp_path / "both", options)
@@ -258,7 +255,7 @@ CHANGES: list[tuple[str, dict[str, Any], str]] = [
 def test_a_modernbert_must_name_its_activation(tmp_path: Path, edit_json: Edit) -> None:
     """Versions of transformers differ in the default."""
     folder = write_sparse(tmp_path / "model", family="modernbert")
-    edit_json(folder / "config.json", lambda value: {**value, "classifier_activation": None})
+    edit_json(folder / "config.json", classifier_activation=None)
     with pytest.raises(SourceError, match="classifier_activation must be"):
         read_sparse_folder(folder)
 
@@ -270,7 +267,7 @@ def test_what_the_compiler_cannot_express_is_named(
     """A setting that would change weights is refused with its file."""
     folder = write_sparse(tmp_path / "model")
     read_sparse_folder(folder)
-    edit_json(folder / file, lambda value: {**value, **change})
+    edit_json(folder / file, **change)
     with pytest.raises(CompilerError, match=message):
         read_sparse_folder(folder)
 
@@ -300,7 +297,6 @@ def test_a_table_must_have_a_weight_for_each_token(
     tmp_path: Path, weight: npt.NDArray[np.float32], message: str
 ) -> None:
     """A table of another kind is refused."""
-    (tmp_path / "model").mkdir()
     folder = write_sparse_router(tmp_path / "model")
     save_file({"weight": weight}, folder / "query_0_SparseStatic" / "model.safetensors")
     with pytest.raises(CompilerError, match=message):
@@ -323,11 +319,7 @@ def test_a_second_matrix_must_be_the_shared_one(tmp_path: Path, compile_tiny: Co
 
 def test_a_table_needs_a_limit(tmp_path: Path, edit_json: Edit) -> None:
     """Without one, a text could take any time."""
-    (tmp_path / "model").mkdir()
     folder = write_sparse_router(tmp_path / "model")
-    path = folder / "query_0_SparseStatic" / "tokenizer_config.json"
-    settings = json.loads(path.read_text("utf-8"))
-    del settings["model_max_length"]
-    path.write_text(json.dumps(settings))
+    edit_json(folder / "query_0_SparseStatic" / "tokenizer_config.json", model_max_length=None)
     with pytest.raises(SourceError, match="states no limit of tokens"):
         read_sparse_folder(routes_of(folder)["query"])

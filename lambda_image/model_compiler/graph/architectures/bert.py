@@ -62,16 +62,13 @@ NAMES = {
     "roberta": _ROBERTA,
     "camembert": _ROBERTA,
     "xlm-roberta": _ROBERTA,
-    "mpnet": Names(
+    "mpnet": replace(
+        _BERT,
         models=("mpnet.",),
         heads=("lm_head.",),
-        layer="encoder.layer.{}.",
         projections=("attention.attn.q", "attention.attn.k", "attention.attn.v"),
         out="attention.attn.o",
         attention_norm="attention.LayerNorm",
-        up=("intermediate.dense",),
-        down="output.dense",
-        output_norm="output.LayerNorm",
     ),
     "distilbert": Names(
         models=("distilbert.",),
