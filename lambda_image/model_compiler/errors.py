@@ -46,8 +46,7 @@ class FidelityError(CompilerError):
 class PrecisionError(FidelityError):
     """The vectors differ too much from those of full precision.
 
-    Attributes:
-        missed: The missed thresholds, as part of a sentence.
+    `missed` has the missed thresholds, as part of a sentence.
     """
 
     def __init__(self, message: str, missed: str = "") -> None:

@@ -22,14 +22,10 @@ _step: mmap.mmap | None = None
 
 
 def supervised(run: Callable[[], int]) -> int:
-    """Run a command in a child process. No other thread may run yet.
+    """Run a command in a child process, and return its exit status in both processes.
 
-    Args:
-        run: The command, which returns its exit status.
-
-    Returns:
-        The exit status, in both processes. After one line on standard error, it is 2 if a signal
-        ended the child.
+    No other thread may run yet. After one line on standard error, the status is 2 if a signal ended
+    the child.
     """
     global _step  # noqa: PLW0603 -- a process has one parent
     step = mmap.mmap(-1, mmap.PAGESIZE)

@@ -20,15 +20,9 @@ from model_compiler.errors import OutputError
 def new_folder(output: Path, *, marker: str = MANIFEST_FILE) -> Iterator[Path]:
     """Yield an empty folder to write to, and move it to `output` when the block ends.
 
-    If the block raises, or the folder cannot be moved, `output` is unchanged. An output that
-    contains the marker is replaced; any other folder that is not empty is left alone.
-
-    Args:
-        output: The folder to create or replace.
-        marker: The file that every finished folder contains.
-
-    Raises:
-        OutputError: If the folder cannot be written, is not free, or the disk is full.
+    If the block raises, or the folder cannot be moved, `output` is unchanged. An output with the
+    file `marker`, which every finished folder has, is replaced; any other that is not empty is left
+    alone. Raises an OutputError if the folder cannot be written, is not free, or the disk is full.
     """
     output = Path(os.path.realpath(output))
     partial = output.parent / f".{output.name}.partial"

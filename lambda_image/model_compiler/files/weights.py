@@ -41,14 +41,7 @@ MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """One tensor of a file.
-
-    Attributes:
-        file: The file.
-        dtype: Its type, by the name that safetensors has for it.
-        shape: Its shape.
-        read: Reads its values.
-    """
+    """One tensor of a file, with its type by the name that safetensors has for it."""
 
     file: Path
     dtype: str

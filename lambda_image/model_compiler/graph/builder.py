@@ -54,14 +54,9 @@ class Operators:
 class GraphBuilder:
     """Builds one graph.
 
-    Args:
-        name: The graph's name.
-        weights: The file for large weights, written from its current position on.
-        weights_file: That file's name, relative to the folder of the graph.
-        rows: The file for tables of which a run reads a few rows; by default the same file.
-        rows_file: That file's name.
-        precision: How the weights of linear layers and embedding tables are stored.
-        float32_layers: The layers, counted from 0, that are kept in float32 whatever the precision.
+    Large weights go to the file `weights`, from its current position on, and tables of which a run
+    reads a few rows to `rows`, by default the same; both have names relative to the graph's folder.
+    `float32_layers`, counted from 0, are kept in float32 whatever the precision.
     """
 
     def __init__(
@@ -121,14 +116,10 @@ class GraphBuilder:
     def weight(self, name: str, array: npt.NDArray[Any], *, by_row: bool = False) -> str:
         """Add a weight and return its name in the graph.
 
-        The weight of several layers is one in the file. In the graph it has a name for each,
-        because ONNX Runtime fails to change the type of one that several nodes read.
-
-        Args:
-            name: Its name, which no weight with other values of its type has.
-            array: Its values.
-            by_row: Whether a run reads only a few of its rows. Such tables are in a separate file,
-                so that the other file can be read ahead when a session starts.
+        No weight with other values of its type may have the name. That of several layers is one in
+        the file. In the graph it has a name for each, because ONNX Runtime fails to change the type
+        of one that several nodes read. A table of which a run reads only a few rows (`by_row`) is
+        in a separate file, so that the other file can be read ahead when a session starts.
         """
         array = np.asarray(array, order="C")
         key, digest = (name, array.dtype.str), hashlib.sha256(array.data).digest()

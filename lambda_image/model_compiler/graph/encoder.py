@@ -193,15 +193,9 @@ def rotary_tables(
 ) -> tuple[str, str]:
     """Add cosines and sines, float32 [positions, head_size / 2], in transformers' precision.
 
-    Args:
-        builder: The graph.
-        base: The base of the angles' wavelengths, `rope_theta`.
-        head_size: Even.
-        positions: Their number.
-        name: The start of the tables' names.
-        stretch: By how much all wavelengths are longer.
-        by_row: Whether the tables are so long that a run should read only the rows of its text; see
-            `GraphBuilder.weight`.
+    `base` is that of the angles' wavelengths, `rope_theta`, and `stretch` by how much all of them
+    are longer. `by_row` is for tables of which a run should read the rows of its text alone; see
+    `GraphBuilder.weight`.
     """
     exponents = np.arange(0, head_size, 2, dtype=np.float64) / head_size
     frequencies = (1.0 / base**exponents).astype(np.float32) / np.float32(stretch)

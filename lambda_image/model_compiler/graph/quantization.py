@@ -233,9 +233,8 @@ def quantize_rows(weight: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
 def amplified_channels(gains: Iterable[Floats]) -> Channels:
     """Return the channels of the residual stream that normalizations amplify most, in order.
 
-    Args:
-        gains: The gain [width] of each of the model's normalizations. A channel that one of them
-            amplifies is also large in the inputs of the others, since all use one stream.
+    The gains [width] are those of all normalizations. A channel that one of them amplifies is also
+    large in the inputs of the others, since all use one stream.
     """
     strength = np.max([np.abs(gain) / np.median(np.abs(gain)) for gain in gains], axis=0)
     return _strongest(strength, max(1, len(strength) // HIDDEN_SHARE))

@@ -26,12 +26,8 @@ CHUNK = 128
 class ResidualStream:
     """Adds the normalizations of one encoder, and takes its weights to the basis of the stream.
 
-    Args:
-        builder: The graph.
-        width: The hidden size.
-        epsilon: The epsilon of the normalizations.
-        subtracts_mean: Whether they subtract the mean (LayerNormalization) or not (RMSNorm).
-        rotated: Whether the basis is rotated; otherwise it is the model's own.
+    The normalizations subtract the mean (LayerNormalization) or not (RMSNorm). The basis is
+    rotated, or the model's own.
     """
 
     def __init__(

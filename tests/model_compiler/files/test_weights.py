@@ -177,25 +177,32 @@ def test_a_device_is_not_read(tmp_path: Path) -> None:
         Weights(tmp_path)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_values_that_are_no_numbers_are_refused(tmp_path: Path, bad: float) -> None:
-    """NaN and infinity are found where the tensor is used, and counted."""
-    save_file({"x": np.array([1, bad, 2, bad], np.float32)}, tmp_path / "model.safetensors")
-    with pytest.raises(SourceError, match="x holds 2 values that are NaN or infinite"):
-        Weights(tmp_path).take("x", 4)
-
-
-def test_a_double_too_large_for_float32_is_refused(tmp_path: Path) -> None:
-    """A value that only fits a double would become infinite."""
-    save_file({"x": np.array([1e300])}, tmp_path / "model.safetensors")
-    with pytest.raises(SourceError, match="x holds 1 values that are NaN or infinite"):
-        Weights(tmp_path).take("x", 1)
-
-
-def test_integers_are_no_weights(tmp_path: Path) -> None:
-    """A quantized checkpoint is refused by its type."""
-    save_file({"x": np.ones(4, np.int8)}, tmp_path / "model.safetensors")
-    with pytest.raises(UnsupportedModelError, match="x is of type I8; the compiler reads F64, F32"):
+@pytest.mark.parametrize(
+    ("values", "error", "message"),
+    [
+        *(
+            (
+                np.array([1, bad, 2, bad], np.float32),
+                SourceError,
+                "x holds 2 values that are NaN or",
+            )
+            for bad in (np.nan, np.inf, -np.inf)
+        ),
+        (np.array([1, 2, 3, 1e300]), SourceError, "x holds 1 values that are NaN or infinite"),
+        (
+            np.ones(4, np.int8),
+            UnsupportedModelError,
+            "x is of type I8; the compiler reads F64, F32",
+        ),
+    ],
+    ids=["NaN", "infinity", "-infinity", "too large for float32", "of a quantized checkpoint"],
+)
+def test_values_that_are_no_weights_are_refused(
+    tmp_path: Path, values: np.ndarray, error: type[Exception], message: str
+) -> None:
+    """They are found where the tensor is used, and counted."""
+    save_file({"x": values}, tmp_path / "model.safetensors")
+    with pytest.raises(error, match=message):
         Weights(tmp_path).take("x", 4)
 
 

@@ -1,6 +1,5 @@
 """Fetching from a hub: a small one, on this machine, that speaks the protocol's few requests."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,15 @@ from tests.model_compiler.conftest import Edit
 from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.static_models import write_sentence_transformers
 from tests.model_compiler.local_hub import COMMIT, Hub, sha256_of
+
+Listed = Callable[..., CatalogEntry]
+
+
+def add_exports(folder: Path, *names: str) -> None:
+    """Write files in the place of exports, each of other bytes."""
+    (folder / "onnx").mkdir()
+    for name in names:
+        (folder / "onnx" / name).write_text(name)
 
 
 def test_a_repository_is_fetched_at_its_commit(served: Hub, tiny: Path) -> None:
@@ -52,10 +60,8 @@ def test_an_export_is_fetched_in_one_variant(served: Hub, tiny: Path, edit_json:
     """Of a dozen variants, only the selected export and its reference are downloaded."""
     edit_json(tiny / "config.json", model_type="deberta-v2")
     (tiny / "model.safetensors").unlink()
-    (tiny / "onnx").mkdir()
-    for name in ("model", "model_quantized", "model_q4", "model_fp16"):
-        (tiny / "onnx" / f"{name}.onnx").write_bytes(f"graph {name}".encode())
-        (tiny / "onnx" / f"{name}.onnx_data").write_bytes(f"weights {name}".encode())
+    names = ("model", "model_quantized", "model_q4", "model_fp16")
+    add_exports(tiny, *(f"{name}.onnx{end}" for name in names for end in ("", "_data")))
     find_source("acme/tiny", precision=Precision.INT8)
     assert [path for path in served.paths() if "onnx" in path] == [
         "onnx/model.onnx",
@@ -68,18 +74,14 @@ def test_an_export_is_fetched_in_one_variant(served: Hub, tiny: Path, edit_json:
 def test_the_weights_of_a_known_family_in_an_export(served: Hub, tiny: Path) -> None:
     """Only the export in full precision is downloaded, because int8 is compiled from it."""
     (tiny / "model.safetensors").unlink()
-    (tiny / "onnx").mkdir()
-    for name in ("model", "model_quantized"):
-        (tiny / "onnx" / f"{name}.onnx").write_bytes(b"graph")
+    add_exports(tiny, "model.onnx", "model_quantized.onnx")
     find_source("acme/tiny", precision=Precision.INT8)
     assert [path for path in served.paths() if "onnx" in path] == ["onnx/model.onnx"]
 
 
 def test_an_export_beside_weights(served: Hub, tiny: Path, edit_json: Edit) -> None:
     """It is downloaded only if the weights are of an unknown family."""
-    (tiny / "onnx").mkdir()
-    for name in ("model", "model_quantized"):
-        (tiny / "onnx" / f"{name}.onnx").write_bytes(b"graph")
+    add_exports(tiny, "model.onnx", "model_quantized.onnx")
     find_source("acme/tiny")
     assert "model.safetensors" in served.paths()
     assert not any("onnx" in path for path in served.paths())
@@ -94,8 +96,7 @@ def test_an_export_beside_weights(served: Hub, tiny: Path, edit_json: Edit) -> N
 def test_a_static_model_beside_its_export(served: Hub, tmp_path: Path) -> None:
     """The table and its tokenizer are downloaded from their own folder, and no export."""
     folder = write_sentence_transformers(tmp_path / "static", new_files=False)
-    (folder / "onnx").mkdir()
-    (folder / "onnx" / "model.onnx").write_bytes(b"graph")
+    add_exports(folder, "model.onnx")
     served.repositories["acme/static"] = folder
     find_source("acme/static")
     assert served.paths() == [
@@ -140,7 +141,7 @@ def test_a_hub_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., CatalogEntry]:
+def listed(monkeypatch: pytest.MonkeyPatch) -> Listed:
     """Put a model into the catalog."""
 
     def add(**options: object) -> CatalogEntry:
@@ -157,9 +158,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., CatalogEntry]:
     return add
 
 
-def test_the_catalogs_hashes_are_checked(
-    served: Hub, tiny: Path, listed: Callable[..., CatalogEntry]
-) -> None:
+def test_the_catalogs_hashes_are_checked(served: Hub, tiny: Path, listed: Listed) -> None:
     """The error for a file with another hash has both hashes."""
     right = sha256_of((tiny / "config.json").read_bytes())
     listed(sha256={"config.json": right})
@@ -172,9 +171,7 @@ def test_the_catalogs_hashes_are_checked(
         find_source("tiny")
 
 
-def test_mirrors_are_tried_in_turn(
-    served: Hub, tiny: Path, listed: Callable[..., CatalogEntry]
-) -> None:
+def test_mirrors_are_tried_in_turn(served: Hub, tiny: Path, listed: Listed) -> None:
     """If the original is gated, a mirror is used; if none works, the error has each reason."""
     served.repositories["acme/original"] = tiny
     served.gated.add("acme/original")
@@ -186,9 +183,7 @@ def test_mirrors_are_tried_in_turn(
         find_source("original")
 
 
-def test_terms_have_to_be_accepted(
-    served: Hub, tiny: Path, listed: Callable[..., CatalogEntry]
-) -> None:
+def test_terms_have_to_be_accepted(served: Hub, tiny: Path, listed: Listed) -> None:
     """Nothing is downloaded before that, and the error explains how to accept them."""
     listed(license=License("gemma", "https://ai.google.dev/gemma/terms", must_be_accepted=True))
     with pytest.raises(LicenseError) as refused:
@@ -209,15 +204,12 @@ def test_names_of_repositories() -> None:
     assert not hub.is_repository_name("a/b/c")
 
 
-def test_the_weights_of_a_reranker(served: Hub, tmp_path: Path) -> None:
+def test_the_weights_of_a_reranker(served: Hub, tmp_path: Path, edit_json: Edit) -> None:
     """They are downloaded, whatever exports lie next to them."""
     folder = write_reranker(tmp_path / "repository")
-    (folder / "onnx").mkdir()
-    (folder / "onnx" / "model.onnx").write_bytes(b"")
-    name = "torch.nn.modules.linear.Identity"
-    config = json.loads((folder / "config.json").read_text("utf-8"))
-    config["sentence_transformers"] = {"activation_fn": name, "version": "4.1.0"}
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    add_exports(folder, "model.onnx")
+    saved = {"activation_fn": "torch.nn.modules.linear.Identity", "version": "4.1.0"}
+    edit_json(folder / "config.json", sentence_transformers=saved)
     served.repositories["acme/reranker"] = folder
     read_cross_encoder(find_source("acme/reranker").folder).check()
     assert "onnx/model.onnx" not in served.paths()
