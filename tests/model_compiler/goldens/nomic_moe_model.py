@@ -9,6 +9,7 @@ shares by their sum if `moe_normalize_expert_weights` is true.
 
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import load_file, save_file
 
+from tests.model_compiler.goldens import files
+from tests.model_compiler.goldens.files import Tensors
 from tests.model_compiler.goldens.nomic_bert_model import OWN
-from tests.model_compiler.goldens.tiny_models import HIDDEN, TOKENS, WIDE, Tensors, write_model
+from tests.model_compiler.goldens.tiny_models import HIDDEN, TOKENS, WIDE, write_model
 
 Array = npt.NDArray[np.float64]
 LAYERS, HEADS, BASE, EPSILON = 4, 4, 10000, 1e-5
@@ -52,22 +55,15 @@ MOE: dict[str, Any] = {
 
 
 def write_moe(folder: Path, *, twins: bool = False, **changes: Any) -> Path:
-    """Write the sentence-transformers folder and return it.
+    """Write the sentence-transformers folder, with other keys of `config.json`, and return it.
 
-    Args:
-        folder: Where to; it is made.
-        twins: Whether the router gives pairs of experts the same score.
-        changes: Keys of `config.json` that differ.
+    With `twins`, the router gives pairs of experts the same score.
     """
     write_model(folder)
     (folder / "sentence_bert_config.json").unlink()  # the limit is the number of positions
     config = {**MOE, **changes}
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    random = np.random.default_rng(11)
-
-    def normal(*shape: int, scale: float = 0.2, mean: float = 0.0) -> npt.NDArray[np.float32]:
-        return (mean + scale * random.standard_normal(shape)).astype(np.float32)
-
+    files.write_json(folder / "config.json", config)
+    normal = partial(files.normal, np.random.default_rng(11), scale=0.2)
     tensors: Tensors = {
         "embeddings.word_embeddings.weight": normal(len(TOKENS), HIDDEN, scale=1),
         "embeddings.token_type_embeddings.weight": normal(1, HIDDEN),

@@ -18,8 +18,7 @@ from model_compiler.model.folder import read_model_folder
 from tests.model_compiler.conftest import Compile, Edit, padded
 from tests.model_compiler.goldens.encoder_models import write_encoder
 from tests.model_compiler.goldens.tiny_models import TEXTS, VARIANTS, write_model
-
-GOLDEN = np.load(Path(__file__).parents[2] / "goldens" / "families.npz")
+from tests.model_compiler.graph.architectures.conftest import GOLDEN
 
 
 def run(folder: Path, precision: Precision = Precision.FP32, *, batch: bool = False) -> np.ndarray:

@@ -2,51 +2,30 @@
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import tokenizers
 from safetensors.numpy import load_file, save_file
 
-from embedder.core.artifact import Artifact
 from embedder.core.engine import Engine
-from embedder.core.session import Session
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from model_compiler.graph.builder import Precision
 from model_compiler.model.folder import read_model_folder
-from tests.model_compiler.conftest import Compile, padded
+from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.families import FAMILIES, VARIANTS, write_family
+from tests.model_compiler.graph.architectures.conftest import GOLDEN, embed, embed_each
 
 GOLDENS = Path(__file__).resolve().parents[2] / "goldens"
-GOLDEN = np.load(GOLDENS / "families.npz")
 NEWER = json.loads((GOLDENS / "newer_configs.json").read_text("utf-8"))
 
-Floats = npt.NDArray[np.float32]
 #: Texts with capitals, runs of spaces, accents, other scripts, a long word, and punctuation.
 SPELLINGS = ("hello World", "a  b\tc\n", "caf\u00e9 \u6771\u4eac \U0001f600", "x" * 99, "1,2.3!")
 each_variant = pytest.mark.parametrize(("family", "variant"), VARIANTS)
 each_family = pytest.mark.parametrize("family", FAMILIES)
-
-
-def embed(artifact: Artifact, inputs: Sequence[Any]) -> Floats:
-    """Embed texts, or sequences of ids, together."""
-    if isinstance(inputs[0], str):
-        return Engine.load(artifact, truncate="right").embed(inputs).vectors
-    return Session(artifact).run(*padded([list(map(int, ids)) for ids in inputs]))
-
-
-def embed_each(artifact: Artifact, inputs: Sequence[Any]) -> Floats:
-    """Embed texts, or sequences of ids, one by one."""
-    if isinstance(inputs[0], str):
-        engine = Engine.load(artifact, truncate="right")
-        return np.concatenate([engine.embed([text]).vectors for text in inputs])
-    session = Session(artifact)
-    return np.concatenate([session.run(ids[None], np.ones_like(ids)[None]) for ids in inputs])
 
 
 def test_each_family_has_golden_vectors_and_a_row_of_the_page() -> None:
@@ -109,13 +88,7 @@ def test_token_ids_are_those_of_the_library(
     library.no_truncation()
     library.no_padding()
     tokenizer = Engine.load(compile_tiny(folder), truncate="right").tokenizer
-    for text in (
-        "hello World",
-        "a  b\tc\n",
-        "caf\u00e9 \u6771\u4eac \U0001f600",
-        "x" * 99,
-        "1,2.3!",
-    ):
+    for text in SPELLINGS:
         assert list(tokenizer.encode(text)) == library.encode(text, add_special_tokens=False).ids
 
 

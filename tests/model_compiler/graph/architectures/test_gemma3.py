@@ -1,6 +1,5 @@
 """The parts that only Gemma 3 has: outliers, zeros, and how its configuration is read."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,28 +8,19 @@ import numpy.typing as npt
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from embedder.core.artifact import Artifact
-from embedder.core.session import Session
 from model_compiler.graph.architectures import gemma3
 from model_compiler.graph.builder import Precision
-from tests.model_compiler.conftest import Compile, Edit, padded
+from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.gemma3_model import SHAPE, sequences, write_gemma3
-from tests.model_compiler.graph.architectures.conftest import opened
+from tests.model_compiler.graph.architectures.conftest import Floats, embed, opened
 
 IDS = sequences()
-
-Floats = npt.NDArray[np.float32]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return the model's folder, which the test may change."""
     return write_gemma3(tmp_path / "model")
-
-
-def embed(artifact: Artifact, batch: Sequence[npt.NDArray[np.int64]]) -> Floats:
-    """Run sequences of ids together, padded to the longest."""
-    return Session(artifact).run(*padded([list(map(int, ids)) for ids in batch]))
 
 
 def cosines(left: Floats, right: Floats) -> npt.NDArray[Any]:

@@ -7,21 +7,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from embedder.core.session import Session
 from model_compiler.errors import SourceError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.encoder_models import sequences, write_encoder
 from tests.model_compiler.goldens.gte_model import ARCTIC, write_own_gte
-
-GOLDEN = np.load(Path(__file__).resolve().parents[2] / "goldens" / "families.npz")
-
-
-def embed(folder: Path, compile_tiny: Compile) -> np.ndarray:
-    """Compile the folder and run the golden sequences one by one."""
-    session = Session(compile_tiny(folder))
-    return np.concatenate([session.run(ids[None], np.ones_like(ids)[None]) for ids in sequences()])
+from tests.model_compiler.graph.architectures.conftest import GOLDEN, embed_each
 
 
 def test_the_names_of_its_own_code(tmp_path: Path, compile_tiny: Compile) -> None:
@@ -29,7 +21,7 @@ def test_the_names_of_its_own_code(tmp_path: Path, compile_tiny: Compile) -> Non
     folder = write_own_gte(tmp_path / "model")
     path = folder / "model.safetensors"
     save_file(load_file(path) | {"classifier.weight": np.ones((1, 32), np.float32)}, path)
-    vectors = embed(folder, compile_tiny)
+    vectors = embed_each(compile_tiny(folder), sequences())
     np.testing.assert_allclose(vectors, GOLDEN["gte mean, stretched"], atol=1e-5, rtol=0)
 
 

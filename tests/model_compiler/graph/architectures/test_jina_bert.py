@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedder.core.session import Session
 from model_compiler.graph.architectures.jina_bert import LIMIT
 from model_compiler.graph.attention import slopes
 from model_compiler.graph.builder import Precision
 from model_compiler.model.folder import read_model_folder
-from tests.model_compiler.conftest import Compile, padded
+from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.encoder_models import sequences
 from tests.model_compiler.goldens.jina_bert_model import SLOPES, reference, write_jina_bert
+from tests.model_compiler.graph.architectures.conftest import embed, embed_each
 
 
 @pytest.mark.parametrize(("heads", "qk"), [(4, False), (6, False), (6, True)])
@@ -22,14 +22,11 @@ def test_vectors_are_those_of_the_definition(
     """Alone and with padding in float32, near in int8; each head has its slope."""
     folder = write_jina_bert(tmp_path / "model", heads, qk=qk)
     golden = np.stack([reference(folder, ids, heads) for ids in sequences()])
-    session = Session(compile_tiny(folder))
-    alone = [session.run(ids[None], np.ones_like(ids)[None]) for ids in sequences()]
-    together = session.run(*padded([list(map(int, ids)) for ids in sequences()]))
-    for found in (np.concatenate(alone), together):
+    artifact = compile_tiny(folder)
+    for found in (embed_each(artifact, sequences()), embed(artifact, sequences())):
         np.testing.assert_allclose(found, golden, atol=1e-5, rtol=0)
-    session = Session(compile_tiny(folder, Precision.INT8))
-    near = [session.run(ids[None], np.ones_like(ids)[None])[0] for ids in sequences()]
-    assert (np.stack(near) * golden).sum(axis=1).min() > 0.99
+    near = embed_each(compile_tiny(folder, Precision.INT8), sequences())
+    assert (near * golden).sum(axis=1).min() > 0.99
     assert read_model_folder(folder).architecture.max_positions == LIMIT == 2048
 
 
@@ -39,10 +36,9 @@ def test_a_text_is_the_same_in_any_company(
     tmp_path: Path, compile_tiny: Compile, precision: Precision, qk: bool
 ) -> None:
     """Vectors are bit-identical alone and in a batch of one length."""
-    session = Session(compile_tiny(write_jina_bert(tmp_path / "model", qk=qk), precision))
-    ids = np.random.RandomState(5).randint(5, 70, (9, 40))
-    alone = [session.run(row[None], np.ones_like(row)[None])[0] for row in ids]
-    np.testing.assert_array_equal(session.run(ids, np.ones_like(ids)), alone)
+    artifact = compile_tiny(write_jina_bert(tmp_path / "model", qk=qk), precision)
+    ids = list(np.random.RandomState(5).randint(5, 70, (9, 40)))
+    np.testing.assert_array_equal(embed(artifact, ids), embed_each(artifact, ids))
 
 
 @pytest.mark.parametrize("heads", SLOPES)

@@ -11,9 +11,7 @@ from model_compiler.artifact.manifest import Choices
 from model_compiler.graph.architectures import llama
 from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.llama_model import POSITIONS, TEXTS, write_llama, write_voyage
-from tests.model_compiler.graph.architectures.conftest import embed_alone, opened
-
-GOLDEN = np.load(Path(__file__).parents[2] / "goldens" / "families.npz")
+from tests.model_compiler.graph.architectures.conftest import GOLDEN, embed_each, opened
 
 
 @pytest.fixture
@@ -25,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_prompt_is_in_front_of_the_text(folder: Path, compile_tiny: Compile) -> None:
     """A query's instruction counts toward the limit, and the last token is still the appended."""
     artifact = compile_tiny(folder)
-    vectors = embed_alone(artifact, list(TEXTS.values()), prompt="query")
+    vectors = embed_each(artifact, list(TEXTS.values()), prompt="query")
     np.testing.assert_allclose(vectors, GOLDEN["qwen3 query"], atol=1e-6, rtol=0)
     assert artifact.manifest.default_prompt == "document"
 
@@ -41,7 +39,7 @@ def test_a_long_text_keeps_its_last_token(folder: Path, compile_tiny: Compile) -
 def test_a_pooling_without_the_prompt(folder: Path, compile_tiny: Compile, edit_json: Edit) -> None:
     """`include_prompt` may be false: the last token is never part of the prompt."""
     edit_json(folder / "1_Pooling" / "config.json", include_prompt=False)
-    vectors = embed_alone(compile_tiny(folder), list(TEXTS.values()), prompt="query")
+    vectors = embed_each(compile_tiny(folder), list(TEXTS.values()), prompt="query")
     np.testing.assert_allclose(vectors, GOLDEN["qwen3 query"], atol=1e-6, rtol=0)
 
 
@@ -71,5 +69,5 @@ def test_the_width_of_heads_has_transformers_default(folder: Path, edit_json: Ed
 
 def test_voyages_own_code(tmp_path: Path, compile_tiny: Compile) -> None:
     """Its class projects each token's vector, and the graph their mean."""
-    vectors = embed_alone(compile_tiny(write_voyage(tmp_path / "voyage")[0]), list(TEXTS.values()))
+    vectors = embed_each(compile_tiny(write_voyage(tmp_path / "voyage")[0]), list(TEXTS.values()))
     np.testing.assert_allclose(vectors, GOLDEN["qwen3 own code"], atol=1e-6, rtol=0)

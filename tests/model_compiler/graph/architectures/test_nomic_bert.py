@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from embedder.core.session import Session
 from model_compiler.errors import SourceError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
@@ -14,8 +13,7 @@ from model_compiler.model.folder import read_model_folder
 from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.encoder_models import LIMIT, sequences
 from tests.model_compiler.goldens.nomic_bert_model import write_own_nomic_bert
-
-GOLDEN = np.load(Path(__file__).resolve().parents[2] / "goldens" / "families.npz")
+from tests.model_compiler.graph.architectures.conftest import GOLDEN, embed_each
 
 
 @pytest.fixture
@@ -24,15 +22,9 @@ def folder(tmp_path: Path) -> Path:
     return write_own_nomic_bert(tmp_path / "model")
 
 
-def embed(folder: Path, compile_tiny: Compile) -> np.ndarray:
-    """Compile the folder and run the golden sequences one by one."""
-    session = Session(compile_tiny(folder))
-    return np.concatenate([session.run(ids[None], np.ones_like(ids)[None]) for ids in sequences()])
-
-
 def test_the_names_of_its_own_code(folder: Path, compile_tiny: Compile) -> None:
     """The vectors are the same with both spellings, and no code of `auto_map` is needed."""
-    vectors = embed(folder, compile_tiny)
+    vectors = embed_each(compile_tiny(folder), sequences())
     np.testing.assert_allclose(vectors, GOLDEN["nomic_bert mean"], atol=1e-5, rtol=0)
     assert read_model_folder(folder).max_tokens == LIMIT
 
@@ -45,7 +37,7 @@ def test_checkpoint_with_a_head(
     tensors = load_file(folder / "model.safetensors")
     prefixed = {f"{prefix}{name}": tensor for name, tensor in tensors.items()}
     save_file({**prefixed, head: np.ones(3, np.float32)}, folder / "model.safetensors")
-    vectors = embed(folder, compile_tiny)
+    vectors = embed_each(compile_tiny(folder), sequences())
     np.testing.assert_allclose(vectors, GOLDEN["nomic_bert mean"], atol=1e-5, rtol=0)
 
 

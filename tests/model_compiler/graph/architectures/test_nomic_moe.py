@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedder.core.session import Session
 from model_compiler.graph.builder import Precision
-from tests.model_compiler.conftest import Compile, padded
+from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.encoder_models import sequences
 from tests.model_compiler.goldens.nomic_moe_model import reference, write_moe
+from tests.model_compiler.graph.architectures.conftest import embed, embed_each
 
 
 @pytest.mark.parametrize(
@@ -32,14 +32,11 @@ def test_vectors_are_those_of_the_definition(
     """Alone and with padding in float32, near in int8; of equal experts the first is chosen."""
     folder = write_moe(tmp_path / "model", **changes)
     golden = np.stack([reference(folder, ids) for ids in sequences()])
-    session = Session(compile_tiny(folder))
-    alone = [session.run(ids[None], np.ones_like(ids)[None]) for ids in sequences()]
-    together = session.run(*padded([list(map(int, ids)) for ids in sequences()]))
-    for found in (np.concatenate(alone), together):
+    artifact = compile_tiny(folder)
+    for found in (embed_each(artifact, sequences()), embed(artifact, sequences())):
         np.testing.assert_allclose(found, golden, atol=1e-5, rtol=0)
-    session = Session(compile_tiny(folder, Precision.INT8))
-    near = [session.run(ids[None], np.ones_like(ids)[None])[0] for ids in sequences()]
-    assert (np.stack(near) * golden).sum(axis=1).min() > 0.99
+    near = embed_each(compile_tiny(folder, Precision.INT8), sequences())
+    assert (near * golden).sum(axis=1).min() > 0.99
 
 
 @pytest.mark.parametrize("precision", Precision)
@@ -48,7 +45,6 @@ def test_a_text_is_the_same_in_any_company(
     tmp_path: Path, compile_tiny: Compile, precision: Precision, tokens: int
 ) -> None:
     """Vectors are bit-identical alone and in a batch, whatever the rows of each expert are."""
-    session = Session(compile_tiny(write_moe(tmp_path / "model"), precision))
-    ids = np.random.RandomState(5).randint(5, 70, (33, tokens))
-    alone = [session.run(row[None], np.ones_like(row)[None])[0] for row in ids]
-    np.testing.assert_array_equal(session.run(ids, np.ones_like(ids)), alone)
+    artifact = compile_tiny(write_moe(tmp_path / "model"), precision)
+    ids = list(np.random.RandomState(5).randint(5, 70, (33, tokens)))
+    np.testing.assert_array_equal(embed(artifact, ids), embed_each(artifact, ids))
