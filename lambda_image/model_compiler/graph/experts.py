@@ -45,33 +45,24 @@ def mixture(
 ) -> str:
     """Add the layer, from float32 [batch, tokens, width] to the same shape, without its bias.
 
-    The router is in float32 for every precision. Of experts with equal shares, the first is chosen.
-
-    Args:
-        builder: The graph.
-        hidden: The tokens.
-        routing: How experts are chosen.
-        router: The router's weight, [experts, width].
-        up: The weights of the experts to their wide side, [experts, wide, width].
-        down: Those of the other side, [experts, wide, width].
-        activation: The activation between them.
-        name: The start of the weights' names.
-        channels: The channels of `hidden` that are multiplied in float32.
+    The router, [experts, width], is in float32 for every precision. Of experts with equal shares,
+    the first is chosen. The experts' weights to their wide side and from it are [experts, wide,
+    width]; the `channels` of `hidden` are multiplied in float32.
     """
     op, chosen = builder.op, routing.chosen
     width = router.shape[1]
-    tokens = op.Reshape(hidden, builder.constant([-1, width], np.int64))
+    tokens = op.Reshape(hidden, builder.int64(-1, width))
     scores = op.MatMul(tokens, builder.weight(f"{name}router", router.T))
     shares, experts = builder.node_with_outputs(
-        "TopK", op.Softmax(scores, axis=-1), builder.constant([chosen], np.int64), outputs=2
+        "TopK", op.Softmax(scores, axis=-1), builder.int64(chosen), outputs=2
     )
     if routing.normalized:
-        last = builder.constant([-1], np.int64)
+        last = builder.int64(-1)
         shares = op.Div(shares, op.ReduceSum(shares, last, keepdims=1))
     # Choices are in the order of tokens. [experts, choices]: whether a choice is of an expert.
     numbers = builder.constant(np.arange(routing.experts)[:, None], np.int64)
-    of_expert = op.Equal(op.Reshape(experts, builder.constant([1, -1], np.int64)), numbers)
-    one = builder.constant([1], np.int64)
+    of_expert = op.Equal(op.Reshape(experts, builder.int64(1, -1)), numbers)
+    one = builder.int64(1)
     sizes = op.ReduceSum(op.Cast(of_expert, to=TensorProto.INT64), one, keepdims=0)
     # The choices in the order of experts, and the place of each choice in it.
     order = op.Gather(op.NonZero(of_expert), builder.constant(1, np.int64), axis=0)
@@ -86,10 +77,8 @@ def mixture(
     downs = {f"{name}down.{number}": weight.T for number, weight in enumerate(down)}
     narrowed = linear_by_group(builder, widened, downs, sizes, channels=strong)
 
-    results = op.Reshape(
-        op.Gather(narrowed, place, axis=0), builder.constant([-1, chosen, width], np.int64)
-    )
-    weighted = op.Mul(results, op.Unsqueeze(shares, builder.constant([-1], np.int64)))
+    results = op.Reshape(op.Gather(narrowed, place, axis=0), builder.int64(-1, chosen, width))
+    weighted = op.Mul(results, op.Unsqueeze(shares, builder.int64(-1)))
     return op.Reshape(op.ReduceSum(weighted, one, keepdims=0), op.Shape(hidden))
 
 

@@ -85,13 +85,9 @@ def linear_by_group(
 ) -> str:
     """Multiply groups of rows, each by its own weight; see `linear`.
 
-    Args:
-        builder: The graph.
-        value: The rows, float32 [rows, in], those of one group together; [..., in] of one group.
-        weights: The weight of each group, float32 [out, in], by its name in the graph.
-        sizes: The numbers of rows of the groups, int64 [groups]; None if there is only one.
-        channels: Input channels that are multiplied in float32 for every precision.
-        zeros: The zero points of these rows, if the caller shares them.
+    The rows are float32 [rows, in], those of one group together, and `sizes` their numbers, int64
+    [groups]; or [..., in] of one group without sizes. The weights, float32 [out, in], have names in
+    the graph.
     """
 
     def multiply(rows: str, by: Callable[[str, str, Floats], str]) -> str:
@@ -137,9 +133,7 @@ def quantize(
     """
     if not builder.quantizes:
         return Rows(value, None)
-    largest = builder.op.ReduceMax(
-        builder.op.Abs(value), builder.constant([-1], np.int64), keepdims=1
-    )
+    largest = builder.op.ReduceMax(builder.op.Abs(value), builder.int64(-1), keepdims=1)
     # A row of zeros has a scale of zero, so `dequantize` returns zeros whatever the values are.
     scale = builder.op.Mul(largest, builder.constant(1 / INT8_MAX, np.float32))
     if zeros is None:
@@ -186,7 +180,7 @@ def zero_points(builder: GraphBuilder, like: str) -> str | None:
     if not builder.int8:
         return None
     shape = builder.op.Shape(like)
-    one = builder.constant([1], np.int64)
+    one = builder.int64(1)
     return _zeros_of_shape(builder, builder.op.Concat(shape, one, axis=0))
 
 

@@ -100,9 +100,9 @@ class ResidualStream:
             return hidden
         op, builder = self._builder.op, self._builder
         back = rotate(np.eye(self._block, dtype=np.float32), self._block).T
-        blocks = op.Reshape(hidden, builder.constant([0, 0, -1, self._block], np.int64))
+        blocks = op.Reshape(hidden, builder.int64(0, 0, -1, self._block))
         blocks = op.MatMul(blocks, builder.weight("rotation", back))
-        hidden = op.Reshape(blocks, builder.constant([0, 0, -1], np.int64))
+        hidden = op.Reshape(blocks, builder.int64(0, 0, -1))
         return op.Mul(hidden, builder.weight(name, gain))
 
     def _by_root_mean_square(self, value: str, gain: str) -> str:

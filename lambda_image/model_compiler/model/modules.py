@@ -303,7 +303,7 @@ def normalize(builder: GraphBuilder, value: str, *, output: str | None = None) -
     """Divide each row of float32 [batch, width] by its length."""
     # Not ReduceL2: these operators are the same in every opset since 13, as an export may have.
     squares = builder.op.Mul(value, value)
-    total = builder.op.ReduceSum(squares, builder.constant([-1], np.int64), keepdims=1)
+    total = builder.op.ReduceSum(squares, builder.int64(-1), keepdims=1)
     length = builder.op.Sqrt(total)
     length = builder.op.Max(length, builder.constant(SMALLEST_LENGTH, np.float32))
     return builder.op.Div(value, length, output=output)
@@ -411,13 +411,13 @@ def _float(builder: GraphBuilder, mask: str) -> str:
 
 def _weighted_sum(builder: GraphBuilder, hidden: str, weights: str) -> str:
     """Sum float32 [batch, tokens, width] with weights [batch, tokens] into [batch, width]."""
-    axis = builder.constant([1], np.int64)
+    axis = builder.int64(1)
     rows = builder.op.MatMul(builder.op.Unsqueeze(weights, axis), hidden)
     return builder.op.Squeeze(rows, axis)
 
 
 def _total(builder: GraphBuilder, weights: str) -> str:
-    return builder.op.ReduceSum(weights, builder.constant([1], np.int64), keepdims=1)
+    return builder.op.ReduceSum(weights, builder.int64(1), keepdims=1)
 
 
 def _mean(builder: GraphBuilder, hidden: str, mask: str) -> str:
@@ -449,19 +449,19 @@ def _cls(builder: GraphBuilder, hidden: str, mask: str) -> str:
 
 
 def _max(builder: GraphBuilder, hidden: str, mask: str) -> str:
-    axis = builder.constant([-1], np.int64)
+    axis = builder.int64(-1)
     there = builder.op.Cast(mask, to=TensorProto.BOOL)
     kept = builder.op.Where(
         builder.op.Unsqueeze(there, axis),
         hidden,
         builder.constant(np.finfo(np.float32).min, np.float32),
     )
-    return builder.op.ReduceMax(kept, builder.constant([1], np.int64), keepdims=0)
+    return builder.op.ReduceMax(kept, builder.int64(1), keepdims=0)
 
 
 def _last_token(builder: GraphBuilder, hidden: str, _: str) -> str:
     """Select each text's last token; padding is on the right."""
-    one = builder.constant([1], np.int64)
+    one = builder.int64(1)
     count = builder.op.ReduceSum(ALL, one, keepdims=1)
     last = builder.op.Sub(count, one)
     return builder.op.GatherND(hidden, last, batch_dims=1)

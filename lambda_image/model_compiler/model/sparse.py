@@ -190,13 +190,13 @@ class SpladeHead:
             axis=-1,
             epsilon=self.norm_epsilon,
         )
-        one = builder.constant([1], np.int64)
-        there = op.Unsqueeze(ALL, builder.constant([-1], np.int64))
+        one = builder.int64(1)
+        there = op.Unsqueeze(ALL, builder.int64(-1))
         bias = builder.weight("head.bias", taken["bias"])
         if self.strategy == "max":
             # In the place of padding the first token again, which changes no maximum. The rest is
             # monotonic, so the maximum comes first, and the logits exist once.
-            first = op.Slice(value, builder.constant([0], np.int64), one, one)
+            first = op.Slice(value, builder.int64(0), one, one)
             value = op.Where(op.Cast(there, to=TensorProto.BOOL), value, first)
             logits = linear(builder, value, taken["decoder"], name="head.decoder")
             logits = op.ReduceMax(logits, one, keepdims=0)
@@ -247,7 +247,7 @@ class LexicalHead:
         self, builder: GraphBuilder, hidden: str, taken: Mapping[str, Floats], *, output: str
     ) -> None:
         """Take the last hidden state to the graph's output, the weights [batch, vocabulary]."""
-        op, last, (ids, mask) = builder.op, builder.constant([-1], np.int64), INPUTS
+        op, last, (ids, mask) = builder.op, builder.int64(-1), INPUTS
         logits = op.MatMul(hidden, builder.weight("head.linear", taken["weight"].T))
         logits = op.Add(logits, builder.weight("head.linear.bias", taken["bias"]))
         special = builder.constant(self.special, np.int64)
@@ -256,7 +256,7 @@ class LexicalHead:
         weight = op.Mul(op.Squeeze(op.Relu(logits), last), others)
         weight = op.Mul(weight, op.Cast(mask, to=TensorProto.FLOAT))
         texts = op.Shape(ids, start=0, end=1)
-        shape = op.Concat(texts, builder.constant([self.vocabulary_size], np.int64), axis=0)
+        shape = op.Concat(texts, builder.int64(self.vocabulary_size), axis=0)
         zeros = op.Expand(builder.constant(0, np.float32), shape)
         op.ScatterElements(zeros, ids, weight, axis=1, reduction="max", output=output)
         builder.output(output, dtype=np.float32, shape=["batch", self.vocabulary_size])

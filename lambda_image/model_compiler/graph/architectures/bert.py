@@ -207,8 +207,8 @@ FAMILIES = {name: Family(parse=parse, harmless=HARMLESS.get(name, {})) for name 
 
 def _counted_from_0(builder: GraphBuilder, table: Floats) -> str:
     """Add the positions' vectors float32 [tokens, width] to a graph with `input_ids`."""
-    tokens = builder.op.Gather(builder.op.Shape("input_ids"), builder.constant([1], np.int64))
-    name, zero = builder.weight("positions", table), builder.constant([0], np.int64)
+    tokens = builder.op.Gather(builder.op.Shape("input_ids"), builder.int64(1))
+    name, zero = builder.weight("positions", table), builder.int64(0)
     return builder.op.Slice(name, zero, tokens, zero)
 
 
