@@ -1,5 +1,6 @@
 """Reading the folder of a static model: limits, modules, settings and errors."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from embedder.core.engine import Engine
 from embedder.core.errors import EmptyInputError, InputTooLongError
 from model_compiler.artifact.manifest import Choices
 from model_compiler.compile import Options, compile_model
-from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
 from model_compiler.files.hashes import verify_files
 from model_compiler.graph.builder import Precision
 from model_compiler.model.exports import files_of, find_export
@@ -144,21 +145,19 @@ def test_a_post_processor_keeps_what_it_does_to_offsets(
             lambda value: merged(value, similarity_fn_name="dot"),
             'similarity_fn_name is "dot", .* no Normalize',
         ),
+        (
+            "tokenizer.json",
+            lambda value: merged(value, truncation={"max_length": 0}),
+            r"a max_length of at least 1; found {'max_length': 0}",
+        ),
     ],
 )
 def test_settings_that_cannot_be_expressed(
     static_folder: Path, edit_json: Edit, file: str, change: Any, message: str
 ) -> None:
-    """A module or a setting that would change the vectors is refused by name."""
+    """A module or a setting that would change the vectors, and a wrong limit, are refused."""
     edit_json(static_folder / file, change)
-    with pytest.raises(UnsupportedModelError, match=message):
-        read_static_folder(static_folder)
-
-
-def test_a_truncation_that_is_none(static_folder: Path, edit_json: Edit) -> None:
-    """A limit in tokenizer.json that is not a number of tokens is an error."""
-    edit_json(static_folder / "tokenizer.json", truncation={"max_length": 0})
-    with pytest.raises(SourceError, match=r"a max_length of at least 1; found {'max_length': 0}"):
+    with pytest.raises(CompilerError, match=message):
         read_static_folder(static_folder)
 
 
@@ -233,28 +232,21 @@ def embedded(artifact: Artifact, prompt: str | None = None) -> npt.NDArray[np.fl
     return Engine.load(artifact, truncate="right").embed(TEXTS, prompt=prompt).vectors
 
 
-@pytest.mark.parametrize("prompt", ["query", "document"])
-@pytest.mark.parametrize("name", SENTENCE_TRANSFORMERS)
-def test_the_vectors_are_those_of_sentence_transformers(
-    tmp_path: Path, compile_tiny: Compile, name: str, prompt: str
+@pytest.mark.parametrize(
+    ("name", "prompt"),
+    [*product(SENTENCE_TRANSFORMERS, ("query", "document")), *((name, None) for name in MODEL2VEC)],
+)
+def test_the_vectors_are_the_librarys_own(
+    tmp_path: Path, compile_tiny: Compile, name: str, prompt: str | None
 ) -> None:
     """In fp32 each component is within 1e-5, in int8 the cosine is 0.999 and more."""
-    folder = write_sentence_transformers(tmp_path / "static", **SENTENCE_TRANSFORMERS[name])
-    wanted = of_length_1(GOLDENS[f"{name} {prompt}"])
+    if name in MODEL2VEC:
+        folder = write_model2vec(tmp_path / "static", **MODEL2VEC[name])
+    else:
+        folder = write_sentence_transformers(tmp_path / "static", **SENTENCE_TRANSFORMERS[name])
+    wanted = of_length_1(GOLDENS[f"{name} {prompt}" if prompt else name])
     np.testing.assert_allclose(embedded(compile_tiny(folder), prompt), wanted, atol=1e-5)
     quantized = embedded(compile_tiny(folder, Precision.INT8), prompt)
-    assert (quantized * wanted).sum(axis=1).min() > 0.999
-
-
-@pytest.mark.parametrize("name", MODEL2VEC)
-def test_the_vectors_are_those_of_model2vec(
-    tmp_path: Path, compile_tiny: Compile, name: str
-) -> None:
-    """In fp32 each component is within 1e-5, for texts over its limits and unknown tokens too."""
-    folder = write_model2vec(tmp_path / "static", **MODEL2VEC[name])
-    wanted = of_length_1(GOLDENS[name])
-    np.testing.assert_allclose(embedded(compile_tiny(folder)), wanted, atol=1e-5)
-    quantized = embedded(compile_tiny(folder, Precision.INT8))
     assert (quantized * wanted).sum(axis=1).min() > 0.999
 
 

@@ -147,7 +147,7 @@ def parse(config: ConfigFile) -> NomicBertConfig:
     """Parse a `config.json` of model_type `nomic_bert`; see `Family.parse`."""
     numbers = _read_numbers(config)
     width, heads = (
-        next(key for key in (newer, SPELLINGS[newer]) if config.has(key))
+        newer if config.has(newer) else SPELLINGS[newer]
         for newer in ("hidden_size", "num_attention_heads")
     )
     config.require("head_dim", None, size_of_heads(config, width=width, heads=heads, rotated=True))
