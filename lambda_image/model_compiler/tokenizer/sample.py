@@ -5,6 +5,7 @@ The compiler compares a few thousand before it trusts its tables; the tests and
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from random import Random
 
 import tokenizers
@@ -96,24 +97,26 @@ class _Texts:
     def __init__(self, library: tokenizers.Tokenizer, random: Random) -> None:
         self._random = random
         added = library.get_added_tokens_decoder()
-        self._added = sorted(token.content for token in added.values()) or ["[NONE]"]
+        self._added_token = partial(
+            random.choice, sorted(token.content for token in added.values()) or ["[NONE]"]
+        )
         # Sorted by id: the library returns its vocabulary in a random order.
         vocabulary = library.get_vocab(with_added_tokens=False)
-        self._tokens = [
+        tokens = [
             token.removeprefix("##").translate(_SPELLED)
             for token in sorted(vocabulary, key=vocabulary.__getitem__)
-        ] or ["a"]
-        self._words = " ".join(_SENTENCES).split()
+        ]
+        self._token = partial(random.choice, tokens or ["a"])
         self._kinds: Sequence[tuple[Callable[[], str], int]] = (
             (self._token, 30),
-            (self._word, 15),
+            (partial(random.choice, " ".join(_SENTENCES).split()), 15),
             (self._cased, 6),
             (self._letters, 10),
             (self._character, 12),
             (self._in_block, 12),
             (self._cluster, 6),
             (self._space, 8),
-            (self._odd, 5),
+            (partial(random.choice, _ODD), 5),
             (self._added_token, 5),
             (self._part_of_added, 3),
             (self._run, 4),
@@ -129,12 +132,6 @@ class _Texts:
         gap = random.choice((" ", " ", "", "", "\n", "  "))
         size = random.choice((1, 2, 3, 5, 8, 13, 30))
         return gap.join(kind() for kind in random.choices(kinds, weights, k=size))
-
-    def _token(self) -> str:
-        return self._random.choice(self._tokens)
-
-    def _word(self) -> str:
-        return self._random.choice(self._words)
 
     def _cased(self) -> str:
         word = self._token()
@@ -164,12 +161,6 @@ class _Texts:
 
     def _space(self) -> str:
         return "".join(self._random.choices(_SPACES, k=self._random.randint(1, 3)))
-
-    def _odd(self) -> str:
-        return self._random.choice(_ODD)
-
-    def _added_token(self) -> str:
-        return self._random.choice(self._added)
 
     def _part_of_added(self) -> str:
         token = self._added_token()
