@@ -20,12 +20,11 @@ from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.encoder_models import write_encoder
-from tests.model_compiler.goldens.tiny_models import TEXTS, TOKENS, VARIANTS, write_model
+from tests.model_compiler.goldens.tiny_models import TOKENS, write_model
 
 GOLDENS = Path(__file__).parent / "goldens"
 MINILM_TEXTS = json.loads((GOLDENS / "minilm.json").read_text("utf-8"))["texts"]
 MINILM = np.load(GOLDENS / "minilm.npy")
-FAMILIES = np.load(GOLDENS / "families.npz")
 
 
 def embed(artifact: Artifact) -> np.ndarray:
@@ -66,15 +65,6 @@ def test_the_manifest_says_what_was_measured(minilm_artifact: Artifact) -> None:
         assert isinstance(golden, Golden)
         vector = engine.embed([golden.text], prompt=golden.prompt).vectors[0]
         np.testing.assert_allclose(vector[:8], golden.embedding_head, atol=1e-5)
-
-
-@pytest.mark.parametrize("variant", ["plain", "new files"])
-def test_both_generations_of_files(tmp_path: Path, compile_tiny: Compile, variant: str) -> None:
-    """Folders of sentence-transformers 2 and 6 give the reference's limits and vectors."""
-    folder = write_model(tmp_path / "model", **VARIANTS[variant])
-    engine = Engine.load(compile_tiny(folder), truncate="right")
-    found = np.concatenate([engine.embed([text]).vectors for text in TEXTS])
-    np.testing.assert_allclose(found, FAMILIES[f"bert {variant}"], atol=1e-5, rtol=0)
 
 
 def test_unigram_is_served_from_tables(
