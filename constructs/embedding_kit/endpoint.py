@@ -81,9 +81,6 @@ def _claim_name(scope: Construct, name: str) -> None:
     Args:
         scope: The endpoint.
         name: Its name.
-
-    Raises:
-        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
     """
     if _ALLOWED_NAME.fullmatch(name) is None:
         raise rule_error(

@@ -53,6 +53,9 @@ COST_TAG = "EmbeddingKit"
 _TAG_TEXT = re.compile(r"[\w\s.:/=+@-]*")
 #: AWS allows 50 tags per resource; the kit adds two.
 _TAGS = 48
+_Region = Annotated[
+    str, allowed("a region such as eu-central-1", pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$")
+]
 
 
 class EnvironmentSettings(Settings):
@@ -63,23 +66,16 @@ class EnvironmentSettings(Settings):
         default=None, exclude=True, description="The file of which this is a branch."
     )
     account: (
-        Annotated[
-            str, Field(pattern=r"^[0-9]{12}$"), allowed("an account number of 12 digits, as text")
-        ]
+        Annotated[str, allowed("an account number of 12 digits, as text", pattern=r"^[0-9]{12}$")]
         | None
     ) = Field(
         default=None,
         description="The AWS account, with `region`; the deploying shell's if unset. The scripts "
         "refuse credentials of another account.",
     )
-    region: (
-        Annotated[
-            str,
-            Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$"),
-            allowed("a region such as eu-central-1"),
-        ]
-        | None
-    ) = Field(default=None, description="The AWS region; the deploying shell's if unset.")
+    region: _Region | None = Field(
+        default=None, description="The AWS region; the deploying shell's if unset."
+    )
     tags: dict[str, str] = Field(
         default={}, description="Tags of all resources, in addition to the cost allocation tags."
     )

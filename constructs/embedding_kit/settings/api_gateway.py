@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from embedding_kit.settings.base import (
     Duration,
     EachOnce,
+    Listed,
     Settings,
     allowed,
     format_duration,
@@ -22,12 +23,10 @@ from embedding_kit.settings.locations import Certificate, DomainName
 
 _WebAcl = Annotated[
     str,
-    Field(
-        pattern=r"^arn:aws[a-z-]*:wafv2:[a-z0-9-]+:[0-9]{12}:(regional|global)/webacl/[\w-]+/[\w-]+$"
-    ),
     allowed(
         "a web ACL's ARN such as "
-        "arn:aws:wafv2:eu-central-1:111122223333:regional/webacl/company/1234abcd-12ab"
+        "arn:aws:wafv2:eu-central-1:111122223333:regional/webacl/company/1234abcd-12ab",
+        pattern=r"^arn:aws[a-z-]*:wafv2:[a-z0-9-]+:[0-9]{12}:(regional|global)/webacl/[\w-]+/[\w-]+$",
     ),
 ]
 
@@ -66,30 +65,34 @@ _MOST_CALLERS = 300
 
 _CallerName = Annotated[
     str,
-    Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=40),
+    Field(max_length=40),
     allowed(
-        "up to 40 lower-case letters and digits, a letter first, with single hyphens between them"
+        "up to 40 lower-case letters and digits, a letter first, with single hyphens between them",
+        pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$",
     ),
 ]
 _KeyLabel = Annotated[
     str,
-    Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=20),
-    allowed("up to 20 lower-case letters and digits, with single hyphens between them"),
+    Field(max_length=20),
+    allowed(
+        "up to 20 lower-case letters and digits, with single hyphens between them",
+        pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$",
+    ),
 ]
 _Function = Annotated[
     str,
-    Field(pattern=r"^arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:[\w-]+(:[\w$-]+)?$"),
-    allowed("an ARN such as arn:aws:lambda:eu-central-1:111122223333:function:authorize:live"),
+    allowed(
+        "an ARN such as arn:aws:lambda:eu-central-1:111122223333:function:authorize:live",
+        pattern=r"^arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:[\w-]+(:[\w$-]+)?$",
+    ),
 ]
 _HostedZone = Annotated[
     str,
-    Field(pattern=r"^Z[A-Z0-9]{1,31}$"),
-    allowed("the id of a hosted zone such as Z0123456789ABCDEFGHIJ"),
+    allowed("the id of a hosted zone such as Z0123456789ABCDEFGHIJ", pattern=r"^Z[A-Z0-9]{1,31}$"),
 ]
 _VpcEndpoint = Annotated[
     str,
-    Field(pattern=r"^vpce-[0-9a-f]{8,17}$"),
-    allowed("a VPC endpoint's id such as vpce-0123456789abcdef0"),
+    allowed("a VPC endpoint's id such as vpce-0123456789abcdef0", pattern=r"^vpce-[0-9a-f]{8,17}$"),
 ]
 
 
@@ -97,9 +100,8 @@ class FrontCaller(Settings):
     """A caller, with its API keys and limits."""
 
     name: _CallerName = Field(description="The caller's name, in the names of its keys.")
-    keys: Annotated[tuple[_KeyLabel, ...], Field(max_length=2), EachOnce] = Field(
+    keys: Annotated[Listed[_KeyLabel], Field(max_length=2), EachOnce] = Field(
         default=("1",),
-        strict=False,
         description="Labels of its keys, of which API Gateway makes the secrets. To replace a key, "
         "add a second label, deploy, change the caller, and remove the first. Without keys, every "
         "request of the caller is refused.",
@@ -149,12 +151,11 @@ class ApiGatewayFront(Settings):
     AWS bills its requests. It takes what fits into Lambda's 6 MB, and waits 29 s for an answer.
     """
 
-    callers: Annotated[tuple[FrontCaller, ...], Field(min_length=1, max_length=_MOST_CALLERS)] = (
-        Field(strict=False, description="The callers.")
+    callers: Annotated[Listed[FrontCaller], Field(min_length=1, max_length=_MOST_CALLERS)] = Field(
+        description="The callers."
     )
-    vpc_endpoints: Annotated[tuple[_VpcEndpoint, ...], Field(max_length=20), EachOnce] = Field(
+    vpc_endpoints: Annotated[Listed[_VpcEndpoint], Field(max_length=20), EachOnce] = Field(
         default=(),
-        strict=False,
         description="VPC endpoints of `execute-api` through which callers come. The API is then "
         "private: nothing else reaches it. Without them it is public (regional).",
     )
@@ -234,9 +235,6 @@ def check_front(front: ApiGatewayFront, *, account: str | None, region: str | No
         front: The front.
         account: The environment's account, if it is known.
         region: The environment's region, if it is known.
-
-    Raises:
-        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
     """
     arns = {
         "domain.certificate": front.domain.certificate if front.domain else None,

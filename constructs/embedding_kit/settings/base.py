@@ -2,13 +2,15 @@
 
 import re
 from datetime import timedelta
-from typing import Annotated, Any, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     PlainSerializer,
     WithJsonSchema,
@@ -34,6 +36,8 @@ class Settings(BaseModel):
 def rule_error(rule: str, *, found: object, allowed: str) -> PydanticCustomError:
     """Build the error of a rule that spans several values or that a type cannot express.
 
+    It is a `ValueError`; each `check_` function of the settings raises it.
+
     Args:
         rule: The broken rule, as a sentence without a full stop.
         found: The value or values that break the rule.
@@ -44,10 +48,21 @@ def rule_error(rule: str, *, found: object, allowed: str) -> PydanticCustomError
 
 
 class allowed:  # noqa: N801 - an annotation, written as one
-    """Describe a field's allowed values, for errors and the docs, where its type does not."""
+    """Describe a field's allowed values, for errors and the docs, where its type does not.
 
-    def __init__(self, words: str) -> None:
+    A text can be limited to a regular expression.
+    """
+
+    def __init__(self, words: str, *, pattern: str | None = None) -> None:
         self.words = words
+        self.pattern = pattern
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Add the pattern to what is validated."""
+        schema: Any = handler(source)
+        return {**schema, "pattern": self.pattern} if self.pattern else schema
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -115,5 +130,9 @@ Duration = Annotated[
     allowed(DURATION_ALLOWED),
 ]
 
-#: Attached to a list's type: no value of it comes twice.
+#: Attached to a list's type, after its lengths: no value of it comes twice.
 EachOnce = AfterValidator(_each_once)
+_T = TypeVar("_T")
+#: A list: a file has lists where the settings have tuples.
+Listed = Annotated[tuple[_T, ...], Field(strict=False)]
+Distinct = Annotated[tuple[_T, ...], Field(strict=False), EachOnce]

@@ -9,7 +9,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
+from embedding_kit.settings.base import Distinct, Listed, Settings, allowed, rule_error
 
 #: The headers of a signed request. A browser asks for each of them in the preflight.
 #: https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html
@@ -30,8 +30,8 @@ _Origin = Annotated[
 class Cors(Settings):
     """Web pages that may call the URL from a browser; the request must still be signed."""
 
-    origins: Annotated[tuple[_Origin, ...], Field(min_length=1, max_length=100)] = Field(
-        strict=False, description="The origins of the pages; `*` is any."
+    origins: Annotated[Listed[_Origin], Field(min_length=1, max_length=100)] = Field(
+        description="The origins of the pages; `*` is any."
     )
 
     @field_validator("origins")
@@ -51,26 +51,24 @@ _UNIT = r"/r-[a-z0-9]{4,32}(/ou-[a-z0-9]{4,32}-[a-z0-9]{8,32})+"
 _ARN = r"arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)/[\w+=,.@/-]+"
 _Principal = Annotated[
     str,
-    Field(pattern=rf"^({_ARN}|[0-9]{{12}}|{_ORGANIZATION}({_UNIT})?)$"),
     allowed(
         "the ARN of a role or a user, such as arn:aws:iam::111122223333:role/search; an account "
         "number of 12 digits, as text; an organization's id, such as o-a1b2c3d4e5; the path of an "
-        "organizational unit, such as o-a1b2c3d4e5/r-ab12/ou-ab12-11111111"
+        "organizational unit, such as o-a1b2c3d4e5/r-ab12/ou-ab12-11111111",
+        pattern=rf"^({_ARN}|[0-9]{{12}}|{_ORGANIZATION}({_UNIT})?)$",
     ),
 ]
 _RoleOrUser = Annotated[
     str,
-    Field(pattern=rf"^{_ARN}$"),
-    allowed("the ARN of a role or a user, such as arn:aws:iam::111122223333:role/search"),
+    allowed(
+        "the ARN of a role or a user, such as arn:aws:iam::111122223333:role/search",
+        pattern=rf"^{_ARN}$",
+    ),
 ]
 #: What a caller may search is one value of each document, and S3 Vectors compares whole values.
 PREFIX = r"^[^/]+/$"
 PREFIX_FORM = "the first folder of documents and a slash, such as acme/"
-_Prefix = Annotated[
-    str,
-    Field(pattern=PREFIX, max_length=256),
-    allowed(PREFIX_FORM),
-]
+_Prefix = Annotated[str, Field(max_length=256), allowed(PREFIX_FORM, pattern=PREFIX)]
 #: Lambda takes 4 KB for all variables of a function: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 _PREFIXES_BYTES = 2_500
 #: Lambda's limit for the policy of an alias: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
@@ -86,9 +84,8 @@ _BY_URL, _BY_BOTH = 2, 3
 class Callers(Settings):
     """The principals that may call the endpoint."""
 
-    principals: Annotated[tuple[_Principal, ...], EachOnce] = Field(
+    principals: Distinct[_Principal] = Field(
         default=(),
-        strict=False,
         description="Roles and users (ARNs), accounts, organizations, and organizational units "
         "(paths) that may call. An account must also allow its own roles and users to call. "
         "Lambda's permissions cannot name units, so the principals of their accounts, and of the "

@@ -12,7 +12,14 @@ from zoneinfo import available_timezones
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from embedding_kit.settings.base import Duration, Settings, allowed, format_duration, rule_error
+from embedding_kit.settings.base import (
+    Duration,
+    Listed,
+    Settings,
+    allowed,
+    format_duration,
+    rule_error,
+)
 
 #: "10 x allocated provisioned concurrency" requests a second for a version or an alias:
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
@@ -109,8 +116,8 @@ class Provisioned(Settings):
     maximum: Annotated[int, Field(ge=1)] = Field(
         default=10, description="The maximum provisioned concurrency."
     )
-    schedule: tuple[ScheduledCapacity, ...] = Field(
-        default=(), strict=False, description="Scheduled changes of the bounds."
+    schedule: Listed[ScheduledCapacity] = Field(
+        default=(), description="Scheduled changes of the bounds."
     )
 
     @model_validator(mode="after")

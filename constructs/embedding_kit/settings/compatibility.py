@@ -28,11 +28,7 @@ def check_endpoint(
     experiment: Experiment | None,
     alarms: AlarmSettings,
 ) -> None:
-    """Refuse settings of an endpoint that would fail a deploy or be billed without use.
-
-    Raises:
-        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
-    """
+    """Refuse settings of an endpoint that would fail a deploy or be billed without use."""
     if isinstance(cold_start, SnapStart) and experiment is not None:
         raise rule_error(
             "with SnapStart every kept version is billed, so old ones are not kept to compare with",
@@ -70,9 +66,6 @@ def check_memory(
         model: The model.
         function: The settings of a function that runs it.
         table: Their name in the environment's file.
-
-    Raises:
-        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
     """
     needs = [(source, source.needed_memory_mb or 0) for source in model.sources]
     needed = sum(need for _, need in needs)
@@ -90,11 +83,7 @@ def check_memory(
 def check_standby(
     standby: Model, model: Model, index: VectorIndexSettings | None, function: FunctionSettings
 ) -> None:
-    """Refuse a second model without an index, without images, or with the vectors of the first.
-
-    Raises:
-        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
-    """
+    """Refuse a second model without an index, without images, or with the vectors of the first."""
     if index is None:
         raise rule_error(
             "a second model has its own index in S3 Vectors",
@@ -122,11 +111,7 @@ def check_standby(
 
 
 def check_server(model: Model) -> None:
-    """Refuse a server of several models: its queue is one model's.
-
-    Raises:
-        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
-    """
+    """Refuse a server of several models: its queue is one model's."""
     if model.companions:
         tables = " and ".join(f"[{table}]" for table in model.companions)
         raise rule_error(
@@ -139,11 +124,7 @@ def check_server(model: Model) -> None:
 def check_batch(
     batch: BatchSettings, function: FunctionSettings, cold_start: ColdStart | None
 ) -> None:
-    """Refuse a batch that could take the concurrency that callers need, or more than there is.
-
-    Raises:
-        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
-    """
+    """Refuse a batch that could take the concurrency that callers need, or more than there is."""
     quota, reserved = function.account_concurrency, function.reserved_concurrency
     provisioned = cold_start.ceiling if isinstance(cold_start, Provisioned) else 0
     taken = reserved or provisioned

@@ -11,7 +11,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
+from embedding_kit.settings.base import Distinct, Settings, allowed, rule_error
 from embedding_kit.settings.batch import BatchSettings
 from embedding_kit.settings.locations import FolderUrl
 from embedding_kit.settings.model import Model
@@ -26,7 +26,7 @@ _KEYS = 50
 _MetadataKey = Annotated[
     str, Field(min_length=1, max_length=63), allowed("a column's name of 1 to 63 characters")
 ]
-_MetadataKeys = Annotated[tuple[_MetadataKey, ...], EachOnce]
+_MetadataKeys = Distinct[_MetadataKey]
 
 
 class VectorIndexSettings(Settings):
@@ -34,14 +34,12 @@ class VectorIndexSettings(Settings):
 
     filterable: _MetadataKeys = Field(
         default=(),
-        strict=False,
         description="Columns that a load copies to the vectors' metadata, and that a search may "
         "filter by. AWS takes 2 KB of them for each vector. Without this and `non_filterable`, a "
         "load copies all columns.",
     )
     non_filterable: _MetadataKeys = Field(
         default=(),
-        strict=False,
         description="Columns that a load copies and a search only returns, so that their values "
         "may be long. `text` is always one.",
     )
@@ -96,11 +94,7 @@ def load_source(index: VectorIndexSettings, batch: BatchSettings | None) -> str 
 
 
 def check_dimension(model: Model, index: VectorIndexSettings | None) -> None:
-    """Refuse a dimension that the model's vectors do not have, and one without an index.
-
-    Raises:
-        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
-    """
+    """Refuse a dimension that the model's vectors do not have, and one without an index."""
     if index is not None:
         index_dimension(model)
     elif model.index_dimension is not None:

@@ -58,9 +58,6 @@ def check_prefixes(
         ingest: The documents.
         index: Their index.
         keys: The tables by which callers with keys would come, where they are set.
-
-    Raises:
-        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
     """
     by_key = [f"[{name}]" for name, table in keys.items() if table]
     filtered = index is not None and "tenant" not in index.non_filterable
@@ -76,11 +73,7 @@ def check_prefixes(
 
 
 def check_ingest(ingest: IngestSettings, index: VectorIndexSettings | None) -> None:
-    """Refuse documents without an index, in the folder of the records, or with its own keys.
-
-    Raises:
-        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
-    """
+    """Refuse documents without an index, in the folder of the records, or with its own keys."""
     if index is None:
         raise rule_error(
             "documents are searched in an index of S3 Vectors",

@@ -7,19 +7,23 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html (safe cha
 import re
 from typing import Annotated, NamedTuple
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
 from embedding_kit.settings.base import allowed, rule_error
 
 Certificate = Annotated[
     str,
-    Field(pattern=r"^arn:aws[a-z-]*:acm:[a-z0-9-]+:[0-9]{12}:certificate/[A-Za-z0-9-]+$"),
-    allowed("an ARN such as arn:aws:acm:eu-central-1:111122223333:certificate/1234abcd"),
+    allowed(
+        "an ARN such as arn:aws:acm:eu-central-1:111122223333:certificate/1234abcd",
+        pattern=r"^arn:aws[a-z-]*:acm:[a-z0-9-]+:[0-9]{12}:certificate/[A-Za-z0-9-]+$",
+    ),
 ]
 DomainName = Annotated[
     str,
-    Field(pattern=r"^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}$"),
-    allowed("a name such as embeddings.example.com"),
+    allowed(
+        "a name such as embeddings.example.com",
+        pattern=r"^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}$",
+    ),
 ]
 
 
@@ -63,6 +67,8 @@ FolderUrl = Annotated[str, AfterValidator(_checked), allowed(_ALLOWED)]
 #: The ARN of a KMS key.
 KeyArn = Annotated[
     str,
-    Field(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$"),
-    allowed("a key's ARN such as arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab"),
+    allowed(
+        "a key's ARN such as arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab",
+        pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$",
+    ),
 ]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
+from embedding_kit.settings.base import Distinct, Settings, allowed, rule_error
 from embedding_kit.settings.model_folder import (
     FOLDER_HOLDS,
     cached_folder,
@@ -56,19 +56,18 @@ class ModelSource(Settings):
 
     name: Annotated[
         str,
-        Field(
-            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$", max_length=128
+        Field(max_length=128),
+        allowed(
+            "a catalog name such as google/embeddinggemma-300m",
+            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$",
         ),
-        allowed("a catalog name such as google/embeddinggemma-300m"),
     ] = Field(
         default="",
         description="The model, by its name in the catalog, or any name of a folder. If unset, "
         "the folder's own.",
     )
     revision: (
-        Annotated[
-            str, Field(pattern=r"^[0-9a-f]{40}$"), allowed("a commit of 40 hexadecimal digits")
-        ]
+        Annotated[str, allowed("a commit of 40 hexadecimal digits", pattern=r"^[0-9a-f]{40}$")]
         | None
     ) = Field(
         default=None,
@@ -180,12 +179,21 @@ class ModelSource(Settings):
         return self
 
 
+_BaseImage = Annotated[
+    str,
+    allowed(
+        "an image by its digest, as `scripts/base-image` pins it: "
+        "public.ecr.aws/lambda/python:...-arm64@sha256:...",
+        pattern=r"^[a-z0-9][a-z0-9.:/_-]*@sha256:[0-9a-f]{64}$",
+    ),
+]
+
+
 class Model(ModelSource):
     """The model that is compiled into the image."""
 
-    dimensions: Annotated[tuple[Annotated[int, Field(ge=1, le=16384)], ...], EachOnce] = Field(
+    dimensions: Distinct[Annotated[int, Field(ge=1, le=16384)]] = Field(
         default=(),
-        strict=False,
         description="Dimensions that callers may request from a model trained for truncation. If "
         "unset, the catalog's; for your own model, the full dimension only.",
     )
@@ -201,26 +209,14 @@ class Model(ModelSource):
         "other part's. Without it, a Router is refused when it is built.",
     )
     hub_token_variable: (
-        Annotated[
-            str, Field(pattern=r"^[A-Z][A-Z0-9_]*$"), allowed("a variable's name such as HF_TOKEN")
-        ]
+        Annotated[str, allowed("a variable's name such as HF_TOKEN", pattern=r"^[A-Z][A-Z0-9_]*$")]
         | None
     ) = Field(
         default=None,
         description="The variable of the deploying shell with the model hub's token, for a gated "
         "model. The image build gets it as a secret; no layer contains it.",
     )
-    base_image: (
-        Annotated[
-            str,
-            Field(pattern=r"^[a-z0-9][a-z0-9.:/_-]*@sha256:[0-9a-f]{64}$"),
-            allowed(
-                "an image by its digest, as `scripts/base-image` pins it: "
-                "public.ecr.aws/lambda/python:...-arm64@sha256:..."
-            ),
-        ]
-        | None
-    ) = Field(
+    base_image: _BaseImage | None = Field(
         default=None,
         description="AWS's base image of Python for ARM64 by its digest, or a mirror of it. "
         "If unset, the newest image at build time.",
@@ -287,11 +283,7 @@ class Model(ModelSource):
 
 
 def check_index(model: Model) -> None:
-    """Refuse an index whose texts no artifact of the package can encode.
-
-    Raises:
-        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
-    """
+    """Refuse an index whose texts no artifact of the package can encode."""
     if model.index and model.route == "query" and model.sparse:
         raise rule_error(
             "an index of two models is made with the package's artifacts, and that of queries "

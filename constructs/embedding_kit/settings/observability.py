@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from embedding_kit.settings.base import (
+    Distinct,
     Duration,
-    EachOnce,
     Settings,
     allowed,
     format_duration,
@@ -17,7 +17,8 @@ from embedding_kit.settings.base import (
 #: The runbook's path in the repository. It has a section for each alarm, named like the alarm.
 RUNBOOK = "docs/runbook.md"
 
-_Email = Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$"), allowed("an e-mail address")]
+_Email = Annotated[str, allowed("an e-mail address", pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$")]
+_Address = Annotated[str, allowed("a URL or a path without spaces", pattern=r"^[!-~]+$")]
 # An alarm fires above its threshold, and a share cannot exceed 100 percent.
 _Percent = Annotated[float, Field(gt=0, lt=100)]
 #: CloudWatch evaluates an alarm over at most a day; this alarm's period is five minutes.
@@ -72,9 +73,7 @@ class AlarmSettings(Settings):
         "no such alarm if unset.",
     )
 
-    runbook_url: Annotated[
-        str, Field(pattern=r"^[!-~]+$"), allowed("a URL or a path without spaces")
-    ] = Field(
+    runbook_url: _Address = Field(
         default=RUNBOOK,
         description="The runbook's address in alarm texts, followed by `#` and the alarm's name. "
         "Set the URL of the page in your repository and mail clients make it a link.",
@@ -102,20 +101,22 @@ class AlarmSettings(Settings):
         return self.duration_p99 or timeout / 2
 
 
+_PageTopic = Annotated[
+    str,
+    allowed(
+        "a topic's ARN such as arn:aws:sns:eu-central-1:111122223333:on-call",
+        pattern=r"^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$",
+    ),
+]
+
+
 class AlarmTable(AlarmSettings):
     """The alarms' thresholds, and who gets their notices."""
 
-    emails: Annotated[tuple[_Email, ...], EachOnce] = Field(
-        default=(), strict=False, description="Email addresses for alarms and the budget."
+    emails: Distinct[_Email] = Field(
+        default=(), description="Email addresses for alarms and the budget."
     )
-    page_topic: (
-        Annotated[
-            str,
-            Field(pattern=r"^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$"),
-            allowed("a topic's ARN such as arn:aws:sns:eu-central-1:111122223333:on-call"),
-        ]
-        | None
-    ) = Field(
+    page_topic: _PageTopic | None = Field(
         default=None,
         description="The SNS topic that gets pages; `emails` if unset, and then all other notices "
         "only. Its policy and its key must let CloudWatch publish.",

@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
+from embedding_kit.settings.base import Distinct, Settings, allowed, rule_error
 from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.locations import KeyArn, location_of
 from embedding_kit.settings.model import Model
@@ -12,17 +12,18 @@ from embedding_kit.settings.package import artifact_in_s3
 
 _PullRole = Annotated[
     str,
-    Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]+$"),
-    allowed("a role's ARN such as arn:aws:iam::111122223333:role/deploy"),
+    allowed(
+        "a role's ARN such as arn:aws:iam::111122223333:role/deploy",
+        pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]+$",
+    ),
 ]
 
 
 class RepositorySettings(Settings):
     """The image repository."""
 
-    pull_roles: Annotated[tuple[_PullRole, ...], EachOnce] = Field(
+    pull_roles: Distinct[_PullRole] = Field(
         default=(),
-        strict=False,
         description="ARNs of roles that may pull the images: the deploying roles of other "
         "accounts, for `scripts/deploy --image`. A role's own account must allow it too.",
     )
@@ -42,29 +43,29 @@ class Encryption(Settings):
     )
 
 
+_PermissionsBoundary = Annotated[
+    str,
+    allowed(
+        "a policy's ARN such as arn:aws:iam::111122223333:policy/boundary",
+        pattern=r"^arn:aws[a-z-]*:iam::(aws|[0-9]{12}):policy/[A-Za-z0-9_+=,.@/-]+$",
+    ),
+]
+_Path = Annotated[
+    str,
+    Field(max_length=512),
+    allowed("a path such as /team/, with a slash at both ends", pattern=r"^/([!-.0-~]+/)+$"),
+]
+
+
 class RoleRules(Settings):
     """Rules that every IAM role of the environment follows."""
 
-    permissions_boundary: (
-        Annotated[
-            str,
-            Field(pattern=r"^arn:aws[a-z-]*:iam::(aws|[0-9]{12}):policy/[A-Za-z0-9_+=,.@/-]+$"),
-            allowed("a policy's ARN such as arn:aws:iam::111122223333:policy/boundary"),
-        ]
-        | None
-    ) = Field(
+    permissions_boundary: _PermissionsBoundary | None = Field(
         default=None,
         description="The managed policy that limits all roles as their permissions boundary. It "
         "must allow what docs/security.md lists.",
     )
-    path: (
-        Annotated[
-            str,
-            Field(pattern=r"^/([!-.0-~]+/)+$", max_length=512),
-            allowed("a path such as /team/, with a slash at both ends"),
-        ]
-        | None
-    ) = Field(
+    path: _Path | None = Field(
         default=None,
         description="The path of all roles; `/` if unset. A change makes new roles, which needs a "
         "release all at once and without provisioned concurrency.",
@@ -87,6 +88,26 @@ def _bucket_name(name: str) -> str:
     return name
 
 
+_Repository = Annotated[
+    str,
+    Field(min_length=2, max_length=256),
+    allowed(
+        "a repository's name such as team/embeddings",
+        pattern=r"^[a-z0-9]+([._/-][a-z0-9]+|__[a-z0-9]+|-+[a-z0-9]+)*$",
+    ),
+]
+_Role = Annotated[
+    str,
+    allowed(
+        "a role's name, after its path if it has one, such as team/embedder",
+        pattern=r"^([A-Za-z0-9_+=,.@-]+/)*[A-Za-z0-9_+=,.@-]{1,64}$",
+    ),
+]
+_LogGroup = Annotated[
+    str, allowed("a log group's name such as /team/embedder", pattern=r"^[A-Za-z0-9_./#-]{1,512}$")
+]
+
+
 class Existing(Settings):
     """Existing resources that an environment uses, by name.
 
@@ -94,18 +115,7 @@ class Existing(Settings):
     of them.
     """
 
-    repository: (
-        Annotated[
-            str,
-            Field(
-                pattern=r"^[a-z0-9]+([._/-][a-z0-9]+|__[a-z0-9]+|-+[a-z0-9]+)*$",
-                min_length=2,
-                max_length=256,
-            ),
-            allowed("a repository's name such as team/embeddings"),
-        ]
-        | None
-    ) = Field(
+    repository: _Repository | None = Field(
         default=None,
         description="The ECR repository of the images. Its policy must let bootstrap's role push "
         "and Lambda pull.",
@@ -118,34 +128,19 @@ class Existing(Settings):
         description="The S3 bucket of an artifact in S3. Its policy must let bootstrap's roles "
         "publish and deploy from it, and nothing in it may expire.",
     )
-    role: (
-        Annotated[
-            str,
-            Field(pattern=r"^([A-Za-z0-9_+=,.@-]+/)*[A-Za-z0-9_+=,.@-]{1,64}$"),
-            allowed("a role's name, after its path if it has one, such as team/embedder"),
-        ]
-        | None
-    ) = Field(
+    role: _Role | None = Field(
         default=None,
         description="The execution role of the function that serves requests. Synth writes the "
         "permissions that it needs into `cdk.out/iam-policy-report.txt`. A change of the role "
         "needs a release all at once and without provisioned concurrency.",
     )
-    log_group: (
-        Annotated[
-            str,
-            Field(pattern=r"^[A-Za-z0-9_./#-]{1,512}$"),
-            allowed("a log group's name such as /team/embedder"),
-        ]
-        | None
-    ) = Field(
+    log_group: _LogGroup | None = Field(
         default=None,
         description="The log group of the function that serves requests, of the class Standard. "
         "Nothing else may write to it. Its retention and its key are yours.",
     )
-    keys: Annotated[tuple[KeyArn, ...], EachOnce] = Field(
+    keys: Distinct[KeyArn] = Field(
         default=(),
-        strict=False,
         description="The KMS keys of the buckets that `[batch]`, `[index]` and `[ingest]` name, "
         "and of the secret of `[server]`. Each role may use them for its own bucket or secret.",
     )
@@ -173,11 +168,7 @@ def check_ownership(
     existing: Existing | None,
     page_topic: str | None,
 ) -> None:
-    """Refuse what AWS would refuse, and a name of a resource that the environment does not use.
-
-    Raises:
-        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
-    """
+    """Refuse what AWS would refuse, and a name of a resource that the environment does not use."""
     keys = [*([encryption.key] if encryption else []), *(existing.keys if existing else [])]
     elsewhere = [key for key in keys if region and key.split(":")[3] != region]
     if elsewhere:

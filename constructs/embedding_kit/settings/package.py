@@ -50,9 +50,6 @@ def check_package(model: Model, function: FunctionSettings, cold_start: ColdStar
     """Refuse a zip that Lambda would not unpack, and an artifact in S3 where it does not belong.
 
     What depends on the artifact's size is checked only if the size is known.
-
-    Raises:
-        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
     """
     in_s3 = artifact_in_s3(model, function)
     if function.artifact is not None and function.package == "image":
@@ -130,9 +127,6 @@ def check_without_images(
         loads: Whether the environment's index is loaded from the output of batch jobs.
         ingest: Whether the environment's index is kept equal to documents.
         server: Whether the environment has a server.
-
-    Raises:
-        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
     """
     tables = {
         "[batch]": batch,

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
+from embedding_kit.settings.base import Distinct, Settings, allowed, rule_error
 from embedding_kit.settings.locations import Certificate, DomainName
 from embedding_kit.settings.network import SecurityGroups, Subnets, VpcId
 
@@ -38,6 +38,23 @@ def _optional_in_a_file(schema: dict[str, Any]) -> None:
         schema["properties"][name]["default"] = None
 
 
+_KeysSecret = Annotated[
+    str,
+    allowed(
+        "a secret's whole ARN, with the six characters at its end, such as "
+        "arn:aws:secretsmanager:eu-central-1:111122223333:secret:keys-AbCdEf",
+        pattern=rf"{_Arn}secretsmanager:[a-z0-9-]+:[0-9]{{12}}:secret:[\w/+=.@-]+-\w{{6}}$",
+    ),
+]
+_OtlpEndpoint = Annotated[
+    str,
+    allowed(
+        "an address without a path, such as http://collector.internal:4318",
+        pattern=r"^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?$",
+    ),
+]
+
+
 class ServerSettings(Settings):
     """A server on Fargate behind a load balancer, next to the function; off without this table."""
 
@@ -45,7 +62,6 @@ class ServerSettings(Settings):
 
     vpc: VpcId = Field(description="The VPC; that of `[network]` if unset.")
     subnets: Subnets = Field(
-        strict=False,
         min_length=2,
         description="Private subnets of the tasks, in two or more Availability Zones; those of "
         "`[network]` if unset, and `vpc` too. Tasks have no public address: the subnets need a NAT "
@@ -54,19 +70,16 @@ class ServerSettings(Settings):
     )
     security_groups: SecurityGroups = Field(
         default=(),
-        strict=False,
         description="Existing security groups for the tasks; those of `[network]` if unset, and "
         "`vpc` too. Otherwise a new one that lets out TCP 443. The load balancer's is added to "
         "what may connect.",
     )
     load_balancer_subnets: Subnets = Field(
         default=(),
-        strict=False,
         description="Subnets of the load balancer, in two or more Availability Zones; `subnets` if "
         "unset. Those of a public one need a route to an internet gateway.",
     )
-    clients: Annotated[tuple[_Network, ...], EachOnce] = Field(
-        strict=False,
+    clients: Distinct[_Network] = Field(
         min_length=1,
         description="Networks that may connect, such as the VPC's own. All others are refused.",
     )
@@ -86,19 +99,7 @@ class ServerSettings(Settings):
         description="A name of the certificate, by which callers reach the server. Make it an "
         "alias of the load balancer in your DNS.",
     )
-    keys_secret: (
-        Annotated[
-            str,
-            Field(
-                pattern=rf"{_Arn}secretsmanager:[a-z0-9-]+:[0-9]{{12}}:secret:[\w/+=.@-]+-\w{{6}}$"
-            ),
-            allowed(
-                "a secret's whole ARN, with the six characters at its end, such as "
-                "arn:aws:secretsmanager:eu-central-1:111122223333:secret:keys-AbCdEf"
-            ),
-        ]
-        | None
-    ) = Field(
+    keys_secret: _KeysSecret | None = Field(
         default=None,
         description="The secret with the lines of the API keys. A task reads it when it starts.",
     )
@@ -127,14 +128,7 @@ class ServerSettings(Settings):
         "task of yours can do.",
     )
 
-    otlp_endpoint: (
-        Annotated[
-            str,
-            Field(pattern=r"^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?$"),
-            allowed("an address without a path, such as http://collector.internal:4318"),
-        ]
-        | None
-    ) = Field(
+    otlp_endpoint: _OtlpEndpoint | None = Field(
         default=None,
         description="The OpenTelemetry collector that gets traces by OTLP over HTTP. It must let "
         "the tasks connect, and may sample. No traces if unset.",

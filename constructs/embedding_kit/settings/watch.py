@@ -10,19 +10,15 @@ from embedding_kit.settings.ingest import IngestSettings
 
 #: As the function that indexes documents ignores names.
 _NO_DOCUMENT = re.compile(r"(^|/)[._]")
+_Questions = Annotated[
+    str, allowed("a key such as _watch/questions.jsonl", pattern=r"^[A-Za-z0-9!_.'()/-]+\.jsonl$")
+]
 
 
 class WatchSettings(Settings):
     """A daily comparison of the index with the documents of `[ingest]`; off without this table."""
 
-    questions: (
-        Annotated[
-            str,
-            Field(pattern=r"^[A-Za-z0-9!_.'()/-]+\.jsonl$"),
-            allowed("a key such as _watch/questions.jsonl"),
-        ]
-        | None
-    ) = Field(
+    questions: _Questions | None = Field(
         default=None,
         description="The key of the file with golden questions in the documents' bucket, with "
         "`query` and `document` on each line. No document itself, so outside the folder of "
@@ -37,11 +33,7 @@ THRESHOLDS = {"Recall": 90.0, "GoldenFound": 90.0, "WrongVectors": 0.0, "OldestC
 
 
 def check_watch(watch: WatchSettings, ingest: IngestSettings | None) -> None:
-    """Refuse a watch without documents, and questions that would be a document.
-
-    Raises:
-        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
-    """
+    """Refuse a watch without documents, and questions that would be a document."""
     if ingest is None:
         raise rule_error(
             "the index is compared with the documents that it is made of",
