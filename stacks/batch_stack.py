@@ -1,10 +1,13 @@
 """The stack of batch jobs. Its image is published into the environment's own repository."""
 
+from collections.abc import Mapping
+
 import aws_cdk as cdk
 
 from embedding_kit.batch import EmbeddingBatch
-from embedding_kit.settings import BatchSettings, Model
-from stacks.environment_stack import EnvironmentStack, Foundation
+from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.settings import BatchSettings
+from stacks.environment_stack import EnvironmentStack
 from stacks.names import batch_stack_name
 from stacks.promoted import image_synthesizer
 
@@ -17,22 +20,21 @@ class BatchStack(EnvironmentStack):
     """
 
     def __init__(
-        self, app: cdk.App, foundation: Foundation, batch: BatchSettings, *, model: Model
+        self,
+        app: cdk.App,
+        settings: EnvironmentSettings,
+        batch: BatchSettings,
+        images: Mapping[str, str],
     ) -> None:
         """Create the stack."""
-        super().__init__(
-            app,
-            batch_stack_name(foundation.name),
-            foundation,
-            title="batch",
-            synthesizer=image_synthesizer(foundation.repository, foundation.images, model),
-        )
+        name, synthesizer = batch_stack_name(settings.name), image_synthesizer(settings, images)
+        super().__init__(app, name, settings, title="batch", synthesizer=synthesizer)
         self.batch = EmbeddingBatch(
             self,
             "Batch",
-            model=model,
+            model=settings.model,
             settings=batch,
-            name=foundation.name,
+            name=settings.name,
             hosting=self.hosting(),
         )
         cdk.CfnOutput(self, "StateMachineArn", value=self.batch.state_machine.state_machine_arn)

@@ -3,6 +3,8 @@
 An artifact in S3 is published into the environment's own bucket, with all files of the stack.
 """
 
+from collections.abc import Mapping
+
 import aws_cdk as cdk
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_ssm as ssm
@@ -12,10 +14,11 @@ from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.function import EmbeddingFunction
 from embedding_kit.hosting import Hosting
-from embedding_kit.settings import FunctionSettings, Model
+from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
 from embedding_kit.vector_index import IVectorIndex
-from stacks.environment_stack import EnvironmentStack, Foundation
-from stacks.names import endpoint_stack_name
+from stacks.environment_stack import EnvironmentStack
+from stacks.index_stack import IndexStack
+from stacks.names import artifact_bucket, endpoint_stack_name
 from stacks.promoted import PromotedZip, image_synthesizer
 
 
@@ -29,21 +32,14 @@ class EndpointStack(EnvironmentStack):
     def __init__(
         self,
         app: cdk.App,
-        foundation: Foundation,
         settings: EnvironmentSettings,
+        images: Mapping[str, str],
         *,
-        vector_index: IVectorIndex | None,
-        standby_index: IVectorIndex | None,
+        index: IndexStack | None,
     ) -> None:
-        """Create the stack."""
-        synthesizer = _synthesizer(app, foundation, settings)
-        super().__init__(
-            app,
-            endpoint_stack_name(foundation.name),
-            foundation,
-            title="endpoint",
-            synthesizer=synthesizer,
-        )
+        """Create the stack; the function searches the index of another one."""
+        name, synthesizer = endpoint_stack_name(settings.name), _synthesizer(app, settings, images)
+        super().__init__(app, name, settings, title="endpoint", synthesizer=synthesizer)
         if isinstance(synthesizer, PromotedZip):
             synthesizer.use_in(self)
         release = settings.release
@@ -51,7 +47,8 @@ class EndpointStack(EnvironmentStack):
             # A second model is there to become the one that answers.
             release = release.model_copy(update={"allow_vector_space_change": True})
         # Once: the VPC is a construct of the stack.
-        hosting = self.hosting()
+        hosting, existing = self.hosting(), settings.existing
+        log_group = existing.log_group if existing else None
         self.endpoint = EmbeddingEndpoint(
             self,
             "Endpoint",
@@ -61,23 +58,23 @@ class EndpointStack(EnvironmentStack):
             release=release,
             experiment=settings.experiment,
             alarms=settings.alarms,
-            name=foundation.name,
+            name=settings.name,
             hosting=hosting,
-            role=foundation.role,
-            log_group=logs.LogGroup.from_log_group_name(self, "LogGroup", foundation.log_group)
-            if foundation.log_group
+            role=existing.role if existing else None,
+            log_group=logs.LogGroup.from_log_group_name(self, "LogGroup", log_group)
+            if log_group
             else None,
         )
         self.endpoint.add_callers(settings.callers)
         if settings.cors:
             self.endpoint.add_cors(settings.cors)
-        if vector_index:
-            self.endpoint.add_vector_index(vector_index)
-        if settings.standby and standby_index:
+        if index:
+            self.endpoint.add_vector_index(index.index)
+        if settings.standby and index and index.standby_index:
             # All versions have one role, so the version before a switch needs its index after it.
-            standby_index.grant_query(self.endpoint.function)
-            self._make_standby(settings.standby, settings.function, standby_index, hosting)
-        if foundation.removal_policy is cdk.RemovalPolicy.RETAIN and not foundation.log_group:
+            index.standby_index.grant_query(self.endpoint.function)
+            self._make_standby(settings.standby, settings.function, index.standby_index, hosting)
+        if settings.removal_policy == "retain" and not log_group:
             # Deleted if its creation is rolled back, because it has no logs yet.
             self.endpoint.log_group.apply_removal_policy(
                 cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
@@ -114,7 +111,7 @@ class EndpointStack(EnvironmentStack):
             settings=function.model_copy(update={"reserved_concurrency": None}),
             in_s3=False,
             metrics_namespace=self.endpoint.metrics.namespace,
-            name=self.foundation.name,
+            name=self.settings.name,
             hosting=hosting,
             keeps_versions=False,
         )
@@ -134,13 +131,15 @@ class EndpointStack(EnvironmentStack):
 
 
 def _synthesizer(
-    app: cdk.App, foundation: Foundation, settings: EnvironmentSettings
+    app: cdk.App, settings: EnvironmentSettings, images: Mapping[str, str]
 ) -> cdk.DefaultStackSynthesizer | None:
     if settings.function.package == "image":
-        return image_synthesizer(foundation.repository, foundation.images, settings.model)
-    bucket = foundation.bucket
-    if foundation.images:
+        return image_synthesizer(settings, images)
+    bucket = None
+    if artifact_in_s3(settings.model, settings.function):
+        bucket = artifact_bucket(settings, account=settings.account, region=settings.region)
+    if images:
         default = cdk.DefaultStackSynthesizer.DEFAULT_FILE_ASSETS_BUCKET_NAME
         address = bootstrap_value(app, bucket or default)
-        return PromotedZip(address, foundation.images, file_assets_bucket_name=bucket)
+        return PromotedZip(address, images, file_assets_bucket_name=bucket)
     return cdk.DefaultStackSynthesizer(file_assets_bucket_name=bucket) if bucket else None

@@ -5,15 +5,14 @@ from collections.abc import Mapping
 import aws_cdk as cdk
 
 from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.settings import load_source
+from embedding_kit.monitoring.parts import Part
 from stacks.artifact_stack import ArtifactStack
 from stacks.batch_stack import BatchStack
 from stacks.endpoint_stack import EndpointStack
-from stacks.environment_stack import Foundation
 from stacks.front_stack import FrontStack
 from stacks.index_stack import IndexStack
-from stacks.names import artifact_stack_name, repository_stack_name
-from stacks.observability_stack import ObservabilityStack
+from stacks.names import has_bucket_stack, has_repository_stack
+from stacks.observability_stack import STANDBY, ObservabilityStack
 from stacks.repository_stack import RepositoryStack
 from stacks.server_stack import ServerStack
 
@@ -49,65 +48,40 @@ class EnvironmentStacks:
             images: The digests of images in the environment's repository, by target; without them
                 each image is built.
         """
-        foundation = Foundation.of(settings, images or {})
-        model = settings.model
+        images = images or {}
         self.repository: RepositoryStack | None = None
-        if repository_stack_name(settings.name) in foundation.stacks:
-            self.repository = RepositoryStack(app, foundation, settings.repository)
+        if has_repository_stack(settings):
+            self.repository = RepositoryStack(app, settings)
         self.artifact: ArtifactStack | None = None
-        if foundation.bucket and artifact_stack_name(settings.name) in foundation.stacks:
-            self.artifact = ArtifactStack(app, foundation, foundation.bucket)
-        self.index: IndexStack | None = None
+        if has_bucket_stack(settings):
+            self.artifact = ArtifactStack(app, settings)
+        index: IndexStack | None = None
         if settings.index:
-            source = load_source(settings.index, settings.batch)
-            self.index = IndexStack(
-                app,
-                foundation,
-                settings.index,
-                model=model,
-                standby=settings.standby,
-                source=source,
-                ingest=settings.ingest,
-                watch=settings.watch,
-            )
-        index = self.index.index if self.index else None
-        standby_index = self.index.standby_index if self.index else None
-        self.endpoint = EndpointStack(
-            app, foundation, settings, vector_index=index, standby_index=standby_index
-        )
+            index = IndexStack(app, settings, settings.index, images)
+        self.index = index
+        self.endpoint = EndpointStack(app, settings, images, index=index)
         endpoint = self.endpoint.endpoint
         self.front: FrontStack | None = None
         if settings.front:
-            self.front = FrontStack(app, foundation, settings.front, endpoint=endpoint)
+            self.front = FrontStack(app, settings, settings.front, endpoint)
         self.batch: BatchStack | None = None
         if settings.batch:
-            self.batch = BatchStack(app, foundation, settings.batch, model=model)
+            self.batch = BatchStack(app, settings, settings.batch, images)
         self.server: ServerStack | None = None
         if settings.server:
-            self.server = ServerStack(
-                app,
-                foundation,
-                settings.server,
-                model=model,
-                function=settings.function,
-                vector_index=index,
-                standby_index=standby_index,
-            )
+            self.server = ServerStack(app, settings, settings.server, images, index=index)
         self.observability: ObservabilityStack | None = None
         if settings.branch_of is None:
-            self.observability = ObservabilityStack(
-                app,
-                foundation,
-                settings,
-                endpoint=endpoint,
-                batch=self.batch.batch if self.batch else None,
-                loading=self.index.loading if self.index else None,
-                ingestion=self.index.ingestion if self.index else None,
-                standby_ingestion=self.index.standby_ingestion if self.index else None,
-                watch=self.index.watch if self.index else None,
-                service=self.server.service if self.server else None,
-                front=self.front.front if self.front else None,
-            )
+            parts: dict[str, Part | None] = {
+                "BatchAlarms": self.batch.batch if self.batch else None,
+                "LoadAlarm": index.loading if index else None,
+                "DocumentAlarms": index.ingestion if index else None,
+                STANDBY: index.standby_ingestion if index else None,
+                "WatchAlarms": index.watch if index else None,
+                "ServerAlarms": self.server.service if self.server else None,
+                "FrontAlarms": self.front.front if self.front else None,
+            }
+            self.observability = ObservabilityStack(app, settings, endpoint, parts)
         for stack in filter(None, (self.index, self.endpoint, self.batch, self.server)):
             if self.repository:
                 stack.add_stack_dependency(

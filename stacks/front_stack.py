@@ -3,9 +3,10 @@
 import aws_cdk as cdk
 
 from embedding_kit.endpoint_interface import IEmbeddingEndpoint
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.front.rest_api import EmbeddingRestApi
 from embedding_kit.settings import ApiGatewayFront
-from stacks.environment_stack import EnvironmentStack, Foundation
+from stacks.environment_stack import EnvironmentStack
 from stacks.names import front_stack_name
 
 
@@ -19,16 +20,15 @@ class FrontStack(EnvironmentStack):
     def __init__(
         self,
         app: cdk.App,
-        foundation: Foundation,
+        settings: EnvironmentSettings,
         front: ApiGatewayFront,
-        *,
         endpoint: IEmbeddingEndpoint,
     ) -> None:
         """Create the stack."""
-        name = front_stack_name(foundation.name)
-        super().__init__(app, name, foundation, title="API in front of the endpoint")
+        name = front_stack_name(settings.name)
+        super().__init__(app, name, settings, title="API in front of the endpoint")
         self.front = EmbeddingRestApi(
-            self, "Front", endpoint=endpoint, settings=front, tracing=foundation.tracing
+            self, "Front", endpoint=endpoint, settings=front, tracing=self.tracing
         )
         cdk.CfnOutput(self, "Url", value=self.front.url)
         domain = self.front.domain

@@ -1,19 +1,17 @@
 """The stack of the vector index and its loads, with an image of the environment's repository."""
 
+from collections.abc import Mapping
+
 import aws_cdk as cdk
 from aws_cdk import aws_s3 as s3
 
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.index_loading import IndexLoading
 from embedding_kit.ingestion import Ingestion, document_bucket
 from embedding_kit.search_watch import SearchWatch
-from embedding_kit.settings import (
-    IngestSettings,
-    Model,
-    VectorIndexSettings,
-    WatchSettings,
-)
+from embedding_kit.settings import IngestSettings, Model, VectorIndexSettings, load_source
 from embedding_kit.vector_index import IVectorIndex, VectorIndex
-from stacks.environment_stack import EnvironmentStack, Foundation
+from stacks.environment_stack import EnvironmentStack
 from stacks.names import index_stack_name
 from stacks.promoted import image_synthesizer
 
@@ -33,34 +31,15 @@ class IndexStack(EnvironmentStack):
     def __init__(
         self,
         app: cdk.App,
-        foundation: Foundation,
+        settings: EnvironmentSettings,
         index: VectorIndexSettings,
-        *,
-        model: Model,
-        standby: Model | None,
-        source: str | None,
-        ingest: IngestSettings | None,
-        watch: WatchSettings | None,
+        images: Mapping[str, str],
     ) -> None:
-        """Create the stack.
-
-        Args:
-            app: The app.
-            foundation: What it shares with the environment's other stacks.
-            index: The index.
-            model: The model of its vectors.
-            standby: The model of a second index; None for no second one.
-            source: The folder that loads read; None for no loads.
-            ingest: The documents that the index is kept equal to; None for none.
-            watch: The daily comparison of both; None for none.
-        """
-        super().__init__(
-            app,
-            index_stack_name(foundation.name),
-            foundation,
-            title="index",
-            synthesizer=image_synthesizer(foundation.repository, foundation.images, model),
-        )
+        """Create the stack."""
+        name, synthesizer = index_stack_name(settings.name), image_synthesizer(settings, images)
+        super().__init__(app, name, settings, title="index", synthesizer=synthesizer)
+        model, ingest = settings.model, settings.ingest
+        source = load_source(index, settings.batch)
         self.index = VectorIndex(self, "Index", model=model, settings=index, key=self.key)
         cdk.CfnOutput(self, "IndexArn", value=self.index.index_arn)
         self.loading: IndexLoading | None = None
@@ -74,7 +53,7 @@ class IndexStack(EnvironmentStack):
                 index=self.index,
                 source=source,
                 settings=index,
-                name=foundation.name,
+                name=settings.name,
                 hosting=self._hosting,
             )
             machine = self.loading.state_machine
@@ -89,24 +68,24 @@ class IndexStack(EnvironmentStack):
                 self._bucket = document_bucket(self, "Documents", key=self.key)
             self.ingestion = self._ingest(ingest, model, self.index)
             cdk.CfnOutput(self, "DocumentsUrl", value=self.ingestion.url)
-            if watch:
+            if settings.watch:
                 self.watch = SearchWatch(
                     self,
                     "Watch",
                     model=model,
                     index=self.index,
                     ingestion=self.ingestion,
-                    settings=watch,
+                    settings=settings.watch,
                     hosting=self._hosting,
                 )
                 function = self.watch.function
                 cdk.CfnOutput(self, "WatchFunctionName", value=function.function_name)
-        if standby:
-            self.standby_index = self.index.add_standby(standby)
+        if settings.standby:
+            self.standby_index = self.index.add_standby(settings.standby)
             cdk.CfnOutput(self, "StandbyIndexArn", value=self.standby_index.index_arn)
             if ingest:
                 self.standby_ingestion = self._ingest(
-                    ingest, standby, self.standby_index, role="Standby"
+                    ingest, settings.standby, self.standby_index, role="Standby"
                 )
 
     def _ingest(
@@ -124,7 +103,7 @@ class IndexStack(EnvironmentStack):
             settings=ingest,
             index_settings=self.index.settings,
             bucket=self._bucket,
-            name=self.foundation.name,
+            name=self.settings.name,
             hosting=self._hosting,
         )
         # For the doctor and `embed ingest status`, which do not have the environment's file.

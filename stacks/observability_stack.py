@@ -1,27 +1,26 @@
 """The stack with the endpoint's alarms, dashboard and budget."""
 
+from collections.abc import Mapping
+
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 
-from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.environment import COST_TAG, EnvironmentSettings
-from embedding_kit.fargate_service import EmbeddingService
-from embedding_kit.front.rest_api import EmbeddingRestApi
-from embedding_kit.index_loading import IndexLoading
-from embedding_kit.ingestion import Ingestion
 from embedding_kit.monitoring.alarms import EndpointAlarms
 from embedding_kit.monitoring.budget import CostBudget
 from embedding_kit.monitoring.dashboard import EndpointDashboard
-from embedding_kit.monitoring.parts import PartAlarms
+from embedding_kit.monitoring.parts import Part, PartAlarms
 from embedding_kit.monitoring.topic import AlarmTopic
 from embedding_kit.prices import DEFAULT_REGION, load_prices
 from embedding_kit.release_notices import ReleaseNotices
-from embedding_kit.search_watch import SearchWatch
 from embedding_kit.standing_cost import default_budget
-from stacks.environment_stack import EnvironmentStack, Foundation
-from stacks.names import observability_stack_name
+from stacks.environment_stack import EnvironmentStack
+from stacks.names import observability_stack_name, stacks_of_file
+
+#: The id of the alarms of documents in the second model's index.
+STANDBY = "StandbyAlarms"
 
 
 class ObservabilityStack(EnvironmentStack):
@@ -30,21 +29,13 @@ class ObservabilityStack(EnvironmentStack):
     def __init__(
         self,
         app: cdk.App,
-        foundation: Foundation,
         settings: EnvironmentSettings,
-        *,
         endpoint: EmbeddingEndpoint,
-        batch: EmbeddingBatch | None,
-        loading: IndexLoading | None,
-        ingestion: Ingestion | None,
-        standby_ingestion: Ingestion | None,
-        watch: SearchWatch | None,
-        service: EmbeddingService | None,
-        front: EmbeddingRestApi | None,
+        parts: Mapping[str, Part | None],
     ) -> None:
-        """Create the stack."""
-        name = observability_stack_name(foundation.name)
-        super().__init__(app, name, foundation, title="observability")
+        """Create the stack; `parts` has what else is watched, by the id of its alarms."""
+        name = observability_stack_name(settings.name)
+        super().__init__(app, name, settings, title="observability")
         emails, alarmed = settings.alarms.emails, settings.observability.watch
         topic: sns.ITopic | None = None
         if emails:
@@ -72,15 +63,6 @@ class ObservabilityStack(EnvironmentStack):
                 runbook_url=settings.alarms.runbook_url,
             )
         dashboard = EndpointDashboard(self, "Dashboard", endpoint=endpoint, alarms=alarms)
-        parts = {
-            "BatchAlarms": batch,
-            "LoadAlarm": loading,
-            "DocumentAlarms": ingestion,
-            "StandbyAlarms": standby_ingestion,
-            "WatchAlarms": watch,
-            "ServerAlarms": service,
-            "FrontAlarms": front,
-        }
         for name, part in parts.items():
             if part:
                 made = PartAlarms(
@@ -91,7 +73,7 @@ class ObservabilityStack(EnvironmentStack):
                     topic=topic,
                     page_topic=page_topic,
                     watch=alarmed,
-                    prefix="Standby: " if part is standby_ingestion else "",
+                    prefix="Standby: " if name == STANDBY else "",
                 )
                 dashboard.dashboard.add_widgets(*made.widgets())
         if settings.budget:
@@ -99,11 +81,11 @@ class ObservabilityStack(EnvironmentStack):
                 self,
                 "Budget",
                 settings=settings.budget,
-                tag=(COST_TAG, foundation.name),
+                tag=(COST_TAG, settings.name),
                 topic=topic,
                 default_usd=default_budget(
                     settings, load_prices(settings.region or DEFAULT_REGION)
                 ),
             )
         # The doctor does not have the environment's file.
-        cdk.CfnOutput(self, "Stacks", value=",".join(foundation.stacks))
+        cdk.CfnOutput(self, "Stacks", value=",".join(stacks_of_file(settings)))

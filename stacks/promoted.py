@@ -13,9 +13,10 @@ from aws_cdk import (
 )
 
 from embedding_kit.artifact_bucket import ARTIFACTS
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import STANDBY, build_arguments
 from embedding_kit.settings import Model
-from stacks.names import artifact_key, zip_key
+from stacks.names import artifact_key, image_repository, zip_key
 
 #: The key of the CDK's context: `-c images=endpoint=sha256:...,batch=sha256:...`.
 CONTEXT = "images"
@@ -41,19 +42,16 @@ def parse_images(context: object) -> dict[str, str]:
 
 
 def image_synthesizer(
-    repository_name: str, images: Mapping[str, str], model: Model
+    settings: EnvironmentSettings, images: Mapping[str, str]
 ) -> DefaultStackSynthesizer:
     """Return what publishes a stack's images into a repository, or takes those that are there.
 
-    Args:
-        repository_name: The repository's name.
-        images: The digest of each target, which the repository has; the images are built if empty.
-            A target of another model begins with `standby-`.
-        model: The model of the other targets.
+    `images` has the digest of each target; one of the second model begins with `standby-`.
     """
+    repository = image_repository(settings)
     if images:
-        return _PromotedImages(repository_name, images, model)
-    return DefaultStackSynthesizer(image_assets_repository_name=repository_name)
+        return _PromotedImages(repository, images, settings.model)
+    return DefaultStackSynthesizer(image_assets_repository_name=repository)
 
 
 class _PromotedImages(DefaultStackSynthesizer):
@@ -96,13 +94,7 @@ class PromotedZip(DefaultStackSynthesizer):
     def __init__(
         self, bucket: str, digests: Mapping[str, str], *, file_assets_bucket_name: str | None
     ) -> None:
-        """Create the synthesizer.
-
-        Args:
-            bucket: The bucket with the zip, as a reference to it.
-            digests: The digests of the zip and of its artifact, by target.
-            file_assets_bucket_name: The bucket of the stack's files; bootstrap's if None.
-        """
+        """Create the synthesizer; `bucket` is a reference to the bucket with the zip."""
         super().__init__(file_assets_bucket_name=file_assets_bucket_name)
         self._bucket = bucket
         self._digests = digests

@@ -1,11 +1,14 @@
 """The stack of the server. Its image is published into the environment's own repository."""
 
+from collections.abc import Mapping
+
 import aws_cdk as cdk
 
+from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.fargate_service import EmbeddingService
-from embedding_kit.settings import FunctionSettings, Model, ServerSettings
-from embedding_kit.vector_index import IVectorIndex
-from stacks.environment_stack import EnvironmentStack, Foundation
+from embedding_kit.settings import ServerSettings
+from stacks.environment_stack import EnvironmentStack
+from stacks.index_stack import IndexStack
 from stacks.names import server_stack_name
 from stacks.promoted import image_synthesizer
 
@@ -20,36 +23,29 @@ class ServerStack(EnvironmentStack):
     def __init__(
         self,
         app: cdk.App,
-        foundation: Foundation,
+        settings: EnvironmentSettings,
         server: ServerSettings,
+        images: Mapping[str, str],
         *,
-        model: Model,
-        function: FunctionSettings,
-        vector_index: IVectorIndex | None,
-        standby_index: IVectorIndex | None,
+        index: IndexStack | None,
     ) -> None:
-        """Create the stack."""
-        super().__init__(
-            app,
-            server_stack_name(foundation.name),
-            foundation,
-            title="server",
-            synthesizer=image_synthesizer(foundation.repository, foundation.images, model),
-        )
+        """Create the stack; the server searches the index of another one."""
+        name, synthesizer = server_stack_name(settings.name), image_synthesizer(settings, images)
+        super().__init__(app, name, settings, title="server", synthesizer=synthesizer)
         self.service = EmbeddingService(
             self,
             "Server",
-            model=model,
+            model=settings.model,
             settings=server,
-            name=foundation.name,
-            function=function,
-            vector_index=vector_index,
-            existing_keys=foundation.existing_keys,
-            deletion_protection=foundation.termination_protection,
+            name=settings.name,
+            function=settings.function,
+            vector_index=index.index if index else None,
+            existing_keys=settings.existing.keys if settings.existing else (),
+            deletion_protection=settings.termination_protection,
         )
-        if standby_index:
+        if index and index.standby_index:
             # The tasks before a switch have the same role, and still answer for a time.
-            standby_index.grant_query(self.service.service.task_definition.task_role)
+            index.standby_index.grant_query(self.service.service.task_definition.task_role)
         balancer = self.service.load_balancer
         cdk.CfnOutput(self, "Url", value=self.service.url)
         cdk.CfnOutput(self, "LoadBalancerName", value=balancer.load_balancer_dns_name)

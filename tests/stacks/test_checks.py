@@ -12,7 +12,6 @@ from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
 from stacks.artifact_stack import ArtifactStack
-from stacks.environment_stack import Foundation
 from stacks.environment_stacks import EnvironmentStacks
 from stacks.names import artifact_bucket_name
 
@@ -143,12 +142,14 @@ def _violations(pack: Any, app: App) -> list[tuple[str, str]]:
     ]
 
 
-def test_stacks_are_deployed_in_order(synthesized):
-    """The repository is deployed before the image is published into it."""
-    manifest = json.loads((synthesized("dev").folder / "manifest.json").read_text())["artifacts"]
-    needed = manifest["EmbeddingKit-dev-Endpoint"]["dependencies"]
-    assert "EmbeddingKit-dev-Repository" in needed
-    assert "EmbeddingKit-dev-Endpoint" in manifest["EmbeddingKit-dev-Observability"]["dependencies"]
+@pytest.mark.parametrize(
+    ("name", "stack", "needed"),
+    [("dev", "Observability", "Endpoint"), ("index", "Endpoint", "Index")],
+)
+def test_stacks_are_deployed_in_order(synthesized, name, stack, needed):
+    """A stack comes after those that it refers to."""
+    manifest = json.loads((synthesized(name).folder / "manifest.json").read_text())["artifacts"]
+    assert f"EmbeddingKit-dev-{needed}" in manifest[f"EmbeddingKit-dev-{stack}"]["dependencies"]
 
 
 def test_a_zip_needs_no_repository_and_no_image(synthesized):
@@ -183,8 +184,7 @@ def test_an_artifact_in_s3_goes_to_the_environments_own_bucket(synthesized):
 def test_a_bucket_in_a_known_account_has_a_plain_name(environments):
     """CloudFormation imports a retained bucket only by a name without functions."""
     place = {"account": "111122223333", "region": "eu-west-1"}
-    foundation = Foundation.of(environments["zip-s3"].model_copy(update=place), {})
-    stack = ArtifactStack(App(), foundation, foundation.bucket)
+    stack = ArtifactStack(App(), environments["zip-s3"].model_copy(update=place))
     name = artifact_bucket_name("dev", **place)
     assert name == "kit-dev-111122223333-eu-west-1"
     Template.from_stack(stack).has_resource_properties("AWS::S3::Bucket", {"BucketName": name})
@@ -196,33 +196,20 @@ def test_the_bucket_of_the_longest_name_is_allowed():
     assert len(name) == 63
 
 
-def test_the_image_goes_to_the_environments_own_repository(synthesized):
-    """The tag is the content's hash, and the platform is that of the function."""
-    assets = json.loads(
-        (synthesized("dev").folder / "EmbeddingKit-dev-Endpoint.assets.json").read_text()
-    )
+@pytest.mark.parametrize(
+    ("name", "stack", "target"),
+    [("dev", "Endpoint", None), ("batch", "Batch", "batch"), ("index", "Index", "batch")],
+)
+def test_each_image_goes_to_the_environments_own_repository(synthesized, name, stack, target):
+    """A target of the same Dockerfile, with the same model, after the repository is deployed."""
+    folder = synthesized(name).folder
+    assets = json.loads((folder / f"EmbeddingKit-dev-{stack}.assets.json").read_text())
     (image,) = assets["dockerImages"].values()
     (destination,) = image["destinations"].values()
     assert destination["repositoryName"] == "embedding-kit-dev"
-    assert image["source"]["platform"] == "linux/arm64"
-    assert image["source"]["dockerBuildArgs"] == {
-        "MODEL": "sentence-transformers/all-MiniLM-L6-v2",
-    }
-
-
-@pytest.mark.parametrize(("name", "stack"), [("batch", "Batch"), ("index", "Index")])
-def test_the_batchs_image_goes_there_too(synthesized, name, stack):
-    """It is another target of the same Dockerfile, with the same model."""
-    folder = synthesized(name).folder
-    (image,) = json.loads((folder / f"EmbeddingKit-dev-{stack}.assets.json").read_text())[
-        "dockerImages"
-    ].values()
-    (destination,) = image["destinations"].values()
-    assert destination["repositoryName"] == "embedding-kit-dev"
-    assert image["source"]["dockerBuildTarget"] == "batch"
-    assert image["source"]["dockerBuildArgs"] == {
-        "MODEL": "sentence-transformers/all-MiniLM-L6-v2",
-    }
+    source = image["source"]
+    assert (source.get("dockerBuildTarget"), source["platform"]) == (target, "linux/arm64")
+    assert source["dockerBuildArgs"] == {"MODEL": "sentence-transformers/all-MiniLM-L6-v2"}
     manifest = json.loads((folder / "manifest.json").read_text())["artifacts"]
     assert "EmbeddingKit-dev-Repository" in manifest[f"EmbeddingKit-dev-{stack}"]["dependencies"]
 
@@ -252,12 +239,6 @@ def test_the_state_machine_is_valid(synthesized, name):
         check=True,
     )
     assert json.loads(done.stdout) == {"isValid": True, "errors": []}
-
-
-def test_the_index_is_deployed_before_the_endpoint_that_searches_it(synthesized):
-    """The endpoint gets the index's ARN, and no other stack refers to the endpoint's."""
-    manifest = json.loads((synthesized("index").folder / "manifest.json").read_text())["artifacts"]
-    assert "EmbeddingKit-dev-Index" in manifest["EmbeddingKit-dev-Endpoint"]["dependencies"]
 
 
 @pytest.mark.parametrize(("name", "protected"), [("dev", False), ("production", True)])
