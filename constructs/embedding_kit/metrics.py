@@ -6,7 +6,7 @@ for provisioned concurrency. Metric filters turn these logs into metrics. Their 
 https://docs.aws.amazon.com/lambda/latest/dg/telemetry-schema-reference.html
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import timedelta
 
 from aws_cdk import Duration
@@ -15,52 +15,55 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-#: The embedder's metrics per version. They count all requests: by the URL, by Invoke, or through
-#: another service.
-_VERSION_METRICS = ("Requests", "ServerErrors")
 #: The period of every metric. Lambda publishes the metrics of a URL and of an alias each minute.
 PERIOD = Duration.minutes(1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PlatformMetric:
-    """A metric filter on the platform logs: its pattern, and the value that it extracts."""
-
-    name: str
-    pattern: str
-    value: str
-    unit: cloudwatch.Unit
-
-
-def _report(field: str) -> tuple[str, str]:
+def _report(field: str, unit: cloudwatch.Unit) -> tuple[str, str, cloudwatch.Unit]:
     # The CDK renders `exists` as `= "*"`, which matches no number; a comparison does.
     value = f"$.record.metrics.{field}"
-    return f'{{ $.type = "platform.report" && {value} > 0 }}', value
+    return f'{{ $.type = "platform.report" && {value} > 0 }}', value, unit
 
 
-def _in_report(name: str, field: str, unit: cloudwatch.Unit) -> _PlatformMetric:
-    pattern, value = _report(field)
-    return _PlatformMetric(name=name, pattern=pattern, value=value, unit=unit)
-
-
-PLATFORM_METRICS = (
-    _in_report("InitDuration", "initDurationMs", cloudwatch.Unit.MILLISECONDS),
-    _PlatformMetric(
-        name="ProvisionedInitDuration",
-        pattern='{ $.type = "platform.initReport" && '
-        '$.record.initializationType = "provisioned-concurrency" }',
-        value="$.record.metrics.durationMs",
-        unit=cloudwatch.Unit.MILLISECONDS,
+_MILLISECONDS = cloudwatch.Unit.MILLISECONDS
+#: The metric filters on the platform logs: the pattern of each, and the value that it extracts.
+PLATFORM_METRICS: dict[str, tuple[str, str, cloudwatch.Unit]] = {
+    "InitDuration": _report("initDurationMs", _MILLISECONDS),
+    "ProvisionedInitDuration": (
+        (
+            '{ $.type = "platform.initReport" && '
+            '$.record.initializationType = "provisioned-concurrency" }'
+        ),
+        "$.record.metrics.durationMs",
+        _MILLISECONDS,
     ),
-    _in_report("RestoreDuration", "restoreDurationMs", cloudwatch.Unit.MILLISECONDS),
-    _in_report("MaxMemoryUsed", "maxMemoryUsedMB", cloudwatch.Unit.MEGABYTES),
-    _in_report("BilledDuration", "billedDurationMs", cloudwatch.Unit.MILLISECONDS),
-)
+    "RestoreDuration": _report("restoreDurationMs", _MILLISECONDS),
+    "MaxMemoryUsed": _report("maxMemoryUsedMB", cloudwatch.Unit.MEGABYTES),
+    "BilledDuration": _report("billedDurationMs", _MILLISECONDS),
+}
 
 
 def milliseconds(span: timedelta) -> float:
     """Return a duration in milliseconds, the unit of Lambda's metrics."""
     return span / timedelta(milliseconds=1)
+
+
+def metric(
+    namespace: str,
+    name: str,
+    statistic: str,
+    label: str | None = None,
+    dimensions: Mapping[str, str] | None = None,
+) -> cloudwatch.Metric:
+    """Return a metric by its name, with a period of one minute."""
+    return cloudwatch.Metric(
+        namespace=namespace,
+        metric_name=name,
+        dimensions_map=dimensions,
+        statistic=statistic,
+        period=PERIOD,
+        label=label,
+    )
 
 
 def percent(
@@ -76,23 +79,17 @@ def percent(
 
 
 def add_metric_filters(scope: Construct, log_group: logs.ILogGroup, namespace: str) -> None:
-    """Create the metric filters on a function's log group.
-
-    Args:
-        scope: The parent.
-        log_group: The function's log group, in JSON format with system log level INFO.
-        namespace: A CloudWatch namespace that only this endpoint uses.
-    """
-    for metric in PLATFORM_METRICS:
+    """Create the metric filters on a function's log group."""
+    for name, (pattern, value, unit) in PLATFORM_METRICS.items():
         logs.MetricFilter(
             scope,
-            metric.name,
+            name,
             log_group=log_group,
-            filter_pattern=logs.FilterPattern.literal(metric.pattern),
+            filter_pattern=logs.FilterPattern.literal(pattern),
             metric_namespace=namespace,
-            metric_name=metric.name,
-            metric_value=metric.value,
-            unit=metric.unit,
+            metric_name=name,
+            metric_value=value,
+            unit=unit,
         )
 
 
@@ -104,13 +101,7 @@ class EndpointMetrics:
     """
 
     def __init__(self, function: lambda_.IFunction, *, alias_name: str, namespace: str) -> None:
-        """Name the metrics.
-
-        Args:
-            function: The function.
-            alias_name: The alias that callers invoke.
-            namespace: The namespace of the filters' and the embedder's metrics.
-        """
+        """Name the metrics."""
         self.namespace = namespace
         self._function = function
         self._alias = {
@@ -135,40 +126,29 @@ class EndpointMetrics:
 
     def of_account(self, name: str, statistic: str, label: str | None = None) -> cloudwatch.Metric:
         """Return a Lambda metric of all functions of the account in the region."""
-        return self._metric("AWS/Lambda", name, statistic, label)
+        return metric("AWS/Lambda", name, statistic, label)
 
     def of_platform(self, name: str, statistic: str, label: str | None = None) -> cloudwatch.Metric:
         """Return a metric of a metric filter, by its name in `PLATFORM_METRICS`."""
-        if name not in {metric.name for metric in PLATFORM_METRICS}:
-            known = ", ".join(metric.name for metric in PLATFORM_METRICS)
+        if name not in PLATFORM_METRICS:
+            known = ", ".join(PLATFORM_METRICS)
             raise ValueError(f"no metric filter has this name; found: {name!r}; allowed: {known}")
-        return self._metric(self.namespace, name, statistic, label)
+        return metric(self.namespace, name, statistic, label)
 
     def of_embedder(self, name: str, statistic: str, label: str | None = None) -> cloudwatch.Metric:
         """Return a metric that the embedder writes for each request, such as `Texts`."""
-        return self._metric(self.namespace, name, statistic, label).with_(
-            dimensions_map={"FunctionName": self._function.function_name}
-        )
+        dimensions = {"FunctionName": self._function.function_name}
+        return metric(self.namespace, name, statistic, label, dimensions)
 
     def of_embedders_version(self, version: str, name: str, statistic: str) -> cloudwatch.Metric:
-        """Return a metric that the embedder writes by version: requests or server errors."""
-        if name not in _VERSION_METRICS:
-            known = ", ".join(_VERSION_METRICS)
-            raise ValueError(
-                f"no metric per version has this name; found: {name!r}; allowed: {known}"
-            )
-        return self._metric(self.namespace, name, statistic).with_(
-            dimensions_map={"FunctionName": self._function.function_name, "Version": version}
-        )
+        """Return a metric that the embedder writes by version: `Requests` or `ServerErrors`.
+
+        They count all requests: by the URL, by Invoke, or through another service.
+        """
+        dimensions = {"FunctionName": self._function.function_name, "Version": version}
+        return metric(self.namespace, name, statistic, None, dimensions)
 
     def error_rate(self) -> cloudwatch.MathExpression:
         """Return failed invocations in percent of all."""
         errors, invocations = (self.of_alias(n, "Sum") for n in ("Errors", "Invocations"))
         return percent(errors, invocations, "Errors, percent")
-
-    def _metric(
-        self, namespace: str, name: str, statistic: str, label: str | None = None
-    ) -> cloudwatch.Metric:
-        return cloudwatch.Metric(
-            namespace=namespace, metric_name=name, statistic=statistic, period=PERIOD, label=label
-        )

@@ -89,7 +89,7 @@ def test_every_metric_and_dimension_of_the_pages_exists(
 
     emitted = {
         *telemetry[0],
-        *(metric.name for metric in PLATFORM_METRICS),
+        *PLATFORM_METRICS,
         *(REJECTED_METRIC, THROTTLED_METRIC, "EmbeddingKit/NAME"),
         *EmbedSteps.metrics,
         *LoadSteps.metrics,

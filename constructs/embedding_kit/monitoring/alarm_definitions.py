@@ -34,7 +34,8 @@ class AlarmDefinition:
         condition: The condition in words, without the time. `{:,g}` is replaced by the threshold.
         advice: The likely cause or the consequence, as one sentence without a full stop.
         page: Whether the alarm pages; those of the endpoint by one composite alarm.
-        essential: Whether it says that requests fail or are slow, and not only why they may.
+        essential: Whether it says that requests fail or are slow, and not only why they may. One
+            that pages does.
         anomaly: Whether the threshold is the width of the band of expected values, in standard
             deviations. The alarm fires above the band, with `below` also below it.
     """
@@ -70,7 +71,11 @@ class AlarmDefinition:
 
 def watched(definitions: Iterable[AlarmDefinition], watch: Watch) -> list[AlarmDefinition]:
     """Return the essential definitions, or all of them."""
-    return [definition for definition in definitions if definition.essential or watch == "full"]
+    return [
+        definition
+        for definition in definitions
+        if definition.essential or definition.page or watch == "full"
+    ]
 
 
 def with_warnings(
@@ -85,6 +90,7 @@ def with_warnings(
                 name=definition.name + _WARNING,
                 threshold=definition.threshold * percent / 100,
                 page=False,
+                essential=True,
             )
 
 
@@ -114,7 +120,6 @@ def _duration(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
     )
     yield AlarmDefinition(
         name="DurationP99",
-        essential=True,
         metric=metrics.of_alias("Duration", "p99"),
         threshold=milliseconds(alarms.effective_duration_p99(timeout)),
         page=True,
@@ -175,7 +180,6 @@ def _errors(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
     requests = metrics.of_alias("UrlRequestCount", "Sum")
     yield AlarmDefinition(
         name="Errors",
-        essential=True,
         metric=metrics.error_rate(),
         threshold=alarms.error_percent,
         page=True,
@@ -184,7 +188,6 @@ def _errors(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
     )
     yield AlarmDefinition(
         name="Url5xx",
-        essential=True,
         metric=percent(metrics.of_alias("Url5xxCount", "Sum"), requests, "URL 5xx, percent"),
         threshold=alarms.error_percent,
         page=True,
@@ -193,7 +196,6 @@ def _errors(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
     )
     yield AlarmDefinition(
         name="Throttles",
-        essential=True,
         metric=_throttled(endpoint),
         threshold=alarms.error_percent,
         page=True,
@@ -331,7 +333,6 @@ def _missing(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
         periods = every // timedelta(minutes=5)
         yield AlarmDefinition(
             name="NoTraffic",
-            essential=True,
             # The URL's count has no calls of Lambda's Invoke.
             metric=metrics.of_alias(
                 "Invocations" if endpoint.is_invoked else "UrlRequestCount", "Sum"

@@ -66,12 +66,7 @@ def cost_per_million_rows(
 ) -> cloudwatch.MathExpression:
     """Return US dollars per million rows of batch jobs: Lambda, and Step Functions.
 
-    Args:
-        rows: The embedded rows.
-        duration: The function's milliseconds, without cold starts.
-        requests: Its invocations.
-        memory_mb: Its memory.
-        prices: List prices.
+    `duration` is in milliseconds, without cold starts.
     """
     second = memory_mb / 1024 * prices["lambda_duration"].usd
     second += _CHILD_GB * prices["express_duration"].usd

@@ -3,13 +3,13 @@
 Metrics: https://docs.aws.amazon.com/apigateway/latest/developerguide/api-gateway-metrics-and-dimensions.html
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from embedding_kit.front.rest_api import STAGE, THROTTLED_METRIC, EmbeddingRestApi
-from embedding_kit.metrics import PERIOD, milliseconds, percent
+from embedding_kit.metrics import metric, milliseconds, percent
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.graphs import graph
 from embedding_kit.settings import AlarmSettings
@@ -18,12 +18,9 @@ from embedding_kit.settings import AlarmSettings
 _CLIENT_ERROR_PERCENT = 50
 
 
-def front_widgets(
-    front: EmbeddingRestApi, alarms: Sequence[cloudwatch.IAlarm]
-) -> list[cloudwatch.IWidget]:
+def front_widgets(front: EmbeddingRestApi) -> list[cloudwatch.IWidget]:
     """Return the row of the dashboard: requests, duration, errors."""
     return [
-        cloudwatch.AlarmStatusWidget(title="API: alarms", alarms=list(alarms), width=24, height=2),
         graph(
             "API: requests",
             _of_api(front, "Count", "Sum", "Requests"),
@@ -45,7 +42,6 @@ def front_alarms(front: EmbeddingRestApi, settings: AlarmSettings) -> Iterator[A
     requests = _of_api(front, "Count", "Sum")
     yield AlarmDefinition(
         name="Front5xx",
-        essential=True,
         page=True,
         metric=percent(_of_api(front, "5XXError", "Sum"), requests, "Failed requests, percent"),
         threshold=settings.error_percent,
@@ -89,22 +85,10 @@ def _duration(front: EmbeddingRestApi, settings: AlarmSettings) -> timedelta:
 def _of_api(
     front: EmbeddingRestApi, name: str, statistic: str, label: str | None = None
 ) -> cloudwatch.Metric:
-    return cloudwatch.Metric(
-        namespace="AWS/ApiGateway",
-        metric_name=name,
-        # Names, not references: the alarms need nothing of the API's stack.
-        dimensions_map={"ApiName": front.name, "Stage": STAGE},
-        statistic=statistic,
-        period=PERIOD,
-        label=label,
-    )
+    # Names, not references: the alarms need nothing of the API's stack.
+    dimensions = {"ApiName": front.name, "Stage": STAGE}
+    return metric("AWS/ApiGateway", name, statistic, label, dimensions)
 
 
 def _throttled(front: EmbeddingRestApi, label: str | None = None) -> cloudwatch.Metric:
-    return cloudwatch.Metric(
-        namespace=front.access_log.namespace,
-        metric_name=THROTTLED_METRIC,
-        statistic="Sum",
-        period=PERIOD,
-        label=label,
-    )
+    return metric(front.access_log.namespace, THROTTLED_METRIC, "Sum", label)

@@ -1,6 +1,6 @@
 """The alarms and dashboard rows of batch jobs, loads into an index, documents and the watch."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 
 from aws_cdk import Duration, Stack
@@ -11,6 +11,7 @@ from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.distributed_map import DistributedJobs
 from embedding_kit.index_loading import IndexLoading
 from embedding_kit.ingestion import Ingestion
+from embedding_kit.metrics import metric
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.cost import cost_per_million_rows, list_prices
 from embedding_kit.monitoring.graphs import graph
@@ -62,9 +63,7 @@ _SEARCH_ALARMS = (
 )
 
 
-def batch_widgets(
-    batch: EmbeddingBatch, alarms: Sequence[cloudwatch.IAlarm]
-) -> list[cloudwatch.IWidget]:
+def batch_widgets(batch: EmbeddingBatch) -> list[cloudwatch.IWidget]:
     """Return the rows of the dashboard: jobs, rows, the function's load, throughput and cost."""
     function = batch.function
     rows = _metric(batch, "Rows", "Embedded")
@@ -82,9 +81,6 @@ def batch_widgets(
         label="Rows a second",
     )
     return [
-        cloudwatch.AlarmStatusWidget(
-            title="Batch: alarms", alarms=list(alarms), width=24, height=2
-        ),
         graph("Batch: jobs", *_executions(batch)),
         graph(
             "Batch: rows",
@@ -168,18 +164,13 @@ def load_alarms(loading: IndexLoading) -> Iterator[AlarmDefinition]:
     )
 
 
-def ingest_widgets(
-    ingestion: Ingestion, alarms: Sequence[cloudwatch.IAlarm], *, prefix: str
-) -> list[cloudwatch.IWidget]:
+def ingest_widgets(ingestion: Ingestion, prefix: str) -> list[cloudwatch.IWidget]:
     """Return the rows of the dashboard: documents, chunks, what waits, and the time it takes.
 
     `prefix` begins the titles.
     """
     delay = _metric(ingestion, "SearchableDelay", "p50")
     return [
-        cloudwatch.AlarmStatusWidget(
-            title=f"{prefix}Documents: alarms", alarms=list(alarms), width=24, height=2
-        ),
         graph(
             f"{prefix}Documents: changed by events, repaired each night",
             _metric(ingestion, "ChangedDocuments", "Changed"),
@@ -236,14 +227,9 @@ def ingest_alarms(ingestion: Ingestion) -> Iterator[AlarmDefinition]:
     )
 
 
-def search_widgets(
-    watch: SearchWatch, alarms: Sequence[cloudwatch.IAlarm]
-) -> list[cloudwatch.IWidget]:
+def search_widgets(watch: SearchWatch) -> list[cloudwatch.IWidget]:
     """Return the row of the dashboard: what searches find, what is wrong, and how old it is."""
     return [
-        cloudwatch.AlarmStatusWidget(
-            title="Search: alarms", alarms=list(alarms), width=24, height=2
-        ),
         graph(
             "Search: recall and golden questions, percent",
             _metric(watch, "Recall", "Recall"),
@@ -262,13 +248,13 @@ def search_widgets(
 
 def search_alarms(watch: SearchWatch) -> Iterator[AlarmDefinition]:
     """List the alarms of the watch: few, as CloudWatch bills each. They last until the next run."""
-    for name, metric, condition, advice in _SEARCH_ALARMS:
-        if metric != "GoldenFound" or watch.settings.questions:
+    for name, of, condition, advice in _SEARCH_ALARMS:
+        if of != "GoldenFound" or watch.settings.questions:
             yield _definition(
                 name=name,
-                metric=_metric(watch, metric),
-                threshold=THRESHOLDS[metric],
-                below=metric in {"Recall", "GoldenFound"},
+                metric=_metric(watch, of),
+                threshold=THRESHOLDS[of],
+                below=of in {"Recall", "GoldenFound"},
                 missing=cloudwatch.TreatMissingData.IGNORE,
                 condition=condition,
                 advice=advice,
@@ -308,11 +294,5 @@ def _metric(
     jobs: DistributedJobs | SearchWatch, name: str, label: str | None = None
 ) -> cloudwatch.Metric:
     """Return a metric that the function of the jobs writes."""
-    return cloudwatch.Metric(
-        namespace=jobs.namespace,
-        metric_name=name,
-        dimensions_map={"FunctionName": jobs.function.function_name},
-        statistic="Sum",
-        period=_PERIOD,
-        label=label,
-    )
+    dimensions = {"FunctionName": jobs.function.function_name}
+    return metric(jobs.namespace, name, "Sum", label, dimensions).with_(period=_PERIOD)

@@ -1,5 +1,6 @@
 """The alarms of what an app has besides the endpoint, and its row of the dashboard."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -12,7 +13,7 @@ from embedding_kit.fargate_service import EmbeddingService
 from embedding_kit.front.rest_api import EmbeddingRestApi
 from embedding_kit.index_loading import IndexLoading
 from embedding_kit.ingestion import Ingestion
-from embedding_kit.monitoring.alarm_definitions import watched, with_warnings
+from embedding_kit.monitoring.alarm_definitions import AlarmDefinition, watched, with_warnings
 from embedding_kit.monitoring.alarms import make_alarm
 from embedding_kit.monitoring.front import front_alarms, front_widgets
 from embedding_kit.monitoring.jobs import (
@@ -29,6 +30,9 @@ from embedding_kit.monitoring.server import server_alarms, server_widgets
 from embedding_kit.search_watch import SearchWatch
 from embedding_kit.settings import AlarmSettings, Watch
 
+#: What has alarms and a row of the dashboard besides the endpoint.
+Part = EmbeddingBatch | IndexLoading | Ingestion | SearchWatch | EmbeddingService | EmbeddingRestApi
+
 
 class PartAlarms(Construct):
     """Alarms on batch jobs, loads of an index, documents, a watch, a server or a REST API.
@@ -44,12 +48,7 @@ class PartAlarms(Construct):
         scope: Construct,
         id: str,
         *,
-        part: EmbeddingBatch
-        | IndexLoading
-        | Ingestion
-        | SearchWatch
-        | EmbeddingService
-        | EmbeddingRestApi,
+        part: Part,
         settings: AlarmSettings | None = None,
         topic: sns.ITopic | None = None,
         page_topic: sns.ITopic | None = None,
@@ -74,19 +73,7 @@ class PartAlarms(Construct):
         """
         super().__init__(scope, id)
         settings = settings or AlarmSettings()
-        self._part, self._prefix = part, prefix
-        if isinstance(part, EmbeddingBatch):
-            definitions = batch_alarms(part)
-        elif isinstance(part, IndexLoading):
-            definitions = load_alarms(part)
-        elif isinstance(part, Ingestion):
-            definitions = ingest_alarms(part)
-        elif isinstance(part, SearchWatch):
-            definitions = search_alarms(part)
-        elif isinstance(part, EmbeddingService):
-            definitions = server_alarms(part, settings)
-        else:
-            definitions = front_alarms(part, settings)
+        definitions, self._title, self._graphs = _monitoring(part, settings, prefix)
         self.alarms: dict[str, cloudwatch.Alarm] = {}
         for definition in watched(with_warnings(definitions, settings.warning_percent), watch):
             named = replace(definition, condition=f"{prefix}{definition.condition}")
@@ -100,15 +87,27 @@ class PartAlarms(Construct):
 
     def widgets(self) -> list[cloudwatch.IWidget]:
         """Return the row of a dashboard, for its `add_widgets`."""
-        part, alarms = self._part, list(self.alarms.values())
-        if isinstance(part, EmbeddingBatch):
-            return batch_widgets(part, alarms)
-        if isinstance(part, IndexLoading):
-            return load_widgets(part)
-        if isinstance(part, Ingestion):
-            return ingest_widgets(part, alarms, prefix=self._prefix)
-        if isinstance(part, SearchWatch):
-            return search_widgets(part, alarms)
-        if isinstance(part, EmbeddingService):
-            return server_widgets(part, alarms)
-        return front_widgets(part, alarms)
+        if not self._title:
+            return self._graphs
+        alarms: list[cloudwatch.IAlarm] = [*self.alarms.values()]
+        status = cloudwatch.AlarmStatusWidget(
+            title=f"{self._title}: alarms", alarms=alarms, width=24, height=2
+        )
+        return [status, *self._graphs]
+
+
+def _monitoring(
+    part: Part, settings: AlarmSettings, prefix: str
+) -> tuple[Iterator[AlarmDefinition], str, list[cloudwatch.IWidget]]:
+    """Return the alarms, the title of their state on the dashboard, if it is shown, and graphs."""
+    if isinstance(part, EmbeddingBatch):
+        return batch_alarms(part), "Batch", batch_widgets(part)
+    if isinstance(part, IndexLoading):
+        return load_alarms(part), "", load_widgets(part)
+    if isinstance(part, Ingestion):
+        return ingest_alarms(part), f"{prefix}Documents", ingest_widgets(part, prefix)
+    if isinstance(part, SearchWatch):
+        return search_alarms(part), "Search", search_widgets(part)
+    if isinstance(part, EmbeddingService):
+        return server_alarms(part, settings), "Server", server_widgets(part)
+    return front_alarms(part, settings), "API", front_widgets(part)

@@ -1,13 +1,13 @@
 """The alarms of a server, and its row of the dashboard."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 
 from embedding_kit.fargate_service import REJECTED_METRIC, EmbeddingService
-from embedding_kit.metrics import PERIOD, percent
+from embedding_kit.metrics import PERIOD, metric, percent
 from embedding_kit.monitoring.alarm_definitions import MEMORY_PERCENT, AlarmDefinition
 from embedding_kit.monitoring.graphs import graph
 from embedding_kit.settings import AlarmSettings
@@ -18,14 +18,9 @@ _TIMEOUT = timedelta(seconds=30)
 _CPU_PERCENT = 90
 
 
-def server_widgets(
-    service: EmbeddingService, alarms: Sequence[cloudwatch.IAlarm]
-) -> list[cloudwatch.IWidget]:
+def server_widgets(service: EmbeddingService) -> list[cloudwatch.IWidget]:
     """Return the row of the dashboard: requests, duration, tasks and their load."""
     return [
-        cloudwatch.AlarmStatusWidget(
-            title="Server: alarms", alarms=list(alarms), width=24, height=2
-        ),
         graph(
             "Server: requests",
             _balanced(service, "RequestCount", "Sum", "Requests"),
@@ -58,7 +53,6 @@ def server_alarms(service: EmbeddingService, settings: AlarmSettings) -> Iterato
     requests = _balanced(service, "RequestCount", "Sum")
     yield AlarmDefinition(
         name="Server5xx",
-        essential=True,
         page=True,
         # A request without a task to send it to is not among the load balancer's requests.
         metric=_failed(
@@ -139,24 +133,12 @@ def _balanced(
     """Return a metric of the load balancer about the tasks."""
     # Those of the CDK take the load balancer's name from its listener's ARN, by functions that
     # CloudFormation may not take on a value of another stack.
-    return cloudwatch.Metric(
-        namespace="AWS/ApplicationELB",
-        metric_name=name,
-        dimensions_map={
-            "LoadBalancer": service.load_balancer.load_balancer_full_name,
-            "TargetGroup": service.target_group.target_group_full_name,
-        },
-        statistic=statistic,
-        period=PERIOD,
-        label=label,
-    )
+    dimensions = {
+        "LoadBalancer": service.load_balancer.load_balancer_full_name,
+        "TargetGroup": service.target_group.target_group_full_name,
+    }
+    return metric("AWS/ApplicationELB", name, statistic, label, dimensions)
 
 
 def _rejected(service: EmbeddingService, label: str | None = None) -> cloudwatch.Metric:
-    return cloudwatch.Metric(
-        namespace=service.namespace,
-        metric_name=REJECTED_METRIC,
-        statistic="Sum",
-        period=PERIOD,
-        label=label,
-    )
+    return metric(service.namespace, REJECTED_METRIC, "Sum", label)

@@ -4,8 +4,6 @@ import re
 from datetime import timedelta
 
 import pytest
-from aws_cdk import aws_cloudwatch_actions as actions
-from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
 
 from embedding_kit import (
@@ -151,31 +149,6 @@ def test_a_warning_comes_before_each_page_that_a_rising_value_causes(alarmed, wa
     assert "Warning" not in str(page)
 
 
-def test_anomalies_of_traffic_and_billed_time_have_a_band(alarmed):
-    """Traffic that stops is one, while a lower bill is not."""
-    alarms = _alarms(alarmed(alarms=AlarmSettings(anomalies=True)))
-    found = {
-        name: (alarm["ComparisonOperator"], alarm["Metrics"][1]["MetricStat"]["Metric"])
-        for name, alarm in alarms.items()
-        if "ThresholdMetricId" in alarm
-    }
-    assert {
-        name: (operator, metric["MetricName"]) for name, (operator, metric) in found.items()
-    } == {
-        "TrafficAnomaly": ("LessThanLowerOrGreaterThanUpperThreshold", "Invocations"),
-        "CostAnomaly": ("GreaterThanUpperThreshold", "BilledDuration"),
-    }
-    for name in found:
-        band, metric = alarms[name]["Metrics"]
-        assert band["Expression"] == f"ANOMALY_DETECTION_BAND({metric['Id']}, 3)"
-        assert (band["Id"], metric["MetricStat"]["Stat"]) == (
-            alarms[name]["ThresholdMetricId"],
-            "Sum",
-        )
-        assert metric["MetricStat"]["Period"] == 300
-        assert alarms[name]["AlarmActions"]
-
-
 def test_nothing_pages_without_anything_to_notify(endpoint_with_alarms):
     """A composite alarm is billed, and only combines the notices of others."""
     template, alarms = endpoint_with_alarms()
@@ -248,33 +221,6 @@ def test_disabling_an_unknown_alarm_or_all_that_page_is_an_error(
     """A misspelled name would silently leave the alarm on."""
     with pytest.raises(ValueError, match=re.escape(message)):
         endpoint_with_alarms(disabled=disabled)
-
-
-def test_actions_can_differ_between_paging_and_other_alarms(synthesize, model):
-    """A page may open an incident while the other alarms post to a chat."""
-    page, other = ("arn:aws:sns:us-east-1:123456789012:" + name for name in ("page", "other"))
-
-    def build(stack):
-        topics = [
-            actions.SnsAction(sns.Topic.from_topic_arn(stack, arn[-5:], arn))
-            for arn in (page, other)
-        ]
-        endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model, name="test")
-        EndpointAlarms(
-            stack,
-            "Alarms",
-            endpoint=endpoint,
-            page_actions=[topics[0]],
-            other_actions=[topics[1]],
-        )
-
-    template = synthesize(build)
-    (composite,) = template.find_resources("AWS::CloudWatch::CompositeAlarm").values()
-    assert composite["Properties"]["AlarmActions"] == [page]
-    assert composite["Properties"]["OKActions"] == [page]
-    alarms = _alarms(template)
-    assert alarms["Memory"]["AlarmActions"] == [other]
-    assert "AlarmActions" not in alarms["Errors"]
 
 
 @pytest.mark.parametrize(
