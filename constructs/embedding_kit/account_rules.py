@@ -1,11 +1,4 @@
-"""An account's rules for the resources of an app: a key for its logs, and rules of IAM roles.
-
-Sources:
-https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
-https://repost.aws/knowledge-center/cloudwatch-configure-alarm-sns
-https://docs.aws.amazon.com/cost-management/latest/userguide/budgets-sns-policy.html
-https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-data-encryption.html
-"""
+"""An account's rules for the resources of an app: a key for its logs, and rules of IAM roles."""
 
 import jsii
 from aws_cdk import AspectPriority, Aspects, Aws, CfnResource, IAspect

@@ -79,12 +79,7 @@ class MapProgram:
     ) -> dict[str, Any]:
         """Return the definition of the state machine.
 
-        Args:
-            function_arn: The function that runs all steps.
-            bucket: The bucket of the plan.
-            defaults: The settings of a job that an execution's input does not give.
-            max_concurrency: The highest number of items at a time.
-            worker: Further values for the step that works on an item.
+        `defaults` are the settings of a job that an execution's input does not give.
         """
         invoke = f"arn:{Aws.PARTITION}:states:::lambda:invoke"
         retries = _retries(self.final_errors, self.passing_errors)
@@ -252,24 +247,9 @@ class DistributedJobs(Construct):
     ) -> None:
         """Create the function and the state machine.
 
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            program: The program.
-            model: The model in the image.
-            title: What the jobs are, such as `Loads`, for descriptions.
-            memory_mb: The function's memory.
-            location: The folder of all jobs in S3.
-            grant: Grants the function's role the files that the steps read and write.
-            defaults: The settings of a job that an execution's input does not give.
-            max_concurrency: The highest number of items at a time.
-            wildcards: cdk-nag's findings about the grants: resource and reason.
-            name: The name in logs and in the metrics' namespace; derived from the construct's path
-                if None.
-            hosting: VPC, keys and tracing.
-            keys: The KMS keys of the folder's bucket; those of `hosting` if None.
-            reserved_concurrency: The function's reserved concurrency; None reserves none.
-            worker: Further values for the step that works on an item.
+        `location` has the folders of all jobs, and `grant` lets the function's role read and write
+        what the steps need: `wildcards` are cdk-nag's findings about it, by resource, with reasons.
+        `worker` has further values for the step that works on an item.
         """
         super().__init__(scope, id)
         self.name = name or Names.unique_resource_name(self, separator="-", max_length=100)

@@ -76,12 +76,7 @@ _ALLOWED_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 def _claim_name(scope: Construct, name: str) -> None:
-    """Refuse a name that another endpoint of the app uses in the same account and region.
-
-    Args:
-        scope: The endpoint.
-        name: Its name.
-    """
+    """Refuse a name that another endpoint of the app uses in the same account and region."""
     if _ALLOWED_NAME.fullmatch(name) is None:
         raise rule_error(
             "an endpoint's name is part of a dashboard's",

@@ -290,10 +290,12 @@ class EnvironmentSettings(Settings):
         )
         check_without_images(
             self.function,
-            batch=self.batch is not None,
-            loads=self.index is not None and load_source(self.index, self.batch) is not None,
-            ingest=self.ingest is not None,
-            server=self.server is not None,
+            {
+                "[batch]": self.batch,
+                "[index] with a source": self.index and load_source(self.index, self.batch),
+                "[ingest]": self.ingest,
+                "[server]": self.server,
+            },
         )
         if self.batch is not None:
             check_batch(self.batch, self.function, self.cold_start)

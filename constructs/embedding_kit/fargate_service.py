@@ -135,17 +135,11 @@ def _make_task(
     existing_keys: Sequence[str],
     log_group: logs.ILogGroup,
 ) -> ecs.FargateTaskDefinition:
-    """Create the definition of the server's tasks.
-
-    Args:
-        scope: The parent.
-        model: The model.
-        settings: The size, the keys and the traces.
-        variables: The variables of `_server_variables`, and those of requests.
-        vector_index: The index in S3 Vectors that the server searches.
-        existing_keys: ARNs of KMS keys, of which one may encrypt the secret of the keys.
-        log_group: The log group.
-    """
+    """Create the definition of the server's tasks."""
+    secrets: dict[str, ecs.Secret] = {}
+    if settings.keys_secret:
+        keys = secretsmanager.Secret.from_secret_complete_arn(scope, "Keys", settings.keys_secret)
+        secrets["EMBEDDING_SERVER_KEYS"] = ecs.Secret.from_secrets_manager(keys)
     image = image_asset(scope, "Image", model, target="server")
     task = ecs.FargateTaskDefinition(
         scope,
@@ -166,7 +160,7 @@ def _make_task(
         port_mappings=[ecs.PortMapping(container_port=_PORT)],
         environment=variables
         | ({"EMBEDDING_VECTOR_INDEX": vector_index.index_arn} if vector_index else {}),
-        secrets=_keys(scope, settings),
+        secrets=secrets,
         logging=ecs.LogDriver.aws_logs(stream_prefix="server", log_group=log_group),
         readonly_root_filesystem=True,
         # A user who owns no file, as in Lambda. By default it would be root.
@@ -206,36 +200,21 @@ def _make_task(
     return task
 
 
-def _keys(scope: Construct, settings: ServerSettings) -> dict[str, ecs.Secret] | None:
-    if settings.keys_secret is None:
-        return None
-    secret = secretsmanager.Secret.from_secret_complete_arn(scope, "Keys", settings.keys_secret)
-    return {"EMBEDDING_SERVER_KEYS": ecs.Secret.from_secrets_manager(secret)}
-
-
 def _server_variables(settings: ServerSettings, name: str) -> dict[str, str]:
     """Return the variables of the server alone; `name` is in its logs and traces."""
-    return {
+    variables = {
         "EMBEDDING_ENVIRONMENT": name,
         "EMBEDDING_SERVER_PORT": str(_PORT),
         # A task sees the cores of the machine that it shares.
         "EMBEDDING_SERVER_WORKERS": str(max(1, settings.cpu // 1024)),
-        **({"EMBEDDING_SERVER_NO_KEYS": "true"} if settings.no_keys else {}),
-        **_traces(settings, name),
     }
-
-
-def _traces(settings: ServerSettings, name: str) -> dict[str, str]:
-    """Return OpenTelemetry's variables.
-
-    https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
-    """
-    if settings.otlp_endpoint is None:
-        return {}
-    return {
-        "OTEL_EXPORTER_OTLP_ENDPOINT": settings.otlp_endpoint,
-        "OTEL_RESOURCE_ATTRIBUTES": f"deployment.environment.name={name}",
-    }
+    if settings.no_keys:
+        variables["EMBEDDING_SERVER_NO_KEYS"] = "true"
+    if settings.otlp_endpoint:
+        # https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
+        variables["OTEL_EXPORTER_OTLP_ENDPOINT"] = settings.otlp_endpoint
+        variables["OTEL_RESOURCE_ATTRIBUTES"] = f"deployment.environment.name={name}"
+    return variables
 
 
 #: Counts the responses with status 429, which the load balancer counts only among all 4xx.

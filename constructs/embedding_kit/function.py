@@ -17,7 +17,6 @@ from embedding_kit.programs import image_folder
 from embedding_kit.settings import FunctionSettings, Model
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.function import RETENTION_DAYS
-from embedding_kit.settings.ownership import LOG_SETTINGS
 from embedding_kit.settings.package import EMBEDDER, storage_mb
 from embedding_kit.vector_index import IVectorIndex
 from embedding_kit.zip_package import ArtifactInS3, zip_code
@@ -35,16 +34,6 @@ def packaged_function(
     **properties: Any,
 ) -> lambda_.Function:
     """Create a function on ARM64 that runs the code with the model.
-
-    Args:
-        scope: The parent.
-        id: The construct's id.
-        package: How the code is deployed.
-        model: The model.
-        with_artifact: Whether a zip has the model's artifact; see `zip_code`.
-        handler: Another handler than the embedder's.
-        tracing: Whether X-Ray traces the function.
-        properties: Further properties of `aws_lambda.Function`.
 
     Raises:
         FileNotFoundError: The model's folder or the file of texts does not exist.
@@ -101,27 +90,17 @@ class EmbeddingFunction(Construct):
     ) -> None:
         """Create the function.
 
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            model: The model in the code.
-            settings: Package, memory, time, logs and concurrency.
-            in_s3: Whether the function downloads its artifact from S3.
-            metrics_namespace: The namespace of the embedder's own metrics.
-            name: The environment's name in the embedder's logs.
-            hosting: The function's VPC, key and tracing.
-            snap_start: Whether published versions start from a snapshot.
-            keeps_versions: Whether earlier versions stay, to roll back to.
-            role: Another execution role, or the name of an existing one, which is not changed.
-            log_group: Another log group.
-
         Raises:
             ValueError: The settings also configure the log group.
         """
         super().__init__(scope, id)
         self.log_group = self._log_group(settings) if log_group is None else log_group
-        if log_group is not None:
-            _check_log_group(settings)
+        if log_group is not None and "log_retention_days" in settings.model_fields_set:
+            raise rule_error(
+                "a log group of your own has its own retention",
+                found="log_group with function.log_retention_days",
+                allowed="one of them",
+            )
         key, artifact = hosting.environment_encryption, None
         if in_s3:
             key_arn = key.key_arn if key else None
@@ -256,16 +235,6 @@ def function_role(scope: Construct, log_group: logs.ILogGroup) -> iam.Role:
         },
     )
     return role
-
-
-def _check_log_group(settings: FunctionSettings) -> None:
-    found = [name for name in LOG_SETTINGS if name in settings.model_fields_set]
-    if found:
-        raise rule_error(
-            "a log group of your own has its own retention and removal policy",
-            found=f"log_group with function.{' and function.'.join(found)}",
-            allowed="log_group, or these settings for the endpoint's own log group",
-        )
 
 
 def _retention(days: int) -> logs.RetentionDays:

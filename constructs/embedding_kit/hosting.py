@@ -129,11 +129,6 @@ def make_log_group(scope: Construct, id: str, *, name: str | None = None) -> log
     """Create a log group that is deleted with its stack: the one place of its retention.
 
     The log of the function that serves requests has the setting `log_retention_days` instead.
-
-    Args:
-        scope: The parent.
-        id: The construct's id.
-        name: A name; by default CloudFormation's.
     """
     return logs.LogGroup(
         scope,
@@ -149,13 +144,8 @@ def vpc_properties(
 ) -> dict[str, Any]:
     """Return the properties that attach a function to its network, and let its role do so.
 
-    Args:
-        scope: The parent of a new security group.
-        hosting: The VPC; nothing is returned or made without one.
-        role: The function's execution role.
-        description: The description of a new security group.
-        calls_aws: Whether the function's code calls AWS; otherwise a new security group lets
-            nothing out. Logs and traces are Lambda's own, and use no network of the function.
+    Without a VPC there are none. A new security group lets out only a function that `calls_aws`:
+    logs and traces are Lambda's own, and use no network of the function.
     """
     if hosting.vpc is None:
         return {}

@@ -53,12 +53,6 @@ def image_asset(
 ) -> assets.DockerImageAsset:
     """Return the image of a task.
 
-    Args:
-        scope: The parent.
-        id: The construct's id.
-        model: The model that is compiled into the image.
-        target: The Dockerfile's stage.
-
     Raises:
         ValueError: There are several models, and a server runs one.
         FileNotFoundError: The model's folder or the file of texts does not exist.

@@ -18,14 +18,7 @@ _Statement = dict[str, Any]
 def needed_statements(
     environment: EnvironmentSettings, *, partition: str, region: str, account: str
 ) -> list[_Statement]:
-    """Return the statements that the key's policy must have for an environment.
-
-    Args:
-        environment: The environment, with `[encryption]`.
-        partition: The partition, such as `aws`.
-        region: The region.
-        account: The account.
-    """
+    """Return the statements that the key's policy must have for an environment."""
     publishers = []
     if environment.alarms.emails:  # Without a recipient there is no topic.
         publishers = ["cloudwatch.amazonaws.com"]

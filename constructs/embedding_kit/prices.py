@@ -101,12 +101,7 @@ class LineItem:
 
 
 def load_prices(region: str = DEFAULT_REGION, *, file: Path = FILE) -> Prices:
-    """Return a region's prices; those of us-east-1 where the file has none of the region.
-
-    Args:
-        region: An AWS region.
-        file: The price file.
-    """
+    """Return a region's prices; those of us-east-1 where the file has none of the region."""
     content = read_file(file)
     default = content["regions"][DEFAULT_REGION]
     own = content["regions"].get(region, {})

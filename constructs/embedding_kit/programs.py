@@ -54,11 +54,7 @@ def run(program: str, arguments: list[str]) -> None:
 
 
 def import_modules(*names: str) -> list[ModuleType]:
-    """Import modules of the programs; the path of the process stays as it was.
-
-    Args:
-        names: Their names, such as `embedder.core.engine`.
-    """
+    """Import modules of the programs; the path of the process stays as it was."""
     folder = str(image_folder())
     sys.path.insert(0, folder)
     try:

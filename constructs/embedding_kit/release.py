@@ -44,17 +44,7 @@ class GuardedRelease(Construct):
         alarms: AlarmSettings,
         timeout: timedelta,
     ) -> None:
-        """Create the deployment group and its alarms.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            alias: The alias of the traffic that shifts.
-            release: How traffic shifts.
-            metrics: The alias's metrics.
-            alarms: The thresholds of a new version's errors and duration.
-            timeout: The function's timeout, from which the default thresholds are derived.
-        """
+        """Create the deployment group and its alarms."""
         super().__init__(scope, id)
         self.alarms: list[cloudwatch.Alarm] = []
         if release.in_steps:

@@ -59,22 +59,7 @@ class ReleaseCheck(Construct):
         experiment: Experiment | None,
         hosting: Hosting,
     ) -> None:
-        """Check every version before the alias serves it.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            alias: The alias to change.
-            model: The model in the code; the check runs from the same code.
-            package: How the code is deployed.
-            with_artifact: Whether a zip has the artifact, of which the check reads the manifest.
-            release: Whether vectors may change.
-            reserved_concurrency: The function's, a part of which the check needs.
-            cold_start: With provisioned concurrency, Lambda itself uses weights for a moment, and
-                a version that is invoked by its number has the rest of the reservation.
-            experiment: With weights, another version that must have the same vector space.
-            hosting: The key and the tracing of its functions, which run outside of the VPC.
-        """
+        """Check every version before the alias serves it, outside of the VPC."""
         super().__init__(scope, id)
         self._hosting = hosting
         self.function = self._make_function(alias, model, package, with_artifact=with_artifact)
@@ -94,6 +79,7 @@ class ReleaseCheck(Construct):
                 "WarmStarts": str(_warm_starts(reserved_concurrency, cold_start)),
                 "Alias": alias.alias_name,
                 "OtherVersion": other,
+                # With provisioned concurrency, Lambda itself uses weights for a moment.
                 "ShiftsTraffic": str(
                     release.in_steps or isinstance(cold_start, Provisioned)
                 ).lower(),

@@ -19,14 +19,7 @@ _PARTS_KEPT = Duration.days(7)
 def private_bucket(
     scope: Construct, id: str, *, name: str | None = None, key: kms.IKey | None
 ) -> s3.Bucket:
-    """Create a bucket that only roles of the account read, by TLS, and that no deploy deletes.
-
-    Args:
-        scope: The parent.
-        id: The construct's id.
-        name: The bucket's name; CloudFormation's by default.
-        key: The KMS key that encrypts the objects; S3's own if None.
-    """
+    """Create a bucket that only roles of the account read, by TLS, and that no deploy deletes."""
     return s3.Bucket(
         scope,
         id,

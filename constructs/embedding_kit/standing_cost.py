@@ -17,12 +17,7 @@ _ROUNDED_TO = 5
 
 
 def capacity_items(environment: EnvironmentSettings, prices: Prices) -> tuple[LineItem, ...]:
-    """Return what the strategy against cold starts bills without a request.
-
-    Args:
-        environment: The environment.
-        prices: The prices of its region.
-    """
+    """Return what the strategy against cold starts bills without a request."""
     gb_seconds = environment.function.memory_mb / 1024 * HOURS * 3600
     cold_start = environment.cold_start
     if isinstance(cold_start, SnapStart):
@@ -37,10 +32,6 @@ def server_items(environment: EnvironmentSettings, prices: Prices) -> tuple[Line
     """Return the fewest tasks of the server next to the function, and its load balancer.
 
     Not included: the NAT gateway or the VPC endpoints of its subnets, which it shares with others.
-
-    Args:
-        environment: The environment.
-        prices: The prices of its region.
     """
     server = environment.server
     if server is None:
@@ -61,10 +52,6 @@ def default_budget(environment: EnvironmentSettings, prices: Prices) -> float:
 
     It is $20 for monitoring and requests and 1.5 times what runs without a request, rounded up to
     $5: a forgotten environment stays below it, and one with growing traffic or capacity does not.
-
-    Args:
-        environment: The environment.
-        prices: The prices of its region.
     """
     items = (*capacity_items(environment, prices), *server_items(environment, prices))
     amount = _FOR_REQUESTS + _TIMES * sum(item.usd for item in items)

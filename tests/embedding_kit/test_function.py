@@ -95,9 +95,8 @@ def test_another_execution_role_is_granted_its_permissions(build, updates):
         (
             {"log_group": True, "function": FunctionSettings(log_retention_days=14)},
             (
-                "a log group of your own has its own retention and removal policy; "
-                "found: log_group with function.log_retention_days; "
-                "allowed: log_group, or these settings for the endpoint's own log group"
+                "a log group of your own has its own retention; "
+                "found: log_group with function.log_retention_days; allowed: one of them"
             ),
         ),
         (

@@ -287,6 +287,16 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         {"existing": {"log_group": "logs"}, "function": {"log_retention_days": 7}},
     ],
     "function": _of("function", {}, {"reserved_concurrency": 901}, {"reserved_concurrency": 0}),
+    "release": [
+        *_of(
+            "release",
+            {"kind": "linear", "percent": 50},
+            *({"interval": each} for each in ("2881m", "3d", "59s", "61s")),
+            {"percent": 0},
+            {"percent": 100},
+        ),
+        {"experiment": {"version": 0}},
+    ],
     "zip": [
         {"function": ZIP, "batch": BATCH},
         {"function": ZIP, "index": {"source": "s3://vectors"}},
@@ -339,7 +349,12 @@ RIGHT: list[dict[str, Any]] = [
     {"region": "eu-central-1"},
     {"release": {}},
     {"release": {"allow_vector_space_change": True}},
-    {"release": {"kind": "canary"}},
+    {"release": {"kind": "canary", "percent": 1, "interval": "2d"}},
+    # 30, 60, 90 and 100 percent are three intervals.
+    *(
+        {"release": {"kind": "linear", "percent": percent, "interval": interval}}
+        for percent, interval in ((1, "29m"), (30, "16h"), (50, "1m"), (99, "2d"))
+    ),
     {"function": {"reserved_concurrency": 900}},
     {"function": {"reserved_concurrency": 1}},
     {

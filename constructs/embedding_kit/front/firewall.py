@@ -39,14 +39,7 @@ class WebAcl(Construct):
     """
 
     def __init__(self, scope: Construct, id: str, *, settings: Firewall, name: str) -> None:
-        """Create the web ACL.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            settings: The rules, or the ARN of another web ACL.
-            name: The beginning of the metrics' names, of letters, digits and hyphens.
-        """
+        """Create the web ACL."""
         super().__init__(scope, id)
         if settings.web_acl is not None:
             self.arn = settings.web_acl

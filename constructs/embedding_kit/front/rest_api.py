@@ -56,13 +56,7 @@ class AccessLog(Construct):
     """
 
     def __init__(self, scope: Construct, id: str, *, name: str) -> None:
-        """Create the log group.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            name: The endpoint's name, for the metrics' namespace.
-        """
+        """Create the log group."""
         super().__init__(scope, id)
         self.namespace = f"EmbeddingKit/{name}/Front"
         self.log_group = make_log_group(self, "Group")
@@ -96,15 +90,7 @@ class _ApiCaller(Construct):
         stage: apigateway.Stage,
         name: str,
     ) -> None:
-        """Create the usage plan and the keys.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            caller: The caller.
-            stage: The stage of the API that it may call.
-            name: The beginning of the keys' names, by which they are found.
-        """
+        """Create the usage plan and the keys."""
         super().__init__(scope, id)
         self.plan = apigateway.UsagePlan(
             self,

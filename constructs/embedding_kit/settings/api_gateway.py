@@ -229,13 +229,7 @@ class ApiGatewayFront(Settings):
 
 
 def check_front(front: ApiGatewayFront, *, account: str | None, region: str | None) -> None:
-    """Refuse resources of another place, with which AWS would fail the deploy.
-
-    Args:
-        front: The front.
-        account: The environment's account, if it is known.
-        region: The environment's region, if it is known.
-    """
+    """Refuse resources of another place, with which AWS would fail the deploy."""
     arns = {
         "domain.certificate": front.domain.certificate if front.domain else None,
         "firewall.web_acl": front.firewall.web_acl if front.firewall else None,

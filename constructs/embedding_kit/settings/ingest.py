@@ -52,13 +52,7 @@ class IngestSettings(Settings):
 def check_prefixes(
     *, ingest: IngestSettings | None, index: VectorIndexSettings | None, keys: Mapping[str, object]
 ) -> None:
-    """Refuse limits of callers that cannot hold.
-
-    Args:
-        ingest: The documents.
-        index: Their index.
-        keys: The tables by which callers with keys would come, where they are set.
-    """
+    """Refuse limits of callers that cannot hold."""
     by_key = [f"[{name}]" for name, table in keys.items() if table]
     filtered = index is not None and "tenant" not in index.non_filterable
     if ingest is None or not filtered or by_key:

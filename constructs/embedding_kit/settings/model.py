@@ -38,17 +38,17 @@ _DIMENSIONS = Path(__file__).with_name("model_dimensions.json")
 def known_dimensions(name: str) -> tuple[int, ...]:
     """Return a model's dimensions, the full one first; empty if the catalog has no such model.
 
-    Args:
-        name: Its name, with or without the organization, in any case.
+    Its name may be without the organization, in any case.
     """
-    return _dimensions().get(name.lower(), ())
+    return tuple(catalog_table(_DIMENSIONS).get(name.lower(), ()))
 
 
 @cache
-def _dimensions() -> dict[str, tuple[int, ...]]:
-    listed = json.loads(_DIMENSIONS.read_text(encoding="utf-8"))
-    table = {name.lower(): tuple(dimensions) for name, dimensions in listed.items()}
-    return {name.rpartition("/")[2]: dimensions for name, dimensions in table.items()} | table
+def catalog_table(file: Path) -> dict[str, Any]:
+    """Return a file's values by the names of models in lower case, whole and without the owner."""
+    listed = json.loads(file.read_text(encoding="utf-8"))
+    table = {name.lower(): value for name, value in listed.items()}
+    return {name.rpartition("/")[2]: value for name, value in table.items()} | table
 
 
 class ModelSource(Settings):

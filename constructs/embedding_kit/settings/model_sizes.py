@@ -6,11 +6,10 @@ its files.
 """
 
 import json
-from functools import cache
 from math import prod
 from pathlib import Path
 
-from embedding_kit.settings.model import Model, ModelSource
+from embedding_kit.settings.model import Model, ModelSource, catalog_table
 
 _FILE = Path(__file__).with_name("model_sizes.json")
 #: A weight takes a byte in int8; its scales and the tokenizer's tables are a few percent.
@@ -18,11 +17,7 @@ _FP32 = 4
 
 
 def artifact_bytes(model: Model) -> int | None:
-    """Return the bytes that a function's artifacts take, to a few percent; None if unknown.
-
-    Args:
-        model: A model of the catalog, or one with a folder of its own, and what is served besides.
-    """
+    """Return the bytes that a function's artifacts take, to a few percent; None if unknown."""
     sizes = [_bytes_of(source) for source in model.sources]
     return None if None in sizes else sum(size or 0 for size in sizes)
 
@@ -31,7 +26,7 @@ def _bytes_of(source: ModelSource) -> int | None:
     if source.folder is not None:
         route = source.route if isinstance(source, Model) else None
         return _bytes_of_folders(_served(source.folder, route), source.precision)
-    megabytes = _table().get(source.name.lower())
+    megabytes: float | None = catalog_table(_FILE).get(source.name.lower())
     if megabytes is None:
         return None
     return round(megabytes * 1e6 * (_FP32 if source.precision == "fp32" else 1))
@@ -66,10 +61,3 @@ def _weights(file: Path) -> int:
         return sum(prod(entry["shape"]) for name, entry in header.items() if name[:2] != "__")
     except (ValueError, KeyError, TypeError, AttributeError, MemoryError, OverflowError):
         return 0  # the compiler says what is wrong with it
-
-
-@cache
-def _table() -> dict[str, float]:
-    listed = json.loads(_FILE.read_text(encoding="utf-8"))
-    table = {name.lower(): float(size) for name, size in listed.items()}
-    return {name.rpartition("/")[2]: size for name, size in table.items()} | table

@@ -29,10 +29,6 @@ class RepositorySettings(Settings):
     )
 
 
-#: The settings of the log group that the kit creates.
-LOG_SETTINGS = ("log_retention_days",)
-
-
 class Encryption(Settings):
     """Your KMS key for everything that an environment stores."""
 
@@ -218,10 +214,9 @@ def _check_existing(
             found="existing.bucket without an artifact in S3",
             allowed='function.package = "zip" with function.artifact = "s3", or no existing.bucket',
         )
-    found = [name for name in LOG_SETTINGS if name in function.model_fields_set]
-    if existing.log_group and found:
+    if existing.log_group and "log_retention_days" in function.model_fields_set:
         raise rule_error(
-            "a log group of your own has its own retention and removal policy",
-            found=f"existing.log_group with function.{' and function.'.join(found)}",
-            allowed="existing.log_group, or these settings for the kit's own log group",
+            "a log group of your own has its own retention",
+            found="existing.log_group with function.log_retention_days",
+            allowed="one of them",
         )

@@ -3,6 +3,8 @@
 Limits: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 """
 
+from collections.abc import Mapping
+
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.cold_start import ColdStart, SnapStart
 from embedding_kit.settings.function import FunctionSettings
@@ -116,24 +118,11 @@ def _smaller(model: Model) -> str:
     return "a smaller model, " + ('precision = "int8", ' if model.precision == "fp32" else "")
 
 
-def check_without_images(
-    function: FunctionSettings, *, batch: bool, loads: bool, ingest: bool, server: bool
-) -> None:
+def check_without_images(function: FunctionSettings, tables: Mapping[str, object]) -> None:
     """Refuse what runs from an image next to a zip, which is deployed where no image is built.
 
-    Args:
-        function: The function's settings.
-        batch: Whether the environment has batch jobs.
-        loads: Whether the environment's index is loaded from the output of batch jobs.
-        ingest: Whether the environment's index is kept equal to documents.
-        server: Whether the environment has a server.
+    `tables` has the tables of such parts by name, where they are set.
     """
-    tables = {
-        "[batch]": batch,
-        "[index] with a source": loads,
-        "[ingest]": ingest,
-        "[server]": server,
-    }
     found = [table for table, there in tables.items() if there]
     if function.package == "zip" and found:
         raise rule_error(
