@@ -44,13 +44,6 @@ def _named(value):
     return {key: _named(item) for key, item in value.items()}
 
 
-def test_nothing_expires(template):
-    """Only the parts of interrupted uploads are deleted, which are no objects."""
-    (found,) = template.find_resources("AWS::S3::Bucket").values()
-    (rule,) = found["Properties"]["LifecycleConfiguration"]["Rules"]
-    assert set(rule) == {"AbortIncompleteMultipartUpload", "Id", "Status"}
-
-
 #: What `cdk deploy` does, with roles that may use bootstrap's bucket alone.
 MAY = [
     (PUBLISHER, "s3:GetBucketLocation", BUCKET),

@@ -5,11 +5,10 @@ import json
 from pathlib import Path
 
 import pytest
-from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Match, Template
 
 from embedding_kit import Hosting, Ingestion, IngestSettings, VectorIndex, VectorIndexSettings
-from embedding_kit.ingestion import PROGRAM, document_bucket
+from embedding_kit.ingestion import PROGRAM
 from jobs.ingest.messages import IngestSettings as FunctionSettings
 from jobs.ingest.run import FRAME
 from jobs.steps import read_settings
@@ -18,7 +17,6 @@ from tests.embedding_kit.roles import HOME, KEY, allowed, resolved
 INDEX = f"arn:aws:s3vectors:us-east-1:{HOME}:bucket/one/index/one"
 DOCS = "arn:aws:s3:::documents/docs"
 RECORDS = "arn:aws:s3:::documents/_ingest/0123"
-UUID_KEY = f"{KEY}2222bbbb-33cc-44dd-55ee-666677778888"
 
 
 @pytest.fixture(scope="module")
@@ -107,76 +105,6 @@ def test_no_record_is_an_event_of_a_document(synthesize, model, source, keys, ta
     )
 
 
-@pytest.fixture(scope="module")
-def made(synthesize, model) -> Template:
-    """Return the template of documents in a bucket of the kit's, with a key."""
-
-    def build(stack):
-        key = kms.Key.from_key_arn(stack, "Key", UUID_KEY)
-        Ingestion(
-            stack,
-            "Ingestion",
-            model=model,
-            index=VectorIndex(stack, "Index", model=model),
-            settings=IngestSettings(),
-            bucket=document_bucket(stack, "Documents", key=key),
-        )
-
-    return synthesize(build)
-
-
-def test_a_bucket_of_the_kit_is_private_and_sends_events(made):
-    """It has the environment's key, takes TLS only, and stays when its stack goes."""
-    ((name, bucket),) = made.find_resources("AWS::S3::Bucket").items()
-    assert bucket["DeletionPolicy"] == "RetainExceptOnCreate"
-    properties = bucket["Properties"]
-    assert properties["NotificationConfiguration"] == {
-        "EventBridgeConfiguration": {"EventBridgeEnabled": True}
-    }
-    assert set(properties["PublicAccessBlockConfiguration"].values()) == {True}
-    (rule,) = properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
-    default = rule["ServerSideEncryptionByDefault"]
-    assert default == {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": UUID_KEY}
-    made.has_resource_properties(
-        "AWS::S3::BucketPolicy",
-        {
-            "PolicyDocument": {
-                "Statement": [
-                    Match.object_like(
-                        {
-                            "Effect": "Deny",
-                            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-                        }
-                    )
-                ]
-            }
-        },
-    )
-    made.has_resource_properties(
-        "AWS::Events::Rule",
-        {
-            "EventPattern": Match.object_like(
-                {
-                    "detail": {
-                        "bucket": {"name": [{"Ref": name}]},
-                        "object": {"key": [{"anything-but": {"prefix": "_ingest/"}}]},
-                    }
-                }
-            )
-        },
-    )
-    made.has_resource_properties(
-        "AWS::IAM::Policy",
-        {
-            "PolicyDocument": {
-                "Statement": Match.array_with(
-                    [Match.object_like({"Sid": "UseKeys", "Resource": UUID_KEY})]
-                )
-            }
-        },
-    )
-
-
 def test_documents_are_in_one_place(synthesize, model):
     """A folder of the settings, or a bucket."""
 
@@ -212,8 +140,3 @@ MAY_NOT = [
 def test_the_function_reads_documents_and_writes_lists_and_vectors(template):
     """No document is ever changed."""
     assert allowed(template, MAY + MAY_NOT) == MAY
-
-
-def test_without_the_setting_no_role_may_read_tags(made):
-    """It is off by default."""
-    assert "Tagging" not in json.dumps(made.to_json())

@@ -6,7 +6,6 @@ from aws_cdk.assertions import Annotations, Match, Template
 
 from embedding_kit import (
     EmbeddingEndpoint,
-    Experiment,
     FunctionSettings,
     Provisioned,
     Release,
@@ -14,74 +13,6 @@ from embedding_kit import (
 
 CANARY = Release(kind="canary")
 ALARM_RULE = Match.string_like_regexp("^EndpointRelease(Crashes|Failures|Slow)")
-
-
-CHECK = Match.string_like_regexp("^EndpointCheck[0-9A-F]{8}$")
-VERSION = {"Fn::GetAtt": [Match.string_like_regexp("FunctionCurrentVersion"), "Version"]}
-OTHER_WEIGHT = Experiment(version=12, percent=10.0)
-OTHER_ALIAS = Experiment(version=12)
-
-
-@pytest.mark.parametrize(
-    "properties",
-    [
-        {},
-        {"release": CANARY},
-        {"experiment": OTHER_WEIGHT},
-        {"experiment": OTHER_ALIAS},
-    ],
-    ids=["plain", "canary", "weights", "alias"],
-)
-def test_the_alias_moves_after_the_check(endpoint_template, properties):
-    """CloudFormation runs the check before any change of the alias."""
-    template = endpoint_template(**properties)
-    template.has_resource(
-        "AWS::Lambda::Alias",
-        {
-            "Properties": {"Name": "live", "FunctionVersion": VERSION},
-            "DependsOn": Match.array_with([CHECK]),
-        },
-    )
-    template.has_resource_properties("Custom::ReleaseCheck", {"Version": VERSION, "Alias": "live"})
-
-
-def test_fixed_weights_exclude_codedeploy(endpoint_template, synthesize, model):
-    """CloudFormation sets fixed weights, so the construct has no deployment group."""
-    endpoint_template(experiment=OTHER_WEIGHT).resource_count_is(
-        "AWS::CodeDeploy::DeploymentGroup", 0
-    )
-    groups = {}
-
-    def build(stack):
-        for name, experiment in {"Plain": None, "Weights": OTHER_WEIGHT}.items():
-            endpoint = EmbeddingEndpoint(stack, name, model=model, experiment=experiment)
-            groups[name] = endpoint.deployment_group
-
-    synthesize(build)
-    assert groups["Weights"] is None
-    assert groups["Plain"].deployment_group_name
-
-
-def test_every_alarm_of_a_release_is_of_the_new_version_and_new(endpoint_template):
-    """An updated alarm keeps its state, so each version has alarms with new names."""
-    template = endpoint_template(release=CANARY)
-    alarms = [
-        alarm["Properties"]
-        for name, alarm in template.find_resources("AWS::CloudWatch::Alarm").items()
-        if name.startswith("EndpointRelease")
-    ]
-    assert len(alarms) == 3
-    (version,) = template.find_resources("AWS::Lambda::Version")
-    number = {"Fn::GetAtt": [version, "Version"]}
-    for alarm in alarms:
-        assert alarm["AlarmName"]["Fn::Join"][1][-1] == number
-        metrics = [
-            query["MetricStat"]["Metric"]
-            for query in alarm.get("Metrics", [])
-            if "MetricStat" in query
-        ]
-        for metric in metrics or [alarm]:
-            assert number in [dimension["Value"] for dimension in metric["Dimensions"]]
 
 
 @pytest.mark.parametrize("broken", [False, True])

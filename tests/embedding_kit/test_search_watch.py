@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from aws_cdk.assertions import Match, Template
+from aws_cdk.assertions import Template
 
 from embedding_kit import (
     Hosting,
@@ -68,18 +68,6 @@ def test_the_function_reads_its_settings(template):
     (watch,) = (each["EMBEDDING_WATCH"] for each in variables if "EMBEDDING_WATCH" in each)
     read = read_settings(FunctionWatchSettings, json.loads(watch), name="EMBEDDING_WATCH")
     assert (read.sample, read.questions) == (1000, f"s3://documents/{QUESTIONS}")
-
-
-def test_a_run_a_day_is_not_repeated(template):
-    """A repeated run would hide one that failed."""
-    template.has_resource_properties(
-        "AWS::Scheduler::Schedule",
-        {
-            "ScheduleExpression": "cron(0 4 * * ? *)",
-            "Target": Match.object_like({"Input": '{"step":"watch"}'}),
-        },
-    )
-    template.has_resource_properties("AWS::Lambda::EventInvokeConfig", {"MaximumRetryAttempts": 0})
 
 
 def test_each_alarm_keeps_its_state_until_the_next_run(template):

@@ -96,17 +96,6 @@ def test_a_setting_that_aws_would_refuse_says_its_rule(snapshot):
     assert messages == snapshot
 
 
-@pytest.mark.parametrize(("percent", "interval"), [(1, "29m"), (30, "16h"), (50, "2d")])
-def test_a_linear_release_ends_within_codedeploys_limit(percent, interval):
-    """The limit applies to the whole shift: 30, 60, 90 and 100 percent are three intervals."""
-    assert Release(kind="linear", percent=percent, interval=interval).percent == percent
-
-
-def test_a_canary_release_has_one_interval_of_up_to_48_hours():
-    """The rest shifts after one interval, however small the first part was."""
-    assert Release(kind="canary", percent=1, interval="2d").interval == timedelta(days=2)
-
-
 def test_every_scheduled_maximum_counts_for_the_ceiling():
     """The account's quota must cover the highest scheduled maximum."""
     provisioned = Provisioned(
@@ -178,43 +167,6 @@ def test_a_carried_index_of_two_models_is_of_documents(tmp_path):
     assert Model(**pair).index
     with pytest.raises(ValidationError, match=r'no index, no \[sparse\], or route = "document"'):
         Model(**pair, sparse=ModelSource(name="acme/sparse"))
-
-
-@pytest.mark.parametrize("kind", ["canary", "linear"])
-@pytest.mark.parametrize(
-    ("interval", "accepted"),
-    [("1m", True), ("2d", True), ("2881m", False), ("3d", False), ("59s", False), ("61s", False)],
-)
-def test_an_interval_is_whole_minutes_from_one_minute_to_two_days(kind, interval, accepted):
-    """CodeDeploy counts in minutes and limits a shift to 48 hours."""
-    if accepted:
-        assert (
-            format_duration(Release(kind=kind, percent=50, interval=interval).interval) == interval
-        )
-        return
-    with pytest.raises(ValidationError, match=f"found: {interval}; allowed: whole minutes, 1m"):
-        Release(kind=kind, percent=50, interval=interval)
-
-
-@pytest.mark.parametrize(
-    ("make", "first", "last"),
-    [
-        (lambda value: Release(kind="canary", percent=value), 1, 99),
-        (lambda value: Release(kind="linear", percent=value, interval="1m"), 1, 99),
-        (lambda value: Experiment(version=value), 1, None),
-        (lambda value: Experiment(version=value, percent=10.0), 1, None),
-    ],
-    ids=["canary", "linear", "alias", "weights"],
-)
-def test_the_numbers_of_releases_and_experiments_have_bounds(make, first, last):
-    """Published versions start at 1, and a step shifts a part of the traffic."""
-    assert make(first)
-    with pytest.raises(ValidationError, match="greater than or equal to 1"):
-        make(first - 1)
-    if last:
-        assert make(last)
-        with pytest.raises(ValidationError, match="less than or equal to 99"):
-            make(last + 1)
 
 
 @pytest.mark.parametrize(

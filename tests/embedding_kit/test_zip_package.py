@@ -15,8 +15,6 @@ from embedding_kit import (
     FunctionSettings,
     Model,
     ModelSource,
-    Provisioned,
-    SnapStart,
     programs,
 )
 from embedding_kit.zip_command import build_command
@@ -73,22 +71,6 @@ def test_the_functions_run_the_published_zip(synthesize_zip, model, synthesizer)
             },
         )
     assert assets.get("dockerImages", {}) == {}
-
-
-@pytest.mark.parametrize(
-    ("cold_start", "expected"),
-    [(SnapStart(), {"SnapStart": {"ApplyOn": "PublishedVersions"}}), (Provisioned(), {})],
-)
-def test_every_strategy_against_cold_starts_works_with_a_zip(
-    synthesize_zip, model, cold_start, expected
-):
-    """A zip can have SnapStart, provisioned concurrency, or neither."""
-    _, template, _ = synthesize_zip(model, cold_start=cold_start)
-    template.has_resource_properties(
-        "AWS::Lambda::Function", {"Handler": "embedder.aws_lambda.handler.handler", **expected}
-    )
-    allocated = template.find_resources("AWS::ApplicationAutoScaling::ScalableTarget")
-    assert len(allocated) == isinstance(cold_start, Provisioned)
 
 
 def test_the_assembly_has_the_recipe_and_no_zip(synthesize_zip, model):

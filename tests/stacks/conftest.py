@@ -131,8 +131,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "watch": {
         "observability": Observability(),
         "index": VectorIndexSettings(filterable=("lang",)),
-        "ingest": IngestSettings(source="s3://example-documents/texts/"),
-        "existing": Existing(keys=KEYS),
+        # In a bucket of the kit's.
+        "ingest": IngestSettings(tags=True),
         "watch": WatchSettings(questions="_watch/questions.jsonl"),
     },
     "server": {
@@ -181,7 +181,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "told": {
         "alarms": AlarmTable(
-            emails=("ops@example.com",), expected_traffic_interval=timedelta(hours=1)
+            emails=("ops@example.com",),
+            page_topic="arn:aws:sns:us-east-1:123456789012:on-call",
+            warning_percent=50.0,
+            anomalies=True,
+            expected_traffic_interval=timedelta(hours=1),
         ),
         "budget": Budget(monthly_usd=50.0),
     },

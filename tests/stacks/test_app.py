@@ -72,24 +72,6 @@ def test_ctrl_c_ends_synth_without_a_traceback(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_context_breaks_the_glass_for_one_synth(tmp_path):
-    """The context applies to one synth only, which prints a warning; the file stays unchanged."""
-    context = {"environment": "dev", "break-glass": "true"}
-    subprocess.run(
-        [sys.executable, "app.py"],
-        cwd=ROOT,
-        env=BARE | {"CDK_OUTDIR": str(tmp_path), "CDK_CONTEXT_JSON": json.dumps(context)},
-        check=True,
-    )
-    template = json.loads((tmp_path / "EmbeddingKit-dev-Endpoint.template.json").read_text())
-    found = {r["Type"]: r["Properties"] for r in template["Resources"].values()}
-    assert found["Custom::ReleaseCheck"]["BreakGlass"] == "true"
-    assert not found["AWS::CodeDeploy::DeploymentGroup"]["AlarmConfiguration"]["Enabled"]
-    written = "".join(file.read_text() for file in tmp_path.glob("*.json"))
-    assert "BREAK GLASS: this release does not ask the version that serves now" in written
-
-
-@pytest.mark.slow
 def test_the_same_file_gives_the_same_bytes(tmp_path):
     """`python app.py` and the CLI give the same bytes, without credentials and network."""
     once, again = tmp_path / "once", tmp_path / "again"

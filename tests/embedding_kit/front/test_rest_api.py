@@ -17,8 +17,6 @@ from embedding_kit import (
     EmbeddingRestApi,
     PartAlarms,
 )
-from embedding_kit.front.firewall import MANAGED_RULES
-from embedding_kit.front.gateway_responses import GATEWAY_RESPONSES
 from embedding_kit.front.rest_api import FORMAT
 from tests.embedding_kit import roles
 from tests.embedding_kit.roles import HOME, Question, may, only
@@ -145,31 +143,6 @@ def test_the_access_log_has_no_body_query_key_or_path(template):
     assert only(template, "AWS::Logs::LogGroup")["RetentionInDays"] == 90
 
 
-def test_answers_of_api_gateway_have_openais_form(template):
-    """Each type has one template of JSON without variables, and a status where ours differs."""
-    found = {
-        answer["Properties"]["ResponseType"]: answer["Properties"]
-        for answer in template.find_resources("AWS::ApiGateway::GatewayResponse").values()
-    }
-    assert len(found) == len(GATEWAY_RESPONSES)
-    codes = {}
-    for kind, answer in found.items():
-        (body,) = answer["ResponseTemplates"].values()
-        error = json.loads(body)["error"]
-        assert error.keys() == {"message", "type", "param", "code"}
-        assert "$" not in body
-        codes[kind] = (answer.get("StatusCode"), error["type"], error["code"])
-    client = "invalid_request_error"
-    assert codes["INVALID_API_KEY"] == ("401", client, "invalid_api_key")
-    assert codes["THROTTLED"] == (None, client, "rate_limit_exceeded")
-    assert codes["QUOTA_EXCEEDED"] == (None, client, "insufficient_quota")
-    assert codes["REQUEST_TOO_LARGE"] == (None, client, "body_too_large")
-    assert codes["DEFAULT_4XX"] == (None, client, "invalid_request")
-    assert codes["DEFAULT_5XX"] == (None, "server_error", "internal_error")
-    assert codes["INTEGRATION_TIMEOUT"] == (None, "server_error", "out_of_time")
-    assert found["THROTTLED"]["ResponseParameters"] == {"gatewayresponse.header.retry-after": "'1'"}
-
-
 def test_a_changed_api_is_deployed_again(make):
     """A REST API changes for callers with a new deployment; new callers need none."""
 
@@ -211,67 +184,6 @@ def test_a_private_api_answers_its_vpc_endpoints_alone(make):
         asked(ours, "execute-api:ManageConnections"),
     )
     assert answers == [True, False, False, False]
-
-
-def test_the_firewall_inspects_no_body(make):
-    """AWS's rules on bodies only count: a body is text, which may look like anything."""
-    acl = only(make(firewall={}), "AWS::WAFv2::WebACL")
-    assert acl["Scope"] == "REGIONAL"
-    assert acl["DefaultAction"] == {"Allow": {}}
-    rate, *managed = sorted(acl["Rules"], key=lambda rule: rule["Priority"])
-    assert rate["Action"] == {"Block": {}}
-    assert rate["Statement"]["RateBasedStatement"] == {
-        "AggregateKeyType": "IP",
-        "EvaluationWindowSec": 300,
-        "Limit": 10_000,
-    }
-    counted = {}
-    for rule in managed:
-        statement = rule["Statement"]["ManagedRuleGroupStatement"]
-        assert (statement["VendorName"], rule["OverrideAction"]) == ("AWS", {"None": {}})
-        overrides = statement["RuleActionOverrides"]
-        assert all(override["ActionToUse"] == {"Count": {}} for override in overrides)
-        counted[statement["Name"]] = tuple(override["Name"] for override in overrides)
-    assert counted == MANAGED_RULES
-    assert all(name.endswith("_BODY") for names in counted.values() for name in names)
-    # A sample of a request would have its key.
-    visible = [acl["VisibilityConfig"], *(rule["VisibilityConfig"] for rule in acl["Rules"])]
-    assert not any(config["SampledRequestsEnabled"] for config in visible)
-
-
-def test_the_firewall_protects_the_stage(make):
-    """Whether the web ACL is ours or yours."""
-    stage = "arn:aws:apigateway:us-east-1::/restapis/abc123/stages/abc123"
-    ours = only(make(firewall={}), "AWS::WAFv2::WebACLAssociation")
-    assert resolved(ours["ResourceArn"]) == stage
-    (acl,) = make(firewall={}).find_resources("AWS::WAFv2::WebACL")
-    assert ours["WebACLArn"] == {"Fn::GetAtt": [acl, "Arn"]}
-    yours = f"arn:aws:wafv2:us-east-1:{HOME}:regional/webacl/company/1234abcd-12ab"
-    named = make(firewall={"web_acl": yours})
-    named.resource_count_is("AWS::WAFv2::WebACL", 0)
-    assert only(named, "AWS::WAFv2::WebACLAssociation")["WebACLArn"] == yours
-
-
-def test_an_authorizer_decides_each_time(make):
-    """Its answers are not cached, and API Gateway may call it for this API alone."""
-    function = f"arn:aws:lambda:us-east-1:{HOME}:function:authorize:live"
-    found = make(authorizer=function)
-    authorizer = only(found, "AWS::ApiGateway::Authorizer")
-    assert authorizer["Type"] == "REQUEST"
-    # With a cache, API Gateway would compare these before it asks.
-    assert "IdentitySource" not in authorizer
-    assert authorizer["AuthorizerResultTtlInSeconds"] == 0
-    for method in found.find_resources("AWS::ApiGateway::Method").values():
-        assert method["Properties"]["AuthorizationType"] == "CUSTOM"
-        assert method["Properties"]["ApiKeyRequired"] is True
-    (permission,) = (
-        resolved(resource["Properties"])
-        for resource in found.find_resources("AWS::Lambda::Permission").values()
-        if resource["Properties"]["FunctionName"] == function
-    )
-    assert permission["Action"] == "lambda:InvokeFunction"
-    assert permission["Principal"] == "apigateway.amazonaws.com"
-    assert permission["SourceArn"] == f"{API}/authorizers/abc123"
 
 
 @pytest.mark.parametrize(
