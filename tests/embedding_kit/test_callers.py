@@ -92,62 +92,30 @@ def _statement(permission: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    ("callers", "principal"),
-    [
-        (Callers(principals=(ROLE,)), ROLE),
-        (Callers(principals=(ROLE_AT_HOME,)), ROLE_AT_HOME),
-        (Callers(principals=("111122223333",)), ROLE),
-        (Callers(principals=("111122223333",)), OTHER_ROLE_THERE),
-        (Callers(principals=("111122223333",)), USER),
-        (Callers(principals=(USER,)), USER),
-    ],
-    ids=[
-        "a role",
-        "a role of this account",
-        "a role of an account",
-        "another of that account",
-        "a user of an account",
-        "a user",
-    ],
-)
-def test_a_listed_caller_may(may_call, callers, principal):
-    """A listed caller may call and needs no further permission."""
-    assert may_call(callers, principal)
-
-
-def test_a_role_of_the_organization_may(may_call):
-    """All accounts of the organization may call."""
-    callers = Callers(principals=("o-a1b2c3d4e5",))
-    assert may_call(callers, ELSEWHERE, **{"aws:PrincipalOrgID": "o-a1b2c3d4e5"})
+OURS = {"aws:PrincipalOrgID": "o-a1b2c3d4e5"}
 
 
 @pytest.mark.parametrize(
-    ("callers", "principal"),
+    ("listed", "principal", "context", "allowed"),
     [
-        (Callers(principals=(ROLE,)), OTHER_ROLE_THERE),
-        (Callers(principals=(ROLE,)), ELSEWHERE),
-        (Callers(principals=(ROLE,)), ROLE_AT_HOME),
-        (Callers(principals=("111122223333",)), ELSEWHERE),
-        (Callers(principals=(USER,)), ROLE),
-    ],
-    ids=[
-        "another role",
-        "another account",
-        "the same name at home",
-        "an account not listed",
-        "a role with the user's name",
+        (ROLE, ROLE, {}, True),
+        (ROLE_AT_HOME, ROLE_AT_HOME, {}, True),
+        ("111122223333", ROLE, {}, True),
+        ("111122223333", OTHER_ROLE_THERE, {}, True),
+        ("111122223333", USER, {}, True),
+        (USER, USER, {}, True),
+        ("o-a1b2c3d4e5", ELSEWHERE, OURS, True),
+        ("o-a1b2c3d4e5", ELSEWHERE, {"aws:PrincipalOrgID": "o-zzzzzzzzzz"}, False),
+        (ROLE, OTHER_ROLE_THERE, {}, False),
+        (ROLE, ELSEWHERE, {}, False),
+        (ROLE, ROLE_AT_HOME, {}, False),
+        ("111122223333", ELSEWHERE, {}, False),
+        (USER, ROLE, {}, False),
     ],
 )
-def test_nobody_else_may(may_call, callers, principal):
-    """A caller that is not listed may not call, whatever its own account allows."""
-    assert not may_call(callers, principal)
-
-
-def test_a_role_of_another_organization_may_not(may_call):
-    """The wildcard principal of an organization's permission covers that organization only."""
-    callers = Callers(principals=("o-a1b2c3d4e5",))
-    assert not may_call(callers, ELSEWHERE, **{"aws:PrincipalOrgID": "o-zzzzzzzzzz"})
+def test_a_listed_caller_may_call_and_nobody_else(may_call, listed, principal, context, allowed):
+    """A role, a user, or any of an account or an organization, whatever their account allows."""
+    assert may_call(Callers(principals=(listed,)), principal, **context) == allowed
 
 
 @pytest.mark.parametrize(

@@ -157,60 +157,45 @@ def test_the_documented_permissions_are_enough(shared_policy):
     assert may(*asked) == [True, True, False]
 
 
-def test_bootstraps_role_may_publish_with_both_policies_together(policy):
-    """Bootstrap's policy does not cover this repository; the repository's policy adds it."""
-    asked = [
-        Question(
-            principal=PUBLISHER,
-            action=action,
-            resource=REPOSITORY,
-            identity=[BOOTSTRAP],
-            resource_policy=policy,
+OTHER = "arn:aws:lambda:us-east-1:999988887777:function:embedder"
+#: Who may do what: bootstrap's role by its own policy and this one together, Lambda by this one.
+CASES = [
+    *((PUBLISHER, action, {}, True) for action in PUSH),
+    *(
+        (PUBLISHER, f"ecr:{action}", {}, False)
+        for action in ("DeleteRepository", "BatchDeleteImage", "SetRepositoryPolicy")
+    ),
+    (f"arn:aws:iam::{HOME}:role/other", "ecr:PutImage", {}, False),
+    (PUBLISHER.replace("us-east-1", "eu-west-1"), "ecr:PutImage", {}, False),
+    (PUBLISHER.replace("hnb659fds", "other"), "ecr:PutImage", {}, False),
+    *(
+        (
+            "lambda.amazonaws.com",
+            action,
+            {"aws:SourceArn": function, "aws:SourceAccount": account},
+            allowed,
         )
-        for action in PUSH
-    ]
-    assert may(*asked) == [True] * len(PUSH)
+        for account, function, allowed in (
+            (HOME, f"arn:aws:lambda:us-east-1:{HOME}:function:embedder", True),
+            ("999988887777", OTHER, False),
+            (HOME, f"arn:aws:lambda:us-east-1:{HOME}:layer:embedder", False),
+        )
+        for action in ("ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
+    ),
+]
 
 
-def test_exactly_that_role_does_exactly_that(policy):
-    """No other role may push, and bootstrap's role may only push."""
-    cases = [
-        (PUBLISHER, "ecr:DeleteRepository"),
-        (PUBLISHER, "ecr:BatchDeleteImage"),
-        (PUBLISHER, "ecr:SetRepositoryPolicy"),
-        (f"arn:aws:iam::{HOME}:role/other", "ecr:PutImage"),
-        (PUBLISHER.replace("us-east-1", "eu-west-1"), "ecr:PutImage"),
-        (PUBLISHER.replace("hnb659fds", "other"), "ecr:PutImage"),
-    ]
+def test_bootstraps_role_pushes_and_lambda_pulls_for_this_account_and_nothing_else(policy):
+    """No other role may push, and Lambda serves all accounts."""
     asked = [
         Question(
             principal=principal,
             action=action,
             resource=REPOSITORY,
+            context=context,
             identity=[BOOTSTRAP] if principal == PUBLISHER else [],
             resource_policy=policy,
         )
-        for principal, action in cases
+        for principal, action, context, _ in CASES
     ]
-    assert not any(may(*asked))
-
-
-def test_lambda_pulls_for_functions_of_this_account_only(policy):
-    """Lambda serves all accounts, but it may pull the image for this account only."""
-    cases = [
-        (HOME, f"arn:aws:lambda:us-east-1:{HOME}:function:embedder", True),
-        ("999988887777", "arn:aws:lambda:us-east-1:999988887777:function:embedder", False),
-        (HOME, f"arn:aws:lambda:us-east-1:{HOME}:layer:embedder", False),
-    ]
-    asked = [
-        Question(
-            principal="lambda.amazonaws.com",
-            action=action,
-            resource=REPOSITORY,
-            context={"aws:SourceArn": function, "aws:SourceAccount": account},
-            resource_policy=policy,
-        )
-        for account, function, _ in cases
-        for action in ("ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
-    ]
-    assert may(*asked) == [allowed for *_, allowed in cases for _ in range(2)]
+    assert may(*asked) == [allowed for *_, allowed in CASES]
