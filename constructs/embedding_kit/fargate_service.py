@@ -21,183 +21,11 @@ from embedding_kit.vector_index import IVectorIndex
 
 #: The targets are deregistered first, so a task that gets SIGTERM has only its last requests.
 _DEREGISTRATION = Duration.seconds(30)
-
-
-def _make_load_balancer(
-    scope: Construct,
-    vpc: ec2.IVpc,
-    settings: ServerSettings,
-    *,
-    name: str,
-    deletion_protection: bool,
-) -> elbv2.ApplicationLoadBalancer:
-    """Create the load balancer, which takes requests from the settings' clients only."""
-    group = ec2.SecurityGroup(
-        scope,
-        "LoadBalancerSecurityGroup",
-        vpc=vpc,
-        description=f"Load balancer of {name}",
-        allow_all_outbound=False,
-    )
-    port = ec2.Port.tcp(443 if settings.certificate else 80)
-    for network in settings.clients:
-        group.add_ingress_rule(ec2.Peer.ipv4(network), port, "clients")
-    made = elbv2.ApplicationLoadBalancer(
-        scope,
-        "LoadBalancer",
-        vpc=vpc,
-        vpc_subnets=subnets_of(
-            scope, "LoadBalancer", settings.load_balancer_subnets or settings.subnets
-        ),
-        internet_facing=settings.public,
-        security_group=group,
-        deletion_protection=deletion_protection,
-        drop_invalid_header_fields=True,
-    )
-    acknowledge(
-        made,
-        {
-            "AwsSolutions-ELB2": "The server's own log has a line for each request to a task.",
-        },
-    )
-    if "0.0.0.0/0" in settings.clients:
-        acknowledge(group, {"AwsSolutions-EC23": "By the settings, all addresses are clients."})
-    return made
-
-
-def _make_target_group(
-    scope: Construct, vpc: ec2.IVpc, service: ecs.FargateService
-) -> elbv2.ApplicationTargetGroup:
-    """Create the target group of a service's tasks."""
-    return elbv2.ApplicationTargetGroup(
-        scope,
-        "Targets",
-        vpc=vpc,
-        port=_PORT,
-        protocol=elbv2.ApplicationProtocol.HTTP,
-        targets=[service],
-        load_balancing_algorithm_type=(
-            elbv2.TargetGroupLoadBalancingAlgorithmType.LEAST_OUTSTANDING_REQUESTS
-        ),
-        deregistration_delay=_DEREGISTRATION,
-        health_check=elbv2.HealthCheck(
-            path="/ready",
-            interval=Duration.seconds(10),
-            timeout=Duration.seconds(5),
-            healthy_threshold_count=2,
-            unhealthy_threshold_count=3,
-        ),
-    )
-
-
-def _add_listener(
-    scope: Construct,
-    load_balancer: elbv2.ApplicationLoadBalancer,
-    target_group: elbv2.ApplicationTargetGroup,
-    *,
-    certificate: str | None,
-) -> None:
-    """Add the listener: HTTPS with a certificate, HTTP without."""
-    listener = load_balancer.add_listener(
-        "Listener",
-        port=443 if certificate else 80,
-        protocol=elbv2.ApplicationProtocol.HTTPS if certificate else elbv2.ApplicationProtocol.HTTP,
-        certificates=[acm.Certificate.from_certificate_arn(scope, "Certificate", certificate)]
-        if certificate
-        else None,
-        ssl_policy=elbv2.SslPolicy.TLS13_12_RES_PQ if certificate else None,
-        open=False,
-        default_target_groups=[target_group],
-    )
-    # The metrics are those of one task, whichever answers: they are read from the tasks.
-    listener.add_action(
-        "Metrics",
-        priority=1,
-        conditions=[elbv2.ListenerCondition.path_patterns(["/metrics"])],
-        action=elbv2.ListenerAction.fixed_response(404),
-    )
-
-
 #: Where the server listens.
 _PORT = 8080
 #: Longer than the server's own drain of 25 s; Fargate allows 120.
 #: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task_definition_parameters.html
 _STOP_TIMEOUT = Duration.seconds(40)
-
-
-def _make_task(
-    scope: Construct,
-    *,
-    model: Model,
-    settings: ServerSettings,
-    variables: dict[str, str],
-    vector_index: IVectorIndex | None,
-    existing_keys: Sequence[str],
-    log_group: logs.ILogGroup,
-) -> ecs.FargateTaskDefinition:
-    """Create the definition of the server's tasks."""
-    secrets: dict[str, ecs.Secret] = {}
-    if settings.keys_secret:
-        keys = secretsmanager.Secret.from_secret_complete_arn(scope, "Keys", settings.keys_secret)
-        secrets["EMBEDDING_SERVER_KEYS"] = ecs.Secret.from_secrets_manager(keys)
-    image = image_asset(scope, "Image", model, target="server")
-    task = ecs.FargateTaskDefinition(
-        scope,
-        "Task",
-        cpu=settings.cpu,
-        memory_limit_mib=settings.memory_mb,
-        runtime_platform=ecs.RuntimePlatform(
-            cpu_architecture=ecs.CpuArchitecture.ARM64,
-            operating_system_family=ecs.OperatingSystemFamily.LINUX,
-        ),
-    )
-    task.add_container(
-        "Server",
-        image=ecs.ContainerImage.from_docker_image_asset(image),
-        # Both are given, since the image's own are Lambda's.
-        entry_point=["python", "-m"],
-        command=["embedder.server"],
-        port_mappings=[ecs.PortMapping(container_port=_PORT)],
-        environment=variables
-        | ({"EMBEDDING_VECTOR_INDEX": vector_index.index_arn} if vector_index else {}),
-        secrets=secrets,
-        logging=ecs.LogDriver.aws_logs(stream_prefix="server", log_group=log_group),
-        readonly_root_filesystem=True,
-        # A user who owns no file, as in Lambda. By default it would be root.
-        user="65534:65534",
-        stop_timeout=_STOP_TIMEOUT,
-    )
-    if vector_index:
-        vector_index.grant_query(task.task_role)
-    acknowledge(
-        task,
-        {
-            "AwsSolutions-ECS2": "The variables are settings; keys are a secret by reference.",
-        },
-    )
-    role = task.obtain_execution_role()
-    if existing_keys and settings.keys_secret:
-        role.add_to_principal_policy(
-            iam.PolicyStatement(
-                actions=["kms:Decrypt"],
-                resources=list(existing_keys),
-                conditions={
-                    "StringEquals": {
-                        "kms:ViaService": f"secretsmanager.{Aws.REGION}.amazonaws.com",
-                        # https://docs.aws.amazon.com/secretsmanager/latest/userguide/security-encryption.html
-                        "kms:EncryptionContext:SecretARN": settings.keys_secret,
-                    }
-                },
-            )
-        )
-    acknowledge(
-        role,
-        {
-            "AwsSolutions-IAM5[Resource::*]": "ecr:GetAuthorizationToken is granted on all "
-            "resources or on none.",
-        },
-    )
-    return task
 
 
 def _server_variables(settings: ServerSettings, name: str) -> dict[str, str]:
@@ -287,25 +115,127 @@ class EmbeddingService(Construct):
             metric_value="1",
         )
         vpc = vpc_of(self, settings.vpc)
-        self.load_balancer = _make_load_balancer(
-            self, vpc, settings, name=self.name, deletion_protection=deletion_protection
-        )
-        task = _make_task(
-            self,
-            model=model,
-            settings=settings,
-            variables=_server_variables(settings, self.name)
-            | request_variables(function or FunctionSettings()),
-            vector_index=vector_index,
-            existing_keys=existing_keys,
-            log_group=self.log_group,
-        )
+        self.load_balancer = self._make_load_balancer(vpc, deletion_protection=deletion_protection)
+        variables = _server_variables(settings, self.name)
+        variables |= request_variables(function or FunctionSettings())
+        task = self._make_task(model, variables, vector_index, existing_keys)
         self.service = self._make_service(vpc, task)
-        self.target_group = _make_target_group(self, vpc, self.service)
-        _add_listener(self, self.load_balancer, self.target_group, certificate=settings.certificate)
+        self.target_group = self._make_target_group(vpc)
+        self._add_listener()
         self._make_scaling()
         scheme = "https" if settings.certificate else "http"
         self.url = f"{scheme}://{settings.domain_name or self.load_balancer.load_balancer_dns_name}"
+
+    def _make_load_balancer(
+        self, vpc: ec2.IVpc, *, deletion_protection: bool
+    ) -> elbv2.ApplicationLoadBalancer:
+        """Create the load balancer, which takes requests from the settings' clients only."""
+        settings = self.settings
+        group = ec2.SecurityGroup(
+            self,
+            "LoadBalancerSecurityGroup",
+            vpc=vpc,
+            description=f"Load balancer of {self.name}",
+            allow_all_outbound=False,
+        )
+        port = ec2.Port.tcp(443 if settings.certificate else 80)
+        for network in settings.clients:
+            group.add_ingress_rule(ec2.Peer.ipv4(network), port, "clients")
+        made = elbv2.ApplicationLoadBalancer(
+            self,
+            "LoadBalancer",
+            vpc=vpc,
+            vpc_subnets=subnets_of(
+                self, "LoadBalancer", settings.load_balancer_subnets or settings.subnets
+            ),
+            internet_facing=settings.public,
+            security_group=group,
+            deletion_protection=deletion_protection,
+            drop_invalid_header_fields=True,
+        )
+        acknowledge(
+            made,
+            {
+                "AwsSolutions-ELB2": "The server's own log has a line for each request to a task.",
+            },
+        )
+        if "0.0.0.0/0" in settings.clients:
+            acknowledge(group, {"AwsSolutions-EC23": "By the settings, all addresses are clients."})
+        return made
+
+    def _make_task(
+        self,
+        model: Model,
+        variables: dict[str, str],
+        vector_index: IVectorIndex | None,
+        existing_keys: Sequence[str],
+    ) -> ecs.FargateTaskDefinition:
+        """Create the definition of the server's tasks."""
+        settings = self.settings
+        secrets: dict[str, ecs.Secret] = {}
+        if settings.keys_secret:
+            keys = secretsmanager.Secret.from_secret_complete_arn(
+                self, "Keys", settings.keys_secret
+            )
+            secrets["EMBEDDING_SERVER_KEYS"] = ecs.Secret.from_secrets_manager(keys)
+        image = image_asset(self, "Image", model, target="server")
+        task = ecs.FargateTaskDefinition(
+            self,
+            "Task",
+            cpu=settings.cpu,
+            memory_limit_mib=settings.memory_mb,
+            runtime_platform=ecs.RuntimePlatform(
+                cpu_architecture=ecs.CpuArchitecture.ARM64,
+                operating_system_family=ecs.OperatingSystemFamily.LINUX,
+            ),
+        )
+        task.add_container(
+            "Server",
+            image=ecs.ContainerImage.from_docker_image_asset(image),
+            # Both are given, since the image's own are Lambda's.
+            entry_point=["python", "-m"],
+            command=["embedder.server"],
+            port_mappings=[ecs.PortMapping(container_port=_PORT)],
+            environment=variables
+            | ({"EMBEDDING_VECTOR_INDEX": vector_index.index_arn} if vector_index else {}),
+            secrets=secrets,
+            logging=ecs.LogDriver.aws_logs(stream_prefix="server", log_group=self.log_group),
+            readonly_root_filesystem=True,
+            # A user who owns no file, as in Lambda. By default it would be root.
+            user="65534:65534",
+            stop_timeout=_STOP_TIMEOUT,
+        )
+        if vector_index:
+            vector_index.grant_query(task.task_role)
+        acknowledge(
+            task,
+            {
+                "AwsSolutions-ECS2": "The variables are settings; keys are a secret by reference.",
+            },
+        )
+        role = task.obtain_execution_role()
+        if existing_keys and settings.keys_secret:
+            role.add_to_principal_policy(
+                iam.PolicyStatement(
+                    actions=["kms:Decrypt"],
+                    resources=list(existing_keys),
+                    conditions={
+                        "StringEquals": {
+                            "kms:ViaService": f"secretsmanager.{Aws.REGION}.amazonaws.com",
+                            # https://docs.aws.amazon.com/secretsmanager/latest/userguide/security-encryption.html
+                            "kms:EncryptionContext:SecretARN": settings.keys_secret,
+                        }
+                    },
+                )
+            )
+        acknowledge(
+            role,
+            {
+                "AwsSolutions-IAM5[Resource::*]": "ecr:GetAuthorizationToken is granted on all "
+                "resources or on none.",
+            },
+        )
+        return task
 
     def _make_service(self, vpc: ec2.IVpc, task: ecs.FargateTaskDefinition) -> ecs.FargateService:
         cluster = ecs.Cluster(self, "Cluster", vpc=vpc)
@@ -345,6 +275,52 @@ class EmbeddingService(Construct):
         if traces is not None and traces != _HTTPS:
             group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(traces), "traces")
         return group
+
+    def _make_target_group(self, vpc: ec2.IVpc) -> elbv2.ApplicationTargetGroup:
+        """Create the target group of a service's tasks."""
+        return elbv2.ApplicationTargetGroup(
+            self,
+            "Targets",
+            vpc=vpc,
+            port=_PORT,
+            protocol=elbv2.ApplicationProtocol.HTTP,
+            targets=[self.service],
+            load_balancing_algorithm_type=(
+                elbv2.TargetGroupLoadBalancingAlgorithmType.LEAST_OUTSTANDING_REQUESTS
+            ),
+            deregistration_delay=_DEREGISTRATION,
+            health_check=elbv2.HealthCheck(
+                path="/ready",
+                interval=Duration.seconds(10),
+                timeout=Duration.seconds(5),
+                healthy_threshold_count=2,
+                unhealthy_threshold_count=3,
+            ),
+        )
+
+    def _add_listener(self) -> None:
+        """Add the listener: HTTPS with a certificate, HTTP without."""
+        certificate = self.settings.certificate
+        listener = self.load_balancer.add_listener(
+            "Listener",
+            port=443 if certificate else 80,
+            protocol=elbv2.ApplicationProtocol.HTTPS
+            if certificate
+            else elbv2.ApplicationProtocol.HTTP,
+            certificates=[acm.Certificate.from_certificate_arn(self, "Certificate", certificate)]
+            if certificate
+            else None,
+            ssl_policy=elbv2.SslPolicy.TLS13_12_RES_PQ if certificate else None,
+            open=False,
+            default_target_groups=[self.target_group],
+        )
+        # The metrics are those of one task, whichever answers: they are read from the tasks.
+        listener.add_action(
+            "Metrics",
+            priority=1,
+            conditions=[elbv2.ListenerCondition.path_patterns(["/metrics"])],
+            action=elbv2.ListenerAction.fixed_response(404),
+        )
 
     def _make_scaling(self) -> None:
         settings = self.settings
