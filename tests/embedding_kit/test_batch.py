@@ -1,8 +1,6 @@
 """Test the batch: function, state machine, permissions of each role, alarms, dashboard."""
 
-import importlib.util
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +10,6 @@ from aws_cdk.assertions import Template
 
 from embedding_kit import AlarmTopic, BatchSettings, EmbeddingBatch, Hosting, Model, PartAlarms
 from embedding_kit.batch import PROGRAM
-from jobs.embed.job import FRAME
 from jobs.errors import __all__ as errors
 from tests.embedding_kit.roles import HOME, KEY, Case, allowed, resolved
 
@@ -57,17 +54,6 @@ def definition() -> dict[str, Any]:
         max_concurrency=10,
         worker={},
     )
-
-
-def test_the_handler_and_the_files_are_those_of_the_image():
-    """The constructs import no code of the image, so they repeat its names."""
-    module, _, function = PROGRAM.handler.rpartition(".")
-    # It loads a model when it is imported.
-    source = importlib.util.find_spec(module)
-    assert source
-    assert source.origin
-    assert f"\n{function} = " in Path(source.origin).read_text()
-    assert (PROGRAM.plan, PROGRAM.results) == (FRAME.items_file, FRAME.results_folder)
 
 
 def test_every_task_tries_what_can_pass_again_and_nothing_else(definition):

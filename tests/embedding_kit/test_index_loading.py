@@ -1,7 +1,6 @@
 """Test the loads of an index: function, state machine, permissions, alarm and dashboard."""
 
 import json
-import pkgutil
 from typing import Any
 
 import pytest
@@ -18,9 +17,8 @@ from embedding_kit import (
     VectorIndex,
     VectorIndexSettings,
 )
-from embedding_kit.index_loading import PROGRAM
 from jobs.errors import __all__ as errors
-from jobs.load.run import FRAME, LoadSettings
+from jobs.load.run import LoadSettings
 from jobs.steps import read_settings
 from tests.embedding_kit.roles import HOME, KEY, allowed, resolved
 
@@ -62,13 +60,6 @@ def deployed(template: Template) -> dict[str, Any]:
     (machine,) = template.find_resources("AWS::StepFunctions::StateMachine").values()
     found: dict[str, Any] = json.loads(resolved(machine["Properties"]["DefinitionString"]))
     return found
-
-
-def test_the_handler_and_the_files_are_those_of_the_image():
-    """The constructs import no code of the image, so they repeat its names."""
-    assert pkgutil.resolve_name(PROGRAM.handler)
-    assert f"_load/*/{FRAME.items_file}" == PROGRAM.plan
-    assert f"_load/*/{FRAME.results_folder}" == PROGRAM.results
 
 
 def test_the_state_machine_loads_its_own_index_with_the_columns_of_the_settings(template):

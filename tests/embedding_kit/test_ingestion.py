@@ -1,16 +1,12 @@
 """Test documents in an index: settings, events, queues, function, permissions, reconciliation."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
 from aws_cdk.assertions import Match, Template
 
 from embedding_kit import Hosting, Ingestion, IngestSettings, VectorIndex, VectorIndexSettings
-from embedding_kit.ingestion import PROGRAM
 from jobs.ingest.messages import IngestSettings as FunctionSettings
-from jobs.ingest.run import FRAME
 from jobs.steps import read_settings
 from tests.embedding_kit.roles import HOME, KEY, allowed, resolved
 
@@ -37,16 +33,6 @@ def template(synthesize, model) -> Template:
         )
 
     return synthesize(build)
-
-
-def test_the_handler_and_the_files_are_those_of_the_image():
-    """The constructs import no code of the image, so they repeat its names."""
-    module, _, function = PROGRAM.handler.rpartition(".")
-    # It loads a model when it is imported.
-    source = importlib.util.find_spec(module)
-    assert f"\n{function} = " in Path(source.origin).read_text()
-    assert f"reconcile/*/{FRAME.items_file}" == PROGRAM.plan
-    assert f"reconcile/*/{FRAME.results_folder}" == PROGRAM.results
 
 
 def test_the_function_reads_its_settings(template):

@@ -158,16 +158,17 @@ def test_the_documented_permissions_are_enough(shared_policy):
 
 
 OTHER = "arn:aws:lambda:us-east-1:999988887777:function:embedder"
+HERE: dict[str, str] = {}
 #: Who may do what: bootstrap's role by its own policy and this one together, Lambda by this one.
 CASES = [
-    *((PUBLISHER, action, {}, True) for action in PUSH),
+    *((PUBLISHER, action, HERE, True) for action in PUSH),
     *(
-        (PUBLISHER, f"ecr:{action}", {}, False)
+        (PUBLISHER, f"ecr:{action}", HERE, False)
         for action in ("DeleteRepository", "BatchDeleteImage", "SetRepositoryPolicy")
     ),
-    (f"arn:aws:iam::{HOME}:role/other", "ecr:PutImage", {}, False),
-    (PUBLISHER.replace("us-east-1", "eu-west-1"), "ecr:PutImage", {}, False),
-    (PUBLISHER.replace("hnb659fds", "other"), "ecr:PutImage", {}, False),
+    (f"arn:aws:iam::{HOME}:role/other", "ecr:PutImage", HERE, False),
+    (PUBLISHER.replace("us-east-1", "eu-west-1"), "ecr:PutImage", HERE, False),
+    (PUBLISHER.replace("hnb659fds", "other"), "ecr:PutImage", HERE, False),
     *(
         (
             "lambda.amazonaws.com",

@@ -1,8 +1,6 @@
 """Test the watch: its settings, its function, its permissions and its alarms."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
 from aws_cdk.assertions import Template
@@ -16,7 +14,6 @@ from embedding_kit import (
     VectorIndex,
     WatchSettings,
 )
-from embedding_kit.search_watch import HANDLER
 from jobs.ingest.messages import IngestSettings as FunctionSettings
 from jobs.steps import read_settings
 from jobs.watch.run import WatchSettings as FunctionWatchSettings
@@ -46,13 +43,6 @@ def template(synthesize, model) -> Template:
         PartAlarms(stack, "Alarms", part=watch)
 
     return synthesize(build)
-
-
-def test_the_handler_is_that_of_the_image():
-    """The constructs import no code of the image, so they repeat its name."""
-    module, _, function = HANDLER.rpartition(".")
-    source = importlib.util.find_spec(module)
-    assert f"\n{function} = " in Path(source.origin).read_text()
 
 
 def test_the_function_reads_its_settings(template):

@@ -2,7 +2,7 @@
 
 import re
 from datetime import timedelta
-from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
+from typing import Annotated, Any, Protocol, TypeVar, cast, runtime_checkable
 
 from pydantic import (
     AfterValidator,
@@ -61,8 +61,9 @@ class allowed:  # noqa: N801 - an annotation, written as one
         self, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         """Add the pattern to what is validated."""
-        schema: Any = handler(source)
-        return {**schema, "pattern": self.pattern} if self.pattern else schema
+        schema = cast("dict[str, Any]", handler(source))
+        form = {"pattern": self.pattern} if self.pattern else {}
+        return cast("CoreSchema", schema | form)
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
