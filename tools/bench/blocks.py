@@ -56,9 +56,12 @@ def measure(options: argparse.Namespace) -> Run:
         raise SystemExit("error: `scripts/bench blocks` mounts a file system, which needs root")
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
-        recipe, cache = ROOT / "lambda_image", options.cache
-        model = ModelChoice(name=options.model)
-        archive = build_zip(model, recipe=recipe, cache=cache, machine=platform.machine())
+        archive = build_zip(
+            ModelChoice(name=options.model),
+            recipe=ROOT / "lambda_image",
+            cache=options.cache,
+            machine=platform.machine(),
+        )
         with zipfile.ZipFile(archive) as opened:
             opened.extractall(folder / "files")
         _start(folder / "files")  # Python's own byte code is written, if it was not.
@@ -142,19 +145,16 @@ def pages(path: Path) -> list[bool]:
     if not size:
         return []
     library = ctypes.CDLL(None, use_errno=True)
-    library.mmap.restype = ctypes.c_void_p
-    library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-    library.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
-    library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-    state = ctypes.create_string_buffer(-(-size // _PAGE))
-    with path.open("rb") as file:
-        address = library.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), 0)
-        failed = library.mincore(address, size, state)
-        number = ctypes.get_errno()
-        library.munmap(address, size)
+    state = (ctypes.c_ubyte * -(-size // _PAGE))()
+    # ctypes needs a mapping that could be written: this one is private, and its pages the cache's.
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
+        first = ctypes.c_char.from_buffer(mapped)
+        failed = library.mincore(ctypes.byref(first), ctypes.c_size_t(size), state)
+        del first  # A mapping in use cannot be closed.
     if failed:
+        number = ctypes.get_errno()
         raise OSError(number, f"mincore: {os.strerror(number)}", str(path))
-    return [bool(byte & 1) for byte in state.raw[: -(-size // _PAGE)]]
+    return [bool(byte & 1) for byte in state]
 
 
 def _files(folder: Path) -> list[Path]:

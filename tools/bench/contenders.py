@@ -13,11 +13,26 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
-from tools.bench.run import ROOT, turns
+from tools.bench.run import KIT, ROOT, least, middle, turns
 
 #: Consecutive starts of a contender: unmeasured ones to warm up, then measured ones.
 _WARM_UPS, _STARTS = 2, 3
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+#: The kinds of `tools.bench.worker`, and their names in tables.
+LABELS: Mapping[str, str] = {
+    "baseline": "baseline",
+    KIT: "Embedding Kit",
+    "export": "plain ONNX export",
+    "sentence-transformers": "sentence-transformers",
+    "fastembed": "fastembed",
+    "model2vec": "model2vec",
+    "openvino-static": "OpenVINO, static int8",
+    "openvino-weights": "OpenVINO, int8 weights",
+    "llama-cpp": "llama.cpp, Q8_0",
+    "cross-encoder": "sentence-transformers",
+    "pairs-int8": "ONNX int8 (quantize_dynamic)",
+    "pairs": "plain ONNX export",
+}
 #: The packages that a peer or an export needs; all others are of this project.
 PACKAGES: Mapping[str, Sequence[str]] = {
     "cross-encoder": ("sentence_transformers",),
@@ -34,28 +49,17 @@ _FIND = "import sys, importlib.util as u; print(*(n for n in sys.argv[1:] if not
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """An implementation to measure.
-
-    Attributes:
-        kind: Its name in `tools.bench.worker`.
-        label: Its name in tables.
-        folder: The folder that it loads.
-        python: The interpreter in which it is installed.
-    """
+    """An implementation to measure: its kind, the folder that it loads, and an interpreter."""
 
     kind: str
-    label: str
     folder: Path
     python: str = sys.executable
-
-    @property
-    def absent(self) -> str:
-        """The reason why it cannot be measured; empty if it can."""
-        return missing(self.python, self.kind) if self.kind in PACKAGES else ""
 
 
 def missing(python: str, kind: str) -> str:
     """Return the packages that a contender needs and an interpreter lacks; empty if none."""
+    if kind not in PACKAGES:
+        return ""
     command = [python, "-c", _FIND, *PACKAGES[kind]]
     try:
         found = subprocess.run(command, capture_output=True, check=True, text=True)  # noqa: S603 - the user's own interpreter
@@ -77,7 +81,6 @@ class Worker:
     def __init__(self, contender: Contender) -> None:
         self._kind = contender.kind
         began = time.perf_counter()
-        paths = [str(ROOT), str(ROOT / "lambda_image")]
         self._process = subprocess.Popen(  # noqa: S603 - our own program
             [contender.python, "-m", "tools.bench.worker", contender.kind, str(contender.folder)],
             stdin=subprocess.PIPE,
@@ -88,7 +91,7 @@ class Worker:
             # The first start, which is not measured, may write byte code.
             env={
                 **os.environ,
-                "PYTHONPATH": os.pathsep.join(paths),
+                "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "lambda_image")]),
                 "PYTHONDONTWRITEBYTECODE": "",
                 "HF_HUB_OFFLINE": "1",
             },
@@ -133,9 +136,7 @@ class Worker:
 def workers(contenders: Mapping[str, Contender]) -> Iterator[dict[str, Worker]]:
     """Start the contenders, and stop them at the end of the context."""
     with ExitStack() as stack:
-        yield {
-            name: stack.enter_context(Worker(contender)) for name, contender in contenders.items()
-        }
+        yield {name: stack.enter_context(Worker(one)) for name, one in contenders.items()}
 
 
 def starts(
@@ -144,15 +145,15 @@ def starts(
     *,
     rounds: int,
     cold: bool = False,
-) -> dict[str, dict[str, list[float]]]:
-    """Start each contender several times in a row, and let it embed the texts.
+) -> dict[str, dict[str, float]]:
+    """Start each contender several times in a row, and let it embed its texts.
 
     The first starts of a row are not measured: the others' starts between two rows take long
     enough for a kernel or a hypervisor that reclaims memory to drop files from the page cache and
     to release free pages. For cold starts, the page cache is dropped before each one.
 
     Returns:
-        What was measured → by contender the values: seconds `cpu` and `wall` until it is ready, and
+        By contender: the least milliseconds `cpu` and `wall` until it is ready, and the median of
         `peak`, the highest memory in MB after the texts.
     """
 
@@ -167,16 +168,21 @@ def starts(
         return [start(name) for _ in range(_WARM_UPS + _STARTS)][_WARM_UPS:]
 
     rows = turns({name: partial(row, name) for name in contenders}, rounds=rounds, warm_up=0)
-    return {
-        key: {name: [one[key] for one in chain(*found)] for name, found in rows.items()}
+    found = {
+        key: {name: [one[key] for one in chain(*measured)] for name, measured in rows.items()}
         for key in ("cpu", "wall", "peak")
+    }
+    return {
+        "cpu": least(found["cpu"], 1000),
+        "wall": least(found["wall"], 1000),
+        "peak": middle(found["peak"]),
     }
 
 
 def latency(
     running: Mapping[str, Worker], texts: Mapping[str, Sequence[str]], *, seconds: float
-) -> dict[str, list[float]]:
-    """Return the seconds of CPU time of a request with the texts, by contender.
+) -> dict[str, float]:
+    """Return the least milliseconds of CPU time of a request with its texts, by contender.
 
     Each is measured at least three times; `seconds` is the time for all of them.
     """
@@ -184,4 +190,6 @@ def latency(
     def cpu(name: str) -> float:
         return running[name].embed(texts[name])["cpu"]
 
-    return turns({name: partial(cpu, name) for name in running}, rounds=3, seconds=seconds)
+    return least(
+        turns({name: partial(cpu, name) for name in running}, rounds=3, seconds=seconds), 1000
+    )

@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +30,8 @@ from tokenizers import Tokenizer
 from model_compiler.fidelity import measure as fidelity
 from tools.bench.contenders import (
     DROP_CACHES,
+    LABELS,
+    PACKAGES,
     Contender,
     Worker,
     latency,
@@ -46,7 +48,7 @@ from tools.bench.replicas import (
     real,
     replica,
 )
-from tools.bench.run import BASE, KIT, Row, Run, least, middle
+from tools.bench.run import BASE, CPU, KIT, Row, Run
 
 _GEMMA, _GEMMA_2, _MINILM = "embeddinggemma-300m", "embeddinggemma-2", "all-MiniLM-L6-v2"
 #: Models of the catalog, one of each kind, and their shapes.
@@ -63,12 +65,6 @@ FAMILIES = {
 }
 _EXPORT, _STATIC, _ENDPOINT = "export", "model2vec", "endpoint"
 _LLAMA = "llama-cpp"
-#: The engines of `peer_models.py`, and their labels.
-_ENGINES: Mapping[str, str] = {
-    "openvino-static": "OpenVINO, static int8",
-    "openvino-weights": "OpenVINO, int8 weights",
-    _LLAMA: "llama.cpp, Q8_0",
-}
 #: The highest accepted ratios to the baseline of the full-size replica of EmbeddingGemma.
 _GEMMA_TARGETS = {
     "init": 1 / 9,
@@ -147,53 +143,46 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace) -> Run:
     """Measure a family's contenders."""
-    family = options.family or _GEMMA
+    family, quick = options.family or _GEMMA, options.quick
     shape = SHAPES[FAMILIES[family]]
-    quick, quantized = options.quick, family in (_GEMMA, _GEMMA_2)
-    source, title = _model(family, options)
-    everyone = _contenders(source, options, family, static=not shape.config)
-    absent = {one.label: one.absent for one in everyone.values() if one.absent}
-    if shape.config and options.peers:
-        engines, reasons = _engines(source, options)
-        everyone, absent = everyone | engines, absent | reasons
-    present = {name: one for name, one in everyone.items() if one.label not in absent}
-    base = BASE if quantized else next(name for name in everyone if name != KIT)
-    notes = ["exported by torch" if options.peers else "not exported: our own graph in fp32"]
-    targets = _targets(family, base, options)
+    if family == _MINILM:
+        source, title = real(options.cache, family), f"{family}, real weights"
+    else:
+        source = replica(options.cache, FAMILIES[family], options.peers, small=quick)
+        title = f"replica of {family}" + (" (small)" if quick else "")
+    contenders, absent = _contenders(source, family, options)
+    full = _EXPORT if shape.config else _STATIC
+    if full not in contenders:
+        raise SystemExit(f"error: {family} needs --peers: an interpreter with {full}")
+    base = BASE if BASE in contenders else full
     texts = Texts(source / "tokenizer.json")
-    longest = [texts.text(min(_MEMORY_TOKENS, shape.max_tokens))]
-    memory = dict.fromkeys(present, longest)
-    rounds = options.rounds
-    seconds = 1.0 if quick else 12.0
-    warm = starts(present, memory, rounds=rounds)
-    found = [
-        ("init", "ms of CPU time", least(warm["cpu"], 1000)),
-        ("peak memory", "MB", middle(warm["peak"])),
-    ]
+    memory = dict.fromkeys(contenders, (texts.text(min(_MEMORY_TOKENS, shape.max_tokens)),))
+    warm = starts(contenders, memory, rounds=options.rounds)
+    found = [("init", CPU, warm["cpu"]), ("peak memory", "MB", warm["peak"])]
     if not quick and os.access(DROP_CACHES, os.W_OK):
-        cold = starts(present, memory, rounds=max(1, rounds // 2), cold=True)
-        found.append(("init, page cache dropped", "ms", least(cold["wall"], 1000)))
-    with workers(present) as running:
-        cosines = _cosines(running)
-        for name, lengths in _requests(quantized, shape.max_tokens, quick=quick).items():
+        cold = starts(contenders, memory, rounds=max(1, options.rounds // 2), cold=True)
+        found.append(("init, page cache dropped", "ms", cold["wall"]))
+    with workers(contenders) as running:
+        cosines = _cosines(running, full)
+        for name, lengths in _requests(family, shape.max_tokens, quick=quick).items():
             request = dict.fromkeys(running, texts.batch(lengths))
-            times = latency(running, request, seconds=seconds)
+            times = latency(running, request, seconds=1.0 if quick else 12.0)
             each = len(lengths) if name.endswith(", each") else 1
-            found.append((name, "ms of CPU time", least(times, 1000 / each)))
+            found.append((name, CPU, {kind: time / each for kind, time in times.items()}))
             sys.stderr.write(f"{name}: measured\n")
-    endpoint = {_ENDPOINT: Contender(_ENDPOINT, "the endpoint", present[KIT].folder)}
-    with workers(endpoint) as running:
-        spent = least(latency(running, {_ENDPOINT: [texts.text(32)]}, seconds=1.0), 1000)
-        notes.append(
-            f"a request of 32 tokens takes {spent[_ENDPOINT]:.2f} ms besides the ONNX run "
-            "(target: 2 ms)"
-        )
+    with workers({_ENDPOINT: Contender(_ENDPOINT, contenders[KIT].folder)}) as running:
+        spent = latency(running, {_ENDPOINT: [texts.text(32)]}, seconds=1.0)[_ENDPOINT]
+    notes = [
+        "exported by torch" if options.peers else "not exported: our own graph in fp32",
+        f"a request of 32 tokens takes {spent:.2f} ms besides the ONNX run (target: 2 ms)",
+    ]
     if family == _GEMMA:
         (cpu,) = (values[KIT] / 1000 for name, _, values in found if name == "128 tokens")
         notes.append(_rate(source, cpu))
+    targets = _targets(family, base, options)
     return Run(
         model=title,
-        labels={name: one.label for name, one in everyone.items()},
+        labels={kind: LABELS[kind] for kind in contenders},
         base=base,
         rows=[Row(name, unit, values, targets.get(name, {})) for name, unit, values in found],
         notes=notes,
@@ -213,38 +202,40 @@ def _targets(family: str, base: str, options: argparse.Namespace) -> dict[str, d
     return {name: {_EXPORT if name in to_export else base: one} for name, one in ratios.items()}
 
 
-def _model(family: str, options: argparse.Namespace) -> tuple[Path, str]:
-    """Return the folder of the model, and its description for the table."""
-    if family == _MINILM:
-        return real(options.cache, family), f"{family}, real weights"
-    folder = replica(options.cache, FAMILIES[family], options.peers, small=options.quick)
-    return folder, f"replica of {family}" + (" (small)" if options.quick else "")
-
-
-def _engines(
-    source: Path, options: argparse.Namespace
+def _contenders(
+    source: Path, family: str, options: argparse.Namespace
 ) -> tuple[dict[str, Contender], dict[str, str]]:
-    """Make the engines' forms of a model; return contenders, and why others are absent."""
+    """Make the forms of a model; return the contenders by kind, and why others are absent."""
+    cache, peers = options.cache, options.peers
+    forms: dict[str, Callable[[], Path]] = {KIT: lambda: artifact_of(source, cache)}
+    if SHAPES[FAMILIES[family]].config:
+        export = export_of(source, cache, peers)
+        forms[_EXPORT] = lambda: export
+        if family in (_GEMMA, _GEMMA_2):
+            forms = {BASE: lambda: baseline_of(export), **forms}
+        if family == _GEMMA:
+            forms |= {"sentence-transformers": lambda: source, "fastembed": lambda: export}
+        if peers:
+            texts = cache / "calibration.txt"
+            texts.write_text("\n".join(real_texts()[1]), encoding="utf-8")
+            forms |= {
+                "openvino-static": lambda: form_of(export, "openvino-static", peers, texts),
+                "openvino-weights": lambda: form_of(export, "openvino-weights", peers),
+                _LLAMA: lambda: form_of(source, _LLAMA, peers, options.llama_cpp),
+            }
+    else:
+        forms[_STATIC] = lambda: source
     found, absent = {}, {}
-    export, (_, calibration) = export_of(source, options.cache, options.peers), real_texts()
-    with tempfile.TemporaryDirectory() as folder:
-        texts = Path(folder, "texts")
-        texts.write_text("\n".join(calibration), encoding="utf-8")
-        forms: dict[str, tuple[Path, list[Path]]] = {
-            "openvino-static": (export, [texts]),
-            "openvino-weights": (export, []),
-            _LLAMA: (source, [options.llama_cpp]),
-        }
-        for kind, (origin, extra) in forms.items():
-            label, reason = _ENGINES[kind], missing(options.peers, kind)
-            if kind == _LLAMA and options.llama_cpp is None:
-                reason = "--llama-cpp is not given"
-            if reason:
-                absent[label] = reason
-            else:
-                form = form_of(origin, kind, options.peers, *extra)
-                found[kind] = Contender(kind, label, form, options.peers)
-        return found, absent
+    for kind, make in forms.items():
+        python = peers if peers and kind in PACKAGES else sys.executable
+        reason = missing(python, kind)
+        if kind == _LLAMA and options.llama_cpp is None:
+            reason = "--llama-cpp is not given"
+        if reason:
+            absent[LABELS[kind]] = reason
+        else:
+            found[kind] = Contender(kind, make(), python)
+    return found, absent
 
 
 def real_texts() -> tuple[list[str], list[str]]:
@@ -257,39 +248,17 @@ def real_texts() -> tuple[list[str], list[str]]:
     )
 
 
-def _cosines(running: Mapping[str, Worker]) -> dict[str, float]:
+def _cosines(running: Mapping[str, Worker], full: str) -> dict[str, float]:
     """Return each contender's lowest cosine to the contender in full precision."""
     texts, _ = real_texts()
     found = {name: np.array(worker.vectors(texts)) for name, worker in running.items()}
     found = {name: v / np.linalg.norm(v, axis=1, keepdims=True) for name, v in found.items()}
-    full = found[_EXPORT if _EXPORT in found else _STATIC]
-    return {name: float((vectors * full).sum(1).min()) for name, vectors in found.items()}
+    return {name: float((vectors * found[full]).sum(1).min()) for name, vectors in found.items()}
 
 
-def _contenders(
-    source: Path, options: argparse.Namespace, family: str, *, static: bool
-) -> dict[str, Contender]:
-    peers = options.peers or sys.executable
-    folders = {KIT: ("Embedding Kit", artifact_of(source, options.cache))}
-    if static:
-        folders[_STATIC] = ("model2vec", source)
-    else:
-        export = export_of(source, options.cache, options.peers)
-        folders[_EXPORT] = ("plain ONNX export" if options.peers else "our graph in fp32", export)
-        if family in (_GEMMA, _GEMMA_2):
-            folders = {BASE: ("baseline", baseline_of(export)), **folders}
-        if family == _GEMMA:
-            folders["sentence-transformers"] = ("sentence-transformers", source)
-            folders["fastembed"] = ("fastembed", export)
-    python = dict.fromkeys((_STATIC, "sentence-transformers", "fastembed"), peers)
-    return {
-        kind: Contender(kind, label, folder, python.get(kind, sys.executable))
-        for kind, (label, folder) in folders.items()
-    }
-
-
-def _requests(gemma: bool, max_tokens: int, *, quick: bool) -> dict[str, Sequence[int]]:
+def _requests(family: str, max_tokens: int, *, quick: bool) -> dict[str, Sequence[int]]:
     """Return requests by their names: the number of tokens of each text."""
+    gemma = family in (_GEMMA, _GEMMA_2)
     lengths = (8, 32, 128, 512, 2048, 8192) if gemma else (8, 32, 128, 256, 2048)
     most = 512 if quick else max_tokens
     found: dict[str, Sequence[int]] = {f"{n} tokens": [n] for n in lengths if n <= most}

@@ -56,13 +56,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Queries, documents, and which documents each query should find.
-
-    Attributes:
-        queries: One text each.
-        documents: One text each.
-        relevant: The places of a query's relevant documents, at least one.
-    """
+    """Queries, documents, and the places of the documents that each query should find."""
 
     queries: Sequence[str]
     documents: Sequence[str]
@@ -107,12 +101,9 @@ def measure(options: argparse.Namespace) -> Run:
 
 
 def corpus(folder: Path, queries: int) -> Search:
-    """Return a search in Python's documentation.
+    """Return a search in the docstrings of a folder, with at most so many queries.
 
-    Args:
-        folder: The folder of the Python files.
-        queries: The highest number of queries, a random sample that a seed fixes. The other
-            documents are searched, too.
+    They are a random sample that a seed fixes; the other documents are searched, too.
     """
     found = sorted(set(_docstrings(folder)))
     chosen = random.Random(_SEED)  # noqa: S311 - not a secret
@@ -151,11 +142,7 @@ def _docstrings(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def read_pairs(path: Path) -> Search:
-    """Read queries and their documents.
-
-    Raises:
-        SystemExit: If a line is not an object with two texts, or there is none.
-    """
+    """Read queries and their documents."""
     documents: dict[str, int] = {}
     relevant: dict[str, set[int]] = {}
     with path.open(encoding="utf-8") as file:
@@ -183,12 +170,7 @@ def scores(
     """Return nDCG@10 with binary relevance, and recall@10, of each query.
 
     A relevant document at rank r gains 1 / log2(r + 1)
-    (https://en.wikipedia.org/wiki/Discounted_cumulative_gain).
-
-    Args:
-        queries: [queries, dimensions], rows of length 1.
-        documents: [documents, dimensions], rows of length 1.
-        search: The relevant documents of each query.
+    (https://en.wikipedia.org/wiki/Discounted_cumulative_gain). Vectors are rows of length 1.
     """
     gains = 1 / np.log2(np.arange(2, _RESULTS + 2))
     ndcg, recall = np.zeros(len(queries)), np.zeros(len(queries))
@@ -203,11 +185,8 @@ def scores(
 
 def interval(differences: npt.NDArray[np.float64]) -> tuple[float, float]:
     """Return the bootstrap's 95% interval of the mean of paired differences."""
-    generator = np.random.default_rng(_SEED)
-    means = [
-        differences[generator.integers(len(differences), size=len(differences))].mean()
-        for _ in range(_SAMPLES)
-    ]
+    generator, count = np.random.default_rng(_SEED), len(differences)
+    means = [differences[generator.integers(count, size=count)].mean() for _ in range(_SAMPLES)]
     low, high = np.percentile(means, [2.5, 97.5])
     return float(low), float(high)
 

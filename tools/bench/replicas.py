@@ -11,7 +11,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,6 @@ import onnx
 import onnxruntime
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from safetensors.numpy import save_file
-from tokenizers import AddedToken, Tokenizer
-from tokenizers.processors import RobertaProcessing
 
 from model_compiler.artifact.writer import new_folder
 from model_compiler.compile import Options, compile_model
@@ -72,11 +70,8 @@ SHAPES: Mapping[str, Shape] = {
 def replica(cache: Path, name: str, peers: str | None, *, small: bool = False) -> Path:
     """Return a sentence-transformers folder of a shape.
 
-    Args:
-        cache: The folder that contains it.
-        name: The shape's name.
-        peers: An interpreter with torch and transformers, for a shape with a graph but Gemma's.
-        small: Whether a Gemma has fewer and smaller layers than the published model.
+    `peers` is an interpreter with torch and transformers, for a shape with a graph but Gemma's. A
+    small Gemma has fewer and smaller layers than the published model.
     """
     shape = SHAPES[name]
     if shape.config.get("model_type") == "gemma3_text":
@@ -87,8 +82,9 @@ def replica(cache: Path, name: str, peers: str | None, *, small: bool = False) -
         _describe(folder, shape)
         if shape.config:
             _torch(peers, folder, "weights")
-        else:
-            _write_table(folder, shape)
+            return
+        rows = np.random.RandomState(0).standard_normal((shape.vocabulary, shape.dimensions))
+        save_file({"embedding.weight": rows.astype(np.float32)}, folder / "model.safetensors")
 
     return _once(cache / name, "modules.json", write)
 
@@ -194,13 +190,9 @@ def real(cache: Path, name: str) -> Path:
 
 
 def form_of(source: Path, kind: str, python: str, *extra: Path) -> Path:
-    """Return the form of a folder for an engine of `peer_models.py`, with the export's tokenizer.
+    """Return the form of an export's folder for an engine of `peer_models.py`.
 
-    Args:
-        source: The export's folder, or for llama.cpp the sentence-transformers folder.
-        kind: The contender.
-        python: An interpreter with the engine.
-        extra: Texts for calibration, one a line; or the folder of llama.cpp's source.
+    llama.cpp takes the sentence-transformers folder. `extra` is what the module says.
     """
 
     def write(folder: Path) -> None:
@@ -268,13 +260,6 @@ def _describe(folder: Path, shape: Shape) -> None:
     _write(folder, files)
 
 
-def _write_table(folder: Path, shape: Shape) -> None:
-    """Write the weights of a static model: one row per token."""
-    generator = np.random.RandomState(0)
-    rows = generator.standard_normal((shape.vocabulary, shape.dimensions)).astype(np.float32)
-    save_file({"embedding.weight": rows}, folder / "model.safetensors")
-
-
 def _write(folder: Path, files: Json) -> None:
     for name, value in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
@@ -284,9 +269,7 @@ def _write(folder: Path, files: Json) -> None:
 def tokenizer_json(kind: str, vocabulary: int) -> bytes:
     """Return the file of a kind of tokenizer, as `shapes.toml` names them."""
     if kind == "wordpiece":
-        return json.dumps(_wordpiece(vocabulary)).encode()
-    if kind == "mpnet":
-        return json.dumps(_mpnet()).encode()
+        return _wordpiece(vocabulary)
     if kind == "unigram":
         return unigram_tokenizer(tokens=UNIGRAM)
     if kind == "Gemma":
@@ -320,36 +303,13 @@ def _filled(value: Json, size: int) -> Json:
     return value
 
 
-def _minilm() -> Json:
-    """Return all-MiniLM-L6-v2's tokenizer, which has the vocabulary of BERT's family."""
+def _wordpiece(size: int) -> bytes:
+    """Return BERT's vocabulary, cut to a size or filled up with pairs of Chinese characters."""
     path = find_source("all-MiniLM-L6-v2").folder / "tokenizer.json"
     value: Json = json.loads(path.read_text(encoding="utf-8"))
-    # The file pads every text to 128 tokens, for whoever saved it.
-    return {**value, "truncation": None, "padding": None}
-
-
-def _wordpiece(size: int) -> Json:
-    """Return BERT's vocabulary, cut to a size or filled up with pairs of Chinese characters."""
-    value = _minilm()
-    tokens = sorted(value["model"]["vocab"], key=value["model"]["vocab"].__getitem__)[:size]
+    ids = value["model"]["vocab"]
     pairs = (chr(0x4E00 + n // 100) + chr(0x5E00 + n % 100) for n in count())
-    tokens += [next(pairs) for _ in range(size - len(tokens))]
+    tokens = islice(chain(sorted(ids, key=ids.__getitem__), pairs), size)
     value["model"]["vocab"] = {token: number for number, token in enumerate(tokens)}
-    return value
-
-
-def _mpnet() -> Json:
-    """Return MPNet's tokenizer: BERT's vocabulary with RoBERTa's special tokens around it."""
-    value = _minilm()
-    old = sorted(value["model"]["vocab"], key=value["model"]["vocab"].__getitem__)
-    tokens = ["<s>", "<pad>", "</s>", "<unk>", *old, "<mask>"]
-    ids = {token: number for number, token in enumerate(tokens)}
-    value["model"]["vocab"] = ids
-    library = Tokenizer.from_str(json.dumps({**value, "added_tokens": []}))
-    library.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", "[UNK]"])
-    library.add_special_tokens([AddedToken("<mask>", lstrip=True)])
-    library.post_processor = RobertaProcessing(
-        ("</s>", ids["</s>"]), ("<s>", ids["<s>"]), trim_offsets=True, add_prefix_space=False
-    )
-    made: Json = json.loads(library.to_str())
-    return made
+    # The file pads every text to 128 tokens, for whoever saved it.
+    return json.dumps({**value, "truncation": None, "padding": None}).encode()

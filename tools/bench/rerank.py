@@ -9,66 +9,59 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from tools.bench.contenders import Contender, latency, starts, workers
+from tools.bench.contenders import LABELS, Contender, latency, starts, workers
 from tools.bench.model import Texts
 from tools.bench.replicas import artifact_of, baseline_of, classifier, export_of
-from tools.bench.run import KIT, Row, Run, least
+from tools.bench.run import CPU, KIT, Row, Run
 
 #: The shapes of ms-marco-MiniLM-L6-v2 and of bge-reranker-v2-m3.
 SMALL, LARGE = "bert-6x384", "xlm-roberta-24x1024"
 QUERY = "how many strings has a violin"
 PASSAGES, TOKENS, MAX_TOKENS, SECONDS = 100, 128, 512, 30
 _TORCH, _INT8, _EXPORT = "cross-encoder", "pairs-int8", "pairs"
-LABELS = {
-    KIT: "Embedding Kit",
-    _TORCH: "sentence-transformers",
-    _INT8: "ONNX int8 (quantize_dynamic)",
-    _EXPORT: "plain ONNX export",
-}
 
 
 def measure(options: argparse.Namespace) -> Run:
     """Measure a request of MiniLM-L6's shape, and the starts of both shapes."""
     if not options.peers:
         raise SystemExit("error: rerank needs --peers: an interpreter with sentence-transformers")
-    small = _contenders(SMALL, options, (KIT, _TORCH, _INT8, _EXPORT))
-    request = _request(small[_TORCH].folder / "tokenizer.json")
+    small = _contenders(SMALL, options)
+    source, export = small[_TORCH].folder, small[_EXPORT].folder
+    small[_INT8] = Contender(_INT8, baseline_of(export))
     with workers(small) as running:
-        seconds = 1 if options.quick else SECONDS
-        taken = latency(running, dict.fromkeys(small, request), seconds=seconds)
-    name = f"MiniLM-L6: {PASSAGES} passages of {TOKENS} tokens"
+        request = dict.fromkeys(small, _request(source / "tokenizer.json"))
+        taken = latency(running, request, seconds=1 if options.quick else SECONDS)
     rows = [
-        Row(name, "ms of CPU time", least(taken, 1000), {_TORCH: 0.5, _INT8: 0.75}),
+        Row(
+            f"MiniLM-L6: {PASSAGES} passages of {TOKENS} tokens",
+            CPU,
+            taken,
+            {_TORCH: 0.5, _INT8: 0.75},
+        ),
         _start("MiniLM-L6", small, options, {}),
     ]
     if not options.quick:
-        large = _contenders(LARGE, options, (KIT, _EXPORT))
+        large = _contenders(LARGE, options)
         rows.append(_start("bge-reranker-v2-m3", large, options, {_EXPORT: 0.25}))
-    return Run("rerankers", LABELS, rows, base=_TORCH)
+    return Run("rerankers", {kind: LABELS[kind] for kind in small}, rows, base=_TORCH)
 
 
 def _start(
     name: str, found: dict[str, Contender], options: argparse.Namespace, targets: dict[str, float]
 ) -> Row:
-    pair = (QUERY, "a violin has four strings")
     started = {kind: found[kind] for kind in (KIT, _EXPORT)}
-    taken = starts(started, dict.fromkeys(started, pair), rounds=options.rounds)["cpu"]
-    return Row(f"{name}: init", "ms of CPU time", least(taken, 1000), targets)
+    pair = dict.fromkeys(started, (QUERY, "a violin has four strings"))
+    taken = starts(started, pair, rounds=options.rounds)["cpu"]
+    return Row(f"{name}: init", CPU, taken, targets)
 
 
-def _contenders(
-    shape: str, options: argparse.Namespace, kinds: tuple[str, ...]
-) -> dict[str, Contender]:
+def _contenders(shape: str, options: argparse.Namespace) -> dict[str, Contender]:
     source = classifier(options.cache, shape, options.peers, max_tokens=MAX_TOKENS)
-    export = export_of(source, options.cache, options.peers)
-    found = {
-        KIT: Contender(KIT, LABELS[KIT], artifact_of(source, options.cache)),
-        _TORCH: Contender(_TORCH, LABELS[_TORCH], source, options.peers),
-        _EXPORT: Contender(_EXPORT, LABELS[_EXPORT], export),
+    return {
+        KIT: Contender(KIT, artifact_of(source, options.cache)),
+        _TORCH: Contender(_TORCH, source, options.peers),
+        _EXPORT: Contender(_EXPORT, export_of(source, options.cache, options.peers)),
     }
-    if _INT8 in kinds:
-        found[_INT8] = Contender(_INT8, LABELS[_INT8], baseline_of(export))
-    return {kind: found[kind] for kind in kinds}
 
 
 def _request(path: Path) -> list[str]:

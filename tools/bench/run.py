@@ -5,7 +5,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 ROOT = Path(__file__).resolve().parents[2]
 #: The names of the usual baseline, of this project, and of a value that must not be exceeded.
 BASE, KIT, LIMIT = "baseline", "kit", "limit"
+#: The unit of most rows.
+CPU = "ms of CPU time"
 _T = TypeVar("_T")
 
 
@@ -22,21 +24,14 @@ def turns(
 ) -> dict[str, list[_T]]:
     """Let the contenders take turns, so that what else runs on the machine slows all of them.
 
-    Args:
-        work: A measurement of each contender, by its name.
-        rounds: The lowest number of counted rounds.
-        seconds: After the warm-up, rounds go on for this time.
-        warm_up: The number of rounds before that are not counted.
-
-    Returns:
-        The results of the counted rounds, by contender.
+    Rounds go on for the seconds, but at least as many as asked for; those of the warm-up are not
+    counted. Returns the results by contender.
     """
     found: dict[str, list[_T]] = {name: [] for name in work}
     for _ in range(warm_up):
         for measure in work.values():
             measure()
-    end = time.monotonic() + seconds
-    done = 0
+    end, done = time.monotonic() + seconds, 0
     while done < rounds or time.monotonic() < end:
         for name, measure in work.items():
             found[name].append(measure())
@@ -49,8 +44,6 @@ class Row:
     """One measurement of all contenders. Less is better, where there are targets.
 
     Attributes:
-        name: The measured quantity.
-        unit: The unit of the values.
         values: The values by contender; those that could not be measured are missing.
         targets: Contender → the highest accepted ratio of Embedding Kit's value to its value.
     """
@@ -77,7 +70,6 @@ class Run:
     Attributes:
         model: The model, or else the subject.
         labels: The labels of the contenders, by name.
-        rows: The measurements.
         base: The contender to which the table shows ratios.
         notes: Facts that are no row, and values that could not be measured.
         absent: The reason why a contender is missing, by its label.
@@ -139,37 +131,36 @@ def as_json(run: Run, machine: Machine) -> str:
 
 def as_table(run: Run, machine: Machine) -> str:
     """Return Markdown with a row for each measurement and a column for each contender."""
-    return "\n".join(_lines(run, machine)) + "\n"
-
-
-def _lines(run: Run, machine: Machine) -> Iterator[str]:
     names = [name for name in run.labels if any(name in row.values for row in run.rows)]
-    yield f"# {run.model}"
-    yield ""
-    yield (
-        f"{machine.cpu}, {machine.cores} cores, load {machine.load:.1f}; ONNX Runtime "
-        f"{machine.onnxruntime}. In brackets: the ratio to {run.labels.get(run.base, run.base)}."
-    )
-    yield ""
-    yield "| | " + " | ".join(run.labels[name] for name in names) + " | target |"
-    yield "|---" * (len(names) + 2) + "|"
+    where = f"{machine.cpu}, {machine.cores} cores, load {machine.load:.1f}"
+    ratio = f"In brackets: the ratio to {run.labels.get(run.base, run.base)}."
+    lines = [
+        f"# {run.model}",
+        "",
+        f"{where}; ONNX Runtime {machine.onnxruntime}. {ratio}",
+        "",
+        _line("", *(run.labels[name] for name in names), "target"),
+        "|---" * (len(names) + 2) + "|",
+    ]
     if run.cosines:
         shown = [f"{run.cosines[name]:.4f}" if name in run.cosines else "–" for name in names]
-        yield f"| lowest cosine to full precision | {' | '.join(shown)} |  |"
+        lines.append(_line("lowest cosine to full precision", *shown, ""))
     for row in run.rows:
-        cells = [_cell(row, name, run.base) for name in names]
         limits = [
             f"≤ {limit:.3g} of {run.labels[other]}"
             for other, limit in row.targets.items()
             if other in row.values
         ]
-        cells.append(", ".join(limits) + (" **missed**" if row.missed else ""))
-        yield f"| {row.name}, {row.unit} | " + " | ".join(cells) + " |"
-    yield ""
-    for note in run.notes:
-        yield f"- {note}"
-    for label, reason in run.absent.items():
-        yield f"- {label}: absent ({reason})"
+        target = ", ".join(limits) + (" **missed**" if row.missed else "")
+        cells = [_cell(row, name, run.base) for name in names]
+        lines.append(_line(f"{row.name}, {row.unit}", *cells, target))
+    lines += ["", *(f"- {note}" for note in run.notes)]
+    lines += [f"- {label}: absent ({reason})" for label, reason in run.absent.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _cell(row: Row, name: str, base: str) -> str:

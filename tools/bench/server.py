@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,7 @@ import orjson
 
 from model_compiler.fidelity import measure as fidelity
 from model_compiler.source.find import find_source
-from tools.bench.run import Row, Run, middle, turns
+from tools.bench.run import CPU, Row, Run, middle, turns
 from tools.local_endpoint.models import DEFAULT_MODEL, artifact_of
 from tools.local_endpoint.runtime import free_ports
 
@@ -40,13 +41,9 @@ _START_SECONDS = 600.0
 
 @dataclass
 class Server:
-    """A server in a separate process.
+    """A server in a separate process: its name in results and in tables, and how it starts.
 
     Attributes:
-        name: Its name in results.
-        label: Its name in tables.
-        command: Starts it.
-        port: Where it listens.
         ready: A path that answers 200 as soon as requests are served.
         environment: Variables besides those of this process.
         start_seconds: The time until it was ready.
@@ -93,7 +90,8 @@ class Server:
 
     def cpu_seconds(self) -> float:
         """Return the processor time that the process and its children have taken."""
-        return sum(_cpu_seconds(pid) for pid in self._pids())
+        stats = (_read(pid, "stat").rpartition(")")[2].split() for pid in self._pids())
+        return sum(int(user) + int(system) for *_, user, system in (s[:13] for s in stats)) / _TICK
 
     def memory_mb(self) -> float:
         """Return the resident memory of the process and its children."""
@@ -126,6 +124,15 @@ def family_of(pid: int) -> list[int]:
 def allocated_kb(pid: int) -> float:
     """Return the memory that a process has allocated: without files: their pages come and go."""
     return _status_kb(pid, "RssAnon")
+
+
+def _status_kb(pid: int, name: str) -> float:
+    found = re.search(rf"^{name}:\s*(\d+) kB$", _read(pid, "status"), re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+def _read(pid: int, file: str) -> str:
+    return Path(f"/proc/{pid}/{file}").read_text("ascii", errors="replace")
 
 
 def kit(
@@ -170,19 +177,6 @@ def infinity(python: str, folder: Path) -> Server:
         ready="/health",
         environment={"DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1"},
     )
-
-
-def _cpu_seconds(pid: int) -> float:
-    text = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")
-    user, system = text.rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / _TICK
-
-
-def _status_kb(pid: int, name: str) -> float:
-    for line in Path(f"/proc/{pid}/status").read_text("ascii", errors="replace").splitlines():
-        if line.startswith(f"{name}:"):
-            return float(line.split()[1])
-    return 0.0
 
 
 @dataclass(frozen=True)
@@ -343,10 +337,9 @@ def under_load(servers: Sequence[Server], *, rounds: int, seconds: float) -> lis
         work = {one.name: partial(measure, one, load, itertools.count()) for one in servers}
         sent = turns(work, rounds=rounds, warm_up=0)
         name = f"{load.kind} texts, {load.clients} client{'s' if load.clients > 1 else ''}"
-        merged = _MERGED.get(load)
-        targets = {_INFINITY: target, **({_ALONE: merged} if merged else {})}
+        targets = {_INFINITY: target} | ({_ALONE: _MERGED[load]} if load in _MERGED else {})
         columns: list[tuple[str, str, Callable[[Sent], float]]] = [
-            ("", "ms of CPU time", lambda one: 1000 * one.cpu_seconds / len(one.latencies)),
+            ("", CPU, lambda one: 1000 * one.cpu_seconds / len(one.latencies)),
             (", requests", "a second", lambda one: len(one.latencies) / one.seconds),
             (", p50", "ms", lambda one: one.quantile(0.5)),
             (", p99", "ms", lambda one: one.quantile(0.99)),

@@ -12,7 +12,7 @@ from model_compiler.source.catalog import MEASURED_FILE, Measurement, measuremen
 from tools.bench.contenders import Contender, Worker, latency, starts, workers
 from tools.bench.model import Texts
 from tools.bench.replicas import SHAPES, artifact_of, replica
-from tools.bench.run import KIT, Machine, Row, Run, least
+from tools.bench.run import CPU, KIT, Machine, Row, Run
 
 #: The shape of all-MiniLM-L6-v2.
 REFERENCE = "bert-6x384"
@@ -36,69 +36,54 @@ def measure(options: argparse.Namespace) -> Run:
     if unknown:
         raise SystemExit(f"error: unknown shapes: {', '.join(sorted(unknown))}")
     rows: list[Row] = []
-    names = options.shapes or ([REFERENCE] if options.quick else list(SHAPES))
-    for name in names:
-        found = _measure(name, options)
-        if not options.quick:
-            _save(name, *found)
-        rows += [
-            Row(f"{name}: {key}", "ms of CPU time", {REFERENCE: found[0][key], KIT: value})
-            for key, value in found[1].items()
-        ]
+    for name in options.shapes or ([REFERENCE] if options.quick else list(SHAPES)):
+        rows += _measure(name, options)
     labels = {REFERENCE: REFERENCE, KIT: "the shape"}
     written = "nothing written" if options.quick else f"written to {MEASURED_FILE}"
     return Run("shapes", labels, rows, base=REFERENCE, notes=[written])
 
 
-def _measure(
-    name: str, options: argparse.Namespace
-) -> tuple[dict[str, float], dict[str, float], float, dict[int, float]]:
-    """Return the milliseconds of the reference and of the shape, its megabytes and its peaks."""
+def _measure(name: str, options: argparse.Namespace) -> list[Row]:
+    """Measure a shape in turns with the reference; write its ratios, megabytes and peaks."""
     present, texts = {}, {}
     for shape in dict.fromkeys((REFERENCE, name)):
         source = replica(options.cache, shape, options.peers)
-        present[shape] = Contender(KIT, shape, artifact_of(source, options.cache))
+        present[shape] = Contender(KIT, artifact_of(source, options.cache))
         texts[shape] = Texts(source / "tokenizer.json")
     requests = {
         length: {shape: texts[shape].batch([length]) for shape in present} for length in _LENGTHS
     }
-    times = {"start": least(starts(present, requests[32], rounds=options.rounds)["cpu"], 1000)}
+    times = {"start": starts(present, requests[32], rounds=options.rounds)["cpu"]}
     with workers(present) as running:
         for length, request in requests.items():
-            taken = latency(running, request, seconds=1 if options.quick else _SECONDS)
-            times[f"tokens_{length}"] = least(taken, 1000)
+            seconds = 1 if options.quick else _SECONDS
+            times[f"tokens_{length}"] = latency(running, request, seconds=seconds)
     with Worker(present[name]) as worker:
-        peaks = {
-            length: worker.embed(texts[name].batch([length]))["peak"]
+        memory = {
+            length: round(worker.embed(texts[name].batch([length]))["peak"])
             for length in _PEAK_LENGTHS
             if length <= SHAPES[name].max_tokens
         }
     files = (path for path in present[name].folder.rglob("*") if path.is_file())
-    reference, own = (
-        {key: taken[shape] for key, taken in times.items()} for shape in (REFERENCE, name)
-    )
-    return reference, own, sum(path.stat().st_size for path in files) / 1e6, peaks
+    ratios = {key: round(taken[name] / taken[REFERENCE], 2) for key, taken in times.items()}
+    megabytes = round(sum(path.stat().st_size for path in files) / 1e6, 1)
+    if not options.quick:
+        reference = {key: round(taken[REFERENCE], 2) for key, taken in times.items()}
+        _save(name, Measurement(megabytes=megabytes, memory=memory, **ratios), reference)
+    return [
+        Row(f"{name}: {key}", CPU, {REFERENCE: taken[REFERENCE], KIT: taken[name]})
+        for key, taken in times.items()
+    ]
 
 
-def _save(
-    name: str,
-    reference: dict[str, float],
-    times: dict[str, float],
-    megabytes: float,
-    peaks: dict[int, float],
-) -> None:
+def _save(name: str, new: Measurement, reference: dict[str, float]) -> None:
     """Put one shape into the file; the reference's own times are those of its own run."""
     measurements.cache_clear()
-    before = measurements()
-    ratios = {key: round(value / reference[key], 2) for key, value in times.items()}
-    memory = {length: round(peak) for length, peak in peaks.items()}
-    new = Measurement(megabytes=round(megabytes, 1), memory=memory, **ratios)
+    before, machine = measurements(), Machine.here()
     found = {**before.shapes, name: new}
-    own = {key: round(value, 2) for key, value in reference.items()}
-    machine = Machine.here()
     value = {
         "reference": REFERENCE,
-        "milliseconds": own if name == REFERENCE else dict(before.milliseconds),
+        "milliseconds": reference if name == REFERENCE else dict(before.milliseconds),
         "machine": f"{machine.cpu}, {machine.cores} cores, one thread, "
         f"ONNX Runtime {machine.onnxruntime}",
         "shapes": {shape: dataclasses.asdict(found[shape]) for shape in SHAPES if shape in found},

@@ -1,22 +1,20 @@
 """Send a hundred thousand mixed requests, and monitor answers and memory.
 
-The requests are of all APIs: short and long, single and in batches, repeated and new, valid and
-invalid. By default the handler answers them in AWS's Runtime Interface Emulator with awslambdaric,
-as in a Lambda container; with --server the server answers 16 clients at the same time, and a sample
-of the requests once more one by one, without a cache. It fails if a response has an unexpected
-status, if an answer of the sample differs, or if the memory grows: the last tenth of the run may
-use 2% more than the second tenth.
+By default the handler answers in AWS's Runtime Interface Emulator with awslambdaric, as in a Lambda
+container; with --server the server answers 16 clients at the same time, and a sample of the
+requests once more one by one, without a cache. It fails if a response has an unexpected status, if
+an answer of the sample differs, or if the memory grows: the last tenth of the run may use 2% more
+than the second tenth.
 
-The server meanwhile has other callers, each with a key. `greedy` sends lists of a thousand texts,
-and the next when one is refused; `hostile` sends uploads that stop and heads without an end;
-`single`, which must not feel them, sends one short text after the other; `run` sends a text that
-fills a run, now and then. It also fails if a text of `single` is refused, if its p99 is longer than
-three runs of 256 tokens, or if it ever uses 200 MB.
+The server meanwhile has other callers, each with a key. `greedy` sends lists of a thousand texts;
+`hostile` sends uploads that stop and heads without an end; `single`, which must not feel them,
+sends one short text after the other; `run` sends a text that fills a run, now and then. It also
+fails if a text of `single` is refused, if its p99 is longer than three runs of 256 tokens, or if it
+ever uses 200 MB.
 
-The first tenth fills the caches, above all the tokenizer's word cache. WordPiece has two, one for
-the parts between spaces and one for those between punctuation, and Python does not return their
-memory. The mixed requests alone, of which one in thirty fills the second cache, would fill both
-only in the middle of the run.
+The first tenth fills the caches. WordPiece has two, for the parts between spaces and for those
+between punctuation, and Python does not return their memory. The mixed requests alone would fill
+both only in the middle of the run.
 """
 
 import argparse
@@ -43,12 +41,9 @@ from tools.local_endpoint.events import to_event
 from tools.local_endpoint.runtime import EmulatedRuntime, Function, emulator_binary
 from tools.local_endpoint.signature import SignedRequest
 
-#: The number of pairs of requests at the beginning that fill the tokenizer's word cache: 16,384
-#: words, then it is cleared.
-FILLING = 50
-#: The number of new words in each: more tokens than a model of the catalog accepts, but within its
-#: limit of characters.
-FILLING_WORDS = 512
+#: Pairs of requests at the beginning that fill the tokenizer's word cache (16,384 words, then it is
+#: cleared), and new words in each: too many tokens for the model, but within its characters.
+FILLING, FILLING_WORDS = 50, 512
 #: The number of requests between two readings of the memory, and between two of the sample.
 _EVERY, _SAMPLED = 100, 50
 _MOST_GROWTH, _MOST_RUNS, _MOST_MB = 2.0, 3.0, 200.0
@@ -70,14 +65,7 @@ _SOURCE = "source_sentence"
 
 @dataclass
 class Soak:
-    """What came back.
-
-    Attributes:
-        statuses: The number of answers by status.
-        wrong: Answers that are not as expected.
-        memory: The memory in kB, every hundred requests.
-        sample: Some of the requests with their answers.
-    """
+    """What came back: answers by status, wrong ones, memory in kB, and a sample with answers."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -146,7 +134,7 @@ class OtherCallers:
                 task.cancel()
 
     async def _greedy(self) -> None:
-        """Send lists, and the next one at once when one is refused."""
+        """Send lists, and the next one when one is refused."""
         async with Connection(self.server.port, GREEDY) as connection:
             for body in cycle(bodies("short", texts=1000)):
                 status, _ = await connection.exchange("POST", _PATH, body)
@@ -223,22 +211,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def measure(options: argparse.Namespace) -> Run:
-    """Send the requests.
-
-    Raises:
-        SystemExit: AWS's emulator has no binary for this machine.
-    """
+    """Send the requests."""
     count, artifact = 1000 if options.quick else options.requests, options.artifact.resolve()
     requests = iter(tqdm(cases(count, seed=1), total=count, unit=" requests", mininterval=1))
-    rows: list[Row] = []
-    notes: list[str] = []
     if options.server:
         with kit(artifact, truncate="refuse", keys=(_MIXED, *CALLERS)) as server:
             others = OtherCallers(server)
             result = asyncio.run(_with_others(others, requests))
         rows, notes = _results(others)
     else:
-        result = _function(artifact, requests)
+        result, rows, notes = _function(artifact, requests), [], []
     tenth = len(result.memory) // 10
     parts = [result.memory[part * tenth : (part + 1) * tenth] for part in range(10)]
     tenths = [statistics.mean(part) / 1024 for part in parts]
@@ -336,9 +318,7 @@ async def _client(server: Server, requests: Iterator[Case], result: Soak, key: s
 
 def _body(body: Any) -> bytes:
     """Return a body as bytes: a string as it is, anything else as JSON."""
-    if body is None:
-        return b""
-    return body.encode() if isinstance(body, str) else orjson.dumps(body)
+    return (body or "").encode() if isinstance(body, str | None) else orjson.dumps(body)
 
 
 def _fixed(answer: bytes) -> Any:

@@ -26,7 +26,7 @@ from model_compiler.tokenizer.tables import build
 from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
 from tests.fixtures.gemma_tokenizer import gemma_tokenizer
 from tests.fixtures.unigram_tokenizer import unigram_tokenizer
-from tools.bench.run import KIT, Row, Run, least, middle, turns
+from tools.bench.run import CPU, KIT, Row, Run, least, middle, turns
 
 _LIBRARY, _NEW = "tokenizers", "new words"
 _ENGLISH = (
@@ -57,7 +57,7 @@ def measure(options: argparse.Namespace) -> Run:
             file.write_bytes(data)
             work = {KIT: partial(_load, tables.kind, own), _LIBRARY: partial(_load, _LIBRARY, file)}
             loads = turns(work, rounds=options.rounds)
-            rows.append(Row(f"{name}: load", "ms of CPU time", middle(loads)))
+            rows.append(Row(f"{name}: load", CPU, middle(loads)))
             fast, library = load(tables.kind, own), tokenizers.Tokenizer.from_file(str(file))
         library.no_truncation()
         library.no_padding()

@@ -36,8 +36,7 @@ def main() -> None:
 
 def _kit(folder: str) -> Embed:
     """Start this project: the whole service, as Lambda's handler starts it."""
-    os.environ["EMBEDDING_ARTIFACT"] = folder
-    os.environ["EMBEDDING_CACHE_ENTRIES"] = "0"
+    os.environ.update(EMBEDDING_ARTIFACT=folder, EMBEDDING_CACHE_ENTRIES="0")
     from embedder.aws_lambda.handler import _router  # noqa: PLC0415 - what Lambda imports
     from embedder.core.encoder import Encoder  # noqa: PLC0415
     from embedder.core.reranker import Reranker  # noqa: PLC0415
@@ -52,8 +51,7 @@ def _kit(folder: str) -> Embed:
 
 def _endpoint(folder: str) -> Embed:
     """Start this project's handler without its model: each ONNX run returns the same vectors."""
-    os.environ["EMBEDDING_ARTIFACT"] = folder
-    os.environ["EMBEDDING_CACHE_ENTRIES"] = "0"
+    os.environ.update(EMBEDDING_ARTIFACT=folder, EMBEDDING_CACHE_ENTRIES="0")
     from embedder.aws_lambda.handler import handler  # noqa: PLC0415 - what Lambda imports
     from embedder.core.session import Session  # noqa: PLC0415
 
@@ -66,14 +64,9 @@ def _endpoint(folder: str) -> Embed:
 
     Session.run = remembered  # type: ignore[method-assign, assignment]
     nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
-    event = {
-        "version": "2.0",
-        "rawPath": "/v1/embeddings",
-        "rawQueryString": "",
-        "headers": {"content-type": "application/json"},
-        "requestContext": {"http": {"method": "POST"}, "requestId": "bench"},
-        "isBase64Encoded": False,
-    }
+    context = {"http": {"method": "POST"}, "requestId": "bench"}
+    event: dict[str, Any] = {"version": "2.0", "requestContext": context, "headers": {}}
+    event |= {"rawPath": "/v1/embeddings", "rawQueryString": "", "isBase64Encoded": False}
 
     def embed(texts: list[str]) -> Any:
         with contextlib.redirect_stdout(nowhere):  # The log.

@@ -67,7 +67,7 @@ def test_an_estimate_reads_the_replica_of_gemma_and_needs_sizes() -> None:
 def test_packages_that_a_peer_lacks_are_named(tmp_path: Path) -> None:
     """The development environment has neither torch nor OpenVINO."""
     assert missing(sys.executable, "openvino-static") == "not installed: openvino, nncf"
-    assert Contender("export", "export", tmp_path, "/none").absent == ""
+    assert missing("/none", "export") == ""
     lacking = "torch's export needs packages in .*; not installed: torch, transformers, onnxscript"
     with pytest.raises(SystemExit, match=lacking):
         export_of(tmp_path, tmp_path / "cache", sys.executable)
@@ -92,7 +92,7 @@ def test_texts_of_a_cosine_calibrate_nothing() -> None:
 
 def test_a_contender_returns_its_vectors(minilm_artifact: Artifact) -> None:
     """One for each text, to be compared with full precision."""
-    with Worker(Contender("kit", "kit", Path(minilm_artifact.folder))) as worker:
+    with Worker(Contender("kit", Path(minilm_artifact.folder))) as worker:
         vectors = np.array(worker.vectors(["some text", "another"]))
     assert vectors.shape == (2, 384)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
