@@ -9,6 +9,7 @@ through the alias, and now and then a document changes. Before a write it may en
 import io
 import json
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -118,10 +119,14 @@ class World:
     #: The version before the release that runs.
     before: str = ""
     since_release: timedelta = timedelta(hours=1)
-    #: Writes until one ends the command; None for no end.
-    writes_left: int | None = None
-    writes: list[str] = field(default_factory=list)
-    killed: list[str] = field(default_factory=list)
+    #: Whether a command ends before each of its writes, once.
+    kills: bool = False
+    #: The number of the step, and its writes by their names since it was started.
+    step: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    writes: set[tuple[int, str]] = field(default_factory=set)
+    #: Before what the steps ended: step, name, and how many of that name came before.
+    killed: set[tuple[int, str, int]] = field(default_factory=set)
     searches: int = 0
     #: Answers of other kinds than 200, and those of another space than the index's.
     failed: int = 0
@@ -132,15 +137,14 @@ class World:
     rng: random.Random = field(default_factory=lambda: random.Random(31))
 
     def write(self, what: str) -> None:
-        """End the command before a write, if its number has come."""
+        """End the command before a write before which it has not ended yet."""
         self.tick()
-        if self.writes_left is not None:
-            self.writes_left -= 1
-            if self.writes_left < 0:
-                self.writes_left = None
-                self.killed.append(what)
-                raise KilledError(what)
-        self.writes.append(what)
+        place = (self.step, what, self.counts[what])
+        self.counts[what] += 1
+        if self.kills and place not in self.killed:
+            self.killed.add(place)
+            raise KilledError(what)
+        self.writes.add((self.step, what))
 
     def tick(self) -> None:
         """Search once; change a document and deliver events now and then."""
@@ -201,6 +205,7 @@ class World:
 
     def run(self, step: str, *options: str) -> int:
         """Run the command."""
+        self.counts.clear()
         return migration.main(["dev", step, *options])
 
     def index_of(self, model: str) -> str:

@@ -28,7 +28,7 @@ class WordSession:
     """A session whose vectors are near if texts have words in common."""
 
     def __init__(self) -> None:
-        words = np.random.default_rng(0).standard_normal((1000, 256))
+        words = np.random.default_rng(0).standard_normal((1000, 64))
         words[:3] = 0.0  # padding and special tokens
         self._words = words.astype(np.float32)
 
@@ -43,7 +43,7 @@ class WordSession:
 
 @pytest.fixture
 def engine() -> Engine:
-    manifest = manifest_of(max_tokens=34, dimensions=(256, 32))
+    manifest = manifest_of(max_tokens=34, dimensions=(64, 32))
     return Engine(manifest, WordTokenizer(), WordSession())
 
 
