@@ -31,7 +31,7 @@ from model_compiler.fidelity import measure as fidelity
 from model_compiler.source.find import find_source
 from tools.bench.run import CPU, Row, Run, middle, turns
 from tools.local_endpoint.models import DEFAULT_MODEL, artifact_of
-from tools.local_endpoint.runtime import free_ports
+from tools.local_endpoint.runtime import free_ports, stop
 
 _WORDS = Path(fidelity.__file__).with_name("documents.txt").read_text(encoding="utf-8").split()
 _COUNT = 4000
@@ -81,12 +81,7 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         if self._process:
-            self._process.terminate()
-            try:
-                self._process.wait(30)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+            stop(self._process, seconds=30)
 
     def cpu_seconds(self) -> float:
         """Return the processor time that the process and its children have taken."""

@@ -87,14 +87,25 @@ class Runtime(Protocol):
         """Stop the function's process."""
 
 
-def emulator_binary() -> Path | None:
-    """Return the emulator's binary for this machine, or None without one (macOS, Windows)."""
-    name = _BINARIES.get((platform.system(), platform.machine()))
+def emulator_binary(machine: str | None = None) -> Path | None:
+    """Return the emulator's binary for a machine of Linux, or for this one; None without one."""
+    here = (platform.system(), platform.machine())
+    name = _BINARIES.get(("Linux", machine) if machine else here)
     package = importlib.util.find_spec("samcli")
     if name is None or package is None or not package.submodule_search_locations:
         return None
     binary = Path(next(iter(package.submodule_search_locations)), "local", "rapid", name)
     return binary if binary.is_file() else None
+
+
+def stop(process: "subprocess.Popen[bytes]", *, seconds: float) -> None:
+    """End a process, by force if it takes longer than some seconds."""
+    process.terminate()
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def start(function: Function, *, logs: IO[str] | None = None) -> Runtime:

@@ -17,13 +17,7 @@ class StoppedError(Exception):
 
 @dataclass
 class Report:
-    """Prints each check as soon as it is made.
-
-    Attributes:
-        held: The number of checks that hold.
-        broken: The lines of those that do not.
-        notes: What is said at the end.
-    """
+    """Prints each check when it is made, and at the end the notes and the broken checks."""
 
     held: int = 0
     broken: list[str] = field(default_factory=list)
@@ -38,13 +32,7 @@ class Report:
         print(f"  {time.monotonic() - start:.1f} s", flush=True)
 
     def check(self, text: str, holds: bool, found: object = "") -> None:
-        """Make a check.
-
-        Args:
-            text: What holds, as a sentence without a period.
-            holds: Whether it does.
-            found: The value that was found; empty if the text says enough.
-        """
+        """Make a check: a sentence without a period, and the value that was found."""
         line = f"{text}; found: {found}" if str(found) else text
         print(f"  {'holds ' if holds else 'BROKEN'}  {line}", flush=True)
         if holds:
@@ -53,11 +41,7 @@ class Report:
             self.broken.append(line)
 
     def need(self, text: str, holds: bool, found: object = "") -> None:
-        """Make a check that the next steps need.
-
-        Raises:
-            StoppedError: It does not hold.
-        """
+        """Make a check that the next steps need, or raise StoppedError."""
         self.check(text, holds, found)
         if not holds:
             raise StoppedError(text)
@@ -78,12 +62,8 @@ def run(
 ) -> int:
     """Read the command line, rehearse, and return the exit status: 0 if no check fails.
 
-    Args:
-        prog: The command's name.
-        description: The description in its help.
-        rehearse: A function of the report, the repository, the environments' names, and
-            `require_containers`.
-        several: Whether it takes more than one environment.
+    `rehearse` gets the report, the repository, one or `several` names of environments, and
+    `require_containers`.
     """
     parser = argparse.ArgumentParser(prog=prog, description=description)
     count = "*" if several else "?"

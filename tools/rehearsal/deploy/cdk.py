@@ -24,12 +24,7 @@ _QUIET = ("--no-notices", "--no-color")
 
 @dataclass(frozen=True)
 class Checkout:
-    """A copy of the repository, of which an environment is deployed.
-
-    Attributes:
-        root: Its folder.
-        environment: The name of the environment.
-    """
+    """A copy of the repository in a folder, of which the environment of a name is deployed."""
 
     root: Path
     environment: str
@@ -92,11 +87,7 @@ class Finished:
 class Cdk:
     """Runs commands for an environment; each is a step of the report.
 
-    Attributes:
-        report: The report.
-        checkout: The copy of the repository with the environment.
-        aws: The emulated AWS.
-        docker: The program that the CLI calls as `docker`.
+    The CLI calls the program `docker`.
     """
 
     report: Report
@@ -134,11 +125,7 @@ class Cdk:
         return self.run(["scripts/rollback", self.checkout.environment], why)
 
     def succeeded(self, done: Finished) -> None:
-        """Check that a command has succeeded, and print its output if not.
-
-        Raises:
-            StoppedError: It has failed.
-        """
+        """Check that a command has succeeded, which what follows needs; print its output if not."""
         if done.status:
             print(done.output[-8000:], flush=True)
         self.report.need("the command succeeds", done.status == 0, done.last())

@@ -225,19 +225,13 @@ class ToEmulator(httpx.BaseTransport):
 #: The kind and the name of each resource that could be billed.
 Leftovers = set[tuple[str, str]]
 
-_SCALING, _OF_LAMBDA = "application-autoscaling", {"ServiceNamespace": "lambda"}
+_SCALING, _LAMBDA = "application-autoscaling", {"ServiceNamespace": "lambda"}
 _COMPOSITE = {"AlarmTypes": ["CompositeAlarm"]}
 #: Each kind: service, operation, list in the response, name, and the operation's arguments.
 _LISTED: dict[str, tuple[str, str, str, str, dict[str, Any]]] = {
     "stack": ("cloudformation", "describe_stacks", "Stacks", "StackName", {}),
     "function": ("lambda", "list_functions", "Functions", "FunctionName", {}),
-    "capacity": (
-        _SCALING,
-        "describe_scalable_targets",
-        "ScalableTargets",
-        "ResourceId",
-        _OF_LAMBDA,
-    ),
+    "capacity": (_SCALING, "describe_scalable_targets", "ScalableTargets", "ResourceId", _LAMBDA),
     "log group": ("logs", "describe_log_groups", "logGroups", "logGroupName", {}),
     "alarm": ("cloudwatch", "describe_alarms", "MetricAlarms", "AlarmName", {}),
     "page": ("cloudwatch", "describe_alarms", "CompositeAlarms", "AlarmName", _COMPOSITE),

@@ -1,10 +1,9 @@
 """Run each deployed function with the code of its image or zip.
 
-MiniStack posts the events of every function to one address, with the function's name, its version
-and the credentials of its role. The versions of the embedder, the release check and the function of
-batch jobs run in AWS's runtime on this machine: from the folder that the image is built from, or
-from the code and the artifact in the deployed zip, with the variables and the role of the deployed
-function. Their own metrics and Lambda's metrics are published to the emulated AWS.
+MiniStack posts the events of every function to one address. The function runs in AWS's runtime on
+this machine: from the folder that its image is built from, or from the code and the artifact in the
+deployed zip, with its variables and its role. Its own metrics and Lambda's metrics are published to
+the emulated AWS.
 
 For another vector space, an image with full precision serves the same vectors under another name:
 compiling the real ones would take half a minute.
@@ -39,13 +38,9 @@ from tools.rehearsal.image.asset import ImageAsset, image_assets
 
 @dataclass(frozen=True, kw_only=True)
 class Invocation:
-    """An event for a function.
+    """An event for a function or one of its versions.
 
-    Attributes:
-        function: The function's name.
-        version: The invoked version, or `$LATEST`.
-        event: The event, as JSON.
-        credentials: The environment variables with the credentials of the function's role.
+    The credentials of the function's role are environment variables.
     """
 
     function: str
@@ -61,12 +56,9 @@ class Invocation:
 
 
 class FunctionServer:
-    """Answers events with a callable.
+    """Answers events at a URL by `serve`, which raises FunctionError for a function's error.
 
-    Attributes:
-        url: The address.
-        events: The number of events that came through a Function URL.
-        serve: Returns a function's result; it raises FunctionError for a function's error.
+    `events` counts those that came through a Function URL.
     """
 
     def __init__(self, url: str) -> None:
@@ -163,11 +155,9 @@ class MetricsLog(io.StringIO):
 def count_invocation(
     aws: Emulator, invocation: Invocation, *, status: int, milliseconds: float
 ) -> None:
-    """Publish Lambda's metrics of an invocation, by function, alias and version.
+    """Publish Lambda's metrics of an invocation; the status is 502 if the function failed.
 
     https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html
-
-    The status is 502 if the function failed.
     """
     values = {"Invocations": 1.0, "Errors": float(status == 502), "Duration": milliseconds}
     name, qualifier = {"FunctionName": invocation.function}, invocation.version
@@ -217,19 +207,11 @@ class _Code:
 class DeployedFunctions:
     """Answers the events of every deployed function.
 
-    Attributes:
-        checks: The events of the release check.
-        assembly: The folder in which the CLI synthesizes.
+    `checks` are the events of the release check. The CLI synthesizes into `assembly`, and the
+    artifacts have the compiled model by precision.
     """
 
     def __init__(self, aws: Emulator, artifacts: dict[str, Path], assembly: Path) -> None:
-        """Initialize without starting a function.
-
-        Args:
-            aws: The emulated AWS, which has the functions' configurations.
-            artifacts: The compiled model by precision.
-            assembly: The folder in which the CLI synthesizes.
-        """
         self.checks: list[dict[str, Any]] = []
         self._aws, self._artifacts, self.assembly = aws, artifacts, assembly
         self._assets: dict[str, ImageAsset] = {}
@@ -249,11 +231,7 @@ class DeployedFunctions:
             self._assets[asset.hash] = asset
 
     def answer(self, invocation: Invocation) -> bytes:
-        """Return the deployed function's answer to an event.
-
-        Raises:
-            FunctionError: The function raised an error, or cannot run.
-        """
+        """Return the deployed function's answer, or raise its error as FunctionError."""
         found = self._aws.client("lambda").get_function(
             FunctionName=invocation.function, Qualifier=invocation.version
         )

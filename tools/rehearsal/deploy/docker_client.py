@@ -1,9 +1,8 @@
 """The program that the CDK CLI runs as `docker`: the real client, with the emulator's registry.
 
-The CLI builds, tags and pushes with the program that `CDK_DOCKER` names. This one records its
-arguments, replaces ECR's address by that of the local registry, and runs the real client. Without
-containers it builds nothing and pushes an empty image under the same tag, so that the deploy can
-continue.
+It records its arguments, replaces ECR's address by that of the local registry, and runs the real
+client. Without containers it builds nothing and pushes an empty image under the same tag, so that
+the deploy can continue.
 """
 
 import hashlib
@@ -30,13 +29,10 @@ def write_client(
     docker: Sequence[str] = (),
     variables: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write the program for `CDK_DOCKER`.
+    """Write the program for `CDK_DOCKER` into a new folder.
 
-    Args:
-        folder: A new folder for the program, its settings and its record.
-        aws: The emulated AWS, with the registry.
-        docker: The real client and its extra options for a build; empty without containers.
-        variables: The environment variables that select the real client's daemon.
+    `docker` is the real client and its extra options for a build, with the variables that select
+    its daemon; it is empty without containers.
     """
     folder.mkdir(parents=True, exist_ok=True)
     settings = {

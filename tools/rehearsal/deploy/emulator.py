@@ -10,8 +10,6 @@ import json
 import os
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +23,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
 
-from tools.local_endpoint.runtime import free_ports
+from tools.local_endpoint.runtime import free_ports, stop
 from tools.pinned_environment import pinned_environment
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
@@ -37,11 +35,7 @@ _START_SECONDS = 60
 
 @dataclass(frozen=True)
 class Emulator:
-    """A running emulated AWS.
-
-    Attributes:
-        port: Its port on 127.0.0.1.
-    """
+    """A running emulated AWS, at a port of 127.0.0.1."""
 
     port: int
     account = ACCOUNT
@@ -85,8 +79,8 @@ class Emulator:
         found = self.client("lambda").get_function(FunctionName=function, Qualifier=version)
         # The address is signed for a host that only AWS has; the emulated AWS is here.
         address = urlsplit(found["Code"]["Location"])
-        with urllib.request.urlopen(f"{self.url}{address.path}?{address.query}") as answer:
-            return bytes(answer.read())
+        url = f"{self.url}{address.path}?{address.query}"
+        return httpx.get(url, timeout=120, trust_env=False).raise_for_status().content
 
     def post(
         self,
@@ -97,14 +91,9 @@ class Emulator:
         headers: Mapping[str, str] | None = None,
         tampered: bool = False,
     ) -> httpx.Response:
-        """Post JSON to a URL of the emulated AWS, such as a Function URL.
+        """Post JSON to the emulated AWS for a URL, such as a Function URL; its host is a header.
 
-        Args:
-            url: The URL; the request goes to the emulated AWS with its host as a header.
-            body: The JSON body.
-            who: The credentials that sign the request; unsigned if None.
-            headers: Further headers.
-            tampered: Whether the body is changed after signing.
+        It is unsigned without credentials; a tampered body was changed after signing.
         """
         payload = json.dumps(body).encode()
         given = {"content-type": "application/json", **(headers or {})}
@@ -189,24 +178,18 @@ def emulator(folder: Path, *, function_url: str) -> Iterator[Emulator]:
         _wait(f"http://localhost:{port}/_ministack/health", process, log)
         yield Emulator(port)
     finally:
-        process.terminate()
-        try:
-            process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        stop(process, seconds=10)
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     end = time.monotonic() + _START_SECONDS
     while time.monotonic() < end and process.poll() is None:
         try:
-            with urllib.request.urlopen(url, timeout=2):
-                return
-        except urllib.error.HTTPError:
-            return
-        except OSError:
+            httpx.get(url, timeout=2, trust_env=False)
+        except httpx.HTTPError:
             time.sleep(0.1)
+        else:
+            return
     raise RuntimeError(
         f"the emulated AWS did not start:\n{log.read_text(errors='replace')[-3000:]}"
     )

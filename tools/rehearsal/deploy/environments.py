@@ -114,18 +114,16 @@ def _artifacts(cdk: Cdk) -> dict[str, object]:
 def check_all_parts(
     cdk: Cdk, parts: Mapping[str, Mapping[str, Any]], *, root: Path, folder: Path
 ) -> None:
-    """Deploy an environment with all parts, and with its account's key and roles.
-
-    It is destroyed with their tables in the file.
-    """
+    """Deploy and destroy an environment with all parts, and with its account's key and roles."""
     aws = cdk.aws
     checkout = copy_checkout(root, folder / "parts-checkout", "parts")
     checkout.file.write_text(cdk.checkout.file.read_text())
     _edit(checkout, ("index", "release", "cold_start", "experiment", "repository"))
     before, with_parts = list_resources(aws), replace(cdk, checkout=checkout)
     key = aws.client("kms").create_key()["KeyMetadata"]["Arn"]
+    everything = _policy([{"Effect": "Allow", "Action": "*", "Resource": "*"}])
     boundary = aws.client("iam").create_policy(
-        PolicyName="rehearsal-boundary", PolicyDocument=_policy([_allow("*")])
+        PolicyName="rehearsal-boundary", PolicyDocument=everything
     )
     roles = {"path": "/team/", "permissions_boundary": boundary["Policy"]["Arn"]}
     owned = {"encryption": {"key": key}, "roles": roles}
@@ -167,10 +165,6 @@ def _check_invoke(cdk: Cdk) -> None:
     others = embed(STRANGER, alias), embed(CALLER, f"{alias.rpartition(':')[0]}:1")
     check = "another role may not invoke the alias, and the caller no version by its number"
     cdk.report.check(check, others == (None, None))
-
-
-def _allow(action: str) -> dict[str, str]:
-    return {"Effect": "Allow", "Action": action, "Resource": "*"}
 
 
 def _policy(statements: Sequence[Mapping[str, object]]) -> str:

@@ -44,14 +44,7 @@ _FAULTY = "a text that the next release cannot embed"
 
 @dataclass(frozen=True, kw_only=True)
 class Releases:
-    """Runs the scenarios.
-
-    Attributes:
-        cdk: Runs the scripts; its Docker client pushes empty images.
-        functions: The processes that run the functions' code.
-        parts: The settings of the parts, by table.
-        folder: A folder for files.
-    """
+    """Runs the scenarios. Docker's client pushes empty images; the parts are settings by table."""
 
     cdk: Cdk
     functions: DeployedFunctions
@@ -152,8 +145,7 @@ class Releases:
     def _during_the_shift(self, why: str, text: str) -> tuple[Finished, list[int]]:
         """Deploy the next release, and send a text while the alias has weights.
 
-        Returns:
-            The finished deploy, and the statuses of the answers.
+        Returns the finished deploy, and the statuses of the answers.
         """
         done: list[Finished] = []
         code = _FAULT.format(words=_FAULTY)

@@ -12,23 +12,15 @@ import sys
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from tools.rehearsal.image.docker import Docker
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageAsset:
-    """One image of the cloud assembly.
+    """One image of the cloud assembly, which builds `context` up to the stage `target`.
 
-    Attributes:
-        hash: The asset's hash, which names the image.
-        context: The staged folder that is built.
-        arguments: The build arguments.
-        platform: The platform, such as `linux/arm64`; None if the manifest has none.
-        secrets: The build secrets by id, as the assembly writes them.
-        target: The Dockerfile's stage; None for the last one.
-        contexts: Further folders by name: the index's texts, a local model's folder.
+    `contexts` are further folders by name: the index's texts, a local model's folder.
     """
 
     hash: str
@@ -72,33 +64,26 @@ def synthesize(root: Path, environment: str, output: Path) -> Path:
 
 
 def image_assets(assembly: Path) -> list[ImageAsset]:
-    """Read the images of a cloud assembly.
-
-    Raises:
-        ValueError: An image needs a build option that the rehearsal does not support.
-    """
-    found = {}
+    """Read the images of a cloud assembly; an unknown build option is a ValueError."""
+    found, entries = {}, {}
     for manifest in sorted(assembly.glob("*.assets.json")):
-        for name, entry in json.loads(manifest.read_text()).get("dockerImages", {}).items():
-            found[name] = _asset(name, dict(entry["source"]), assembly)
-    return list(found.values())
-
-
-def _asset(name: str, source: dict[str, Any], assembly: Path) -> ImageAsset:
-    asset = ImageAsset(
-        hash=name,
-        context=assembly / source.pop("directory"),
-        arguments=source.pop("dockerBuildArgs", {}),
-        platform=source.pop("platform", None),
-        secrets=source.pop("dockerBuildSecrets", {}),
-        target=source.pop("dockerBuildTarget", None),
-        contexts=source.pop("dockerBuildContexts", {}),
-    )
-    if source:
-        raise ValueError(
-            f"image asset {name} has {sorted(source)}, which the rehearsal does not support"
+        entries |= json.loads(manifest.read_text()).get("dockerImages", {})
+    for name, entry in entries.items():
+        source = dict(entry["source"])
+        found[name] = ImageAsset(
+            hash=name,
+            context=assembly / source.pop("directory"),
+            arguments=source.pop("dockerBuildArgs", {}),
+            platform=source.pop("platform", None),
+            secrets=source.pop("dockerBuildSecrets", {}),
+            target=source.pop("dockerBuildTarget", None),
+            contexts=source.pop("dockerBuildContexts", {}),
         )
-    return asset
+        if source:
+            raise ValueError(
+                f"image asset {name} has {sorted(source)}, which the rehearsal does not support"
+            )
+    return list(found.values())
 
 
 def build(docker: Docker, asset: ImageAsset) -> None:

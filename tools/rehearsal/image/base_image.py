@@ -7,7 +7,6 @@ that Python and that processor, and the report says so.
 
 import hashlib
 import importlib.metadata
-import importlib.util
 import io
 import platform
 import re
@@ -17,6 +16,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from tools.local_endpoint.runtime import emulator_binary
 from tools.rehearsal.image.asset import ImageAsset
 from tools.rehearsal.image.docker import Docker
 from tools.rehearsal.report import Report
@@ -25,6 +25,7 @@ from tools.rehearsal.report import Report
 DEBIAN_RELEASES = {"3.13": "trixie", "3.11": "bookworm"}
 _PACKAGES = "python3,python3-pip,ca-certificates,libstdc++6,libc-bin,coreutils,dash,bash"
 _SUBSTITUTE = Path(__file__).parent / "substitute"
+_CLIENT_VERSION = importlib.metadata.version("awslambdaric")
 _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 
@@ -76,7 +77,7 @@ def _ensure_substitute(docker: Docker, base: str, architecture: str) -> None:
             f"{', '.join(DEBIAN_RELEASES)}"
         )
     version = match[1]
-    recipe = hashlib.sha256(f"{architecture} {version} {_client_version()}".encode())
+    recipe = hashlib.sha256(f"{architecture} {version} {_CLIENT_VERSION}".encode())
     for path in (Path(__file__), *sorted(_SUBSTITUTE.iterdir())):
         recipe.update(path.read_bytes())
     inspect = ("image", "inspect", "--format", "{{json .Config.Labels}}", base)
@@ -102,10 +103,6 @@ def _debian(output: Path, *, architecture: str, version: str) -> None:
         raise RuntimeError(f"mmdebstrap failed for {architecture}:\n{done.stderr[-2000:]}")
 
 
-def _client_version() -> str:
-    return importlib.metadata.version("awslambdaric")
-
-
 def _layout(output: Path, *, architecture: str, version: str) -> None:
     """Write the files that Debian lacks: the runtime, the emulator, and Lambda's paths."""
     machine = {"amd64": "x86_64", "arm64": "aarch64"}[architecture]
@@ -115,10 +112,12 @@ def _layout(output: Path, *, architecture: str, version: str) -> None:
         command += ["--only-binary=:all:", "--python-version", version, "--implementation", "cp"]
         for tag in ("manylinux_2_28", "manylinux_2_17", "manylinux2014"):
             command += ["--platform", f"{tag}_{machine}"]
-        subprocess.run([*command, f"awslambdaric=={_client_version()}"], check=True)
+        subprocess.run([*command, f"awslambdaric=={_CLIENT_VERSION}"], check=True)
         tar.add(runtime, "var/runtime", filter=_owned_by_root)
-        emulator = {"amd64": "x86_64", "arm64": "arm64"}[architecture]
-        _add(tar, "usr/local/bin/aws-lambda-rie", _emulator(emulator), mode=0o755)
+        emulator = emulator_binary(machine)
+        if emulator is None:
+            raise RuntimeError("the runtime interface emulator is missing: run scripts/setup")
+        _add(tar, "usr/local/bin/aws-lambda-rie", emulator.read_bytes(), mode=0o755)
         entry = (_SUBSTITUTE / "lambda-entrypoint.sh").read_bytes()
         _add(tar, "lambda-entrypoint.sh", entry, mode=0o755)
         for program in ("python", "python3", f"python{version}"):
@@ -128,14 +127,6 @@ def _layout(output: Path, *, architecture: str, version: str) -> None:
         _add(tar, "etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n")
         _add(tar, "etc/group", b"root:x:0:\n")
         _add(tar, "etc/ssl/certs/ca-certificates.crt", _authorities(output.parent / "rootfs.tar"))
-
-
-def _emulator(architecture: str) -> bytes:
-    found = importlib.util.find_spec("samcli")
-    if found is None or found.origin is None:
-        raise RuntimeError("the runtime interface emulator is missing: run scripts/setup")
-    folder = Path(found.origin).parent / "local" / "rapid"
-    return (folder / f"aws-lambda-rie-{architecture}").read_bytes()
 
 
 def _authorities(rootfs: Path) -> bytes:

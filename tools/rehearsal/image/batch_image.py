@@ -18,7 +18,7 @@ from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.environment_file import load_environment
 from embedding_kit.settings import BatchSettings
 from tools.rehearsal.image.asset import image_assets
-from tools.rehearsal.image.runtime import TEXTS, Tested, compare
+from tools.rehearsal.image.runtime import TEXTS, Tested, compare, leaked
 from tools.rehearsal.image.target import Target, function_variables
 
 _S3 = Path(__file__).parents[3] / "tests" / "jobs" / "local_s3.py"
@@ -92,8 +92,8 @@ def _check_job(tested: Tested) -> None:
     tables = [pyarrow.parquet.read_table(io.BytesIO(part)).to_pylist() for part in parts]
     rows = sorted((row for table in tables for row in table), key=lambda row: int(row["id"]))
     compare(tested, [row["embedding"] for row in rows], {str(result["vector_space"])})
-    leaked = [text for text in TEXTS if len(text) > 8 and text[:30] in log]
-    tested.report.check("no text of a row is in the log", not leaked and bool(log), leaked or "")
+    found = leaked(log)
+    tested.report.check("no text of a row is in the log", not found and bool(log), found or "")
 
 
 def _job(tested: Tested, source: Path) -> tuple[dict[str, Any], dict[str, bytes], str]:

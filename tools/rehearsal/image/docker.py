@@ -1,23 +1,22 @@
 """A Docker daemon for the rehearsal: the machine's own, or one that is started and stopped here.
 
-Debian's `docker.io` runs without systemd: `dockerd` with separate folders. Its data stays in
-`folder`. The daemon and the kernel's registration of the ARM64 emulator are removed at the end.
-
-The whole machine shares the registration, the daemon's network and the images' names. So only one
-rehearsal at a time uses containers, and another waits.
+The daemon and the kernel's registration of the ARM64 emulator are removed at the end. The whole
+machine shares the registration, the daemon's network and the images' names. So only one rehearsal
+at a time uses containers, and another waits.
 """
 
 import fcntl
 import os
 import platform
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from tools.local_endpoint.runtime import stop
 
 PLATFORM = "linux/arm64"
 _PACKAGES = {
@@ -50,12 +49,7 @@ class ContainersUnavailableError(RuntimeError):
 
 @dataclass(frozen=True)
 class Docker:
-    """A running daemon and its client.
-
-    Attributes:
-        client: The client program.
-        environment: The variables that select the daemon and BuildKit.
-    """
+    """A client, and the variables that select its daemon and BuildKit."""
 
     client: str
     environment: dict[str, str]
@@ -67,10 +61,9 @@ class Docker:
         cwd: Path | None = None,
         with_errors: bool = False,
     ) -> str:
-        """Run a command of the client and return its output, and the errors if asked for.
+        """Run a command of the client; return its output, and the errors if asked for.
 
-        Raises:
-            subprocess.CalledProcessError: It failed; the error contains its output.
+        A CalledProcessError has its output.
         """
         done = subprocess.run(
             [self.client, *arguments],
@@ -98,12 +91,9 @@ class Docker:
 
 @contextmanager
 def containers(folder: Path) -> Iterator[Docker]:
-    """Provide a daemon that can run linux/arm64 containers.
+    """Provide a daemon that can run linux/arm64 containers, or raise ContainersUnavailableError.
 
     The data folder of a daemon that is started here is used again by the next run.
-
-    Raises:
-        ContainersUnavailableError: Containers cannot run on this machine.
     """
     with _turn(_LOCK):
         own = Docker(shutil.which("docker") or "", _BUILDKIT)
@@ -193,12 +183,7 @@ def _daemon(folder: Path) -> Iterator[Docker]:
         docker.run("image", "prune", "--force")
         docker.run("builder", "prune", "--force", "--keep-storage", _KEPT)
     finally:
-        daemon.send_signal(signal.SIGTERM)
-        try:
-            daemon.wait(timeout=_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            daemon.kill()
-            daemon.wait()
+        stop(daemon, seconds=_STOP_SECONDS)
         shutil.rmtree(place, ignore_errors=True)
 
 

@@ -35,10 +35,8 @@ TEXTS = (
 _USER = "1051:1051"
 _TMP = "/tmp:size=512m,mode=1777"  # noqa: S108  (the container's own)
 
-# Runs inside the container, which has no network outside: standard library only.
-# On a busy machine with an emulated processor, starting the emulator takes minutes and an answer
-# much longer. There is no timeout here: the emulator ends a request that takes too long, and the
-# program ends with its container.
+# Runs inside the container, without a network outside: the standard library only. It has no timeout,
+# because a start on an emulated processor takes minutes: the emulator ends what takes too long.
 _POST = """
 import json, sys, time, urllib.request
 URL = "http://127.0.0.1:8080/2015-03-31/functions/function/invocations"
@@ -81,11 +79,7 @@ class Container:
         return self.ask(_POST, events)
 
     def ask(self, program: str, asked: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Run a Python program inside, with a JSON object a line; return what it prints as such.
-
-        Raises:
-            RuntimeError: It fails; the error has the container's log.
-        """
+        """Run a Python program inside, with a JSON object a line; return what it prints as such."""
         command = ["exec", "--interactive", self.name, "python", "-c", program]
         try:
             answers = self.docker.run(*command, stdin=_lines(asked))
@@ -102,16 +96,7 @@ class Container:
 
 @dataclass(frozen=True, kw_only=True)
 class Tested:
-    """A built image.
-
-    Attributes:
-        report: The report of the checks.
-        docker: The daemon with the image.
-        asset: The asset that it was built from.
-        variables: The environment variables of the deployed function or task.
-        folder: A folder for temporary files.
-        task: The image's files of /var/task.
-    """
+    """A built image: its variables when it is deployed, and its files of /var/task in `task`."""
 
     report: Report
     docker: Docker
@@ -135,11 +120,8 @@ class Tested:
     ) -> Iterator[Container]:
         """Run the image until the block ends.
 
-        Args:
-            variables: Further environment variables.
-            mounts: Files and folders of this machine, by their place inside.
-            command: The program and its arguments; by default the image's own command, in its
-                Runtime Interface Emulator.
+        Mounts are files and folders of this machine by their place inside. Without a command, the
+        image's own runs in its Runtime Interface Emulator.
         """
         name = f"rehearsal-{uuid.uuid4().hex[:12]}"
         with tempfile.TemporaryDirectory(prefix="empty-") as empty:
@@ -178,13 +160,7 @@ class Tested:
 
 
 def compare(tested: Tested, vectors: Sequence[Sequence[float]], spaces: set[str]) -> None:
-    """Check that vectors of `TEXTS` agree with those of the image's code on this machine.
-
-    Args:
-        tested: The image.
-        vectors: A vector of each text.
-        spaces: The names of the vectors' spaces.
-    """
+    """Check that vectors of `TEXTS` agree with those of the image's code on this machine."""
     own = tested.folder / "here"
     own.mkdir(exist_ok=True)
     for part in ("artifact", "index", "embedder"):
@@ -212,6 +188,11 @@ def compare(tested: Tested, vectors: Sequence[Sequence[float]], spaces: set[str]
     tested.report.check("both name the same vector space", len(named) == 1, ", ".join(named))
 
 
+def leaked(log: str, *secrets: str) -> list[str]:
+    """Return the texts of `TEXTS`, and others, of which a log has the beginning."""
+    return [text for text in (*TEXTS, *secrets) if len(text) > 8 and text[:30] in log]
+
+
 def embed_events() -> list[dict[str, Any]]:
     """Return an event for the vector of each text."""
     return [event("POST", "/", {"text": text}) for text in TEXTS]
@@ -229,11 +210,7 @@ def event(method: str, path: str, body: Mapping[str, Any] | None = None) -> dict
 
 
 def body_of(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the JSON body of an answer to a Function URL event.
-
-    Raises:
-        ValueError: The handler failed.
-    """
+    """Read the JSON body of an answer to a Function URL event, if the handler did not fail."""
     if "statusCode" not in answer:
         raise ValueError(f"the handler failed: {json.dumps(answer)[:1000]}")
     text = answer.get("body") or "{}"
@@ -244,11 +221,7 @@ def body_of(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def embedded(answers: Sequence[Mapping[str, Any]]) -> tuple[list[list[float]], set[str]]:
-    """Return the embeddings of answers, and the names of their spaces.
-
-    Raises:
-        ValueError: An answer is not 200.
-    """
+    """Return the embeddings of answers with status 200, and the names of their spaces."""
     bodies = [body_of(answer) for answer in answers]
     for answer in answers:
         if answer["statusCode"] != 200:

@@ -18,7 +18,7 @@ from embedding_kit.environment_file import load_environment
 from embedding_kit.fargate_service import EmbeddingService
 from embedding_kit.settings import ServerSettings
 from tools.rehearsal.image.asset import image_assets
-from tools.rehearsal.image.runtime import TEXTS, Tested, compare, embedded
+from tools.rehearsal.image.runtime import TEXTS, Tested, compare, embedded, leaked
 from tools.rehearsal.image.target import EMBEDDER, Target
 
 _KEY, _OTHER_KEY = "the key of the rehearsal", "a key that is in no line"
@@ -127,19 +127,19 @@ def _check_server(tested: Tested, command: tuple[str, ...], variables: Mapping[s
         (ended,) = container.ask(_END, [_request(**embed, text=TEXTS[0])])
         status = tested.docker.run("wait", container.name).strip()
         log = container.logs()
-    found = [answer["statusCode"] for answer in (ready, keyless, refused)]
+    first = [answer["statusCode"] for answer in (ready, keyless, refused)]
     check = "GET /ready answers 200, and a request without a key or with an unknown one 401"
-    report.check(check, found == [200, 401, 401], found)
+    report.check(check, first == [200, 401, 401], first)
     compare(tested, *embedded(answers))
     check = "after SIGTERM it answers a request that was under way, is not ready, and exits with 0"
     holds = (ended, status) == ({"ready": 503, "answer": 200}, "0")
     report.check(check, holds, f"{ended}, status {status}")
     lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     statuses = sorted(line["status"] for line in lines)
-    leaked = [text for text in (*TEXTS, _KEY) if len(text) > 8 and text[:30] in log]
+    found = leaked(log, _KEY)
     check = "its log has a line for each request, and no text and no key"
     logged = statuses == [200] * (len(TEXTS) + 1) + [401] * 2
-    report.check(check, logged and not leaked, leaked or f"{len(lines)} lines")
+    report.check(check, logged and not found, found or f"{len(lines)} lines")
 
 
 def _request(

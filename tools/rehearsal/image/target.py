@@ -65,13 +65,7 @@ def unpack_zip(archive: Path, folder: Path) -> None:
 
 
 def check_tree(report: Report, folder: Path, *, most_bytes: int) -> None:
-    """Check the unpacked files of /var/task.
-
-    Args:
-        report: The report of the checks.
-        folder: The files.
-        most_bytes: The limit for all files except the model and its index.
-    """
+    """Check the unpacked files of /var/task, which without model and index have a limit."""
     files = {
         str(path.relative_to(folder)): path
         for path in folder.rglob("*")
@@ -123,15 +117,9 @@ print(len(sources))
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """An image, and what it must be.
+    """An image with the stacks' variables, and what it must be.
 
-    Attributes:
-        name: The image in the report.
-        asset: The asset, with the Dockerfile's target.
-        variables: The environment variables that the stacks set.
-        command: The container's default command.
-        most_bytes: The limit for everything except the base and the model, unpacked.
-        check: Runs the image, and checks what it does.
+    The limit is for everything except the base and the model, unpacked; `check` runs the image.
     """
 
     name: str
@@ -161,7 +149,8 @@ def build_target(
         others = unpack_image(docker, asset.tag, tested.task)
         added = sorted(others - unpack_image(docker, base, folder / "base"))
     place = docker.run("image", "inspect", "--format", "{{.Os}}/{{.Architecture}}", asset.tag)
-    command = tuple(_inspect(docker, asset.tag, ".Config.Cmd"))
+    stated = docker.run("image", "inspect", "--format", "{{json .Config.Cmd}}", asset.tag)
+    command = tuple(json.loads(stated) or ())
     check = f"it is for {PLATFORM}, and its default command is {' '.join(target.command)}"
     holds = (place.strip(), command) == (PLATFORM, target.command)
     report.check(check, holds, f"{place.strip()}, {' '.join(command)}")
@@ -176,11 +165,6 @@ def check_bytecode(tested: Tested, mounts: Mapping[Path, str] | None = None) -> 
     *faults, count = tested.python(_BYTECODE, mounts=mounts).split()
     check = f"each of its {count} modules has byte code that Python does not check at a start"
     tested.report.check(check, not faults and count != "0", first_few(faults))
-
-
-def _inspect(docker: Docker, image: str, field: str) -> list[str]:
-    found = docker.run("image", "inspect", "--format", f"{{{{json {field}}}}}", image)
-    return list(json.loads(found) or [])
 
 
 def function_variables(function: dict[str, Any]) -> dict[str, str]:

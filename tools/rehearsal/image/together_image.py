@@ -1,8 +1,7 @@
 """The image of a function with three models, and the requests of each kind that it answers.
 
-A small random reranker and a small random sparse encoder go with an embedding model of the catalog,
-and an index of a few texts. The release check runs on this machine, against the function in the
-container.
+A small random reranker and sparse encoder go with an embedding model of the catalog and an index of
+a few texts. The release check runs on this machine, against the function in the container.
 """
 
 import json

@@ -34,9 +34,7 @@ _session = botocore.session.get_session()
 class Deployment:
     """A deployment that moves an alias from an old version to a new one, and its state.
 
-    Attributes:
-        group: The name of the deployment group, which is recorded with its properties.
-        rolls_back: Whether it rolls another deployment back.
+    The group is recorded with its properties; a rollback is a deployment, too.
     """
 
     group: str
@@ -68,11 +66,7 @@ _deployments: dict[str, Deployment] = {}
 
 
 def deploy(deployment: Deployment) -> None:
-    """Run a deployment to its end.
-
-    Raises:
-        RuntimeError: The deployment failed or was stopped.
-    """
+    """Run a deployment to its end; a RuntimeError says that it failed or was stopped."""
     _deployments[deployment.id] = deployment
     clients = _clients(deployment.settings["ServiceRoleArn"])
     deployment.status = "InProgress"

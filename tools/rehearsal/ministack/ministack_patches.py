@@ -20,9 +20,7 @@ records: dict[str, dict[str, Any]] = {}
 def replaces(place: Any, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator: its function replaces `name`, and gets the original as first argument.
 
-    Args:
-        place: A module or a dictionary of MiniStack.
-        name: The name, which must exist there.
+    The place is a module or a dictionary of MiniStack, which must have the name.
     """
 
     def decorate(new: Callable[..., Any]) -> Callable[..., Any]:
