@@ -35,7 +35,7 @@ TEXTS = (
 _USER = "1051:1051"
 _TMP = "/tmp:size=512m,mode=1777"  # noqa: S108  (the container's own)
 
-# Runs inside the container, without a network outside: the standard library only. It has no timeout,
+# Runs inside the container, without a network: the standard library only. It has no timeout,
 # because a start on an emulated processor takes minutes: the emulator ends what takes too long.
 _POST = """
 import json, sys, time, urllib.request
