@@ -85,10 +85,7 @@ class Finished:
 
 @dataclass(frozen=True, kw_only=True)
 class Cdk:
-    """Runs commands for an environment; each is a step of the report.
-
-    The CLI calls the program `docker`.
-    """
+    """Runs commands for an environment, as steps of the report; the CLI calls `docker`."""
 
     report: Report
     checkout: Checkout

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from tools.rehearsal.image.docker import Docker
 
@@ -65,12 +66,13 @@ def synthesize(root: Path, environment: str, output: Path) -> Path:
 
 def image_assets(assembly: Path) -> list[ImageAsset]:
     """Read the images of a cloud assembly; an unknown build option is a ValueError."""
-    found, entries = {}, {}
+    found: list[ImageAsset] = []
+    entries: dict[str, Any] = {}
     for manifest in sorted(assembly.glob("*.assets.json")):
         entries |= json.loads(manifest.read_text()).get("dockerImages", {})
     for name, entry in entries.items():
         source = dict(entry["source"])
-        found[name] = ImageAsset(
+        asset = ImageAsset(
             hash=name,
             context=assembly / source.pop("directory"),
             arguments=source.pop("dockerBuildArgs", {}),
@@ -83,7 +85,8 @@ def image_assets(assembly: Path) -> list[ImageAsset]:
             raise ValueError(
                 f"image asset {name} has {sorted(source)}, which the rehearsal does not support"
             )
-    return list(found.values())
+        found.append(asset)
+    return found
 
 
 def build(docker: Docker, asset: ImageAsset) -> None:

@@ -55,8 +55,8 @@ for line in sys.stdin:
     else:
         sys.exit("the emulator does not answer")
 """
-# Runs on this machine, with the image's code and artifact and this machine's libraries. The handler
-# logs to the standard output, as Lambda expects; its answers are kept apart.
+# Runs on this machine, with its own libraries. The handler logs to the standard output, as Lambda
+# expects; its answers are kept apart.
 _HERE = """
 import json, os, sys
 sys.path.insert(0, os.environ["LAMBDA_TASK_ROOT"])

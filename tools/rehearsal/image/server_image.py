@@ -72,8 +72,7 @@ print(json.dumps({{"ready": status, "answer": made.getresponse().status}}))
 def server_image(root: Path, environment: str, output: Path) -> Target:
     """Synthesize an environment's server, and return its image.
 
-    An environment without `[server]` gets a network of any name, on which the image does not
-    depend.
+    An environment without `[server]` gets any network: the image does not depend on it.
     """
     settings = load_environment(environment, folder=root / "environments")
     server = settings.server or ServerSettings(
