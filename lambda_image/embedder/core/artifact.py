@@ -26,8 +26,6 @@ MANIFEST_FILE = "manifest.json"
 #: Names the artifacts that one function serves: `{"artifacts": {task: checksum}}`. Each is in the
 #: folder of its task, and the checksum is its manifest's. One artifact alone has no such file.
 SET_FILE = "artifacts.json"
-#: The kinds of models that one function may serve together.
-TOGETHER = ("embed", "rerank", "sparse")
 
 
 class ModelEntry(NamedTuple):
@@ -242,8 +240,8 @@ def load_manifests(folder: str | os.PathLike[str]) -> dict[str | os.PathLike[str
         raise ArtifactError(f"{path} is not a list of artifacts: {error}.") from error
     manifests: dict[str | os.PathLike[str], Manifest] = {}
     for task in sorted(checksums):
-        if task not in TOGETHER:
-            allowed = ", ".join(TOGETHER)
+        if task not in KINDS:
+            allowed = ", ".join(KINDS)
             raise ArtifactError(f"{path} must name tasks of {allowed}; found {task}.")
         place = os.path.join(folder, task)
         manifest = manifests[place] = load_manifest(place)

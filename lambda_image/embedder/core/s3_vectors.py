@@ -9,7 +9,7 @@ import http.client
 import random
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import orjson
@@ -162,20 +162,6 @@ class S3VectorsClient:
         return _read_answer(answer)
 
 
-class IndexArn(NamedTuple):
-    """The parts of an index's ARN."""
-
-    arn: str
-    partition: str
-    region: str
-
-    @property
-    def endpoint(self) -> str:
-        """The URL of S3 Vectors in the index's region."""
-        suffix = "api.amazonwebservices.com.cn" if self.partition == "aws-cn" else "api.aws"
-        return f"https://s3vectors.{self.region}.{suffix}"
-
-
 class VectorIndex(Searchable):
     """An index of S3 Vectors; its search is approximate.
 
@@ -286,8 +272,8 @@ class VectorIndex(Searchable):
         self._client.forget()
 
 
-def parse_arn(arn: str) -> IndexArn:
-    """Parse an index's ARN."""
+def parse_arn(arn: str) -> tuple[str, str]:
+    """Return the region of an index's ARN, and the URL of S3 Vectors there."""
     parts = arn.split(":", 5)
     names = parts[-1].split("/")
     if (
@@ -300,13 +286,14 @@ def parse_arn(arn: str) -> IndexArn:
         or not all(names)
     ):
         raise SettingsError(f"EMBEDDING_VECTOR_INDEX must be {_ARN_FORM}; found {arn!r}.")
-    return IndexArn(arn, partition=parts[1], region=parts[3])
+    suffix = "api.amazonwebservices.com.cn" if parts[1] == "aws-cn" else "api.aws"
+    return parts[3], f"https://s3vectors.{parts[3]}.{suffix}"
 
 
 def open_index(arn: str, *, endpoint: str | None, spaces: Sequence[str]) -> VectorIndex:
     """Connect to an index, by default in its region, and check its vector space."""
-    parsed = parse_arn(arn)
-    client = S3VectorsClient(region=parsed.region, endpoint=endpoint or parsed.endpoint)
+    region, usual = parse_arn(arn)
+    client = S3VectorsClient(region=region, endpoint=endpoint or usual)
     index = VectorIndex(arn, client, spaces=spaces)
     index.check_at_start()
     return index

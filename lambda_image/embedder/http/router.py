@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from os import urandom
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -33,11 +33,8 @@ from embedder.http.telemetry import RequestRecord, Telemetry, fault
 
 if TYPE_CHECKING:
     from embedder.core.engine import Engine
-    from embedder.core.reranker import Reranker
     from embedder.core.sparse_encoder import SparseEncoder
     from embedder.http.search_prefixes import SearchPrefixes
-
-    Loads = TypeVar("Loads", Engine, Reranker, SparseEncoder)
 
 
 #: What Python, numpy, ONNX Runtime and a request take besides weights. Source: docs/performance.md.
@@ -302,26 +299,35 @@ def _model(
     beside: Searchable | None,
 ) -> Model:
     """Load a model; `beside` is the index of the embedding model that is served with it."""
+    entries = settings.cache_entries
+    options: dict[str, Any] = {
+        "threads": settings.threads,
+        "truncate": settings.truncate,
+        "max_characters": settings.max_characters,
+        "cache_entries": DEFAULT_CACHE_ENTRIES if entries is None else entries,
+        "wrap": wrap,
+        "run_tokens": run_tokens,
+    }
     # Each is imported when it is needed: neither kind of model pays for the other.
     if artifact.manifest.task == "embed":
         from embedder.core.engine import Engine  # noqa: PLC0415
 
-        engine = _loaded(Engine, artifact, settings, wrap, run_tokens)
+        engine = Engine.load(artifact, **options)
         return Model(engine, _index(settings, engine), prefixes=_prefixes(settings))
     if artifact.manifest.task == "sparse":
         from embedder.core.sparse_encoder import SparseEncoder  # noqa: PLC0415
 
-        if alone and settings.cache_entries:
+        if alone and entries:
             raise SettingsError(
                 f"{artifact.manifest.model.name} is a sparse encoder, which keeps no vectors; "
-                f"cache_entries must be 0 or unset; found {settings.cache_entries}."
+                f"cache_entries must be 0 or unset; found {entries}."
             )
-        encoder = _loaded(SparseEncoder, artifact, settings, wrap, run_tokens)
+        encoder = SparseEncoder.load(artifact, **options)
         return Model(encoder, _sparse_index(settings, encoder, beside, alone=alone))
     from embedder.core.reranker import Reranker  # noqa: PLC0415
 
     _check_reranker(artifact.manifest.model.name, settings, alone=alone)
-    return Model(_loaded(Reranker, artifact, settings, wrap, run_tokens))  # type: ignore[arg-type]
+    return Model(Reranker.load(artifact, **options))  # type: ignore[arg-type]
 
 
 def _check_memory(artifacts: Sequence[Artifact], settings: Settings) -> None:
@@ -336,26 +342,6 @@ def _check_memory(artifacts: Sequence[Artifact], settings: Settings) -> None:
             f"{names} do not fit into the function's memory together; found "
             f"{settings.memory_mb} MB; allowed: function.memory_mb = {needed} or more."
         )
-
-
-def _loaded(
-    kind: type[Loads],
-    artifact: Artifact,
-    settings: Settings,
-    wrap: Callable[[InferenceSession], InferenceSession] | None,
-    run_tokens: int,
-) -> Loads:
-    return kind.load(
-        artifact,
-        threads=settings.threads,
-        truncate=settings.truncate,
-        max_characters=settings.max_characters,
-        cache_entries=(
-            DEFAULT_CACHE_ENTRIES if settings.cache_entries is None else settings.cache_entries
-        ),
-        wrap=wrap,
-        run_tokens=run_tokens,
-    )
 
 
 def _check_reranker(name: str, settings: Settings, *, alone: bool) -> None:

@@ -333,7 +333,7 @@ def test_the_endpoint_is_botocores(partition: str, region: str) -> None:
         raise LookupError(request.url)
 
     client.meta.events.register("request-created", instead)
-    with pytest.raises(LookupError, match=f"^{parse_arn(arn).endpoint}/GetIndex$"):
+    with pytest.raises(LookupError, match=f"^{parse_arn(arn)[1]}/GetIndex$"):
         client.get_index(indexArn=arn)
 
 
