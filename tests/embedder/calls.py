@@ -15,7 +15,6 @@ def post(router: Router, path: str, body: Any) -> Response:
 
 
 def get(router: Router, path: str) -> Response:
-    """Send a GET request."""
     return router.handle(Request("GET", path, id="request-1"))
 
 

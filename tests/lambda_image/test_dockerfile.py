@@ -41,14 +41,12 @@ def test_hadolint_finds_nothing():
 
 @pytest.fixture(scope="module")
 def batch(stages) -> list[str]:
-    """Return the stage of the batch's image."""
     (found,) = (stage for stage in stages if stage[0] == "FROM base-$TARGETARCH AS batch")
     return found
 
 
 @pytest.fixture(scope="module")
 def server(stages) -> list[str]:
-    """Return the stage of the server's image."""
     (found,) = (stage for stage in stages if stage[0] == "FROM base-$TARGETARCH AS server")
     return found
 

@@ -78,5 +78,4 @@ def this_python(monkeypatch) -> None:
 
 @pytest.fixture
 def runs(tmp_path) -> Path:
-    """Return the file with a line for each run of the compiler."""
     return tmp_path / "runs.log"

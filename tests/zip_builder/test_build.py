@@ -20,8 +20,6 @@ pytestmark = pytest.mark.usefixtures("local_wheels", "this_python")
 
 @pytest.fixture
 def build(recipe, tmp_path):
-    """Build the zip of a model in the test's cache."""
-
     def make(choice: ModelChoice = CHOICE, *, cache="cache", **options):
         return build_zip(choice, recipe=recipe, cache=tmp_path / cache, **options)
 

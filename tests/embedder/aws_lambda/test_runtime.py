@@ -33,7 +33,6 @@ def runtime(minilm_artifact: Artifact) -> Iterator[Runtime]:
 
 @pytest.fixture(scope="module")
 def document(runtime: Runtime) -> dict[str, Any]:
-    """Return the OpenAPI document that the runtime serves."""
     document: dict[str, Any] = json.loads(ask(runtime, "GET", "/openapi.json", None)["body"])
     return document
 

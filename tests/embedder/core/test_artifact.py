@@ -17,7 +17,6 @@ from embedder.core.errors import ArtifactError
 
 
 def manifest() -> dict[str, Any]:
-    """Return a manifest with valid values in all fields."""
     return {
         "format_version": 4,
         "task": "embed",
@@ -53,7 +52,6 @@ def manifest() -> dict[str, Any]:
 
 
 def sealed(content: dict[str, Any]) -> bytes:
-    """Return the manifest's bytes with the checksum of its content."""
     canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
     checksum = hashlib.blake2b(canonical, digest_size=32).hexdigest()
     return json.dumps({**content, "checksum": checksum}).encode()

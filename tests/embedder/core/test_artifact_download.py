@@ -88,7 +88,6 @@ def set_keys(monkeypatch: pytest.MonkeyPatch, server: S3Server) -> None:
 
 
 def check_whole(folder: Path, artifact: Path) -> None:
-    """Check that a folder has the artifact's files, and the embedder loads it."""
     load_artifact(folder)
     names = sorted(path.name for path in folder.iterdir())
     assert names == sorted([*FILES, "manifest.json"])

@@ -15,18 +15,25 @@ def vectors(*values: float) -> np.ndarray:
 
 
 def found(cache: VectorCache, *inputs: bytes) -> list[float | None]:
-    """Return the value of each input's vector."""
     return [None if vector is None else float(vector[0]) for vector in cache.get(inputs)]
 
 
 def test_what_was_put_is_got() -> None:
-    """A vector is returned unchanged, and only for its own key."""
+    """As a copy, not a view into the batch's array, and only for its own key, until `clear`."""
     cache = VectorCache(2)
     cache.put([b"a"], vectors(1))
     (kept, missing) = cache.get([b"a", b"b"])
     assert kept is not None
-    assert kept.tolist() == [1, 1, 1]
-    assert missing is None
+    assert (kept.tolist(), kept.base, missing) == ([1, 1, 1], None, None)
+    cache.clear()
+    assert found(cache, b"a") == [None]
+
+
+def test_a_cache_of_nothing_keeps_nothing() -> None:
+    """A size of zero disables the cache."""
+    cache = VectorCache(0)
+    cache.put([b"a"], vectors(1))
+    assert len(cache) == 0
 
 
 def test_the_least_recently_used_goes_first() -> None:
@@ -37,30 +44,6 @@ def test_the_least_recently_used_goes_first() -> None:
     cache.put([b"c"], vectors(3))
     assert len(cache) == 2
     assert found(cache, b"a", b"b", b"c") == [1, None, 3]
-
-
-def test_a_cache_of_nothing_keeps_nothing() -> None:
-    """A size of zero disables the cache."""
-    cache = VectorCache(0)
-    cache.put([b"a"], vectors(1))
-    assert len(cache) == 0
-
-
-def test_a_vector_does_not_keep_its_batch_alive() -> None:
-    """The cache stores a copy of the vector, not a view into the batch's array."""
-    cache = VectorCache(1)
-    cache.put([b"a"], np.ones((1, 3), dtype=np.float32))
-    (kept,) = cache.get([b"a"])
-    assert kept is not None
-    assert kept.base is None
-
-
-def test_clear_forgets_everything() -> None:
-    """A cleared cache has no vectors that a snapshot would copy."""
-    cache = VectorCache(1)
-    cache.put([b"a"], vectors(1))
-    cache.clear()
-    assert found(cache, b"a") == [None]
 
 
 def test_threads_may_share_it() -> None:

@@ -17,7 +17,6 @@ def make_chunker(overlap: int) -> Chunker:
 
 
 def paragraph(rng: random.Random, words: int) -> str:
-    """Return sentences of 8 words."""
     found = [f"w{rng.randrange(10**6)}" + "." * (n % 8 == 7) for n in range(words)]
     return " ".join(found)
 

@@ -22,7 +22,6 @@ MakeEngine = Callable[..., Engine]
 
 
 def words(text: str) -> list[int]:
-    """Return the ids of a text's words, without special tokens."""
     return WordTokenizer().encode(text)
 
 
@@ -31,7 +30,6 @@ def texts(*inputs: str) -> Inputs:
 
 
 def encode(encoder: Encoder, text: str, **options: object) -> list[int]:
-    """Encode one text."""
     request = EmbedRequest(Inputs(texts=[text], is_list=False), **options)  # type: ignore[arg-type]
     (sequence,), _ = encoder.encode(request)
     return sequence

@@ -220,7 +220,6 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, TimedSession]:
 
 
 def ask(engine: Engine, session: TimedSession, texts: list[str], *, seconds: float) -> Embeddings:
-    """Embed texts with a deadline in this many seconds."""
     deadline = session.clock.now + seconds
     return engine.embed_request(EmbedRequest(Inputs(texts=texts), deadline=deadline))
 

@@ -18,7 +18,6 @@ EAST = np.array([1, 0], dtype=np.float32)
 
 
 def operand(rng: random.Random, operator: str) -> Any:
-    """Return a valid operand."""
     if operator in {"$in", "$nin"}:
         return rng.choices(VALUES, k=rng.randint(1, 3))
     if operator == "$exists":
@@ -27,7 +26,6 @@ def operand(rng: random.Random, operator: str) -> Any:
 
 
 def made(rng: random.Random, depth: int = 0) -> dict[str, Any]:
-    """Return a random valid filter."""
     if depth < 3 and rng.random() < 0.4:
         filters = [made(rng, depth + 1) for _ in range(rng.randint(1, 3))]
         return {rng.choice(["$and", "$or"]): filters}

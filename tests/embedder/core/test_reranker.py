@@ -54,7 +54,6 @@ MANIFEST = manifest_of(max_tokens=12)._replace(task="rerank", dimensions=(), sco
 
 @pytest.fixture
 def session() -> PairSession:
-    """Return a session that records its rows."""
     return PairSession()
 
 

@@ -61,7 +61,6 @@ def same(shown: Any, answer: Any) -> bool:
 
 
 def path_of(words: list[str]) -> str:
-    """Return the path in a curl command."""
     (url,) = [word for word in words if word.startswith("http://127.0.0.1:9000/")]
     return url.removeprefix("http://127.0.0.1:9000")
 

@@ -36,7 +36,6 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def models(together: tuple[Path, Path]) -> Path:
-    """Return the folder of three artifacts."""
     return together[0]
 
 
@@ -48,7 +47,6 @@ def index(together: tuple[Path, Path]) -> Path:
 
 @pytest.fixture(scope="module")
 def router(models: Path, index: Path) -> Router:
-    """Return the router of all."""
     return build_router(Settings(artifact=str(models), index=str(index)))
 
 

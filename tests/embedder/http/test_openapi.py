@@ -28,7 +28,6 @@ SOME_CASES = 30
 
 
 def make_router(prompts: dict[str, str]) -> Router:
-    """Return a router with an index and a model with these prompts."""
     manifest = manifest_of(prompts=prompts)
     return router_of(Engine(manifest, WordTokenizer(), HashSession(), cache_entries=100))
 
@@ -84,7 +83,6 @@ def test_the_document_knows_the_models_limits() -> None:
 
 
 def body_schema(name: str, path: str) -> dict[str, Any]:
-    """Return the schema of the request body."""
     post = DOCUMENTS[name]["paths"][path]["post"]
     schema: dict[str, Any] = post["requestBody"]["content"]["application/json"]["schema"]
     return schema

@@ -37,7 +37,6 @@ def compiled(model: Path, output: Path) -> None:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of two artifacts."""
     folder = tmp_path_factory.mktemp("pair")
     compiled(write_model(folder / "tuned"), folder / "both" / "embed")
     compiled(write_reranker(folder / "ranker"), folder / "both" / "rerank")
@@ -47,7 +46,6 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def router(pair: Path) -> Router:
-    """Return the router of both."""
     return build_router(Settings(artifact=str(pair)))
 
 

@@ -35,7 +35,6 @@ class Receiver:
 
 
 def attributes(values: list[KeyValue]) -> dict[str, object]:
-    """Return attributes as Python's values."""
     return {
         value.key: getattr(value.value, value.value.WhichOneof("value") or "string_value")
         for value in values

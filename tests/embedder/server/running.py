@@ -36,7 +36,6 @@ SETTINGS = ServerSettings(host="127.0.0.1", port=0, no_keys=True, workers=1)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for what other threads do."""
     turn = threading.Event()
     end = time.monotonic() + PATIENCE
     while not condition():

@@ -296,7 +296,6 @@ def test_openais_client_sends_a_refused_request_again_by_itself() -> None:
 
 
 def _keys(*names: str) -> Hooks:
-    """Take these names as keys."""
     lines = [f"{name}:{hashlib.sha256(name.encode()).hexdigest()}" for name in names]
     return Hooks(keys=Keys.from_variable("\n".join(lines), name="KEYS"))
 

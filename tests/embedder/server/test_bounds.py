@@ -7,30 +7,35 @@ from embedder.server.bounds import Bounds, Shares, ThroughputEstimator
 
 
 def shares(**held: int) -> Shares:
-    """Return what these callers hold."""
     made = Shares("tokens")
     for caller, amount in held.items():
         made.take(caller, amount)
     return made
 
 
-def test_what_fits_is_admitted() -> None:
-    """What is held and what is added fit together up to the bound."""
-    shares(a=60).check("a", 40, 100)
-    with pytest.raises(OverloadedError, match=r"it has 60 tokens of this caller, and at most 100"):
-        shares(a=60).check("a", 41, 100)
-
-
-def test_a_request_larger_than_the_bound_is_admitted_into_a_half_empty_queue() -> None:
-    """Otherwise a large list would wait for a moment in which nothing waits."""
-    shares(a=50).check("a", 5000, 100)
-    with pytest.raises(OverloadedError):
-        shares(a=51).check("a", 5000, 100)
-
-
-def test_a_caller_that_holds_nothing_is_admitted() -> None:
-    """However much others hold, and however slow the model is measured to be."""
-    shares(a=5000).check("b", 5000, 0)
+@pytest.mark.parametrize(
+    ("held", "more", "bound", "admitted"),
+    [
+        (60, 40, 100, True),
+        (60, 41, 100, False),
+        # Otherwise a large list would wait for a moment in which nothing waits.
+        (50, 5000, 100, True),
+        (51, 5000, 100, False),
+        (0, 5000, 0, True),
+        (1, 1, 1, False),
+    ],
+)
+def test_what_fits_or_is_larger_than_a_half_empty_queue_is_admitted(
+    held: int, more: int, bound: int, admitted: bool
+) -> None:
+    """A caller that holds nothing always is, however much others hold."""
+    made = shares(a=held, b=5000 if held == 0 else 0)
+    if admitted:
+        made.check("a", more, bound)
+        return
+    message = f"it has {held} tokens of this caller, and at most {bound}"
+    with pytest.raises(OverloadedError, match=message):
+        made.check("a", more, bound)
 
 
 def test_a_caller_may_take_what_is_free_and_always_its_equal_part() -> None:
@@ -50,12 +55,6 @@ def test_what_is_given_back_is_free() -> None:
     held.take("b", -10)
     held.check("a", 40, 100)
     assert held.total == 60
-
-
-def test_the_bound_holds_for_one_too() -> None:
-    """At most one request at the same time is one, not two."""
-    with pytest.raises(OverloadedError):
-        shares(a=1).check("a", 1, 1)
 
 
 def test_the_seconds_bound_the_tokens_once_the_pace_is_known() -> None:

@@ -44,7 +44,6 @@ def metrics(queue: Any) -> Metrics:
 
 
 def exchange(*tokens: int, **values: Any) -> Exchange:
-    """Return a finished request with texts of these lengths."""
     made = Exchange("1", "POST", "/v1/embeddings")
     made.caller = "search"
     made.api, made.operation, made.status = "openai", "create_embeddings", 200

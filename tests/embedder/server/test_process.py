@@ -15,28 +15,28 @@ def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
 
 
+V1 = ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
+
+
 @pytest.mark.parametrize(
-    ("quota", "cores"),
-    [("200000 100000", 2), ("150000 100000", 1), ("50000 100000", 1), ("max 100000", 8), ("", 8)],
+    ("files", "cores"),
+    [
+        *(({"cpu.max": quota}, 2) for quota in ("200000 100000", "250000 100000")),
+        *(({"cpu.max": quota}, 1) for quota in ("150000 100000", "50000 100000")),
+        *(({"cpu.max": quota}, 8) for quota in ("max 100000", "")),
+        (dict(zip(V1, ("400000", "100000"), strict=True)), 4),
+        (dict(zip(V1, ("-1", "100000"), strict=True)), 8),
+        ({}, 8),
+    ],
 )
-def test_a_quota_of_version_2_counts(tmp_path: Path, quota: str, cores: int) -> None:
+def test_a_quota_of_either_version_counts(
+    tmp_path: Path, files: dict[str, str], cores: int
+) -> None:
     """A part of a core is left out, but one worker always works."""
-    (tmp_path / "cpu.max").write_text(quota)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
     assert available_cores(tmp_path) == cores
-
-
-@pytest.mark.parametrize(("quota", "cores"), [("400000", 4), ("-1", 8)])
-def test_a_quota_of_version_1_counts(tmp_path: Path, quota: str, cores: int) -> None:
-    """A number below zero is no limit."""
-    (tmp_path / "cpu").mkdir()
-    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text(quota)
-    (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000")
-    assert available_cores(tmp_path) == cores
-
-
-def test_without_a_group_all_cores_of_the_process_count(tmp_path: Path) -> None:
-    """A machine without control groups has no quota."""
-    assert available_cores(tmp_path / "none") == 8
 
 
 PROGRAM = """
@@ -55,7 +55,6 @@ library.fflush(None)
 
 
 def heaps(first: str) -> int:
-    """Return how many heaps a process with four threads has."""
     command = [sys.executable, "-c", PROGRAM.format(first=first)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.count("<heap nr=")

@@ -42,7 +42,6 @@ def texts(count: int) -> list[str]:
 def process(
     artifact: Artifact, *flags: str, **environ: str
 ) -> Iterator[tuple[str, subprocess.Popen]]:
-    """Start the server; yield its address and the process."""
     program = subprocess.Popen(
         [sys.executable, "-m", "embedder.server", "--host", "127.0.0.1", "--port", "0", *flags],
         env=environment(artifact),

@@ -128,28 +128,24 @@ def test_errors_are_named(tracer: Tracer, receiver: Receiver) -> None:
     assert not {"http.route", "embedding.key"} & attributes(unknown.attributes).keys()
 
 
-def test_the_service_has_a_name(tracer: Tracer, receiver: Receiver) -> None:
-    """It is the kit's unless OpenTelemetry's variables say otherwise."""
-    trace(tracer, {})
-    tracer.close()
-    (request,) = receiver.requests
-    resource = attributes(request.resource_spans[0].resource.attributes)
-    assert resource["service.name"] == "embedding-kit"
-    assert resource["telemetry.sdk.name"] == "opentelemetry"
-
-
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("OTEL_SERVICE_NAME", "search"), ("OTEL_RESOURCE_ATTRIBUTES", "service.name=search")],
+    ("environ", "expected"),
+    [
+        ({}, "embedding-kit"),
+        ({"OTEL_SERVICE_NAME": "search"}, "search"),
+        ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=search"}, "search"),
+    ],
 )
-def test_the_services_name_can_be_set(receiver: Receiver, monkeypatch, name, value) -> None:
-    """Either of OpenTelemetry's own variables does."""
-    monkeypatch.setenv(name, value)
+def test_the_service_has_a_name(receiver: Receiver, monkeypatch, environ, expected) -> None:
+    """It is the kit's unless OpenTelemetry's variables say otherwise."""
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
     tracer = Tracer(f"{receiver.url}/")
     trace(tracer, {})
     tracer.close()
     (request,) = receiver.requests
-    assert attributes(request.resource_spans[0].resource.attributes)["service.name"] == "search"
+    resource = attributes(request.resource_spans[0].resource.attributes)
+    assert (resource["service.name"], resource["telemetry.sdk.name"]) == (expected, "opentelemetry")
 
 
 def test_an_address_of_another_kind_is_refused() -> None:

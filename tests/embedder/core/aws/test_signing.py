@@ -109,7 +109,6 @@ def test_spaces_in_a_header_are_signed_as_one(value: str) -> None:
 
 
 def answer_of(key: str, *, minutes: float = 60) -> tuple[int, bytes]:
-    """Return the answer of a container endpoint, in the form that AWS documents."""
     expires = datetime.now(UTC) + timedelta(minutes=minutes)
     value = {
         "AccessKeyId": key,

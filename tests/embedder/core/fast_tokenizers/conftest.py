@@ -61,20 +61,17 @@ def both(document: dict[str, Any], folder: Path) -> Both:
 
 @pytest.fixture(scope="session")
 def minilm_document(minilm_folder: Path) -> dict[str, Any]:
-    """Return MiniLM's `tokenizer.json`, which is typical of uncased BERT models."""
     document: dict[str, Any] = json.loads((minilm_folder / "tokenizer.json").read_bytes())
     return document
 
 
 @pytest.fixture(scope="session")
 def minilm(minilm_document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Both:
-    """Return WordPiece with MiniLM's vocabulary."""
     return both(minilm_document, tmp_path_factory.mktemp("minilm"))
 
 
 @pytest.fixture(scope="session")
 def gemma_document() -> dict[str, Any]:
-    """Return Gemma's tokenizer configuration with a small vocabulary."""
     document: dict[str, Any] = json.loads(gemma_tokenizer(tokens=4000, files=20))
     return document
 
@@ -87,7 +84,6 @@ def gemma(gemma_document: dict[str, Any], tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="session")
 def unigram_document() -> dict[str, Any]:
-    """Return XLM-RoBERTa's tokenizer configuration with a small vocabulary."""
     document: dict[str, Any] = json.loads(unigram_tokenizer(tokens=4000, files=8))
     return document
 
@@ -139,7 +135,6 @@ def trained(gemma_document: dict[str, Any], tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="session")
 def roberta(tmp_path_factory: pytest.TempPathFactory) -> Both:
-    """Return byte-level BPE with RoBERTa's parts."""
     return _byte_level("RoBERTa", tmp_path_factory)
 
 

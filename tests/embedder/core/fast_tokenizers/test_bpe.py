@@ -49,11 +49,6 @@ def test_a_vocabulary_of_bytes_alone_is_enough(
     assert variant.differing(sample_texts(variant.library, count=500, seed=25)) == []
 
 
-def test_no_string_is_an_error(gemma: Both) -> None:
-    """A lone surrogate, which is not valid text, is encoded as the byte of a question mark."""
-    assert gemma.fast.encode("\ud800") == [gemma.fast.encode("\x00")[0] + ord("?")]
-
-
 def test_added_tokens_that_are_normalised_are_found_after_it(
     gemma_document: dict[str, Any], tmp_path: Path
 ) -> None:

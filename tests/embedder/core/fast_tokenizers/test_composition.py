@@ -34,7 +34,6 @@ SOME_NOT_INERT = st.deferred(lambda: st.sampled_from(not_inert()))
 
 @pytest.fixture(scope="module")
 def composition(modernbert: Both) -> Composition:
-    """Return the composition of a tokenizer with NFC."""
     file = TableFile(str(modernbert.path))
     return Composition(file.section("alike_pages").cast("H"), file.section("alike"))
 

@@ -44,7 +44,6 @@ NAMES = (
 
 @pytest.fixture(params=NAMES)
 def both(request: pytest.FixtureRequest) -> Both:
-    """Return each of the tokenizers in turn."""
     tokenizers: Both = request.getfixturevalue(request.param)
     return tokenizers
 
@@ -104,10 +103,59 @@ def test_special_tokens_around_a_text_are_told_and_not_added(
     assert fast.encode("") == []
 
 
-def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
-    """The message has the kind found and the known kinds."""
-    with pytest.raises(ArtifactError, match=f"of kind 'characters'.*{KINDS[0]}.*{KINDS[-1]}"):
-        load("characters", tmp_path / "tokenizer.bin")
+@pytest.mark.parametrize(
+    ("name", "text", "alike"),
+    [
+        ("minilm", "a\ud800b \udfff", "a\ufffdb \ufffd"),
+        *((name, "a \ud800", "a ?") for name in ("roberta", "modernbert", "qwen")),
+    ],
+)
+def test_no_string_is_an_error(
+    request: pytest.FixtureRequest, name: str, text: str, alike: str
+) -> None:
+    """A lone surrogate, which is not valid text, is treated like U+FFFD or a question mark."""
+    encode = request.getfixturevalue(name).fast.encode
+    assert encode(text) == encode(alike)
+    assert encode("\ud800\u0301é \udfff")
+
+
+def test_no_string_is_an_error_of_bytes(gemma: Both) -> None:
+    """A lone surrogate is the byte of a question mark."""
+    assert gemma.fast.encode("\ud800") == [gemma.fast.encode("\x00")[0] + ord("?")]
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        ("minilm", "2f9c61e0a7", "2f9c61e0b3"),
+        ("qwen", "unexpectedconfigurationxq", "unexpectedconfigurationxz"),
+    ],
+)
+def test_equal_ids_of_two_words_take_room_once(
+    request: pytest.FixtureRequest, name: str, first: str, second: str
+) -> None:
+    """Words of many tokens are cached with shared integer objects for equal ids."""
+    encode = request.getfixturevalue(name).fast.encode
+    ids = zip(encode(first), encode(second), strict=False)
+    pairs = [(one, other) for one, other in ids if one == other > 256]
+    assert len(pairs) > 2
+    assert all(one is other for one, other in pairs)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("characters", f"of kind 'characters'.*{KINDS[0]}.*{KINDS[-1]}"),
+        ("tokenizers", r"tokenizer\.json cannot be read as a tokenizer"),
+    ],
+)
+def test_an_unknown_kind_and_another_file_are_refused(
+    tmp_path: Path, kind: str, message: str
+) -> None:
+    """The message has the kind found and the known kinds, or the file."""
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(ArtifactError, match=message):
+        load(kind, tmp_path / "tokenizer.json")
 
 
 def test_a_fast_tokenizer_does_not_import_the_library(
@@ -154,13 +202,6 @@ def test_the_library_serves_behind_the_same_door(minilm: Both, minilm_folder: Pa
         served.token(99999)
 
 
-def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path) -> None:
-    """The library's error becomes an artifact error."""
-    (tmp_path / "tokenizer.json").write_text("{}")
-    with pytest.raises(ArtifactError, match=r"tokenizer\.json cannot be read as a tokenizer"):
-        load("tokenizers", tmp_path / "tokenizer.json")
-
-
 def test_the_library_tells_its_special_tokens(
     tmp_path: Path, minilm_document: dict[str, Any]
 ) -> None:
@@ -175,7 +216,6 @@ def test_the_library_tells_its_special_tokens(
 
 
 def altered(path: Path, place: int, bit: int) -> None:
-    """Flip one bit of a file."""
     with path.open("r+b") as file:
         file.seek(place)
         byte = file.read(1)[0]

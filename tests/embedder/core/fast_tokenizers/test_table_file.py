@@ -15,7 +15,6 @@ from .conftest import Both
 
 
 def written(folder: Path, data: bytes) -> str:
-    """Write a file of tables."""
     path = folder / "tokenizer.bin"
     path.write_bytes(data)
     return str(path)

@@ -48,7 +48,6 @@ BITS_OF_TEXT = (
 
 
 def in_form(document: dict[str, Any], form: str) -> dict[str, Any]:
-    """Return the tokenizer with other steps before the model."""
     normalizers, pre_tokenizer = FORMS[form]
     changed = copy.deepcopy(document)
     if normalizers is None:
@@ -167,7 +166,6 @@ def trie(unigram: Both) -> TokenTrie:
 
 
 def size(children: Children) -> int:
-    """Return the number of entries in memory."""
     return len(children) + sum(size(node[1]) for node in children.values() if node and node[1])
 
 

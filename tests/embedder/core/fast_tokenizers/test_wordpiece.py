@@ -30,14 +30,6 @@ def test_every_option_of_the_normalizer_is_the_librarys(
     assert variant.differing(sample_texts(variant.library, count=500, seed=12)) == []
 
 
-def test_equal_ids_of_two_words_take_room_once(minilm: Both) -> None:
-    """Words of many tokens are cached with shared integer objects for equal ids."""
-    first, second = map(minilm.fast.encode, ("2f9c61e0a7", "2f9c61e0b3"))
-    pairs = [(one, other) for one, other in zip(first, second, strict=False) if one == other]
-    assert len(pairs) > 2
-    assert all(one is other for one, other in pairs)
-
-
 def test_marks_that_stay_are_sorted_as_unicode_says(minilm: Both) -> None:
     """Spacing and stripped marks in every order give the same result as the library's sorting."""
     marks = "\u0301\u0316\u302e\u302f\u1b44\u093c\u0345\u0334\u0903\U0001d165\U0001d16d"
@@ -92,11 +84,6 @@ def test_a_token_is_spelled_as_in_the_vocabulary(minilm: Both) -> None:
         minilm.fast.token(30522)
     with pytest.raises(ValueError, match="No token has the id -1"):
         minilm.fast.token(-1)
-
-
-def test_no_string_is_an_error(minilm: Both) -> None:
-    """A lone surrogate, which is not valid text, is treated like U+FFFD."""
-    assert minilm.fast.encode("a\ud800b \udfff") == minilm.fast.encode("a\ufffdb \ufffd")
 
 
 def test_the_token_with_the_id_0_is_a_token(

@@ -62,8 +62,6 @@ def load(s3_vectors: LocalS3Vectors) -> Callable[..., Index]:
 
 @pytest.fixture
 def open_with(client: S3VectorsClient) -> Callable[[Engine, Index], VectorIndex]:
-    """Return a function that opens an index for an engine."""
-
     def opened(engine: Engine, index: Index) -> VectorIndex:
         spaces = [engine.vector_space(dimensions) for dimensions in engine.limits.dimensions]
         return VectorIndex(index.arn, client, spaces=spaces)

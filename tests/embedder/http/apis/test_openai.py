@@ -236,7 +236,6 @@ def test_a_batch_of_base64_that_would_not_fit_is_refused_before_the_model(
 
 
 def ask(router: Router, body: Any, accepted: str | None) -> Response:
-    """Post a body with this Accept-Encoding header."""
     headers = {} if accepted is None else {"accept-encoding": accepted}
     raw = orjson.dumps(body)
     return router.handle(Request("POST", PATH, headers=headers, body=raw, id="request-1"))

@@ -29,13 +29,11 @@ def compiled(folder: Path, **traits: Any) -> Artifact:
 
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
-    """Return the artifact of a small reranker."""
     return compiled(tmp_path_factory.mktemp("reranker"))
 
 
 @pytest.fixture(scope="module")
 def router(artifact: Artifact) -> Router:
-    """Return its router."""
     return build_router(Settings(artifact=str(artifact.folder)))
 
 

@@ -40,7 +40,6 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Artifact, Artif
 
 @pytest.fixture(scope="module")
 def index(artifacts: tuple[Artifact, Artifact], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an index of the documents."""
     folder = tmp_path_factory.mktemp("index") / "index"
     build_index(TEXTS, Path(artifacts[1].folder), folder)
     return folder

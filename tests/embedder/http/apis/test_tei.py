@@ -318,7 +318,6 @@ class DecodingTokenizer(WordTokenizer):
 
 @pytest.fixture
 def decoding(session: HashSession) -> Router:
-    """Return a router with a tokenizer that can decode."""
     return Router(Model(Engine(manifest_of(), DecodingTokenizer(), session)))
 
 
