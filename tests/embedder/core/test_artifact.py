@@ -139,12 +139,6 @@ def test_files_that_are_not_as_the_manifest_says(tmp_path: Path) -> None:
         load_artifact(tmp_path)
 
 
-def test_values_cannot_be_changed(minilm_artifact: Artifact) -> None:
-    """A manifest is immutable."""
-    with pytest.raises(AttributeError):
-        minilm_artifact.manifest.max_tokens = 8192  # type: ignore[misc]
-
-
 def test_an_artifact_can_be_moved(minilm_artifact: Artifact, tmp_path: Path) -> None:
     """The artifact does not contain its own path."""
     shutil.copytree(minilm_artifact.folder, tmp_path / "moved")

@@ -85,13 +85,23 @@ def test_a_bad_line_is_named(line: str, message: str) -> None:
     assert SECRET not in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["", "# none yet\n\n"])
-def test_no_keys_are_an_error(text: str) -> None:
-    """The message says how to make one."""
-    with pytest.raises(
-        SettingsError, match=r"keys has no keys\. .* `embedding-kit embedder.server.new_key NAME"
-    ):
-        parse_keys(text, source="keys")
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "keys cannot be read: No such file or directory"),
+        (b"search:\xff", "keys is not text in UTF-8"),
+        (b"", r"keys has no keys\. .* `embedding-kit embedder.server.new_key NAME"),
+        (b"# none yet\n\n", "keys has no keys"),
+    ],
+)
+def test_a_file_without_keys_is_an_error(
+    tmp_path: Path, content: bytes | None, message: str
+) -> None:
+    """The server does not start without its keys; the message names the file."""
+    if content is not None:
+        (tmp_path / "keys").write_bytes(content)
+    with pytest.raises(SettingsError, match=message):
+        Keys.from_file(str(tmp_path / "keys"), report=print)
 
 
 def test_a_key_is_recognized(keys: Keys) -> None:
@@ -183,19 +193,3 @@ def test_a_bad_change_locks_nobody_out(
     clock.now += 1
     assert who(keys, SECRET) == "search"
     assert len(problems) == 4
-
-
-def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    """The server does not start without its keys; the message names the file."""
-    report: list[SettingsError] = []
-    with pytest.raises(SettingsError, match="keys cannot be read: No such file or directory"):
-        Keys.from_file(str(tmp_path / "keys"), report=report.append)
-    (tmp_path / "keys").write_bytes(b"search:\xff")
-    with pytest.raises(SettingsError, match="keys is not text in UTF-8"):
-        Keys.from_file(str(tmp_path / "keys"), report=report.append)
-
-
-def test_a_variables_keys_are_named_by_it() -> None:
-    """A bad line of a variable is an error with the variable's name."""
-    with pytest.raises(SettingsError, match=r"EMBEDDING_SERVER_KEYS, line 1: .* found no colon"):
-        Keys.from_variable("search", name="EMBEDDING_SERVER_KEYS")

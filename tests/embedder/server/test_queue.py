@@ -85,15 +85,6 @@ def test_runs_that_wait_are_merged(make_queue: MakeQueue, threads: ThreadPoolExe
     assert session.shapes == [(1, 4), (12, 8)]
 
 
-def test_nothing_waits_for_company(make_queue: MakeQueue) -> None:
-    """A request that comes alone is run alone, without waiting."""
-    session = HashSession()
-    queue = make_queue(session)
-    ask(queue, [batch(1)])
-    ask(queue, [batch(2)])
-    assert session.shapes == [(1, 8), (1, 8)]
-
-
 def test_a_single_text_goes_before_a_list_that_came_first(
     make_queue: MakeQueue, threads: ThreadPoolExecutor
 ) -> None:

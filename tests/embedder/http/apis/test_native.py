@@ -130,13 +130,6 @@ def test_the_prompt_may_be_chosen_once(make_router: MakeRouter) -> None:
     assert 'it was chosen by "prompt_name" and "input_type"' in error["error"]
 
 
-def test_a_title_goes_into_the_documents_prompt(make_router: MakeRouter) -> None:
-    """The prompt has the format of EmbeddingGemma's model card."""
-    router = make_router(prompts=PROMPTS)
-    titled = read(post(router, "/", {"text": "a", "input_type": "document", "title": "Bees"}))
-    assert titled == read(post(router, "/", {"text": "title: Bees | text: a"}))
-
-
 def test_similar_answers_the_nearest_entries(make_router: MakeRouter) -> None:
     """Results are sorted by score, and an indexed text matches itself best."""
     texts = [f"entry {number}" for number in range(30)]

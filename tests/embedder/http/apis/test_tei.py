@@ -62,13 +62,6 @@ def test_truncation_has_a_direction(router: Router, options: dict[str, Any], sam
     assert cut == [read(post(router, "/", {"text": text, "truncate": same_as}))["embedding"]]
 
 
-def test_a_text_over_the_limit_is_a_validation_error(router: Router) -> None:
-    """The error has status 422, as in TEI's code, and explains how to truncate."""
-    error = read(post(router, "/embed", {"inputs": "w " * 40}), 422)
-    assert error["error_type"] == "Validation"
-    assert 'Send "truncate": true' in error["error"]
-
-
 def test_not_renormalising_is_told_in_the_space(router: Router) -> None:
     """With `normalize: false` the truncated components are returned unscaled."""
     body = {"inputs": "a", "dimensions": 8, "normalize": False}
@@ -140,24 +133,63 @@ def test_fields_without_an_effect_are_accepted(
     assert with_them == without
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (
-            {"parameters": {"truncate": True}},
-            'A field in "parameters" is unknown: "truncate". Allowed: none.',
-        ),
-        ({"parameters": []}, '"parameters" must be an empty object; found a list'),
-        ({"options": {"wait": True}}, 'A field in "options" is unknown: "wait"'),
-        ({"options": {"use_cache": 1}}, '"options.use_cache" must be true or false'),
-        ({"timeout": 3}, 'A field is unknown: "timeout"'),
-    ],
-)
-def test_fields_that_would_have_an_effect_are_refused(
-    router: Router, more: dict[str, Any], message: str
+def pair(**inputs: Any) -> dict[str, Any]:
+    return {"inputs": {"source_sentence": "a", "sentences": ["b"], **inputs}}
+
+
+#: A path, what is wrong, TEI's status and kind, and a part of the message.
+REFUSED: list[tuple[str, Any, int, str, str]] = [
+    ("/embed", b"{", 400, "Validation", "must be JSON"),
+    ("/embed", {"inputs": []}, 400, "Empty", "found an empty list"),
+    ("/embed", {"inputs": ""}, 400, "Empty", "found an empty string"),
+    ("/embed", {}, 422, "Validation", '"inputs" is missing'),
+    ("/embed", {"inputs": 1}, 422, "Validation", "found the number 1"),
+    ("/embed", {"inputs": "a", "dimensions": 0}, 422, "Validation", '"dimensions" must be'),
+    ("/embed", {"inputs": "a", "truncate": "yes"}, 422, "Validation", '"truncate" must be'),
+    ("/embed", {"inputs": "a", "truncation_direction": "up"}, 422, "Validation", '"Right"'),
+    ("/embed", {"inputs": "a", "prompt_name": "query"}, 422, "Validation", "has no prompts"),
+    ("/embed", {"inputs": [*map(str, range(50_000))]}, 422, "Validation", "holds 50000 inputs"),
+    ("/embed", {"inputs": "w " * 40}, 422, "Validation", 'Send "truncate": true'),
+    # What would have an effect is never ignored.
+    (
+        "/embed",
+        {"inputs": "a", "parameters": {"truncate": True}},
+        422,
+        "Validation",
+        'A field in "parameters" is unknown: "truncate". Allowed: none.',
+    ),
+    ("/embed", {"inputs": "a", "parameters": []}, 422, "Validation", "must be an empty object"),
+    ("/embed", {"inputs": "a", "options": {"wait": True}}, 422, "Validation", '"options" is unk'),
+    ("/embed", {"inputs": "a", "options": {"use_cache": 1}}, 422, "Validation", '"options.use_ca'),
+    ("/embed", {"inputs": "a", "timeout": 3}, 422, "Validation", 'A field is unknown: "timeout"'),
+    ("/similarity", pair(sentences=[]), 400, "Empty", "found an empty list"),
+    ("/similarity", pair(sentences="b"), 422, "Validation", '"inputs.sentences" must be a list'),
+    ("/similarity", pair(source_sentence=""), 400, "Empty", '"inputs.source_sentence" must'),
+    ("/similarity", {"inputs": {}}, 422, "Validation", '"inputs.source_sentence" is missing'),
+    ("/similarity", {"inputs": "a"}, 422, "Validation", '"inputs" must be an object with the fiel'),
+    ("/similarity", pair() | {"parameters": {"x": 1}}, 422, "Validation", 'is unknown: "x"'),
+    ("/tokenize", {"inputs": ""}, 400, "Empty", "found an empty string"),
+    ("/tokenize", {"inputs": []}, 400, "Empty", "found an empty list"),
+    ("/tokenize", {"inputs": [1]}, 422, "Validation", '"inputs[0]" must be a string'),
+    ("/tokenize", {"inputs": "a" * 4001}, 422, "Validation", '"inputs" has 4001 characters; at m'),
+    ("/tokenize", {"inputs": ["a", "a" * 4001]}, 422, "Validation", '"inputs[1]" has 4001 char'),
+    ("/tokenize", {"inputs": "a", "truncate": True}, 422, "Validation", 'unknown: "truncate"'),
+    ("/decode", {"ids": []}, 400, "Empty", "found an empty list"),
+    ("/decode", {"ids": "a"}, 422, "Validation", "a list that is not empty of token ids"),
+    ("/decode", {"ids": ["a"]}, 422, "Validation", "must be a token id"),
+    ("/decode", {"ids": [1000]}, 422, "Validation", "from 0 to 999"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "status", "kind", "message"), REFUSED)
+def test_a_refusal_has_teis_status_and_kind(
+    *, router: Router, path: str, body: Any, status: int, kind: str, message: str
 ) -> None:
-    """The error names the field."""
-    assert message in read(post(router, "/embed", {"inputs": "a", **more}), 422)["error"]
+    """They are those of TEI's code; the message names the field by its path."""
+    error = read(post(router, path, body), status)
+    assert set(error) == {"error", "error_type"}
+    assert error["error_type"] == kind
+    assert message in error["error"]
 
 
 def test_prompt_names_and_dtypes_are_taken(make_router: MakeRouter) -> None:
@@ -167,28 +199,6 @@ def test_prompt_names_and_dtypes_are_taken(make_router: MakeRouter) -> None:
     by_hand = {"text": PROMPTS["query"] + "a", "output_dtype": "int8"}
     answer = read(post(router, "/embed", body))
     assert answer == [read(post(router, "/", by_hand))["embedding"]]
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "kind"),
-    [
-        (b"{", 400, "Validation"),
-        ({"inputs": []}, 400, "Empty"),
-        ({"inputs": ""}, 400, "Empty"),
-        ({}, 422, "Validation"),
-        ({"inputs": 1}, 422, "Validation"),
-        ({"inputs": "a", "dimensions": 0}, 422, "Validation"),
-        ({"inputs": "a", "truncate": "yes"}, 422, "Validation"),
-        ({"inputs": "a", "truncation_direction": "up"}, 422, "Validation"),
-        ({"inputs": "a", "prompt_name": "query"}, 422, "Validation"),
-        ({"inputs": [str(number) for number in range(50_000)]}, 422, "Validation"),
-    ],
-)
-def test_errors_are_teis(router: Router, body: Any, status: int, kind: str) -> None:
-    """Statuses and error types are those of TEI's code."""
-    error = read(post(router, "/embed", body), status)
-    assert set(error) == {"error", "error_type"}
-    assert error["error_type"] == kind
 
 
 def test_the_compatible_route_has_openais_answer_and_teis_errors(router: Router) -> None:
@@ -221,31 +231,6 @@ def test_similarity_takes_parameters(make_router: MakeRouter) -> None:
     answer = read(post(router, "/similarity", {"inputs": inputs, "parameters": parameters}))
     vectors = np.array(read(post(router, "/embed", {"inputs": ["a", "b " * 40], **parameters})))
     assert answer == pytest.approx([float(vectors[1] @ vectors[0])], abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ({"inputs": {"source_sentence": "a", "sentences": []}}, "found an empty list"),
-        ({"inputs": {"source_sentence": "a"}}, '"inputs.sentences" is missing'),
-        ({"inputs": {"sentences": ["a"]}}, '"inputs.source_sentence" is missing'),
-        (
-            {"inputs": {"source_sentence": "a", "sentences": "b"}},
-            '"inputs.sentences" must be a list of strings that is not empty',
-        ),
-        ({"inputs": {"source_sentence": "", "sentences": ["a"]}}, '"inputs.source_sentence" must'),
-        ({"inputs": "a"}, '"inputs" must be an object with the fields "source_sentence"'),
-        (
-            {"inputs": {"source_sentence": "a", "sentences": ["b"]}, "parameters": {"x": 1}},
-            'A field in "parameters" is unknown: "x"',
-        ),
-    ],
-)
-def test_similarity_refuses_what_it_cannot_compare(router: Router, body: Any, message: str) -> None:
-    """The error names the field by its path."""
-    response = post(router, "/similarity", body)
-    assert response.status in {400, 422}
-    assert message in read(response, response.status)["error"]
 
 
 def test_a_failing_model_is_a_backend_error(router: Router, session: HashSession) -> None:
@@ -287,26 +272,6 @@ def test_a_text_over_the_models_limit_is_tokenized_whole(router: Router) -> None
     assert len(read(post(router, "/tokenize", {"inputs": "w " * 40}))[0]) == 42
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "message"),
-    [
-        ({"inputs": ""}, 400, "found an empty string"),
-        ({"inputs": []}, 400, "found an empty list"),
-        ({"inputs": [1]}, 422, '"inputs[0]" must be a string'),
-        ({"inputs": "a" * 4001}, 422, '"inputs" has 4001 characters; at most 4000 are allowed'),
-        ({"inputs": ["a", "a" * 4001]}, 422, '"inputs[1]" has 4001 characters'),
-        ({"inputs": "a", "truncate": True}, 422, 'unknown: "truncate"'),
-    ],
-)
-def test_errors_of_tokenize_are_teis(
-    router: Router, body: dict[str, object], status: int, message: str
-) -> None:
-    """Errors have the statuses and the format of TEI's other routes."""
-    error = read(post(router, "/tokenize", body), status)
-    assert message in error["error"]
-    assert set(error) == {"error", "error_type"}
-
-
 class DecodingTokenizer(WordTokenizer):
     """A tokenizer that can also decode ids, as the library's tokenizer can."""
 
@@ -332,22 +297,6 @@ def decoding(session: HashSession) -> Router:
 def test_ids_become_texts(decoding: Router, body: object, texts: list[str]) -> None:
     """The response is a list even for one text; special tokens are left out by default."""
     assert read(post(decoding, "/decode", body)) == texts
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "message"),
-    [
-        ({"ids": []}, 400, "found an empty list"),
-        ({"ids": "a"}, 422, "a list that is not empty of token ids"),
-        ({"ids": ["a"]}, 422, "must be a token id"),
-        ({"ids": [1000]}, 422, "from 0 to 999"),
-    ],
-)
-def test_what_is_no_list_of_ids_is_refused(
-    decoding: Router, body: object, status: int, message: str
-) -> None:
-    """Empty lists, texts and ids outside the vocabulary are refused."""
-    assert message in read(post(decoding, "/decode", body), status)["error"]
 
 
 def test_a_tokenizer_that_only_encodes_says_so(router: Router) -> None:
