@@ -15,20 +15,21 @@ DOCKERFILE = IMAGE / "Dockerfile"
 
 
 @pytest.fixture(scope="module")
-def stages() -> list[list[str]]:
-    """Return the Dockerfile's instructions by stage, with lines joined and without comments."""
+def stages() -> dict[str, list[str]]:
+    """Return the instructions by stage, joined and without comments; the last is the endpoint."""
     text = "\n".join(
         line for line in DOCKERFILE.read_text().splitlines() if not line.lstrip().startswith("#")
     )
     instructions = [
         line.strip() for line in re.sub(r"\\\n", " ", text).splitlines() if line.strip()
     ]
-    found: list[list[str]] = []
+    found: dict[str, list[str]] = {}
+    name = ""
     for instruction in instructions:
         if instruction.startswith("FROM "):
-            found.append([])
-        if found:
-            found[-1].append(instruction)
+            name = instruction.partition(" AS ")[2] or "endpoint"
+        if name:
+            found.setdefault(name, []).append(instruction)
     return found
 
 
@@ -39,29 +40,18 @@ def test_hadolint_finds_nothing():
     assert (done.stdout, done.returncode) == ("", 0)
 
 
-@pytest.fixture(scope="module")
-def batch(stages) -> list[str]:
-    (found,) = (stage for stage in stages if stage[0] == "FROM base-$TARGETARCH AS batch")
-    return found
-
-
-@pytest.fixture(scope="module")
-def server(stages) -> list[str]:
-    (found,) = (stage for stage in stages if stage[0] == "FROM base-$TARGETARCH AS server")
-    return found
-
-
-def test_the_images_stages_only_copy(stages, batch, server):
+def test_the_images_stages_only_copy(stages):
     """A RUN there would be emulated when an x86 machine builds for ARM64."""
-    for stage in (stages[-1], batch, server):
-        used = {instruction.split()[0] for instruction in stage}
+    for name in ("endpoint", "batch", "server"):
+        used = {instruction.split()[0] for instruction in stages[name]}
         assert used == {"FROM", "COPY", "ARG", "LABEL", "CMD"}
 
 
-def test_the_batchs_image_has_the_endpoints_layers(stages, batch):
+def test_the_batchs_image_has_the_endpoints_layers(stages):
     """Lambda stores and loads the model's layer once for both; the endpoint's has no other."""
-    assert stages[-1][0] == "FROM base-$TARGETARCH"
-    shared = [line for line in stages[-1] if line.startswith("COPY")]
+    endpoint, batch = stages["endpoint"], stages["batch"]
+    assert endpoint[0] == "FROM base-$TARGETARCH"
+    shared = [line for line in endpoint if line.startswith("COPY")]
     added = [line for line in batch if line.startswith("COPY") and line not in shared]
     assert [line for line in batch if line in shared] == shared
     assert added == [
@@ -71,21 +61,22 @@ def test_the_batchs_image_has_the_endpoints_layers(stages, batch):
     assert batch[-1] == 'CMD ["jobs.embed.handler.handler"]'
 
 
-def test_the_servers_image_is_the_endpoints_with_two_layers(stages, server):
+def test_the_servers_image_is_the_endpoints_with_two_layers(stages):
     """It runs in Lambda too: its command stays the handler's."""
-    layers = [line for line in stages[-1] if line.startswith("COPY")]
+    endpoint, server = stages["endpoint"], stages["server"]
+    layers = [line for line in endpoint if line.startswith("COPY")]
     assert [line for line in server if line.startswith("COPY")] == [
         *layers,
         "COPY --from=server-dependencies /build/layer/ /",
         "COPY --from=server-code /build/layer/ /",
     ]
-    assert server[-1] == stages[-1][-1]
+    assert server[-1] == endpoint[-1]
 
 
-def test_each_image_is_labeled_with_what_is_in_it(stages, batch, server):
+def test_each_image_is_labeled_with_what_is_in_it(stages):
     """The labels, which a promotion compares, are those of the build's arguments."""
-    images = {"endpoint": stages[-1], "batch": batch, "server": server}
-    for target, stage in images.items():
+    for target in ("endpoint", "batch", "server"):
+        stage = stages[target]
         (label,) = (line for line in stage if line.startswith("LABEL "))
         found = dict(word.split("=", 1) for word in label.split()[1:])
         assert found == {"embedding-kit.target": target} | {
@@ -108,12 +99,11 @@ def test_each_image_is_labeled_with_what_is_in_it(stages, batch, server):
 
 def test_the_endpoints_image_has_nothing_of_the_server(stages):
     """The layer of code leaves the server's package out, which has a layer of its own."""
-    (code,) = (stage for stage in stages if stage[0].endswith(" AS code"))
-    assert code[-1] == "RUN python finish_layer.py layer --remove server"
+    assert stages["code"][-1] == "RUN python finish_layer.py layer --remove server"
     named = [path for path in (IMAGE / "embedder").rglob("server") if path.is_dir()]
     assert named == [IMAGE / "embedder" / "server"]
-    (own,) = (stage for stage in stages if stage[0].endswith(" AS server-code"))
-    assert own[1] == "COPY embedder/server layer/var/task/embedder/server"
+    copied = "COPY embedder/server layer/var/task/embedder/server"
+    assert stages["server-code"][1] == copied
 
 
 def test_the_base_of_arm64_is_an_argument():
@@ -135,24 +125,23 @@ def test_the_images_python_is_that_of_the_zip_and_of_the_pins():
 
 def test_every_run_is_native(stages):
     """Stages with a RUN are based on the platform of the building machine."""
-    names = {stage[0].split()[-1]: stage[0] for stage in stages}
-    for stage in stages:
+    for stage in stages.values():
         if any(instruction.startswith("RUN") for instruction in stage):
             start = stage[0]
-            while (base := start.split()[1]) in names:
-                start = names[base]
+            while (base := start.split()[1]) in stages:
+                start = stages[base][0]
             assert "--platform=$BUILDPLATFORM" in start, stage[0]
 
 
 def test_layers_stand_in_the_order_of_their_change(stages):
     """Dependencies, model and code are in this order, so that new code only changes one layer."""
-    copies = [line.split()[1] for line in stages[-1] if line.startswith("COPY")]
+    copies = [line.split()[1] for line in stages["endpoint"] if line.startswith("COPY")]
     assert copies == ["--from=dependencies", "--from=models", "--from=code"]
 
 
 def test_the_image_runs_the_handler_that_the_local_runtime_runs(stages):
     """The same handler runs in Lambda and behind the local URL."""
-    (command,) = (line for line in stages[-1] if line.startswith("CMD"))
+    (command,) = (line for line in stages["endpoint"] if line.startswith("CMD"))
     (local,) = re.findall(r'handler="([\w.]+)"', Path(endpoint.__file__).read_text())
     assert command == f'CMD ["{local}"]'
 
@@ -160,8 +149,7 @@ def test_the_image_runs_the_handler_that_the_local_runtime_runs(stages):
 @pytest.mark.parametrize("prefix", ["", "batch-", "server-"])
 def test_an_image_installs_what_uv_lock_pins(stages, prefix):
     """Each layer of packages has a file with versions and hashes; see scripts/lock."""
-    (found,) = (stage for stage in stages if stage[0].endswith(f" AS {prefix}dependencies"))
-    lines = " ".join(found)
+    lines = " ".join(stages[f"{prefix}dependencies"])
     assert f"COPY {prefix}requirements.txt" in lines
     assert f"--requirement {prefix}requirements.txt" in lines
 
@@ -180,8 +168,7 @@ def test_the_artifact_lies_where_the_embedder_looks_for_it():
 @pytest.mark.parametrize("stage", ["texts", "folder"])
 def test_what_a_build_context_replaces_is_an_empty_stage(stages, stage):
     """BuildKit replaces the stage with the build context of the same name, if there is one."""
-    (found,) = (lines for lines in stages if lines[0] == f"FROM scratch AS {stage}")
-    assert found[1:] == ["COPY requirements.txt /"]
+    assert stages[stage] == [f"FROM scratch AS {stage}", "COPY requirements.txt /"]
 
 
 def test_the_token_of_the_hub_is_a_secret_and_no_argument(stages):

@@ -32,36 +32,25 @@ def _write(program: Path, text: str) -> str:
     return str(program)
 
 
-def test_this_process_is_taken_if_it_is_the_one(empty):
-    """Nothing is searched for."""
-    assert find_python_with(empty / "venv" / "python") == str(empty / "venv" / "python")
-
-
-def find_python_with(program: Path) -> str:
-    _write(program, ANSWERS)
-    return find_python()
-
-
+@pytest.mark.parametrize("shim", [False, True])
 @pytest.mark.parametrize(
     "place",
     [
+        "venv/python",
         f"python{VERSION}",
         f"pyenv/versions/{VERSION}.5/bin/python",
         f"job/versions/{VERSION}.5/bin/python",
     ],
 )
-def test_an_installed_one_is_found(empty, place):
-    """On the PATH, or in pyenv: its shims fail for a version that is not switched on.
+def test_an_installed_one_is_found(empty, place, shim):
+    """This process's, on the PATH, or in pyenv: its shims fail for a version that is off.
 
     The pyenv may be known only by the Python of this process.
     """
-    assert find_python_with(empty / place) == str(empty / place)
-
-
-def test_a_broken_shim_is_passed_over(empty):
-    """Pyenv has a shim for each version that it knows."""
-    _write(empty / f"python{VERSION}", "#!/bin/sh\nexit 127\n")
-    assert find_python_with(empty / f"pyenv/versions/{VERSION}.0/bin/python").endswith("bin/python")
+    if shim:
+        _write(empty / f"python{VERSION}", "#!/bin/sh\nexit 127\n")
+    expected = _write(empty / place, ANSWERS)
+    assert find_python() == expected
 
 
 def test_uv_installs_one_as_the_last_resort(empty, monkeypatch):

@@ -100,12 +100,8 @@ def test_a_bad_value_is_refused_by_name(name: str, value: str, message: str) -> 
         Settings.from_env({name: value})
 
 
-def test_the_variables_of_the_client_may_be_set_too() -> None:
-    """A shell that runs `embed` may also run the server."""
-    Settings.from_env({"EMBEDDING_URL": "http://127.0.0.1:9000", "EMBEDDING_BATCH": "arn"})
-
-
 def test_an_unknown_variable_is_refused() -> None:
-    """A misspelled variable would have no effect, so the error names it and lists all variables."""
+    """A misspelled one would have no effect; a shell that runs `embed` may also run the server."""
+    Settings.from_env({"EMBEDDING_URL": "http://127.0.0.1:9000", "EMBEDDING_BATCH": "arn"})
     with pytest.raises(SettingsError, match=r"EMBEDDING_TRUNCATION.*Allowed: EMBEDDING_ARTIFACT"):
         Settings.from_env({"EMBEDDING_TRUNCATION": "left", "PATH": "/bin"})
