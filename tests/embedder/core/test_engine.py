@@ -129,17 +129,13 @@ def test_without_renormalising_it_is_another_space(make_engine: MakeEngine) -> N
     assert whole.vector_space == engine.vector_space()
 
 
-def test_a_vector_of_zeros_stays_one() -> None:
-    """A zero vector is not divided by its length, so it has no NaN."""
-    assert truncate_vectors(np.zeros((1, 4), dtype=np.float32), 2).tolist() == [[0, 0]]
-
-
-def test_as_many_vectors_as_dimensions_are_cut_all_the_same() -> None:
-    """The number of vectors may equal that of dimensions: eight vectors are cut from 32 to 8."""
+def test_every_vector_is_cut_to_length_one() -> None:
+    """Also if there are as many as dimensions; a zero vector stays one, so it has no NaN."""
     vectors = np.random.default_rng(2).standard_normal((8, 32)).astype(np.float32)
+    vectors[7] = 0
     cut = truncate_vectors(vectors, 8)
     assert cut.shape == (8, 8)
-    np.testing.assert_allclose(np.linalg.norm(cut, axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(cut, axis=1), [1] * 7 + [0], rtol=1e-6)
 
 
 def test_a_dimension_that_is_not_the_models_is_refused(make_engine: MakeEngine) -> None:
@@ -228,33 +224,41 @@ LONG = "word " * 400
 LONGS = [f"{LONG} {number}" for number in range(20)]
 
 
-def test_a_run_without_evidence_is_tried_in_the_last_half_second(
+#: Earlier requests of one text, each with its seconds for a token; then a request's texts, its
+#: seconds, and their tokens.
+TRIED: dict[str, tuple[list[tuple[str, float]], list[str], float, list[int]]] = {
+    "without measured runs, in the last half second": ([], ["a"], 0.5, [3]),
+    "after a cold first run of 0.9 s for 4 tokens": ([("hi", 0.9 / 4)], [LONG], 30, [402]),
+    "with most of its time left, whatever was measured": (
+        [(text, 1.0) for text in LONGS[:5]],
+        [LONG],
+        30,
+        [402],
+    ),
+    "runs of short texts say nothing of long ones": (
+        [(f"w{number}", 1.0) for number in range(10)],
+        LONGS[:2],
+        30,
+        [403, 403],
+    ),
+}
+
+
+@pytest.mark.parametrize(("earlier", "texts", "seconds", "tokens"), TRIED.values(), ids=TRIED)
+def test_a_request_is_tried(
+    *,
     timed: tuple[Engine, TimedSession],
+    earlier: list[tuple[str, float]],
+    texts: list[str],
+    seconds: float,
+    tokens: list[int],
 ) -> None:
-    """Only measured runs justify a refusal; without them any time left is enough to try."""
+    """Only several comparable runs justify a refusal, and never that of a request with time."""
     engine, session = timed
-    assert ask(engine, session, ["a"], seconds=0.5).tokens == [3]
-
-
-def test_a_slow_first_run_does_not_refuse_a_long_text(timed: tuple[Engine, TimedSession]) -> None:
-    """After a cold first run of 0.9 s for 4 tokens, 200 words with 30 s left are still embedded."""
-    engine, session = timed
-    session.rate = 0.9 / 4
-    ask(engine, session, ["hi"], seconds=30)
-    session.rate = 0.001
-    assert ask(engine, session, ["word " * 200], seconds=30).tokens == [202]
-
-
-def test_many_slow_runs_do_not_refuse_the_first_run_of_a_request(
-    timed: tuple[Engine, TimedSession],
-) -> None:
-    """A request with most of its time left is tried, whatever the earlier measurements."""
-    engine, session = timed
-    session.rate = 1.0
-    for text in LONGS[:5]:
+    for text, session.rate in earlier:
         ask(engine, session, [text], seconds=3000)
     session.rate = 0.001
-    assert ask(engine, session, [LONG], seconds=30).tokens == [402]
+    assert ask(engine, session, texts, seconds=seconds).tokens == tokens
 
 
 def test_a_batch_is_refused_once_its_own_runs_say_so(timed: tuple[Engine, TimedSession]) -> None:
@@ -263,16 +267,6 @@ def test_a_batch_is_refused_once_its_own_runs_say_so(timed: tuple[Engine, TimedS
     with pytest.raises(OutOfTimeError, match=r"more time than the 0\.2 s left"):
         ask(engine, session, LONGS, seconds=3)
     assert len(session.shapes) == 7
-
-
-def test_a_prediction_needs_several_comparable_runs(timed: tuple[Engine, TimedSession]) -> None:
-    """Slow runs of short texts do not count for the prediction of long texts."""
-    engine, session = timed
-    session.rate = 1.0
-    for number in range(10):
-        ask(engine, session, [f"w{number}"], seconds=30)
-    session.rate = 0.001
-    assert len(ask(engine, session, LONGS[:2], seconds=30).tokens) == 2
 
 
 def test_a_refusal_does_not_freeze_the_estimate(timed: tuple[Engine, TimedSession]) -> None:

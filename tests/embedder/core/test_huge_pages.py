@@ -18,6 +18,12 @@ status = dict(line.split(":") for line in open("/proc/self/status"))
 print(taken, status["RssAnon"].split()[0])
 """
 
+
+def run(program: str, *words: str) -> str:
+    command = [sys.executable, "-c", program, *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
@@ -25,9 +31,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("size", [100 << 20, 100 << 30])
 def test_asking_takes_no_memory(size: int) -> None:
     """The process uses its 16 MB and little more, regardless of the size requested."""
-    command = [sys.executable, "-c", PROGRAM, str(size)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    taken, anonymous = answer.split()
+    taken, anonymous = run(PROGRAM, str(size)).split()
     assert taken in {"True", "False"}
     assert int(anonymous) < 48 << 10
 
@@ -44,9 +48,10 @@ for size in (16 << 20, 100 << 20):
     taken = back_heap_with_huge_pages(size)
     print(taken, size <= mallinfo().keepcost < size + (4 << 20))
 """
-    command = [sys.executable, "-c", program]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert answer in {"True True\n" * 2, "False True\n" * 2}  # False: a kernel without large pages
+    assert run(program) in {
+        "True True\n" * 2,
+        "False True\n" * 2,
+    }  # False: a kernel without large pages
 
 
 @linux
@@ -70,8 +75,6 @@ print(all(ctypes.string_at(block, 5 << 20) == b"\\7" * (5 << 20) for block in bl
 status = dict(line.split(":") for line in open("/proc/self/status"))
 print(int(status["RssAnon"].split()[0]) >> 10)
 """
-    command = [sys.executable, "-c", program]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    untouched, megabytes = answer.split()
+    untouched, megabytes = run(program).split()
     assert untouched == "True"
     assert 88 <= int(megabytes) < 170

@@ -124,23 +124,22 @@ def test_no_retry_starts_after_the_deadline(
     assert len(s3_vectors.failures) >= 1
 
 
-def test_a_wrong_key_is_denied(s3_vectors: LocalS3Vectors, arn: str) -> None:
-    """S3 Vectors verifies the signature, and no credentials at all are the same error."""
-    for environ in ({"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "x"}, {}):
-        client = S3VectorsClient(
-            region=REGION, endpoint=s3_vectors.url, credentials=CredentialsProvider(environ)
-        )
-        with pytest.raises(AccessDeniedError):
-            client.query(parameters(arn), deadline=None)
-        client.forget()
-
-
-def test_a_host_without_a_server_is_unavailable() -> None:
-    """A refused connection is an error of this package."""
-    client = S3VectorsClient(
-        region=REGION,
-        endpoint="http://127.0.0.1:9",
-        credentials=CredentialsProvider({"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}),
-    )
-    with pytest.raises(UnavailableError):
-        client.tags("arn", deadline=None)
+@pytest.mark.parametrize(
+    ("url", "secret", "kind"),
+    [
+        # S3 Vectors verifies the signature, and no credentials at all are the same error.
+        (None, "x", AccessDeniedError),
+        (None, "", AccessDeniedError),
+        ("http://127.0.0.1:9", "x", UnavailableError),
+    ],
+)
+def test_a_call_without_an_answer_is_an_error_of_this_package(
+    s3_vectors: LocalS3Vectors, arn: str, url: str | None, secret: str, kind: type[S3VectorsError]
+) -> None:
+    """A wrong key, no key, and a host without a server."""
+    environ = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": secret}
+    credentials = CredentialsProvider(environ)
+    client = S3VectorsClient(region=REGION, endpoint=url or s3_vectors.url, credentials=credentials)
+    with pytest.raises(kind):
+        client.query(parameters(arn), deadline=None)
+    client.forget()

@@ -138,24 +138,16 @@ def test_as_many_results_as_aws_allows(router: Router, wanted: int, fits: bool) 
         assert "a whole number from 1 to 10000" in error["error"]
 
 
-def test_a_vector_without_text_has_none(
+def test_an_index_may_have_shorter_vectors_and_no_texts(
     engine: Engine, open_with: OpenWith, s3_vectors: LocalS3Vectors
 ) -> None:
-    """An index may be loaded without texts and without metadata."""
-    index = s3_vectors.create("docs", 32, tags={SPACE_TAG: engine.vector_space()})
-    index.put([{"key": "k", "data": {"float32": [1.0] * 32}}])
-    (result,) = similar(Router(Model(engine, open_with(engine, index))))["results"]
-    assert (result["text"], result["id"], result["metadata"]) == (None, "k", {})
-
-
-def test_the_query_has_the_dimensions_of_the_index(
-    engine: Engine, open_with: OpenWith, s3_vectors: LocalS3Vectors
-) -> None:
-    """An index of shorter Matryoshka vectors is searched with vectors of its length."""
+    """It is searched with Matryoshka vectors of its length."""
     index = s3_vectors.create("docs", 8, tags={SPACE_TAG: engine.vector_space(8)})
     index.put([{"key": "k", "data": {"float32": [1.0] * 8}}])
     answer = similar(Router(Model(engine, open_with(engine, index))))
     assert answer["vector_space"] == engine.vector_space(8)
+    (result,) = answer["results"]
+    assert (result["text"], result["id"], result["metadata"]) == (None, "k", {})
 
 
 def test_an_index_without_vectors_is_not_found_until_it_is_loaded(
