@@ -115,17 +115,10 @@ def build_zip(
     machine: str = "aarch64",
     with_artifact: bool = True,
 ) -> Path:
-    """Return the zip of a function; build it unless it is in the cache.
+    """Return the zip of a function for a processor; build it unless it is in the cache.
 
-    Args:
-        choice: The model.
-        recipe: The folder with the code, the compiler and requirements.txt.
-        cache: The folder of built parts.
-        machine: The processor that runs it: Lambda's `aarch64`, or `x86_64` to try it here.
-        with_artifact: Whether the artifact is in the zip, or in S3.
-
-    Raises:
-        ZipError: A part cannot be built, or Lambda would not unpack the zip.
+    The recipe is the folder with the code, the compiler and requirements.txt. Lambda's processor is
+    `aarch64`; on `x86_64` the zip can be tried here. The artifact is in the zip, or in S3.
     """
     cache.mkdir(parents=True, exist_ok=True)
     clean(cache)

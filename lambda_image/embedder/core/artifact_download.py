@@ -63,14 +63,10 @@ def download(
     region: str,
     endpoint: str | None = None,
 ) -> str:
-    """Download the artifact into a folder of `temporary` and return that.
+    """Download the artifact from `s3://BUCKET/KEY` into a folder of `temporary` and return that.
 
-    Args:
-        location: The object, as `s3://BUCKET/KEY`.
-        package: The folder of the function's package with the manifest.
-        temporary: Lambda's is `/tmp`.
-        region: The bucket's region.
-        endpoint: The URL of S3; by default that of the region.
+    `package` is the folder of the function's package with the manifest; `endpoint` is the URL of
+    S3, by default that of the bucket's region.
 
     Raises:
         StartError: The location is not one, the package has no valid manifest, or the artifact does

@@ -139,14 +139,10 @@ class Done(NamedTuple):
 
 
 class Runs:
-    """The session with its cache: computes a row of float32 for each input.
+    """The session with its cache: computes a row, float32 [width], for each input.
 
-    Args:
-        session: token ids to rows; one with `run_all` gets all runs of a request at once.
-        width: components of a row.
-        limit: the most tokens of an input.
-        cache_entries: how many rows to keep.
-        run_tokens: the most tokens of one run, padding included; one input is always allowed.
+    A session with `run_all` gets all runs of a request at once. An input has at most `limit`
+    tokens. A run has at most `run_tokens`, padding included; one input is always allowed.
     """
 
     #: Bytes of a token of an input.
@@ -170,15 +166,12 @@ class Runs:
     def compute(
         self, distinct: list[bytes], deadline: float | None, allowed: float
     ) -> tuple[npt.NDArray[np.float32], Done]:
-        """Return the row of each input, float32 [inputs, width].
+        """Return the row of each input, float32 [inputs, width]; errors are as of `Engine`.
 
         Args:
             distinct: each input's token ids, int32 as bytes; no two are equal.
             deadline: the `time.monotonic()` at which the rows are of no use any more.
             allowed: the time in seconds that the request had when it came.
-
-        Raises:
-            ServerError: as `Engine.embed_request`.
         """
         whole = np.empty((len(distinct), self._width), dtype=np.float32)
         missing = {}

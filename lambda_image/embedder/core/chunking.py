@@ -68,18 +68,11 @@ class _Unit(NamedTuple):
 
 
 class Chunker:
-    """Divides blocks into chunks of a model.
+    """Divides blocks into chunks for a model with this tokenizer, these prompts and limits.
 
-    Args:
-        tokenizer: The model's.
-        encoder: The model's, for its prompts.
-        limits: The model's.
-        tokens: The most tokens of a chunk, overlap included. Default: 256, or what the model takes.
-        overlap: The most tokens at a chunk's start that the chunk before it ends with. Default: 32,
-            or half of `tokens`.
-
-    Raises:
-        InvalidFieldError: If the model does not take chunks of that size.
+    A chunk has at most `tokens`, overlap included: by default 256, or what the model takes. It
+    starts with at most `overlap` tokens that the chunk before it ends with: by default 32, or half
+    of `tokens`. Sizes that the model does not take are an `InvalidFieldError`.
     """
 
     def __init__(

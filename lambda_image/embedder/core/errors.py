@@ -127,14 +127,14 @@ class InvalidFieldError(ClientError):
 class InputError(ClientError):
     """An input cannot be embedded.
 
-    The engine knows an input by its position. The API that received the input knows its field, and
-    makes the error for the caller with `named`.
+    The engine knows an input by its position, None for all. The API that received the input knows
+    its field, and makes the error for the caller with `named`.
 
     Args:
         problem: The rest of a sentence, with the input as its subject.
         name: The input's place in the request's body; None where an API has not named it yet.
         field: The field to report; `name` by default.
-        position: The input's position; None if the error is about all inputs.
+        position: The input's position.
     """
 
     def __init__(

@@ -89,16 +89,10 @@ class Loadable:
         wrap: Callable[[InferenceSession], InferenceSession] | None = None,
         **options: Any,
     ) -> Self:
-        """Load an artifact's tokenizer and session.
+        """Load an artifact's tokenizer and session, of which a run may use some threads.
 
-        Args:
-            artifact: the artifact to load.
-            threads: how many threads one run of the session may use.
-            wrap: gets the session and returns the one that is used.
-            options: the other arguments of the class.
-
-        Raises:
-            ArtifactError: if the artifact cannot be served.
+        `wrap` gets the session and returns the one that is used. What cannot be served is an
+        `ArtifactError`.
         """
         tokenizer = load(artifact.manifest.tokenizer.kind, artifact.tokenizer_path)
         session = load_session(artifact, threads=threads)

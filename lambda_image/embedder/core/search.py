@@ -116,10 +116,7 @@ class CarriedIndex(Searchable):
     ) -> list[Match]:
         """Return the entries of the highest scores, best first; equal ones are in index order.
 
-        Args:
-            scores: float [n]; an entry of -inf is not found.
-            num_results: see `search`.
-            where: see `search`.
+        The scores are float [n], and an entry of -inf is not found; the rest is as in `search`.
         """
         if where is not None:
             # Imported when it is needed: no start pays for it.

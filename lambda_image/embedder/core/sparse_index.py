@@ -117,15 +117,9 @@ def make_postings(vectors: Sequence[SparseVector], *, vocabulary: int) -> Postin
 def load_sparse_index(
     folder: str | os.PathLike[str], manifest: Manifest, *, beside: CarriedIndex | None = None
 ) -> SparseIndex:
-    """Read an index of the model that encodes queries.
+    """Read an index of this model: `entries.json` and a file for each field of `Postings`.
 
-    Args:
-        folder: `manifest.json`, `entries.json` and a file for each field of `Postings`.
-        manifest: the model's.
-        beside: the index of vectors in the same folder, which has read the entries, if any.
-
-    Raises:
-        IndexFolderError: if the folder is not such an index, or of another vector space.
+    If it is `beside` an index of vectors, that has read the entries.
     """
     texts: Sequence[str]
     about: Sequence[About] | None

@@ -151,11 +151,7 @@ def _routes(model: Model) -> Mapping[str, Mapping[str, type[Operation]]]:
 class Router:
     """Answers requests for a model, and for companions of other kinds.
 
-    Args:
-        model: The model that is served.
-        companions: Models of other kinds that are served besides it.
-        telemetry: Records each request; None records nothing.
-        mcp: Whether agents are answered at `POST /mcp`.
+    Without telemetry nothing is recorded; with `mcp`, agents are answered at `POST /mcp`.
     """
 
     def __init__(
@@ -262,7 +258,7 @@ def build_router(
     max_concurrent_requests: int = 1,
     telemetry: Telemetry | None = None,
 ) -> Router:
-    """Load the artifact and the index, and put the router together.
+    """Load the artifact and the index, and put the router together, or raise a `StartError`.
 
     Args:
         settings: How to serve.
@@ -270,9 +266,6 @@ def build_router(
         run_tokens: See `Engine`.
         max_concurrent_requests: How many requests the caller gives it at the same time.
         telemetry: Records each request; None writes Lambda's records.
-
-    Raises:
-        StartError: if one of them cannot be served.
     """
     artifacts = load_artifacts(_artifact_folder(settings))
     if artifacts[1:]:

@@ -80,13 +80,9 @@ class Ticket:
 
 
 class BatchingSession:
-    """A session that many requests share; see `embedder.core.runtimes.RunBatches`.
+    """A session that many requests share, run by some worker threads; see `RunBatches`.
 
-    Args:
-        session: what computes; threads may share it.
-        workers: threads that run it.
-        run_tokens: the most tokens that are run together; one run is always allowed.
-        bounds: the most work that may wait.
+    At most `run_tokens` are run together; one run is always allowed. Work waits within `bounds`.
     """
 
     def __init__(
@@ -121,10 +117,8 @@ class BatchingSession:
     def run_all(self, batches: Iterable[Batch], *, deadline: float | None = None) -> RunResult:
         """Embed the batches of the request of this thread; see `RunBatches`.
 
-        Raises:
-            OverloadedError: if they do not fit into the queue.
-            ClientGoneError: if the request's client has gone.
-            OutOfTimeError: if the deadline passes.
+        It is refused if they do not fit into the queue, if its client has gone, or if the deadline
+        passes.
         """
         ticket: Ticket = getattr(self._current, "ticket", None) or Ticket()
         runs = [WaitingRun(ticket, batch, ticket.caller) for batch in batches]

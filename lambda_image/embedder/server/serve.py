@@ -63,12 +63,9 @@ class Server(uvicorn.server.Server):
 def serve(
     settings: ServerSettings, model_settings: Settings, *, ready: Callable[[str], None]
 ) -> None:
-    """Load the model, run it once, and answer requests until a signal.
+    """Load the model, run it once, and answer requests until a signal, or raise a `StartError`.
 
     `ready` gets the address as soon as requests are answered.
-
-    Raises:
-        StartError: if the address cannot be used, or the model cannot be served.
     """
     use_one_heap()
     workers = settings.workers or available_cores()

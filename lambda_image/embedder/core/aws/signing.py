@@ -68,7 +68,7 @@ def sign(
         path: As it is sent, percent-encoded.
         headers: To send and to sign, with names in lower case; `host` is required.
         body: The body.
-        credentials: Sign.
+        credentials: The keys.
         region: The region that the signature is valid for.
         service: The service's signing name, such as `s3vectors`.
         now: Seconds since 1970; the current time by default.

@@ -230,8 +230,6 @@ class Operation:
     ) -> Embeddings:
         """Embed inputs as the request's options say, and note the result in the record.
 
-        Errors are in the words of this operation's own fields.
-
         Args:
             call: The call that asks.
             inputs: What to embed.
