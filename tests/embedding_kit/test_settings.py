@@ -14,7 +14,6 @@ from embedding_kit.settings import (
     Experiment,
     FunctionSettings,
     Model,
-    ModelSource,
     Provisioned,
     Release,
     ScheduledCapacity,
@@ -159,14 +158,6 @@ def test_a_revision_is_a_commit_of_a_hubs_repository(tmp_path):
         Model(name="acme/model", revision="main")
     with pytest.raises(ValidationError, match="allowed: folder or revision"):
         Model(name="acme/model", folder=tmp_path, revision="a" * 40)
-
-
-def test_a_carried_index_of_two_models_is_of_documents(tmp_path):
-    """The package of a Router's queries and a sparse encoder has no artifact for the texts."""
-    pair = {"name": "acme/pair", "route": "query", "index": tmp_path}
-    assert Model(**pair).index
-    with pytest.raises(ValidationError, match=r'no index, no \[sparse\], or route = "document"'):
-        Model(**pair, sparse=ModelSource(name="acme/sparse"))
 
 
 @pytest.mark.parametrize(
