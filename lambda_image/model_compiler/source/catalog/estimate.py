@@ -5,12 +5,11 @@ from typing import Any
 
 #: The ratios of every static model that was measured: it reads a row for each token.
 STATIC = (0.1, 0.02)
-#: The keys of each size: DistilBERT and T5 have their own names.
-_LAYERS, _WIDTH = ("num_hidden_layers", "n_layers", "num_layers"), ("hidden_size", "dim", "d_model")
-_HEADS, _INNER = (
-    ("num_attention_heads", "n_heads", "num_heads"),
-    ("intermediate_size", "hidden_dim", "d_ff"),
-)
+#: The keys of each size: DistilBERT, T5 and Nomic BERT have their own names.
+_LAYERS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
+_WIDTH = ("hidden_size", "dim", "d_model", "n_embd")
+_HEADS = ("num_attention_heads", "n_heads", "num_heads", "n_head")
+_INNER = ("intermediate_size", "hidden_dim", "d_ff", "n_inner")
 #: Families with a third matrix in their feed-forward layers.
 _GATED = {
     "eurobert",
@@ -47,14 +46,41 @@ def estimate(config: Mapping[str, Any]) -> tuple[float, float] | None:
     family = config.get("model_type")
     head = config.get("head_dim") or config.get("d_kv") or width // heads
     groups = config.get("num_key_value_heads") or heads
-    products = 2 * width * head * (heads + groups) + (2 + (family in _GATED)) * width * inner
-    elements, products = layers * width / _ELEMENTS, layers * products / _PRODUCTS
+    attention = 2 * width * head * (heads + groups)
+    feed_forward = (2 + _is_gated(config)) * width * inner
     factors = _FACTORS.get(str(family), (1.0, 1.0))
     short, long = (
-        factor * (part * elements + (1 - part) * products)
-        for part, factor in zip(_OF_ELEMENTS.values(), factors, strict=True)
+        factor
+        * (
+            part * layers * width / _ELEMENTS
+            + (1 - part) * (layers * attention + times * feed_forward) / _PRODUCTS
+        )
+        for part, factor, times in zip(
+            _OF_ELEMENTS.values(), factors, _feed_forwards(config, layers), strict=True
+        )
     )
     return round(short, 2), round(long, 2)
+
+
+def _is_gated(config: Mapping[str, Any]) -> bool:
+    """Return whether feed-forward layers have a third matrix, which some families have at times."""
+    if config.get("activation_function") == "gelu":  # Nomic BERT with experts
+        return False
+    kind = str(config.get("feed_forward_type") or config.get("feed_forward_proj"))
+    return config.get("model_type") in _GATED or kind in {"geglu", "gated-gelu"}
+
+
+def _feed_forwards(config: Mapping[str, Any], layers: int) -> tuple[int, int]:
+    """Return how many feed-forward layers a short text reads, and each token of a long one takes.
+
+    They differ in layers of experts. The tokens of a short text take nearly all of them together,
+    and the time is that of reading their weights.
+    """
+    experts, every = config.get("num_experts"), config.get("moe_every_n_layers")
+    if not experts or not every:
+        return layers, layers
+    more = len(range(1, layers, every))
+    return layers + more * (experts - 1), layers + more * (config.get("moe_top_k", 1) - 1)
 
 
 def _first(config: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
