@@ -1,10 +1,15 @@
 """Compares the fast tokenizers with `tokenizers` on any number of texts.
 
 `python -m tests.tokenizer_fuzz` takes MiniLM's WordPiece and replicas of full size: Gemma's BPE,
-the byte-level BPE of RoBERTa, ModernBERT and Qwen, and the Unigram of XLM-RoBERTa and CamemBERT. It
-compares 200,000 made-up texts for each, and every file of the standard library. The tests run the
-same texts in small numbers. The exit status is 1 if one text differs; each is shown, escaped, with
-the seed that makes it again.
+the byte-level BPE of RoBERTa, ModernBERT and Qwen, and the Unigram of XLM-RoBERTa, CamemBERT and
+T5. It compares 200,000 made-up texts for each, and every file of the standard library. The tests
+run the same texts in small numbers. The exit status is 1 if one text differs; each is shown,
+escaped, with the seed that makes it again.
+
+They are the tokenizers of the other families too: jina-embeddings-v2 and GTE have BERT's in
+English, jina-embeddings-v2 in German, Spanish and for code RoBERTa's, and jina-embeddings-v3,
+multilingual GTE and nomic-embed-text-v2-moe XLM-RoBERTa's. ALBERT's and EuroBERT's have steps that
+only `tokenizers` takes, so there is nothing to compare.
 """
 
 import argparse
@@ -24,7 +29,14 @@ from model_compiler.tokenizer.sample import sample_texts
 from model_compiler.tokenizer.tables import build
 from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
 from tests.fixtures.gemma_tokenizer import gemma_tokenizer
-from tests.fixtures.unigram_tokenizer import CAMEMBERT, CAMEMBERT_SIZE, unigram_tokenizer
+from tests.fixtures.unigram_tokenizer import (
+    CAMEMBERT,
+    CAMEMBERT_SIZE,
+    T5,
+    T5_LAST,
+    T5_SIZE,
+    unigram_tokenizer,
+)
 
 SHOWN = 300
 
@@ -83,6 +95,8 @@ def _sources(files: list[Path]) -> Iterator[tuple[str, bytes]]:
         yield "XLM-RoBERTa's kind, full size", unigram_tokenizer()
         camembert = unigram_tokenizer(tokens=CAMEMBERT_SIZE, specials=CAMEMBERT)
         yield "CamemBERT's kind, full size", camembert
+        t5 = unigram_tokenizer(tokens=T5_SIZE, specials=T5, last=T5_LAST)
+        yield "T5's kind, full size", t5
 
 
 def _agree(library: tokenizers.Tokenizer, fast: Tokenizer, text: str) -> bool:
