@@ -1,7 +1,7 @@
 """Embeds the rows of files and pipes, and resumes after an interruption.
 
-`embed_file` reads the rows of its input twice: once to find its errors before anything is sent, and
-once to embed and write it. `embed_stream` reads a pipe once.
+`embed_file` reads its input twice: once to find its errors before anything is sent, and once to
+embed and write it. `embed_stream` reads a pipe once.
 """
 
 import json
@@ -75,8 +75,8 @@ def embed_file(
     if on_error == "null" and outputs.suffix == ".npy" and data_type(options) != "float32":
         raise FileError("An array of integers cannot hold null. Use --on-error skip, or .jsonl.")
     with Checkpoint(outputs.part) as checkpoint:
-        job = {"source": source.identity(), "options": dict(options)}
         survey = _survey(source, outputs.suffix, on_error, checkpoint.rejected)
+        job = {"source": source.identity(), "options": dict(options)}
         if checkpoint.job is not None:
             check_resumes(checkpoint, job, name=source.name)
         checkpoint.job = job
@@ -120,7 +120,7 @@ def _survey(
 
     def records() -> Iterator[Record]:
         nonlocal total, first
-        for row in source.rows():
+        for row in source.rows(identify=True):
             total = row.number
             if row.problem and on_error == "stop":
                 raise row_error(source.name, row, unreadable(row))

@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from embedding_client._errors import FileError
 from embedding_client._formats import format_of
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 #: The fields of a row, including the text.
 Record = Mapping[str, Any]
@@ -274,13 +277,10 @@ class Source:
 
     def identity(self) -> dict[str, Any]:
         """Return the digest of the content and how to read it, without the name and the time."""
-        with self._opened() as file:
-            self._state = _state(file)
-            self._digest = hashlib.file_digest(file, "sha256").hexdigest()
         return {"sha256": self._digest, "format": self.kind, "column": self.column}
 
     def check_unchanged(self) -> None:
-        """Check that the content has not changed since `identity` read it."""
+        """Check that the content has not changed since `rows` identified it."""
         with self._opened() as file:
             if (state := _state(file)) == self._state:
                 return
@@ -295,14 +295,24 @@ class Source:
             "rows. Run the command again."
         )
 
-    def rows(self) -> Iterator[Row]:
-        """Yield the rows."""
+    def rows(self, *, identify: bool = False) -> Iterator[Row]:
+        """Yield the rows. With `identify`, compute what `identity` returns, once all are read."""
         with self._opened() as file:
             try:
-                read = READERS[self.kind](file, self.column)
+                opened = _Hashed(file) if identify else None
+                # Parquet's reader jumps in the file.
+                jumps = self.kind == "parquet"
+                if opened is not None and jumps:
+                    opened.readall()
+                    file.seek(0)
+                read = READERS[self.kind](
+                    io.BufferedReader(opened) if opened and not jumps else file, self.column
+                )
                 for number, (line, fields, problem) in enumerate(read, 1):
                     text = None if problem else fields[self.column]
                     yield Row(number=number, line=line, fields=fields, text=text, problem=problem)
+                if opened is not None:
+                    self._state, self._digest = opened.state, opened.digest.hexdigest()
             except FileError as error:
                 raise FileError(f"{self.name} {error}") from error.__cause__
             except (OSError, EOFError) as error:
@@ -324,6 +334,23 @@ class Source:
             return self.path.open("rb")
         except OSError as error:
             raise FileError(f"{self.name} cannot be read: {error.strerror or error}.") from error
+
+
+class _Hashed(io.RawIOBase):
+    """A file that is hashed as it is read."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        self._file = file
+        self.state = _state(file)
+        self.digest = hashlib.sha256()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        count = self._file.readinto(buffer)
+        self.digest.update(memoryview(buffer)[:count])
+        return count
 
 
 def _state(file: io.BufferedReader) -> tuple[int, ...]:

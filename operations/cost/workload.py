@@ -28,8 +28,9 @@ OVERHEAD_SECONDS = 0.003
 #: Growth beyond the longest measured text: time ~ tokens^1.3. EmbeddingGemma takes 14.7 times as
 #: long for 2,048 tokens as for 256 (docs/performance.md).
 _GROWTH = 1.3
-#: The part of a run that a second thread shares: two threads are 1.7 times as fast on idle cores.
-_PARALLEL = 2 * (1 - 1 / 1.7)
+#: The part of a run that a second thread shares: two threads took 0.66 of the time of one for 512
+#: tokens (docs/performance.md).
+_PARALLEL = 2 * (1 - 0.66)
 
 
 def _diurnal() -> tuple[float, ...]:

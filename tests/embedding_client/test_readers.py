@@ -45,12 +45,25 @@ def file(request, tmp_path):
     return path
 
 
+def identified(path, **options):
+    source = Source(path, **options)
+    for _ in source.rows(identify=True):
+        pass
+    return source
+
+
 def test_each_format_has_the_same_rows(file):
     """The file name sets the format. Blank lines at the end are ignored."""
     rows = list(Source(file).rows())
     assert [row.text for row in rows] == [row["text"] for row in ROWS]
     assert [row.fields for row in rows] == ROWS
     assert [row.number for row in rows] == [1, 2, 3]
+
+
+def test_the_digest_is_of_the_whole_file(file):
+    """It is computed while the rows are read, also of compressed files and of Parquet."""
+    source = identified(file)
+    assert source.identity()["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 REPEATED = '{"id": 1, "text": "one", "more": {}, "text": "two"}'
@@ -162,22 +175,20 @@ def test_a_missing_file_is_refused(tmp_path):
 def test_the_identity_is_the_content(tmp_path):
     """The name and the time do not matter; the format and the column do."""
     path = write(tmp_path / "a.txt", "one\n")
-    before = Source(path).identity()
-    assert before["sha256"] == hashlib.sha256(b"one\n").hexdigest()
+    before = identified(path).identity()
     os.utime(path, (1, 1))
-    assert Source(path).identity() == before
-    assert Source(Path(shutil.copy(path, tmp_path / "b.txt"))).identity() == before
-    assert Source(path, kind="jsonl").identity() != before
-    assert Source(path, column="body").identity() != before
+    assert identified(path).identity() == before
+    assert identified(Path(shutil.copy(path, tmp_path / "b.txt"))).identity() == before
+    assert identified(path, kind="jsonl").identity() != before
+    assert identified(path, column="body").identity() != before
     write(path, "two\n")
-    assert Source(path).identity() != before
+    assert identified(path).identity() != before
 
 
 def test_a_change_during_a_run_is_detected(tmp_path):
     """By the content, not by the modification time."""
     path = write(tmp_path / "a.txt", "one\n")
-    source = Source(path)
-    source.identity()
+    source = identified(path)
     os.utime(path, (1, 1))
     source.check_unchanged()
     write(path, "two\n")
