@@ -30,7 +30,7 @@ _ZIP_GB = 0.026
 #: platform's start and report (480), and 26 bytes of each of the four that CloudWatch adds.
 LOG_BYTES = 2000
 #: Metrics in an hour with requests of one version, API and status: 5 of the platform's records, 9
-#: of the embedder, 9 by API and status, and 2 of the version (docs/operations.md).
+#: of the embedder, 9 by API and status, and 2 of the version (docs/api.md).
 METRICS = 25
 #: A snapshot is billed for three hours at least: https://aws.amazon.com/lambda/pricing/
 _SNAPSHOT_HOURS = 3.0
