@@ -12,6 +12,7 @@ _HEADS = ("num_attention_heads", "n_heads", "num_heads", "n_head")
 _INNER = ("intermediate_size", "hidden_dim", "d_ff", "n_inner")
 #: Families with a third matrix in their feed-forward layers.
 _GATED = {
+    "embedding_gemma2_text",
     "eurobert",
     "gemma3_text",
     "gte",
@@ -39,6 +40,9 @@ def estimate(config: Mapping[str, Any]) -> tuple[float, float] | None:
     """
     if config.get("model_type") == "model2vec":
         return STATIC
+    if isinstance(config.get("text_config"), Mapping):
+        # Of a model for images too, only the language model is served.
+        config = config["text_config"]
     sizes = [_first(config, keys) for keys in (_LAYERS, _WIDTH, _HEADS, _INNER)]
     if not all(isinstance(size, int) and size > 0 for size in sizes):
         return None
