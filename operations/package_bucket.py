@@ -92,13 +92,12 @@ class PackageBucket:
                 f"sha256:{found.hexdigest()}; allowed: {digest}"
             )
 
-    def write(self, key: str, file: Path) -> bool:
-        """Upload a file, if the bucket does not have the object yet; return whether it was sent."""
+    def write(self, key: str, file: Path) -> None:
+        """Upload a file, if the bucket does not have the object yet."""
         if self.has(key):
-            return False
+            return
         with file.open("rb") as body:
             self._client.put_object(Bucket=self.name, Key=key, Body=body, **self._owner)
-        return True
 
 
 def file_digest(file: Path) -> str:

@@ -218,13 +218,7 @@ def _warm(deployed: Deployed, version: str) -> None:
             f"there is no version {version} (with SnapStart, old versions are deleted); "
             "allowed: --version N of a published version, or to deploy the commit before"
         )
-    variables = configuration.get("Environment", {}).get("Variables", {})
-    if deployed.environment.callers.prefixes and "EMBEDDING_SEARCH_PREFIXES" not in variables:
-        raise ValueError(
-            f"version {version} was published before prefixes of [callers], and would let each of "
-            "them search everything; allowed: --version N of a later one, or to take the prefixes "
-            "out and deploy"
-        )
+    _check_limits(deployed, version, configuration.get("Environment", {}))
     state = configuration.get("State", "Active")
     try:
         if state != "Active":
@@ -240,6 +234,26 @@ def _warm(deployed: Deployed, version: str) -> None:
         raise ValueError(
             f"version {version} does not answer GET /health; found: {max(statuses)}; allowed: 200. "
             "Nothing was changed; to choose another version: --version N"
+        )
+
+
+def _check_limits(deployed: Deployed, version: str, environment: dict[str, Any]) -> None:
+    """Refuse a version in which a caller of `prefixes` may search more than its prefix now."""
+    prefixes = deployed.environment.callers.prefixes
+    if prefixes and "Error" in environment:
+        raise ValueError(
+            f"the limits of callers are in the variables of version {version}; found: "
+            f"{environment['Error'].get('Message')}; allowed: kms:Decrypt of the function's key"
+        )
+    text = environment.get("Variables", {}).get("EMBEDDING_SEARCH_PREFIXES")
+    limits = {arn: prefix for prefix, arns in json.loads(text or "{}").items() for arn in arns}
+    # Whom the version does not name may search nothing in it.
+    others = [arn for arn, prefix in prefixes.items() if limits.get(arn, prefix) != prefix]
+    if prefixes and (text is None or others):
+        raise ValueError(
+            f"version {version} was published before these prefixes of [callers], and would let "
+            f"{others[0] if others else 'each of them'} search something else; allowed: --version "
+            "N of a later one, or to take the prefixes out and deploy"
         )
 
 

@@ -294,7 +294,7 @@ def _add_compare(commands: Any) -> None:
     parser.add_argument("url_a", metavar="URL_A", help="such as an endpoint to move from")
     parser.add_argument("url_b", metavar="URL_B", help="such as one of this kit")
     parser.add_argument("file", type=Path, metavar="FILE", help="texts to embed at both")
-    _add_reading(parser)
+    _add_reading(parser, "from its name")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_credentials(parser)
 
@@ -328,12 +328,12 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _add_reading(parser: Any) -> None:
+def _add_reading(parser: Any, default: str = "from its name, text for standard input") -> None:
     parser.add_argument("--column", default="text", help="the field with the text (default: text)")
     parser.add_argument(
         "--format",
         choices=FORMATS,
-        help="the format of the file; default: from its name, text for standard input",
+        help=f"the format of the file; default: {default}",
     )
 
 

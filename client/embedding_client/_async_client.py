@@ -34,6 +34,7 @@ from embedding_client._protocol import (
     Match,
     Ranked,
     SparseVector,
+    check_options,
     checked,
 )
 from embedding_client._responses import Part
@@ -61,7 +62,8 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
         self, texts: Iterable[str], **options: Unpack[EmbedOptions]
     ) -> npt.NDArray[Any]:
         """Embed texts: a list or any iterable, of any length. See `EmbeddingClient.embed`."""
-        # All are read and checked before the first is sent.
+        # Wrong options use up no iterable; and all texts are checked before the first is sent.
+        check_options(options)
         flows = self._flows.split(self._flows.embed, list(checked(texts)), options)
         return concatenate(await self._all(flows), options)
 

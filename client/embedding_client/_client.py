@@ -28,6 +28,7 @@ from embedding_client._protocol import (
     Match,
     Ranked,
     SparseVector,
+    check_options,
     checked,
 )
 from embedding_client._responses import Part
@@ -79,7 +80,8 @@ class EmbeddingClient(BaseClient[httpx.Client]):
         Raises:
             EmbeddingClientError: See `embedding_client._errors`.
         """
-        # All are read and checked before the first is sent.
+        # Wrong options use up no iterable; and all texts are checked before the first is sent.
+        check_options(options)
         flows = self._flows.split(self._flows.embed, list(checked(texts)), options)
         return concatenate(list(self._in_order(flows)), options)
 

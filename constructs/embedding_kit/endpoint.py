@@ -121,6 +121,15 @@ def _scale(endpoint: Construct, alias: lambda_.Alias, settings: Provisioned) -> 
         )
 
 
+def _unlimited(found: str) -> Exception:
+    return rule_error(
+        "callers that invoke choose the role in an event, and the other version of an experiment "
+        "may have been published without the limits of searches",
+        found=f"{found} with such limits",
+        allowed="one of them",
+    )
+
+
 #: The alias that callers reach. Its name is part of its ARN, which their policies may name.
 LIVE = "live"
 #: The alias of an experiment with another URL.
@@ -300,6 +309,8 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         Args:
             callers: The principals. Default without this method: none.
         """
+        if callers.invoke and self._searchers:
+            raise _unlimited("invoke = true")
         self.is_invoked = callers.invoke
         self.caller_role = _role_of_units(self, callers)
         grantees: list[iam.IGrantable] = [*principals(callers)]
@@ -396,18 +407,16 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             PydanticCustomError: A `ValueError`; the prefix is another one, or the endpoint has an
                 experiment.
         """
-        if prefix and not re.match(PREFIX, prefix):
+        if prefix and not re.fullmatch(PREFIX, prefix):
             raise rule_error("a search is limited to a folder", found=prefix, allowed=PREFIX_FORM)
         self._let_search(role.role_arn, prefix)
         return self.grant_invoke_url(role)
 
     def _let_search(self, arn: str, prefix: str) -> None:
-        if self._has_experiment:
-            raise rule_error(
-                "another version may have been published without the limits of callers",
-                found="an experiment with prefixes",
-                allowed="one of them",
-            )
+        if self.is_invoked or self._has_experiment:
+            raise _unlimited("invoke = true" if self.is_invoked else "an experiment")
+        if any(arn in arns for arns in self._searchers.values()):
+            raise rule_error("a caller has one limit", found=f"{arn} twice", allowed="once")
         self._searchers.setdefault(prefix, []).append(arn)
         self._embedder.limit_searches(self._searchers)
 

@@ -308,8 +308,8 @@ class EnvironmentSettings(Settings):
         if self.ingest is not None:
             check_ingest(self.ingest, self.index)
         if self.callers.prefixes:
-            keys = {"front": self.front, "server": self.server}
-            check_prefixes(ingest=self.ingest, index=self.index, keys=keys)
+            ways = {"front": self.front, "server": self.server, "experiment": self.experiment}
+            check_prefixes(ingest=self.ingest, index=self.index, ways=ways)
         if self.watch is not None:
             check_watch(self.watch, self.ingest)
         check_ownership(

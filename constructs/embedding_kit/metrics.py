@@ -145,6 +145,10 @@ class EndpointMetrics:
 
         They count all requests: by the URL, by Invoke, or through another service.
         """
+        if name not in (known := ("Requests", "ServerErrors")):
+            raise ValueError(
+                f"no metric per version has this name; found: {name!r}; allowed: {', '.join(known)}"
+            )
         dimensions = {"FunctionName": self._function.function_name, "Version": version}
         return metric(self.namespace, name, statistic, None, dimensions)
 

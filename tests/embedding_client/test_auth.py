@@ -351,6 +351,13 @@ def test_a_client_takes_a_key_or_another_auth(client):
         client(function="embedder:live", region="eu-central-1", api_key="secret")
 
 
+def test_httpx2_sends_a_key_too():
+    """OpenAI's SDK may use it instead of httpx."""
+    transport = httpx2.MockTransport(lambda r: httpx2.Response(200, text=r.headers["x-api-key"]))
+    with httpx2.Client(auth=ApiKeyAuth("secret"), transport=transport) as client:
+        assert client.get(KEY_URL).text == "secret"
+
+
 @pytest.mark.parametrize("key", ["", "a b", "a\n", "ä"])
 def test_what_cannot_be_a_header_is_refused_without_a_quote(key):
     """The message does not contain the key. A copied key easily ends with a line break."""

@@ -265,7 +265,7 @@ def test_a_role_of_the_app_is_granted_a_prefix(model):
 def test_limits_of_callers_that_would_not_hold_are_refused(model, snapshot):
     """Each with the rule, what was found and what is allowed."""
     everyone = {f"arn:aws:iam::111122223333:role/{'r' * 300}/{number}": "a/" for number in range(9)}
-    kept: dict[str, Any] = {"ingest": IngestSettings(), "index": VectorIndexSettings(), "keys": {}}
+    kept: dict[str, Any] = {"ingest": IngestSettings(), "index": VectorIndexSettings(), "ways": {}}
     api = {"front": ApiGatewayFront(callers=(FrontCaller(name="a", rate=1, burst=1),))}
     limited = Callers(prefixes={ROLE: "acme/"})
     messages = []
@@ -276,7 +276,7 @@ def test_limits_of_callers_that_would_not_hold_are_refused(model, snapshot):
         lambda: Callers(prefixes=everyone),
         lambda: check_prefixes(**kept | {"ingest": None}),
         lambda: check_prefixes(**kept | {"index": VectorIndexSettings(non_filterable=("tenant",))}),
-        lambda: check_prefixes(**kept | {"keys": api}),
+        lambda: check_prefixes(**kept | {"ways": api}),
         lambda: make_endpoint(
             Stack(), model=model, callers=limited, experiment=Experiment(version=3)
         ),

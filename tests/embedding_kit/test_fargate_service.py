@@ -184,7 +184,7 @@ def test_failed_requests_page_and_all_else_notifies(synthesize, model):
         page, notice = (sns.Topic.from_topic_arn(stack, name, arn) for name, arn in arns.items())
         settings = ServerSettings(**PRIVATE, no_keys=True)
         server = EmbeddingService(stack, "Server", model=model, settings=settings)
-        given = AlarmSettings(warning_percent=50.0)
+        given = AlarmSettings(warning_percent=50.0, error_percent=2.0)
         PartAlarms(stack, "Alarms", part=server, settings=given, topic=notice, page_topic=page)
 
     alarms = [
@@ -197,7 +197,7 @@ def test_failed_requests_page_and_all_else_notifies(synthesize, model):
         if alarm["AlarmDescription"].endswith("#server5xx")
     )
     page, notice = ([arn] for arn in arns.values())
-    assert failed == [(0.5, notice, None), (1, page, page)]
+    assert failed == [(1, notice, None), (2, page, page)]
     assert [alarm["AlarmActions"] for alarm in alarms].count(notice) == len(alarms) - 1
 
 

@@ -125,8 +125,8 @@ class World:
     step: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     writes: set[tuple[int, str]] = field(default_factory=set)
-    #: Before what the steps ended: step, name, and how many of that name came before.
-    killed: set[tuple[int, str, int]] = field(default_factory=set)
+    #: Before what the steps ended: step, name, and which one or how many of that name came before.
+    killed: set[tuple[int, str, object]] = field(default_factory=set)
     searches: int = 0
     #: Answers of other kinds than 200, and those of another space than the index's.
     failed: int = 0
@@ -136,10 +136,13 @@ class World:
     clients: list[S3VectorsClient] = field(default_factory=list)
     rng: random.Random = field(default_factory=lambda: random.Random(31))
 
-    def write(self, what: str) -> None:
-        """End the command before a write before which it has not ended yet."""
+    def write(self, what: str, which: object = None) -> None:
+        """End the command before a write before which it has not ended yet.
+
+        `which` tells writes of one name apart where those that are done are not repeated.
+        """
         self.tick()
-        place = (self.step, what, self.counts[what])
+        place = (self.step, what, self.counts[what] if which is None else which)
         self.counts[what] += 1
         if self.kills and place not in self.killed:
             self.killed.add(place)
@@ -447,7 +450,7 @@ def _lambda_list_versions_by_function(world: World, _asked: dict[str, Any]) -> A
 
 
 def _lambda_delete_function(world: World, asked: dict[str, Any]) -> Any:
-    world.write("delete version")
+    world.write("delete version", asked["Qualifier"])
     del world.versions[asked["Qualifier"]]
 
 
@@ -498,7 +501,7 @@ def _stepfunctions_describe_execution(world: World, asked: dict[str, Any]) -> An
     found = next(e for e in one.executions if asked["executionArn"].endswith(f":{e['name']}"))
     if found["status"] == "RUNNING" and found["groups"]:
         # A look later, one more group is done.
-        world.write("group")
+        world.write("group", len(found["groups"]))
         group = {"step": "group", "folder": found["folder"], "group": found["groups"].pop(0)}
         one.reconciliation.run(group)
     elif found.get("fails"):

@@ -11,7 +11,7 @@ from operations.stack_list import DeployedStack
 
 ALIAS = {"Type": "AWS::Lambda::Alias", "Properties": {"Name": "live", "FunctionVersion": "5"}}
 LIVE = "function:embedder:live"
-ARN = "arn:account:lambda:us-east-1:123456789012:function:embedder"
+ARN = "arn:aws:lambda:us-east-1:123456789012:function:embedder"
 
 
 def _target(resource: str, *, suspended: bool = False) -> dict:
@@ -21,7 +21,7 @@ def _target(resource: str, *, suspended: bool = False) -> dict:
         "ScalableDimension": "lambda:function:ProvisionedConcurrency",
         "MinCapacity": 2,
         "MaxCapacity": 10,
-        "RoleARN": "arn:account:iam::123456789012:role/scaling",
+        "RoleARN": "arn:aws:iam::123456789012:role/scaling",
         "CreationTime": datetime(2026, 11, 1, tzinfo=UTC),
         "SuspendedState": {"ScheduledScalingSuspended": suspended},
     }

@@ -152,23 +152,38 @@ def test_a_version_that_does_not_answer_is_refused(session, environments):
         roll_back(session, environments["dev"])
 
 
-def test_a_version_without_the_limits_of_callers_is_refused(session, environments):
-    """It would let a role search what is not its own; a version that has them is fine."""
-    callers = Callers(prefixes={"arn:aws:iam::111122223333:role/acme": "acme/"})
-    limited = environments["dev"].model_copy(update={"callers": callers})
-    limits = {"EMBEDDING_SEARCH_PREFIXES": "{}"}
-    for variables in ({}, limits):
-        session.deployed()
-        _template(session)
-        _last_release(session)
-        session.stubs["lambda"].add_response(
-            "get_function_configuration",
-            {"Environment": {"Variables": variables}},
-            {"FunctionName": "embedder", "Qualifier": "5"},
-        )
-        if not variables:
-            with pytest.raises(ValueError, match="was published before prefixes"):
-                roll_back(session, limited)
+ACME = "arn:aws:iam::111122223333:role/acme"
+
+
+@pytest.mark.parametrize(
+    ("limits", "refused"),
+    [
+        (None, "would let each of them search something else"),
+        ({"": [ACME]}, f"would let {ACME} search something else"),
+        ({"other/": [ACME]}, f"would let {ACME} search something else"),
+        ("AccessDenied", "found: AccessDenied; allowed: kms:Decrypt"),
+        ({"acme/": [ACME]}, None),
+        ({"acme/": ["arn:aws:iam::111122223333:role/other"]}, None),
+    ],
+)
+def test_a_version_with_other_limits_of_callers_is_refused(session, environments, limits, refused):
+    """It would let a role search what is not its own; whom it does not name searches nothing."""
+    limited = environments["dev"].model_copy(update={"callers": Callers(prefixes={ACME: "acme/"})})
+    _released(session)
+    found: dict[str, Any] = {"Variables": {}}
+    if isinstance(limits, dict):
+        found = {"Variables": {"EMBEDDING_SEARCH_PREFIXES": json.dumps(limits)}}
+    elif limits:
+        found = {"Error": {"ErrorCode": limits, "Message": limits}}
+    session.stubs["lambda"].add_response(
+        "get_function_configuration",
+        {"Environment": found},
+        {"FunctionName": "embedder", "Qualifier": "5"},
+    )
+    if refused:
+        with pytest.raises(ValueError, match=refused):
+            roll_back(session, limited)
+        return
     session.stubs["lambda"].add_client_error("invoke", "AccessDeniedException")
     _updated(session, "5")
     assert "serves version 5" in roll_back(session, limited)

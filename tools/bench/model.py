@@ -182,7 +182,8 @@ def measure(options: argparse.Namespace) -> Run:
     targets = _targets(family, base, options)
     return Run(
         model=title,
-        labels={kind: LABELS[kind] for kind in contenders},
+        labels={kind: LABELS[kind] for kind in contenders}
+        | ({} if options.peers or full != _EXPORT else {_EXPORT: "our graph in fp32"}),
         base=base,
         rows=[Row(name, unit, values, targets.get(name, {})) for name, unit, values in found],
         notes=notes,

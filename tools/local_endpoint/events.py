@@ -1,6 +1,7 @@
 """Converts HTTP requests to the events of a Function URL, and the function's results to HTTP.
 
-Payload format version 2.0: https://docs.aws.amazon.com/lambda/latest/dg/urls-invocation.html#urls-payloads
+Payload format version 2.0, without cookies and repeated parameters, which the endpoint ignores:
+https://docs.aws.amazon.com/lambda/latest/dg/urls-invocation.html#urls-payloads
 """
 
 import base64

@@ -50,19 +50,26 @@ class IngestSettings(Settings):
 
 
 def check_prefixes(
-    *, ingest: IngestSettings | None, index: VectorIndexSettings | None, keys: Mapping[str, object]
+    *, ingest: IngestSettings | None, index: VectorIndexSettings | None, ways: Mapping[str, object]
 ) -> None:
-    """Refuse limits of callers that cannot hold."""
-    by_key = [f"[{name}]" for name, table in keys.items() if table]
+    """Refuse limits of callers that cannot hold.
+
+    Args:
+        ingest: The documents.
+        index: Their index.
+        ways: By their names, the tables that let callers come without a role, or to a version that
+            may have no limits.
+    """
+    others = [f"[{name}]" for name, table in ways.items() if table]
     filtered = index is not None and "tenant" not in index.non_filterable
-    if ingest is None or not filtered or by_key:
+    if ingest is None or not filtered or others:
         found = "no [ingest]" if ingest is None else "tenant in non_filterable of [index]"
         raise rule_error(
             "prefixes of [callers] limit searches of documents by their tenant, for callers of the "
-            "Function URL",
-            found=by_key[0] if by_key else found,
-            allowed="[ingest] and [index] with a filterable tenant, without [front] and [server], "
-            "or no prefixes",
+            "Function URL and its newest version",
+            found=others[0] if others else found,
+            allowed="[ingest] and [index] with a filterable tenant, without [front], [server] and "
+            "[experiment]; or no prefixes",
         )
 
 

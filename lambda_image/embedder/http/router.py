@@ -270,11 +270,14 @@ def build_router(
     artifacts = load_artifacts(_artifact_folder(settings))
     if artifacts[1:]:
         _check_memory(artifacts, settings)
+    prefixes = _prefixes(settings)
     models: list[Model] = []
     for artifact in artifacts:
         index = models[0].search_index if models else None
         model = _model(artifact, settings, wrap, run_tokens, alone=not artifacts[1:], beside=index)
-        models.append(model._replace(max_concurrent_requests=max_concurrent_requests))
+        models.append(
+            model._replace(max_concurrent_requests=max_concurrent_requests, prefixes=prefixes)
+        )
     return Router(
         *models,
         telemetry=telemetry or Telemetry(settings),
@@ -306,7 +309,7 @@ def _model(
         from embedder.core.engine import Engine  # noqa: PLC0415
 
         engine = Engine.load(artifact, **options)
-        return Model(engine, _index(settings, engine), prefixes=_prefixes(settings))
+        return Model(engine, _index(settings, engine))
     if artifact.manifest.task == "sparse":
         from embedder.core.sparse_encoder import SparseEncoder  # noqa: PLC0415
 

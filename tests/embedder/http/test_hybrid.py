@@ -218,6 +218,16 @@ def test_what_a_search_lacks_is_named(router: Router, alone: dict[str, Router]) 
     assert "POST /search" not in without["error"]
 
 
+def test_settings_that_one_of_them_cannot_have(models: Path) -> None:
+    """Truncation from the left is refused: no reranker has it. A reranker alone has no index."""
+    for message, settings in {
+        "is a reranker: it cuts the ends": Settings(artifact=str(models), truncate="left"),
+        "no vectors to search with": Settings(artifact=str(models / "rerank"), index="x"),
+    }.items():
+        with pytest.raises(SettingsError, match=message):
+            build_router(settings)
+
+
 def test_equal_sums_have_one_order() -> None:
     """The entry of the earlier list is first, and in a list the one with the better rank."""
     lists = {

@@ -254,7 +254,9 @@ def test_an_old_base_is_a_warning(aws, snapshot, made, state, words):
     code = {"ImageUri": f"{URI}:tag", "ResolvedImageUri": f"{URI}@{DIGEST}"}
     looked_up(aws, code, {"imageDigest": DIGEST}, [{"imageManifest": manifest}])
     aws.answers("ecr", "get_download_url_for_layer", {"downloadUrl": "https://s3/config"})
-    layers = [{"created": at.isoformat()} for at in made] or [{"created_by": "COPY"}]
+    # As Docker writes it.
+    nanoseconds = "%Y-%m-%dT%H:%M:%S.000000000Z"
+    layers = [{"created": at.strftime(nanoseconds)} for at in made] or [{"created_by": "COPY"}]
     found = check_image(snapshot(lambda _: httpx.Response(200, json={"history": layers})))
     assert (found.state, found.found) == (state, words)
 

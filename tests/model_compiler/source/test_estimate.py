@@ -1,6 +1,8 @@
 """The times of a model that was not measured, from its sizes."""
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from safetensors import safe_open
@@ -12,13 +14,14 @@ from tests.model_compiler.goldens.families import FAMILIES
 @pytest.mark.parametrize("name", sorted(FAMILIES.keys() - {"albert"}))
 def test_the_matrices_of_each_familys_feed_forward_are_counted(tmp_path, monkeypatch, name):
     """Two, or three with a gate; ALBERT's layers share theirs, so its weights are no count."""
-    counted = []
+    counted: list[tuple[Mapping[str, Any], bool]] = []
     gated = estimate._is_gated
-    monkeypatch.setattr(
-        estimate,
-        "_is_gated",
-        lambda config: counted.append((config, gated(config))) or gated(config),
-    )
+
+    def recorded(config: Mapping[str, Any]) -> bool:
+        counted.append((config, gated(config)))
+        return counted[-1][1]
+
+    monkeypatch.setattr(estimate, "_is_gated", recorded)
     folder = FAMILIES[name].write(tmp_path / "model")
     assert estimate.estimate(json.loads((folder / "config.json").read_text("utf-8")))
     ((config, has_gate),) = counted

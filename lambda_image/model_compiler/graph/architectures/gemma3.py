@@ -78,6 +78,8 @@ class Gemma3Config(Architecture):
 def parse(config: ConfigFile) -> Gemma3Config:
     """Parse a `config.json` of model_type `gemma3_text`; see `Family.parse`."""
     sliding_base, full_base = _rope_bases(config)
+    # The one of every published model, and the one that vectors were compared with.
+    config.require("hidden_activation", "gelu_pytorch_tanh")
     parsed = Gemma3Config(
         encoder=_Encoder,
         name="gemma3_text",

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,11 @@ from embedder.core.settings import Settings
 from embedder.http.apis.operation import Model
 from embedder.http.router import Router, build_router
 from embedder.http.search_prefixes import SearchPrefixes
+from model_compiler.command import main as compile_model
+from model_compiler.index_builder import build_index
 from tests.embedder.rest_api_event import rest_api_event
+from tests.model_compiler.goldens.sparse_models import write_sparse
+from tests.model_compiler.goldens.tiny_models import write_model
 
 ROLE = "arn:aws:iam::111122223333:role/teams/acme"
 USER = "arn:aws:iam::111122223333:user/teams/all"
@@ -135,8 +140,14 @@ def test_other_limits_do_not_start(text: str) -> None:
         SearchPrefixes(text)
 
 
-def test_limits_need_an_index_of_documents(minilm_artifact: Any) -> None:
-    """A carried index has none."""
-    settings = Settings(artifact=minilm_artifact.folder, search_prefixes=LIMITS)
+@pytest.mark.parametrize("write", [write_model, write_sparse], ids=["embed", "sparse"])
+def test_limits_need_an_index_of_documents(tmp_path: Path, write: Callable[[Path], Path]) -> None:
+    """A carried index has none, whatever the kind of model."""
+    words = [str(write(tmp_path / "model")), "--output", str(tmp_path / "artifact"), "--quiet"]
+    assert compile_model(["compile", *words, "--precision", "fp32"]) == 0
+    build_index(["a", "b"], tmp_path / "artifact", tmp_path / "index")
+    settings = Settings(
+        artifact=tmp_path / "artifact", index=tmp_path / "index", search_prefixes=LIMITS
+    )
     with pytest.raises(SettingsError, match="found no EMBEDDING_VECTOR_INDEX"):
         build_router(settings)

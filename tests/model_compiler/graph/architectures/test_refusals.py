@@ -146,7 +146,7 @@ NOT_EXPRESSED: Cases = {
         ({"attention_bias": True}, "attention_bias is true"),
         ({"attn_logit_softcapping": 50.0}, "attn_logit_softcapping is 50.0"),
         ({"use_bidirectional_attention": False}, "use_bidirectional_attention is not true"),
-        ({"hidden_activation": "mish"}, "hidden_activation 'mish' is not a supported activation"),
+        ({"hidden_activation": "silu"}, 'hidden_activation is "silu"; the compiler can express'),
         ({"rope_scaling": {"factor": 8.0}}, "rope_scaling is"),
         ({"layer_types": [["full_attention"]] * 6}, "layer_types has ['full_attention']"),
         ({"layer_types": ["chunked_attention"] * 6}, "layer_types has 'chunked_attention'"),
