@@ -24,6 +24,7 @@ from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.settings.callers import without_path
 from operations.bootstrap_role import bootstrap_client, partition_domain
 from operations.command import command_parser, run_version_command
 from operations.deployed import Deployed, find_deployed
@@ -246,9 +247,15 @@ def _check_limits(deployed: Deployed, version: str, environment: dict[str, Any])
             f"{environment['Error'].get('Message')}; allowed: kms:Decrypt of the function's key"
         )
     text = environment.get("Variables", {}).get("EMBEDDING_SEARCH_PREFIXES")
-    limits = {arn: prefix for prefix, arns in json.loads(text or "{}").items() for arn in arns}
+    limits = {
+        without_path(arn): prefix
+        for prefix, arns in json.loads(text or "{}").items()
+        for arn in arns
+    }
     # Whom the version does not name may search nothing in it.
-    others = [arn for arn, prefix in prefixes.items() if limits.get(arn, prefix) != prefix]
+    others = [
+        arn for arn, prefix in prefixes.items() if limits.get(without_path(arn), prefix) != prefix
+    ]
     if prefixes and (text is None or others):
         raise ValueError(
             f"version {version} was published before these prefixes of [callers], and would let "

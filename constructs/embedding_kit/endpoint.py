@@ -404,8 +404,8 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
                 everything.
 
         Raises:
-            PydanticCustomError: A `ValueError`; the prefix is another one, or the endpoint has an
-                experiment.
+            PydanticCustomError: A `ValueError`; the prefix is another one, the role has one
+                already, or the endpoint has an experiment or callers that invoke.
         """
         if prefix and not re.fullmatch(PREFIX, prefix):
             raise rule_error("a search is limited to a folder", found=prefix, allowed=PREFIX_FORM)

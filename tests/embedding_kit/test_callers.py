@@ -263,7 +263,7 @@ def test_a_role_of_the_app_is_granted_a_prefix(model):
 
 
 def test_limits_of_callers_that_would_not_hold_are_refused(model, snapshot):
-    """Each with the rule, what was found and what is allowed."""
+    """Each error names the rule, the value found and the values allowed."""
     everyone = {f"arn:aws:iam::111122223333:role/{'r' * 300}/{number}": "a/" for number in range(9)}
     kept: dict[str, Any] = {"ingest": IngestSettings(), "index": VectorIndexSettings(), "ways": {}}
     api = {"front": ApiGatewayFront(callers=(FrontCaller(name="a", rate=1, burst=1),))}

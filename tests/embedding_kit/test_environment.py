@@ -96,7 +96,7 @@ WRONG = (
     "[model]",
     '[model]\nname = "google/embeddinggemma-300m"',
     "memory = ",
-    # All mistakes of a file, and a value that would hide what is allowed.
+    # Two mistakes in one file, and a value that is too long to show whole.
     "[function]\nmemory_mb = 1\ncache_entries = -1",
     f'[callers]\nprincipals = ["{"x" * 500}"]',
 )

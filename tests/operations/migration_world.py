@@ -139,7 +139,7 @@ class World:
     def write(self, what: str, which: object = None) -> None:
         """End the command before a write before which it has not ended yet.
 
-        `which` tells writes of one name apart where those that are done are not repeated.
+        `which` identifies a write that a repeated step does not do again.
         """
         self.tick()
         place = (self.step, what, self.counts[what] if which is None else which)

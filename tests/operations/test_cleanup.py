@@ -294,7 +294,7 @@ def test_a_deploy_ends_provisioned_concurrency_that_the_file_turns_off(asked, ca
 
 @pytest.fixture
 def told(asked, capsys, monkeypatch, environments):
-    """Return a function that returns what is said after a destroy."""
+    """Return a function that gives the text printed after a destroy."""
 
     def told(name: str, **changes: str) -> str:
         kept = environments[name].model_copy(update=changes)
@@ -327,7 +327,7 @@ def told(asked, capsys, monkeypatch, environments):
     ],
 )
 def test_what_stays_after_a_destroy_is_told(told, name, removal, said, unsaid):
-    """What is retained costs money; the command to delete it is shown."""
+    """Retained resources cost money; the command to delete them is shown."""
     printed = told(name, removal_policy=removal)
     assert said in printed
     assert unsaid not in printed

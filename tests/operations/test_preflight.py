@@ -58,7 +58,7 @@ def with_function(dev):
     ],
 )
 def test_a_quota_that_is_enough_is_no_finding(session, with_function, granted, function):
-    """That of an established account, or exactly what is needed."""
+    """An established account has enough, and so has one with exactly the needed quota."""
     has(session, granted)
     assert list(before_deploy(session, with_function(**function), imports=False)) == []
 

@@ -160,6 +160,7 @@ ACME = "arn:aws:iam::111122223333:role/acme"
     [
         (None, "would let each of them search something else"),
         ({"": [ACME]}, f"would let {ACME} search something else"),
+        ({"": [ACME.replace("role/", "role/teams/")]}, f"would let {ACME} search something else"),
         ({"other/": [ACME]}, f"would let {ACME} search something else"),
         ("AccessDenied", "found: AccessDenied; allowed: kms:Decrypt"),
         ({"acme/": [ACME]}, None),
@@ -167,7 +168,7 @@ ACME = "arn:aws:iam::111122223333:role/acme"
     ],
 )
 def test_a_version_with_other_limits_of_callers_is_refused(session, environments, limits, refused):
-    """It would let a role search what is not its own; whom it does not name searches nothing."""
+    """It would let a role search other documents; a role that it does not name finds nothing."""
     limited = environments["dev"].model_copy(update={"callers": Callers(prefixes={ACME: "acme/"})})
     _released(session)
     found: dict[str, Any] = {"Variables": {}}

@@ -21,7 +21,7 @@ def scripts_with(tmp_path: Path) -> Callable[[str], Path]:
             file.parent.mkdir(parents=True)
             file.write_text(program)
             file.chmod(0o755)
-        # What is installed is newer than what is locked.
+        # The installed packages are newer than the lock file.
         os.utime(scripts / "package-lock.json", (0, 0))
         (scripts / "node_modules" / ".package-lock.json").touch()
         return scripts

@@ -101,7 +101,7 @@ def measure(options: argparse.Namespace) -> Run:
 
 
 def corpus(folder: Path, queries: int) -> Search:
-    """Return a search in the docstrings of a folder, with at most so many queries.
+    """Return a search in the docstrings of a folder, with up to `queries` queries.
 
     They are a random sample that a seed fixes; the other documents are searched, too.
     """

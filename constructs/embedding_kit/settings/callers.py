@@ -81,6 +81,11 @@ _STATEMENT_BYTES = 400
 _BY_URL, _BY_BOTH = 2, 3
 
 
+def without_path(arn: str) -> str:
+    """Return the ARN of a role or a user as events name it: a name is unique, whatever its path."""
+    return re.sub(r"/.*/", "/", arn)
+
+
 class Callers(Settings):
     """The principals that may call the endpoint."""
 
@@ -137,7 +142,7 @@ class Callers(Settings):
                 found="invoke = true with prefixes",
                 allowed="prefixes without invoke",
             )
-        names = [re.sub(r"/.*/", "/", arn) for arn in self.searchers]
+        names = [without_path(arn) for arn in self.searchers]
         twice = [name for name in names if names.count(name) > 1]
         twice += [arn for arn in self.prefixes if arn in self.principals]
         if twice:

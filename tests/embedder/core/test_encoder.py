@@ -95,7 +95,7 @@ def test_what_cannot_be_encoded_is_refused(
     kind: type[ClientError],
     message: str,
 ) -> None:
-    """The error has the position, what was found and what is allowed; emoji are one character."""
+    """The error names the position, the value found and the rule; an emoji is one character."""
     with pytest.raises(kind, match=message):
         make_engine(**model).encoder.encode(EmbedRequest(inputs, **options))
 

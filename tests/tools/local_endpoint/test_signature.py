@@ -158,7 +158,7 @@ MISMATCH = "The request signature we calculated does not match"
     ],
 )
 def test_a_refusal_is_that_of_aws(request_, error_type, message):
-    """What was not signed, or with another key, secret, scope or body, or with a part missing."""
+    """A request without a signature, with a wrong one, or with a part missing."""
     error = refusal(request_, now=NOW)
     assert error.error_type == error_type
     (found,) = error.body.values()

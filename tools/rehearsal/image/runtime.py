@@ -79,7 +79,7 @@ class Container:
         return self.ask(_POST, events)
 
     def ask(self, program: str, asked: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Run a Python program inside, with a JSON object a line; return what it prints as such."""
+        """Run a Python program inside; its input and its output have a JSON value on each line."""
         command = ["exec", "--interactive", self.name, "python", "-c", program]
         try:
             answers = self.docker.run(*command, stdin=_lines(asked))

@@ -117,7 +117,7 @@ print(len(sources))
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """An image with the stacks' variables, and what it must be.
+    """An image, the variables that the stacks give it, and its limits.
 
     The limit is for everything except the base and the model, unpacked; `check` runs the image.
     """

@@ -182,7 +182,7 @@ class TokenTrie:
 
 
 class _CrossingError(Exception):
-    """What is between white space cannot be encoded without what is before or after it."""
+    """A word between white space cannot be encoded without its neighbors."""
 
 
 class Unigram(TableTokenizer):
