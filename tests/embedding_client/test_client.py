@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import nullcontext
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx
@@ -36,6 +35,7 @@ from tests.embedding_client.answers import (
     texts_of,
     vector_of,
 )
+from tests.fixtures.local_server import QuietHandler, serving
 
 
 def made(answer, **options):
@@ -457,38 +457,50 @@ def test_a_context_closes_the_client():
         client.embed(["a"])
 
 
-class Compressed(BaseHTTPRequestHandler):
+class Compressed(QuietHandler):
     """Responds with gzip to a client that accepts it. The response to "damaged" is invalid."""
 
-    def do_POST(self):
-        """Respond to `POST /`."""
+    def respond(self):
+        """Respond with vectors."""
         assert "gzip" in self.headers["accept-encoding"]
-        texts = json.loads(self.rfile.read(int(self.headers["content-length"])))["texts"]
+        texts = json.loads(self.read_body())["texts"]
         rows = [base64.b64encode(vector_of(text).tobytes()).decode() for text in texts]
         body = gzip.compress(json.dumps({"embeddings": rows, "vector_space": SPACE}).encode())
-        if texts == ["damaged"]:
-            body = b"no gzip" + body
-        self.send_response(200)
-        self.send_header("content-encoding", "gzip")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        """Log nothing."""
+        self.answer(200, b"no gzip" * (texts == ["damaged"]) + body, content_encoding="gzip")
 
 
 def test_compressed_responses_are_read():
     """Invalid gzip data raises an error of this package."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Compressed) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        retries = RetryPolicy(base=0, attempts=2)
-        with EmbeddingClient(url, auth=httpx.Auth(), retries=retries) as client:
-            assert np.array_equal(client.embed(["abc"]), [vector_of("abc")])
-            with pytest.raises(UnreachableError, match="did not respond in 2 attempts"):
-                client.embed(["damaged"])
-        server.shutdown()
+    retries = RetryPolicy(base=0, attempts=2)
+    with (
+        serving(Compressed) as url,
+        EmbeddingClient(url, auth=httpx.Auth(), retries=retries) as client,
+    ):
+        assert np.array_equal(client.embed(["abc"]), [vector_of("abc")])
+        with pytest.raises(UnreachableError, match="did not respond in 2 attempts"):
+            client.embed(["damaged"])
+
+
+def test_a_request_that_begins_during_close_leaves_no_connection():
+    """The server sees the end of the connection once the request has its response."""
+    ended = threading.Event()
+
+    class Handler(Compressed):
+        def finish(self):
+            super().finish()
+            ended.set()
+
+    class Closing(httpx.Auth):
+        """Closes the client after a request began, before it has a connection."""
+
+        def auth_flow(self, request):
+            client.close()
+            yield request
+
+    with serving(Handler) as url:
+        client = EmbeddingClient(url, auth=Closing())
+        assert len(client.embed(["abc"])) == 1
+        assert ended.wait(30)
 
 
 TEXTS = [f"{word} number {number}" for number in range(40) for word in ("kettle", "Köln", "日本")]
