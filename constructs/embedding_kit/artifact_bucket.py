@@ -1,13 +1,13 @@
 """The bucket of artifacts that do not fit a zip: the CDK's role writes it, functions read it."""
 
-from aws_cdk import DefaultStackSynthesizer, Fn
+from aws_cdk import DefaultStackSynthesizer, Duration, Fn, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from embedding_kit.bootstrap import bootstrap_value
 from embedding_kit.findings import acknowledge
-from embedding_kit.s3_permissions import private_bucket
 
 #: The prefix of the artifacts' keys. A stack publishes its template and its zips next to it.
 ARTIFACTS = "artifact/"
@@ -20,6 +20,8 @@ _BUCKET_ACTIONS = (
     "s3:ListBucket",
 )
 _OBJECT_ACTIONS = ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")
+#: An interrupted upload leaves parts that are no object; they are deleted after this time.
+_PARTS_KEPT = Duration.days(7)
 
 
 class ArtifactBucket(Construct):
@@ -67,10 +69,9 @@ class ArtifactBucket(Construct):
         )
         acknowledge(
             self.bucket,
-            {
-                "AwsSolutions-S1": "Only the deploys and the starts of one environment's function "
-                "use it, and a log of accesses needs another bucket.",
-            },
+            "AwsSolutions-S1",
+            reason="Only the deploys and the starts of one environment's function use it, and a "
+            "log of accesses needs another bucket.",
         )
         self._let_bootstrap_publish()
 
@@ -101,3 +102,28 @@ class ArtifactBucket(Construct):
 
     def _role(self, arn: str) -> iam.ArnPrincipal:
         return iam.ArnPrincipal(bootstrap_value(self, arn))
+
+
+def private_bucket(
+    scope: Construct, id: str, *, name: str | None = None, key: kms.IKey | None
+) -> s3.Bucket:
+    """Create a bucket that only roles of the account read, by TLS, and that no deploy deletes."""
+    return s3.Bucket(
+        scope,
+        id,
+        bucket_name=name,
+        block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+        object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+        enforce_ssl=True,
+        encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
+        encryption_key=key,
+        bucket_key_enabled=True if key else None,
+        # Deleted only if its creation is rolled back, because then it is empty.
+        removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+        lifecycle_rules=[
+            s3.LifecycleRule(
+                id="drop-what-an-upload-that-broke-off-has-left",
+                abort_incomplete_multipart_upload_after=_PARTS_KEPT,
+            )
+        ],
+    )

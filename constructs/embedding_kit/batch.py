@@ -1,14 +1,12 @@
 """Batch jobs: another function, and the state machine that runs it over all shards."""
 
-from collections.abc import Sequence
-from functools import partial
-
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from embedding_kit.distributed_map import DistributedJobs, MapProgram
+from embedding_kit.findings import acknowledge_wildcard
 from embedding_kit.hosting import Hosting
-from embedding_kit.s3_permissions import (
+from embedding_kit.permissions import (
     READ_KEY,
     WRITE_KEY,
     allow,
@@ -72,7 +70,7 @@ class EmbeddingBatch(DistributedJobs):
             ValueError: The model needs more memory.
         """
         check_memory(model, settings, table="batch")
-        self.settings, hosting = settings, hosting or Hosting()
+        self.settings = settings
         super().__init__(
             scope,
             id,
@@ -81,26 +79,22 @@ class EmbeddingBatch(DistributedJobs):
             title="Batches of embeddings",
             memory_mb=settings.memory_mb,
             location=settings.destination,
-            grant=partial(_grant_files, settings=settings, keys=hosting.existing_keys),
             defaults={"source": settings.input, "destination": settings.output},
             max_concurrency=settings.max_concurrency,
-            wildcards={
-                objects(settings.source): "A job reads all files of the input's folder.",
-                objects(settings.destination): "A job writes into another folder, with a computed "
-                "name.",
-            },
             name=name,
-            hosting=hosting,
+            hosting=hosting or Hosting(),
             reserved_concurrency=settings.reserved_concurrency,
         )
 
-
-def _grant_files(role: iam.IRole, settings: BatchSettings, keys: Sequence[str]) -> None:
-    """Let the function read the input, and read and write the output."""
-    read, write = settings.source, settings.destination
-    allow(role, "ReadInput", ["s3:GetObject"], [objects(read)])
-    allow(role, "WriteOutput", ["s3:GetObject", "s3:PutObject"], [objects(write)])
-    allow_listing(role, "ListInput", read)
-    allow_listing(role, "ListOutput", write)
-    allow_keys(role, "DecryptInput", READ_KEY, keys, read)
-    allow_keys(role, "EncryptOutput", WRITE_KEY, keys, write)
+    def _grant(self, role: iam.IRole) -> None:
+        read, write = self.settings.source, self.settings.destination
+        allow(role, ["s3:GetObject"], [objects(read)], sid="ReadInput")
+        allow(role, ["s3:GetObject", "s3:PutObject"], [objects(write)], sid="WriteOutput")
+        allow_listing(role, "ListInput", read)
+        allow_listing(role, "ListOutput", write)
+        allow_keys(role, "DecryptInput", READ_KEY, self.keys, read)
+        allow_keys(role, "EncryptOutput", WRITE_KEY, self.keys, write)
+        reason = "A job reads all files of the input's folder."
+        acknowledge_wildcard(self, objects(read), reason=reason)
+        reason = "A job writes into another folder, with a computed name."
+        acknowledge_wildcard(self, objects(write), reason=reason)

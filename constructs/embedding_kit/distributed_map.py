@@ -4,7 +4,7 @@ https://docs.aws.amazon.com/step-functions/latest/dg/state-map-distributed.html
 https://docs.aws.amazon.com/step-functions/latest/dg/iam-policies-eg-dist-map.html
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,11 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
-from embedding_kit.findings import acknowledge, acknowledge_untraced
+from embedding_kit.findings import acknowledge, acknowledge_untraced, acknowledge_wildcard
 from embedding_kit.function import function_role
 from embedding_kit.hosting import Hosting, make_log_group, vpc_properties
 from embedding_kit.image import image_code
-from embedding_kit.s3_permissions import WRITE_KEY, allow, allow_keys, objects
+from embedding_kit.permissions import WRITE_KEY, allow, allow_keys, objects
 from embedding_kit.settings import Model
 from embedding_kit.settings.locations import Location
 
@@ -28,6 +28,13 @@ _TIMEOUT_SECONDS = 900
 #: An EXPRESS execution ends after 5 minutes, attempts and pauses included. A little less, so that
 #: its error is that of the task.
 _CHILD_SECONDS = 280
+#: Of S3, to write a file of results in parts.
+_UPLOAD_ACTIONS = (
+    "s3:AbortMultipartUpload",
+    "s3:GetObject",
+    "s3:ListMultipartUploadParts",
+    "s3:PutObject",
+)
 #: Lambda's own failures and throttles, as the service names them.
 _SERVICE_ERRORS = (
     "Lambda.ClientExecutionTimeoutException",
@@ -176,18 +183,10 @@ def job_function(
         **vpc_properties(scope, hosting, role, description=description, calls_aws=True),
         **{"description": description, **hosting.function_props},
     )
-    acknowledge(
-        function, {"Serverless-LambdaDLQ": "Step Functions or the next day's run tries again."}
-    )
+    reason = "Step Functions or the next day's run tries again."
+    acknowledge(function, "Serverless-LambdaDLQ", reason=reason)
     acknowledge_untraced(function, hosting.tracing, "Serverless-LambdaTracing")
     return function
-
-
-def shown(scope: Construct, resource: str) -> str:
-    """Return a resource as cdk-nag writes it: a reference is its name in angle brackets."""
-    resolved = Stack.of(scope).resolve(resource)
-    parts = [resolved] if isinstance(resolved, str) else resolved["Fn::Join"][1]
-    return "".join(part if isinstance(part, str) else f"<{part['Ref']}>" for part in parts)
 
 
 def _retries(final: Sequence[str], passing: Sequence[str]) -> list[dict[str, Any]]:
@@ -235,10 +234,8 @@ class DistributedJobs(Construct):
         title: str,
         memory_mb: int,
         location: Location,
-        grant: Callable[[iam.IRole], object],
         defaults: Mapping[str, Any],
         max_concurrency: int,
-        wildcards: Mapping[str, str],
         name: str | None,
         hosting: Hosting,
         keys: Sequence[str] | None = None,
@@ -247,18 +244,17 @@ class DistributedJobs(Construct):
     ) -> None:
         """Create the function and the state machine.
 
-        `location` has the folders of all jobs, and `grant` lets the function's role read and write
-        what the steps need: `wildcards` are cdk-nag's findings about it, by resource, with reasons.
-        `worker` has further values for the step that works on an item.
+        `location` has the folders of all jobs, and `worker` further values for the step that works
+        on an item.
         """
         super().__init__(scope, id)
         self.name = name or Names.unique_resource_name(self, separator="-", max_length=100)
         self.namespace = f"EmbeddingKit/{self.name}"
         self.log_group = make_log_group(self, "Logs")
         self._program, self._location = program, location
-        self._keys = hosting.existing_keys if keys is None else keys
+        self.keys = hosting.existing_keys if keys is None else keys
         role = function_role(self, self.log_group)
-        grant(role)
+        self._grant(role)
         self.function = job_function(
             self,
             model=model,
@@ -281,13 +277,10 @@ class DistributedJobs(Construct):
         self.state_machine = self._make_machine(
             f"{title.split(maxsplit=1)[0]} of {self.name}", definition, hosting
         )
-        acknowledge(
-            self,
-            {
-                f"AwsSolutions-IAM5[Resource::{shown(self, resource)}]": reason
-                for resource, reason in {**wildcards, **self._wildcards()}.items()
-            },
-        )
+
+    def _grant(self, role: iam.IRole) -> None:
+        """Let the function's role read and write what the steps need."""
+        raise NotImplementedError
 
     def _make_machine(
         self, comment: str, definition: Mapping[str, Any], hosting: Hosting
@@ -313,49 +306,30 @@ class DistributedJobs(Construct):
             ),
             tracing_enabled=hosting.is_traced,
         )
-        machine.add_to_role_policy(
-            iam.PolicyStatement(
-                actions=["lambda:InvokeFunction"], resources=[self.function.function_arn]
-            )
-        )
+        allow(machine.role, ["lambda:InvokeFunction"], [self.function.function_arn])
         self._grant_files(machine.role)
         self._grant_map_runs(machine)
+        acknowledge_wildcard(
+            self,
+            "*",
+            reason="X-Ray's actions and those of log deliveries are granted on all resources or on "
+            "none.",
+        )
         acknowledge_untraced(
             machine, hosting.tracing, "AwsSolutions-SF2", "Serverless-StepFunctionStateMachineXray"
         )
         return machine
 
-    def _wildcards(self) -> dict[str, str]:
-        """Return cdk-nag's findings about the state machine's grants: resource and reason."""
-        machine, location, program = self.state_machine, self._location, self._program
-        name = Stack.of(self).resolve(machine.node.default_child.logical_id)  # type: ignore[union-attr]
-        children = "arn:<AWS::Partition>:states:<AWS::Region>:<AWS::AccountId>:execution:"
-        return {
-            objects(location, f"*/{program.plan}"): "The plan is in the job's folder.",
-            objects(
-                location, f"*/{program.results}/*"
-            ): "Step Functions names the files by the map run.",
-            f"{children}<{name}.Name>/{program.label}:*": "Child executions have generated names.",
-            "*": "X-Ray's actions and those of log deliveries are granted on all resources or on "
-            "none.",
-        }
-
     def _grant_files(self, role: iam.IRole) -> None:
         """Let the state machine read the plans of jobs, and write what became of their items."""
         plan = objects(self._location, f"*/{self._program.plan}")
-        allow(role, "ReadPlan", ["s3:GetObject"], [plan])
-        allow(
-            role,
-            "WriteResults",
-            [
-                "s3:AbortMultipartUpload",
-                "s3:GetObject",
-                "s3:ListMultipartUploadParts",
-                "s3:PutObject",
-            ],
-            [objects(self._location, f"*/{self._program.results}/*")],
-        )
-        allow_keys(role, "EncryptResults", WRITE_KEY, self._keys, self._location)
+        results = objects(self._location, f"*/{self._program.results}/*")
+        allow(role, ["s3:GetObject"], [plan], sid="ReadPlan")
+        allow(role, _UPLOAD_ACTIONS, [results], sid="WriteResults")
+        allow_keys(role, "EncryptResults", WRITE_KEY, self.keys, self._location)
+        acknowledge_wildcard(self, plan, reason="The plan is in the job's folder.")
+        reason = "Step Functions names the files by the map run."
+        acknowledge_wildcard(self, results, reason=reason)
 
     def _grant_map_runs(self, machine: stepfunctions.StateMachine) -> None:
         """Let the state machine start and stop the child executions of its map."""
@@ -377,3 +351,5 @@ class DistributedJobs(Construct):
                 ),
             ],
         ).attach_to_role(machine.role)
+        reason = "Child executions have generated names."
+        acknowledge_wildcard(self, children, reason=reason)

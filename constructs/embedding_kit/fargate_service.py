@@ -7,15 +7,15 @@ from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from embedding_kit.findings import acknowledge
+from embedding_kit.findings import acknowledge, acknowledge_wildcard
 from embedding_kit.function import request_variables
 from embedding_kit.hosting import groups_of, make_log_group, subnets_of, vpc_of
 from embedding_kit.image import image_asset
+from embedding_kit.permissions import READ_KEY, allow
 from embedding_kit.settings import FunctionSettings, Model, ServerSettings
 from embedding_kit.vector_index import IVectorIndex
 
@@ -153,14 +153,11 @@ class EmbeddingService(Construct):
             deletion_protection=deletion_protection,
             drop_invalid_header_fields=True,
         )
-        acknowledge(
-            made,
-            {
-                "AwsSolutions-ELB2": "The server's own log has a line for each request to a task.",
-            },
-        )
+        reason = "The server's own log has a line for each request to a task."
+        acknowledge(made, "AwsSolutions-ELB2", reason=reason)
         if "0.0.0.0/0" in settings.clients:
-            acknowledge(group, {"AwsSolutions-EC23": "By the settings, all addresses are clients."})
+            reason = "By the settings, all addresses are clients."
+            acknowledge(group, "AwsSolutions-EC23", reason=reason)
         return made
 
     def _make_task(
@@ -207,44 +204,27 @@ class EmbeddingService(Construct):
         )
         if vector_index:
             vector_index.grant_query(task.task_role)
-        acknowledge(
-            task,
-            {
-                "AwsSolutions-ECS2": "The variables are settings; keys are a secret by reference.",
-            },
-        )
+        reason = "The variables are settings; keys are a secret by reference."
+        acknowledge(task, "AwsSolutions-ECS2", reason=reason)
         role = task.obtain_execution_role()
         if existing_keys and settings.keys_secret:
-            role.add_to_principal_policy(
-                iam.PolicyStatement(
-                    actions=["kms:Decrypt"],
-                    resources=list(existing_keys),
-                    conditions={
-                        "StringEquals": {
-                            "kms:ViaService": f"secretsmanager.{Aws.REGION}.amazonaws.com",
-                            # https://docs.aws.amazon.com/secretsmanager/latest/userguide/security-encryption.html
-                            "kms:EncryptionContext:SecretARN": settings.keys_secret,
-                        }
-                    },
-                )
-            )
-        acknowledge(
-            role,
-            {
-                "AwsSolutions-IAM5[Resource::*]": "ecr:GetAuthorizationToken is granted on all "
-                "resources or on none.",
-            },
-        )
+            for_the_secret = {
+                "kms:ViaService": f"secretsmanager.{Aws.REGION}.amazonaws.com",
+                # https://docs.aws.amazon.com/secretsmanager/latest/userguide/security-encryption.html
+                "kms:EncryptionContext:SecretARN": settings.keys_secret,
+            }
+            allow(role, READ_KEY, existing_keys, conditions={"StringEquals": for_the_secret})
+        reason = "ecr:GetAuthorizationToken is granted on all resources or on none."
+        acknowledge_wildcard(role, "*", reason=reason)
         return task
 
     def _make_service(self, vpc: ec2.IVpc, task: ecs.FargateTaskDefinition) -> ecs.FargateService:
         cluster = ecs.Cluster(self, "Cluster", vpc=vpc)
         acknowledge(
             cluster,
-            {
-                "AwsSolutions-ECS4": "The service's CPU and memory are metrics without Container "
-                "Insights, and the server has its own.",
-            },
+            "AwsSolutions-ECS4",
+            reason="The service's CPU and memory are metrics without Container Insights, and the "
+            "server has its own.",
         )
         return ecs.FargateService(
             self,

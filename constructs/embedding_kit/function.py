@@ -10,7 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from embedding_kit.findings import acknowledge, acknowledge_untraced
+from embedding_kit.findings import acknowledge, acknowledge_untraced, acknowledge_wildcard
 from embedding_kit.hosting import Hosting, let_call_aws, vpc_properties
 from embedding_kit.image import image_code
 from embedding_kit.programs import image_folder
@@ -54,8 +54,12 @@ def packaged_function(
         runtime=getattr(lambda_.Runtime, f"PYTHON_{version.replace('.', '_')}"),
         **properties,
     )
-    for rule in ("AwsSolutions-L1", "Serverless-LambdaLatestVersion"):
-        acknowledge(function, {rule: "The Python of the image, with the same packages."})
+    acknowledge(
+        function,
+        "AwsSolutions-L1",
+        "Serverless-LambdaLatestVersion",
+        reason="The Python of the image, with the same packages.",
+    )
     acknowledge_untraced(function, tracing, "Serverless-LambdaTracing")
     return function
 
@@ -157,18 +161,15 @@ class EmbeddingFunction(Construct):
             artifact.grant_read(self.function)
         acknowledge(
             self.function,
-            {
-                "Serverless-LambdaDLQ": "A URL invokes the function synchronously: only "
-                "asynchronous invocations use a dead-letter queue.",
-            },
+            "Serverless-LambdaDLQ",
+            reason="A URL invokes the function synchronously: only asynchronous invocations use a "
+            "dead-letter queue.",
         )
         if snap_start:
             acknowledge(
                 self.function,
-                {
-                    "Annotation::@aws-cdk/aws-lambda:snapStartRequirePublish": "The alias points "
-                    "to a published version.",
-                },
+                "Annotation::@aws-cdk/aws-lambda:snapStartRequirePublish",
+                reason="The alias points to a published version.",
             )
 
     def add_vector_index(self, index: IVectorIndex) -> None:
@@ -227,12 +228,11 @@ def function_role(scope: Construct, log_group: logs.ILogGroup) -> iam.Role:
     """
     role = iam.Role(scope, _ROLE, assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     log_group.grant_write(role)
-    acknowledge(
+    acknowledge_wildcard(
         role,
-        {
-            "AwsSolutions-IAM5[Resource::*]": "X-Ray's actions to write traces, and those of a "
-            "VPC's network interfaces, are granted on all resources or on none.",
-        },
+        "*",
+        reason="X-Ray's actions to write traces, and those of a VPC's network interfaces, are "
+        "granted on all resources or on none.",
     )
     return role
 

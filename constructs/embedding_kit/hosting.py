@@ -17,6 +17,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from embedding_kit.findings import acknowledge
+from embedding_kit.permissions import allow
 from embedding_kit.settings import NetworkSettings
 from embedding_kit.settings.base import rule_error
 
@@ -149,7 +150,7 @@ def vpc_properties(
     """
     if hosting.vpc is None:
         return {}
-    role.add_to_principal_policy(iam.PolicyStatement(actions=_INTERFACE_ACTIONS, resources=["*"]))
+    allow(role, _INTERFACE_ACTIONS, ["*"])
     # Lambda's own calls for the interfaces lack this key, and those of the function's code have it.
     # https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html
     role.add_to_principal_policy(
@@ -189,9 +190,8 @@ def subnets_of(scope: Construct, prefix: str, ids: tuple[str, ...]) -> ec2.Subne
     subnets = []
     for number, subnet_id in enumerate(ids, start=1):
         subnet = ec2.Subnet.from_subnet_id(scope, f"{prefix}Subnet{number}", subnet_id)
-        acknowledge(
-            subnet, {"Annotation::@aws-cdk/aws-ec2:noSubnetRouteTableId": "Routes are not needed."}
-        )
+        rule = "Annotation::@aws-cdk/aws-ec2:noSubnetRouteTableId"
+        acknowledge(subnet, rule, reason="Routes are not needed.")
         subnets.append(subnet)
     return ec2.SubnetSelection(subnets=subnets)
 

@@ -1,16 +1,14 @@
 """Loads of batch output into a vector index: a function, and the state machine that runs it."""
 
-from collections.abc import Sequence
-from functools import partial
-
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from embedding_kit.distributed_map import DistributedJobs, MapProgram
+from embedding_kit.findings import acknowledge_wildcard
 from embedding_kit.hosting import Hosting
-from embedding_kit.s3_permissions import WRITE_KEY, allow, allow_keys, allow_listing, objects
+from embedding_kit.permissions import WRITE_KEY, allow, allow_keys, allow_listing, objects
 from embedding_kit.settings import Model, VectorIndexSettings
-from embedding_kit.settings.locations import Location, location_of
+from embedding_kit.settings.locations import location_of
 from embedding_kit.vector_index import IVectorIndex
 
 PROGRAM = MapProgram(
@@ -76,8 +74,8 @@ class IndexLoading(DistributedJobs):
             hosting: VPC, keys and tracing of the function; the state machine is traced too.
                 Default: no VPC, no keys, no traces.
         """
-        settings, hosting = settings or VectorIndexSettings(), hosting or Hosting()
-        location = location_of(source)
+        settings = settings or VectorIndexSettings()
+        self._index = index
         super().__init__(
             scope,
             id,
@@ -85,8 +83,7 @@ class IndexLoading(DistributedJobs):
             model=model,
             title="Loads of vectors",
             memory_mb=_MEMORY_MB,
-            location=location,
-            grant=partial(_grant, source=location, keys=hosting.existing_keys, index=index),
+            location=location_of(source),
             defaults={
                 "source": source,
                 "index": index.index_arn,
@@ -94,20 +91,17 @@ class IndexLoading(DistributedJobs):
             },
             max_concurrency=_WORKERS,
             worker={"vectors_per_second": _VECTORS_PER_SECOND},
-            wildcards={
-                objects(location): "A load reads the files of any job.",
-                objects(location, _RECORDS): "A load writes into another folder, with a "
-                "computed name.",
-            },
             name=name,
-            hosting=hosting,
+            hosting=hosting or Hosting(),
         )
 
-
-def _grant(role: iam.IRole, *, source: Location, keys: Sequence[str], index: IVectorIndex) -> None:
-    """Let the function read the jobs, and write the records of loads and the vectors."""
-    allow(role, "ReadJobs", ["s3:GetObject"], [objects(source)])
-    allow(role, "WriteRecords", ["s3:PutObject"], [objects(source, _RECORDS)])
-    allow_listing(role, "ListJobs", source)
-    allow_keys(role, "EncryptRecords", WRITE_KEY, keys, source)
-    index.grant_load(role)
+    def _grant(self, role: iam.IRole) -> None:
+        jobs, records = objects(self._location), objects(self._location, _RECORDS)
+        allow(role, ["s3:GetObject"], [jobs], sid="ReadJobs")
+        allow(role, ["s3:PutObject"], [records], sid="WriteRecords")
+        allow_listing(role, "ListJobs", self._location)
+        allow_keys(role, "EncryptRecords", WRITE_KEY, self.keys, self._location)
+        self._index.grant_load(role)
+        acknowledge_wildcard(self, jobs, reason="A load reads the files of any job.")
+        reason = "A load writes into another folder, with a computed name."
+        acknowledge_wildcard(self, records, reason=reason)

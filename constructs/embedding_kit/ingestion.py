@@ -1,8 +1,5 @@
 """Documents of S3 in an index: events, a queue, a function, and a reconciliation each night."""
 
-from collections.abc import Sequence
-from functools import partial
-
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as events_targets
@@ -15,10 +12,11 @@ from aws_cdk import aws_scheduler_targets as scheduler_targets
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from embedding_kit.artifact_bucket import private_bucket
 from embedding_kit.distributed_map import DistributedJobs, MapProgram
-from embedding_kit.findings import acknowledge
+from embedding_kit.findings import acknowledge, acknowledge_wildcard
 from embedding_kit.hosting import Hosting
-from embedding_kit.s3_permissions import WRITE_KEY, allow, allow_keys, objects, private_bucket
+from embedding_kit.permissions import WRITE_KEY, allow, allow_keys, objects
 from embedding_kit.settings import IngestSettings, Model, VectorIndexSettings
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.ingest import RECORDS
@@ -118,8 +116,8 @@ class Ingestion(DistributedJobs):
             location = Location(bucket.bucket_name, "")
             keys = [bucket.encryption_key.key_arn] if bucket.encryption_key else []
         assert location  # noqa: S101 - for mypy
-        self.location, self.keys = location, keys
-        records = self.records = Location(location.bucket, RECORDS)
+        self.location, self._index = location, index
+        self.records = Location(location.bucket, RECORDS)
         self.url = f"s3://{location.bucket}/{location.prefix}"
         memory = max(_MEMORY_MB, (model.needed_memory_mb or 0) + _DOCUMENT_MB)
         self.memory_mb = min(memory, _MAX_MEMORY_MB)
@@ -130,22 +128,10 @@ class Ingestion(DistributedJobs):
             model=model,
             title="Documents embedded",
             memory_mb=self.memory_mb,
-            location=records,
+            location=self.records,
             keys=keys,
-            grant=partial(
-                _grant,
-                documents=location,
-                tags=settings.tags,
-                records=records,
-                keys=keys,
-                index=index,
-            ),
             defaults={},
             max_concurrency=_CONCURRENCY,
-            wildcards={
-                objects(location): "Any document is read.",
-                objects(records): "A document's list is named by a hash.",
-            },
             name=name,
             hosting=hosting,
         )
@@ -162,7 +148,7 @@ class Ingestion(DistributedJobs):
         self.variable = Stack.of(self).to_json_string(
             {
                 "source": self.url,
-                "records": f"s3://{records.bucket}/{records.prefix}",
+                "records": f"s3://{location.bucket}/{RECORDS}",
                 "index": index.index_arn,
                 "dead_letters": self.dead_letters.queue_url,
                 "chunk_tokens": settings.chunk_tokens,
@@ -183,14 +169,11 @@ class Ingestion(DistributedJobs):
         )
         acknowledge(
             mapping,
-            {
-                "Serverless-LambdaEventSourceMappingDestination": "The queue has one for dead "
-                "letters; Lambda takes another only for streams."
-            },
+            "Serverless-LambdaEventSourceMappingDestination",
+            reason="The queue has one for dead letters; Lambda takes another only for streams.",
         )
-        acknowledge(
-            self.dead_letters, {"Serverless-SQSRedrivePolicy": "It has the dead letters itself."}
-        )
+        reason = "It has the dead letters itself."
+        acknowledge(self.dead_letters, "Serverless-SQSRedrivePolicy", reason=reason)
         tag_events = ["Object Tags Added", "Object Tags Deleted"] if settings.tags else []
         prefix = location.prefix
         named = {"prefix": prefix} if prefix else {"anything-but": {"prefix": RECORDS}}
@@ -216,6 +199,21 @@ class Ingestion(DistributedJobs):
             target=scheduler_targets.StepFunctionsStartExecution(self.state_machine),
         )
 
+    def _grant(self, role: iam.IRole) -> None:
+        documents, records = objects(self.location), objects(self.records)
+        allow(role, ["s3:GetObject"], [documents], sid="ReadDocuments")
+        if self.tags:
+            allow(role, ["s3:GetObjectTagging"], [documents], sid="ReadTags")
+        allow(role, ["s3:GetObject", "s3:PutObject"], [records], sid="WriteRecords")
+        # Of the whole bucket: only then S3 answers that a document does not exist, and not 403.
+        bucket = records.partition("/")[0]
+        allow(role, ["s3:ListBucket"], [bucket], sid="ListDocuments")
+        allow_keys(role, "UseKeys", WRITE_KEY, self.keys, self.records)
+        self._index.grant_load(role)
+        self._index.grant_edit(role)
+        acknowledge_wildcard(self, documents, reason="Any document is read.")
+        acknowledge_wildcard(self, records, reason="A document's list is named by a hash.")
+
     def _make_queue(self, id: str, **properties: object) -> sqs.Queue:
         return sqs.Queue(
             self,
@@ -236,29 +234,6 @@ def document_bucket(scope: Construct, id: str, *, key: kms.IKey | None) -> s3.Bu
     resource.add_property_override(
         "NotificationConfiguration.EventBridgeConfiguration.EventBridgeEnabled", True
     )
-    acknowledge(
-        bucket, {"AwsSolutions-S1": "A log of accesses needs another bucket; CloudTrail has one."}
-    )
+    reason = "A log of accesses needs another bucket; CloudTrail has one."
+    acknowledge(bucket, "AwsSolutions-S1", reason=reason)
     return bucket
-
-
-def _grant(
-    role: iam.IRole,
-    *,
-    documents: Location,
-    tags: bool,
-    records: Location,
-    keys: Sequence[str],
-    index: IVectorIndex,
-) -> None:
-    """Let the function read documents, and write their lists and vectors."""
-    allow(role, "ReadDocuments", ["s3:GetObject"], [objects(documents)])
-    if tags:
-        allow(role, "ReadTags", ["s3:GetObjectTagging"], [objects(documents)])
-    allow(role, "WriteRecords", ["s3:GetObject", "s3:PutObject"], [objects(records)])
-    # Of the whole bucket: only then S3 answers that a document does not exist, and not 403.
-    bucket = objects(records).partition("/")[0]
-    allow(role, "ListDocuments", ["s3:ListBucket"], [bucket])
-    allow_keys(role, "UseKeys", WRITE_KEY, keys, records)
-    index.grant_load(role)
-    index.grant_edit(role)

@@ -9,8 +9,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from embedding_kit.findings import acknowledge
+from embedding_kit.findings import acknowledge_wildcard
 from embedding_kit.metrics import PERIOD, EndpointMetrics, milliseconds
+from embedding_kit.permissions import allow
 from embedding_kit.settings import AlarmSettings, Release
 
 _BREAK_GLASS = (
@@ -126,26 +127,18 @@ class GuardedRelease(Construct):
     def _make_role(self, alias: lambda_.Alias) -> iam.Role:
         function = alias.version.lambda_.function_arn
         role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("codedeploy.amazonaws.com"))
-        role.add_to_policy(
-            iam.PolicyStatement(
-                actions=[
-                    "lambda:GetAlias",
-                    "lambda:GetProvisionedConcurrencyConfig",
-                    "lambda:UpdateAlias",
-                ],
-                resources=[function, f"{function}:{alias.alias_name}"],
-            )
+        allow(
+            role,
+            ["lambda:GetAlias", "lambda:GetProvisionedConcurrencyConfig", "lambda:UpdateAlias"],
+            [function, f"{function}:{alias.alias_name}"],
         )
         # DescribeAlarms does not support resource-level permissions.
-        role.add_to_policy(
-            iam.PolicyStatement(actions=["cloudwatch:DescribeAlarms"], resources=["*"])
-        )
-        acknowledge(
+        allow(role, ["cloudwatch:DescribeAlarms"], ["*"])
+        acknowledge_wildcard(
             role,
-            {
-                "AwsSolutions-IAM5[Resource::*]": "cloudwatch:DescribeAlarms, by which CodeDeploy "
-                "reads the alarms, is granted on all alarms or on none.",
-            },
+            "*",
+            reason="cloudwatch:DescribeAlarms, by which CodeDeploy reads the alarms, is granted on "
+            "all alarms or on none.",
         )
         return role
 

@@ -3,14 +3,14 @@
 from typing import Literal
 
 from aws_cdk import CfnOutput, CustomResource, Duration, Stack
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import custom_resources as custom
 from constructs import Construct
 
-from embedding_kit.findings import acknowledge
+from embedding_kit.findings import acknowledge, acknowledge_wildcard
 from embedding_kit.function import function_role, packaged_function
 from embedding_kit.hosting import Hosting, make_log_group
+from embedding_kit.permissions import allow
 from embedding_kit.release import breaks_glass
 from embedding_kit.settings import (
     ColdStart,
@@ -106,30 +106,15 @@ class ReleaseCheck(Construct):
         role = function_role(self, log_group)
         # Any version, but not the unqualified function. A policy that named the newest version
         # would change seconds before the check runs, too late for IAM to propagate it.
-        role.add_to_policy(
-            iam.PolicyStatement(
-                actions=["lambda:GetFunctionConfiguration", "lambda:InvokeFunction"],
-                resources=[f"{embedder.function_arn}:*"],
-            )
-        )
-        role.add_to_policy(
-            iam.PolicyStatement(
-                actions=["lambda:GetAlias"],
-                resources=[embedder.function_arn, f"{embedder.function_arn}:{alias.alias_name}"],
-            )
-        )
-        role.add_to_policy(
-            iam.PolicyStatement(
-                actions=["cloudformation:DescribeStacks"], resources=[Stack.of(self).stack_id]
-            )
-        )
-        name = Stack.of(self).resolve(embedder.node.default_child.logical_id)  # type: ignore[union-attr]
-        acknowledge(
+        arn = embedder.function_arn
+        allow(role, ["lambda:GetFunctionConfiguration", "lambda:InvokeFunction"], [f"{arn}:*"])
+        allow(role, ["lambda:GetAlias"], [arn, f"{arn}:{alias.alias_name}"])
+        allow(role, ["cloudformation:DescribeStacks"], [Stack.of(self).stack_id])
+        acknowledge_wildcard(
             role,
-            {
-                f"AwsSolutions-IAM5[Resource::<{name}.Arn>:*]": "The check reads and calls "
-                "the new version and those that it compares it with, by number.",
-            },
+            f"{arn}:*",
+            reason="The check reads and calls the new version and those that it compares it with, "
+            "by number.",
         )
         function = packaged_function(
             self,
@@ -149,10 +134,8 @@ class ReleaseCheck(Construct):
         )
         acknowledge(
             function,
-            {
-                "Serverless-LambdaDLQ": "The provider framework waits for the answer, and takes "
-                "none for a refusal.",
-            },
+            "Serverless-LambdaDLQ",
+            reason="The provider framework waits for the answer, and takes none for a refusal.",
         )
         return function
 
@@ -168,22 +151,16 @@ class ReleaseCheck(Construct):
             framework_on_event_role=role,
             provider_function_env_encryption=self._hosting.environment_encryption,
         )
-        name = Stack.of(self).resolve(self.function.node.default_child.logical_id)  # type: ignore[union-attr]
-        acknowledge(
+        acknowledge_wildcard(
             role,
-            {
-                f"AwsSolutions-IAM5[Resource::<{name}.Arn>:*]": "The framework calls the "
-                "check's function, of which there is one version.",
-            },
+            f"{self.function.function_arn}:*",
+            reason="The framework calls the check's function, of which there is one version.",
         )
-        for rule in ("DefaultMemorySize", "DLQ", "Tracing"):
-            acknowledge(
-                provider,
-                {
-                    f"Serverless-Lambda{rule}": "CDK's own function, which waits for the check "
-                    "and takes no such setting.",
-                },
-            )
+        acknowledge(
+            provider,
+            *(f"Serverless-Lambda{rule}" for rule in ("DefaultMemorySize", "DLQ", "Tracing")),
+            reason="CDK's own function, which waits for the check and takes no such setting.",
+        )
         return provider
 
 

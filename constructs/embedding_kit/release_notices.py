@@ -9,13 +9,6 @@ from constructs import Construct
 from embedding_kit.findings import acknowledge
 from embedding_kit.settings.observability import RUNBOOK
 
-_ACKNOWLEDGED = {
-    "AwsSolutions-IAM5[Action::kms:GenerateDataKey*]": "SNS documents the permission of a "
-    "publisher to an encrypted topic in this form.",
-    "Serverless-EventBusDLQ": "EventBridge tries again for 24 hours, and scripts/deploy prints the "
-    "failure in any case.",
-}
-
 
 class ReleaseNotices(Construct):
     """A notice for each deployment that fails or is stopped, which is when CodeDeploy rolls back.
@@ -61,7 +54,18 @@ class ReleaseNotices(Construct):
                 },
             ),
         )
-        acknowledge(self, _ACKNOWLEDGED)
+        acknowledge(
+            self,
+            "AwsSolutions-IAM5[Action::kms:GenerateDataKey*]",
+            reason="SNS documents the permission of a publisher to an encrypted topic in this "
+            "form.",
+        )
+        acknowledge(
+            self,
+            "Serverless-EventBusDLQ",
+            reason="EventBridge tries again for 24 hours, and scripts/deploy prints the failure in "
+            "any case.",
+        )
         deployment = events.EventField.from_path("$.detail.deploymentId")
         state = events.EventField.from_path("$.detail.state")
         group = events.EventField.from_path("$.detail.deploymentGroup")

@@ -6,12 +6,12 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as scheduler_targets
 from constructs import Construct
 
-from embedding_kit.distributed_map import job_function, shown
-from embedding_kit.findings import acknowledge
+from embedding_kit.distributed_map import job_function
+from embedding_kit.findings import acknowledge, acknowledge_wildcard
 from embedding_kit.function import function_role
 from embedding_kit.hosting import Hosting, make_log_group
 from embedding_kit.ingestion import Ingestion
-from embedding_kit.s3_permissions import WRITE_KEY, allow, allow_keys, objects
+from embedding_kit.permissions import WRITE_KEY, allow, allow_keys, objects
 from embedding_kit.settings import Model, WatchSettings
 from embedding_kit.settings.watch import SAMPLE
 from embedding_kit.vector_index import IVectorIndex
@@ -60,7 +60,7 @@ class SearchWatch(Construct):
         self.namespace = ingestion.namespace
         self.log_group = make_log_group(self, "Logs")
         role = function_role(self, self.log_group)
-        _grant(role, ingestion, index, self.settings.questions)
+        self._grant(role, ingestion, index)
         self.function = job_function(
             self,
             model=model,
@@ -81,24 +81,11 @@ class SearchWatch(Construct):
         self.function.add_environment("EMBEDDING_WATCH", Stack.of(self).to_json_string(watch))
         # The next day's run repeats a run that failed, and the alarm tells of it.
         self.function.configure_async_invoke(retry_attempts=0)
-        read = (
-            objects(ingestion.location),
-            objects(ingestion.records, _LISTS),
-            objects(ingestion.records, _REPORTS),
-        )
         # The scheduler's target may invoke every version.
-        function = Stack.of(self).resolve(self.function.node.default_child.logical_id)  # type: ignore[union-attr]
-        acknowledge(
-            self,
-            {
-                **{
-                    f"AwsSolutions-IAM5[Resource::{shown(self, each)}]": "Any document is read."
-                    for each in read
-                },
-                f"AwsSolutions-IAM5[Resource::<{function}.Arn>:*]": "The CDK's target grants it.",
-                "Serverless-LambdaAsyncFailureDestination": "An alarm tells of a run that fails.",
-            },
-        )
+        versions = f"{self.function.function_arn}:*"
+        acknowledge_wildcard(self, versions, reason="The CDK's target grants it.")
+        reason = "An alarm tells of a run that fails."
+        acknowledge(self, "Serverless-LambdaAsyncFailureDestination", reason=reason)
         starter = iam.Role(
             self, "Starter", assumed_by=iam.ServicePrincipal("scheduler.amazonaws.com")
         )
@@ -114,23 +101,20 @@ class SearchWatch(Construct):
             ),
         )
 
-
-def _grant(
-    role: iam.IRole, ingestion: Ingestion, index: IVectorIndex, questions: str | None
-) -> None:
-    """Let the function read documents, lists and the index, and write reports."""
-    records = ingestion.records
-    reads = [
-        objects(ingestion.location),
-        objects(records, _LISTS),
-        objects(records, _REPORTS),
-        *([objects(records._replace(prefix=""), questions)] if questions else []),
-    ]
-    allow(role, "ReadDocuments", ["s3:GetObject"], reads)
-    if ingestion.tags:
-        allow(role, "ReadTags", ["s3:GetObjectTagging"], [objects(ingestion.location)])
-    allow(role, "WriteReports", ["s3:PutObject"], [objects(records, _REPORTS)])
-    # Of the whole bucket: only then S3 answers that a document does not exist, and not 403.
-    allow(role, "ListDocuments", ["s3:ListBucket"], [objects(records).partition("/")[0]])
-    allow_keys(role, "UseKeys", WRITE_KEY, ingestion.keys, records)
-    index.grant_read(role)
+    def _grant(self, role: iam.IRole, ingestion: Ingestion, index: IVectorIndex) -> None:
+        """Let the function read documents, lists and the index, and write reports."""
+        records, questions = ingestion.records, self.settings.questions
+        documents, reports = objects(ingestion.location), objects(records, _REPORTS)
+        reads = [documents, objects(records, _LISTS), reports]
+        for each in reads:
+            acknowledge_wildcard(self, each, reason="Any document is read.")
+        if questions:
+            reads.append(objects(records._replace(prefix=""), questions))
+        allow(role, ["s3:GetObject"], reads, sid="ReadDocuments")
+        if ingestion.tags:
+            allow(role, ["s3:GetObjectTagging"], [documents], sid="ReadTags")
+        allow(role, ["s3:PutObject"], [reports], sid="WriteReports")
+        # Of the whole bucket: only then S3 answers that a document does not exist, and not 403.
+        allow(role, ["s3:ListBucket"], [objects(records).partition("/")[0]], sid="ListDocuments")
+        allow_keys(role, "UseKeys", WRITE_KEY, ingestion.keys, records)
+        index.grant_read(role)

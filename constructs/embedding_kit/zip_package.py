@@ -29,8 +29,8 @@ from embedding_kit.artifact_bucket import ARTIFACTS
 from embedding_kit.bootstrap import bootstrap_value
 from embedding_kit.findings import acknowledge
 from embedding_kit.image_identity import files_digest
+from embedding_kit.permissions import READ_KEY
 from embedding_kit.programs import image_folder
-from embedding_kit.s3_permissions import READ_KEY
 from embedding_kit.settings import Model
 from embedding_kit.settings.base import rule_error
 from embedding_kit.zip_command import model_arguments, model_choices
@@ -123,10 +123,8 @@ class ArtifactInS3(Construct):
         )
         name = _completed(Stack.of(self), self._bucket).replace("${", "<").replace("}", ">")
         wildcard = f"AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:s3:::{name}/{ARTIFACTS}*]"
-        acknowledge(
-            self.node.scope or self,
-            {wildcard: "All versions have one role, and each reads an artifact of its own."},
-        )
+        reason = "All versions have one role, and each reads an artifact of its own."
+        acknowledge(self.node.scope or self, wildcard, reason=reason)
         if self._key_arn is not None:
             iam.Grant.add_to_principal(
                 grantee=grantee, actions=list(READ_KEY), resource_arns=[self._key_arn]
@@ -163,10 +161,8 @@ def zip_code(scope: Construct, model: Model, *, with_artifact: bool = True) -> l
     bucket = s3.Bucket.from_bucket_name(scope, "Published", published.bucket_name)
     acknowledge(
         bucket,
-        {
-            "Annotation::@aws-cdk/aws-lambda:codeFromBucketObjectVersionNotSpecified": "Another "
-            "content has another key.",
-        },
+        "Annotation::@aws-cdk/aws-lambda:codeFromBucketObjectVersionNotSpecified",
+        reason="Another content has another key.",
     )
     return lambda_.Code.from_bucket_v2(bucket, published.object_key)
 

@@ -131,10 +131,8 @@ def _set_log_role(scope: Construct) -> apigateway.CfnAccount:
         retained.apply_removal_policy(RemovalPolicy.RETAIN)
     acknowledge(
         role,
-        {
-            f"AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/{_POLICY}]": "API "
-            "Gateway accepts a role for logs with this policy's actions only."
-        },
+        f"AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/{_POLICY}]",
+        reason="API Gateway accepts a role for logs with this policy's actions only.",
     )
     return account
 
@@ -259,31 +257,25 @@ class EmbeddingRestApi(Construct):
             api.root.add_method("ANY"),
             api.root.add_resource("{proxy+}").add_method("ANY"),
         ]
+        reason = "The embedder validates requests, with an error for each mistake."
+        acknowledge(api, "AwsSolutions-APIG2", reason=reason)
+        stage = api.deployment_stage
+        reason = "Execution logs may have bodies; the access log has a line for each request."
+        acknowledge(stage, "AwsSolutions-APIG6", reason=reason)
         acknowledge(
-            api,
-            {
-                "AwsSolutions-APIG2": "The embedder validates requests, with an error for each "
-                "mistake.",
-            },
+            stage,
+            "Serverless-APIGWDefaultThrottling",
+            reason="Each key has the limits of its usage plan, and no request without a key "
+            "reaches the function.",
         )
-        stage = {
-            "AwsSolutions-APIG6": "Execution logs may have bodies; the access log has a line for "
-            "each request.",
-            "Serverless-APIGWDefaultThrottling": "Each key has the limits of its usage plan, and "
-            "no request without a key reaches the function.",
-        }
         if not settings.firewall:
-            stage["AwsSolutions-APIG3"] = "A firewall is an option of the settings."
-        acknowledge(api.deployment_stage, stage)
+            reason = "A firewall is an option of the settings."
+            acknowledge(stage, "AwsSolutions-APIG3", reason=reason)
         for method in methods:
-            acknowledge(
-                method,
-                {
-                    "AwsSolutions-APIG4": "Callers send an API key; an authorizer is an option of "
-                    "the settings.",
-                    "AwsSolutions-COG4": "Callers are programs, which have no user pool.",
-                },
-            )
+            reason = "Callers send an API key; an authorizer is an option of the settings."
+            acknowledge(method, "AwsSolutions-APIG4", reason=reason)
+            reason = "Callers are programs, which have no user pool."
+            acknowledge(method, "AwsSolutions-COG4", reason=reason)
         return api
 
     def _endpoint(self) -> apigateway.EndpointConfiguration:

@@ -77,8 +77,7 @@ class AlarmTopic(Construct):
             subscription = self.topic.add_subscription(subscriptions.EmailSubscription(email))
             acknowledge(
                 subscription,
-                {
-                    "Serverless-SNSRedrivePolicy": "Email subscriptions have no dead-letter queue "
-                    "for mail that is not delivered.",
-                },
+                "Serverless-SNSRedrivePolicy",
+                reason="Email subscriptions have no dead-letter queue for mail that is not "
+                "delivered.",
             )
