@@ -7,35 +7,35 @@ mixed ones 4 to 400, of which the model cuts those over 256.
 
 import argparse
 import asyncio
+import contextlib
 import hashlib
 import itertools
+import math
 import os
 import random
 import re
-import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Self
 
-import httpx
+import aiohttp
+import numpy as np
 import orjson
 
 from model_compiler.fidelity import measure as fidelity
 from model_compiler.source.find import find_source
 from tools.bench.run import CPU, Row, Run, middle, turns
 from tools.local_endpoint.models import DEFAULT_MODEL, artifact_of
-from tools.local_endpoint.runtime import free_ports, stop
+from tools.process import answers, free_ports, running
 
+EMBEDDINGS = "/v1/embeddings"
 _WORDS = Path(fidelity.__file__).with_name("documents.txt").read_text(encoding="utf-8").split()
 _COUNT = 4000
-_TICK = os.sysconf("SC_CLK_TCK")
 _START_SECONDS = 600.0
 
 
@@ -51,60 +51,44 @@ class Server:
 
     name: str
     label: str
-    command: Sequence[str]
     port: int
-    ready: str
+    ready: str = "/ready"
+    command: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    pid: int = 0
     start_seconds: float = 0.0
-    _process: "subprocess.Popen[bytes] | None" = None
 
-    def __enter__(self) -> Self:
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Self]:
+        """Run the server until the block ends."""
         began = time.monotonic()
-        with tempfile.TemporaryFile() as log:
-            process = subprocess.Popen(  # noqa: S603  (programs of the benchmark)
-                self.command,
-                env={**os.environ, **self.environment},
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-            )
-            self._process = process
-            while not self._is_ready():
-                late = time.monotonic() - began > _START_SECONDS
-                if late or process.poll() is not None:
-                    process.kill()
-                    log.seek(0)
-                    why = "was late" if late else f"ended with {process.returncode}"
-                    raise RuntimeError(f"{self.label} {why}: {log.read()[-2000:].decode()}")
-                time.sleep(0.05)
-        self.start_seconds = time.monotonic() - began
-        return self
+        with running(
+            self.command,
+            ready=partial(answers, f"http://127.0.0.1:{self.port}{self.ready}"),
+            seconds=_START_SECONDS,
+            environment={**os.environ, **self.environment},
+        ) as process:
+            self.pid, self.start_seconds = process.pid, time.monotonic() - began
+            yield self
 
-    def __exit__(self, *_: object) -> None:
-        if self._process:
-            stop(self._process, seconds=30)
+    def session(self, key: str = "") -> aiohttp.ClientSession:
+        """Return a client with a caller's key. httpx would leave the server less to merge."""
+        headers = {"content-type": "application/json"}
+        headers |= {"authorization": f"Bearer {key}"} if key else {}
+        return aiohttp.ClientSession(f"http://127.0.0.1:{self.port}", headers=headers)
 
     def cpu_seconds(self) -> float:
         """Return the processor time that the process and its children have taken."""
-        stats = (_read(pid, "stat").rpartition(")")[2].split() for pid in self._pids())
-        return sum(int(user) + int(system) for *_, user, system in (s[:13] for s in stats)) / _TICK
+        # The number of a process's clock in Linux, as clock_getcpuclockid(3) returns it.
+        return sum(time.clock_gettime(~pid << 3 | 2) for pid in family_of(self.pid))
 
     def memory_mb(self) -> float:
         """Return the resident memory of the process and its children."""
-        return sum(_status_kb(pid, "VmRSS") for pid in self._pids()) / 1000
+        return sum(memory_kb(pid, "VmRSS") for pid in family_of(self.pid)) / 1000
 
     def allocated_kb(self) -> float:
         """Return the memory that they have allocated."""
-        return sum(allocated_kb(pid) for pid in self._pids())
-
-    def _is_ready(self) -> bool:
-        try:
-            url = f"http://127.0.0.1:{self.port}{self.ready}"
-            return httpx.get(url, timeout=1, trust_env=False).is_success
-        except httpx.HTTPError:
-            return False
-
-    def _pids(self) -> list[int]:
-        return [] if self._process is None else family_of(self._process.pid)
+        return sum(map(memory_kb, family_of(self.pid)))
 
 
 def family_of(pid: int) -> list[int]:
@@ -116,18 +100,11 @@ def family_of(pid: int) -> list[int]:
     return found
 
 
-def allocated_kb(pid: int) -> float:
-    """Return the memory that a process has allocated: without files: their pages come and go."""
-    return _status_kb(pid, "RssAnon")
-
-
-def _status_kb(pid: int, name: str) -> float:
-    found = re.search(rf"^{name}:\s*(\d+) kB$", _read(pid, "status"), re.MULTILINE)
+def memory_kb(pid: int, kind: str = "RssAnon") -> float:
+    """Return a process's memory; by default what it has allocated: pages of files come and go."""
+    status = Path(f"/proc/{pid}/status").read_text("ascii", errors="replace")
+    found = re.search(rf"^{kind}:\s*(\d+) kB$", status, re.MULTILINE)
     return float(found[1]) if found else 0.0
-
-
-def _read(pid: int, file: str) -> str:
-    return Path(f"/proc/{pid}/{file}").read_text("ascii", errors="replace")
 
 
 def kit(
@@ -143,11 +120,10 @@ def kit(
     lines = [f"{key}:{hashlib.sha256(key.encode()).hexdigest()}" for key in keys]
     address = ["--host", "127.0.0.1", "--port", str(port), "--drain-accept", "0"]
     return Server(
-        name="kit" if merged else "one by one",
+        name="kit" if merged else _ALONE,
         label="Embedding Kit" if merged else "Embedding Kit, request by request",
-        command=[sys.executable, "-m", "embedder.server", *address, *flags],
         port=port,
-        ready="/ready",
+        command=[sys.executable, "-m", "embedder.server", *address, *flags],
         environment={
             "EMBEDDING_ARTIFACT": str(artifact),
             "EMBEDDING_CACHE_ENTRIES": "0",
@@ -161,30 +137,28 @@ def infinity(python: str, folder: Path) -> Server:
     """Return infinity with a sentence-transformers folder, in torch, as its README starts it."""
     (port,) = free_ports(1)
     return Server(
-        name="infinity",
-        label="infinity",
+        name=_INFINITY,
+        label=_INFINITY,
+        port=port,
+        ready="/health",
         command=[
             *(str(Path(python).with_name("infinity_emb")), "v2", "--no-trust-remote-code"),
             *("--model-id", str(folder), "--served-model-name", "m", "--url-prefix", "/v1"),
             *("--engine", "torch", "--device", "cpu", "--host", "127.0.0.1", "--port", str(port)),
         ],
-        port=port,
-        ready="/health",
         environment={"DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1"},
     )
 
 
 @dataclass(frozen=True)
 class Load:
-    """What is sent."""
+    """What is sent: the kind of the texts, and the number of clients at the same time."""
 
-    #: short: 8 to 20 tokens. mixed: the logarithm of the length is uniform, 4 to 400 tokens.
-    #: run: a text of at least the model's 256 tokens, which cuts it.
     kind: str
-    #: Clients at the same time.
     clients: int
-    #: Texts in one request.
-    texts: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.kind} texts, {self.clients} client{'s' if self.clients > 1 else ''}"
 
 
 @dataclass
@@ -200,12 +174,30 @@ class Sent:
 
     def quantile(self, part: float) -> float:
         """Return a latency in milliseconds."""
-        ordered = sorted(self.latencies)
-        return 1000 * ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+        return 1000 * float(np.quantile(self.latencies, part))
+
+    async def client(
+        self, server: Server, requests: Iterable[bytes], *, until: float = math.inf, key: str = ""
+    ) -> None:
+        """Send one request after the other, up to a time of `time.perf_counter`."""
+        async with server.session(key) as session:
+            for body in requests:
+                began = time.perf_counter()
+                answer = await session.post(EMBEDDINGS, data=body)
+                await answer.read()
+                self.statuses[answer.status] += 1
+                if answer.ok:
+                    self.latencies.append(time.perf_counter() - began)
+                if time.perf_counter() >= until:
+                    break
 
 
 def bodies(kind: str, *, texts: int = 1, seed: int = 1) -> list[bytes]:
-    """Return different requests; a number in each text keeps caches from answering."""
+    """Return different requests; a number in each text keeps caches from answering.
+
+    A `short` text has 8 to 20 tokens; the logarithm of a `mixed` one's 4 to 400 is uniform; the
+    model cuts a text of a `run` to its 256.
+    """
     chosen = random.Random(seed)  # noqa: S311  (texts, not secrets)
     made = [_text(kind, chosen) for _ in range(_COUNT)]
     groups = [made[at : at + texts] for at in range(0, _COUNT - texts + 1, texts)]
@@ -231,10 +223,9 @@ async def send(server: Server, load: Load, *, seconds: float, seed: int) -> Sent
     Raises:
         RuntimeError: No request was answered with status 200.
     """
-    sent = Sent()
-    requests = itertools.cycle(bodies(load.kind, texts=load.texts, seed=seed))
+    sent, requests = Sent(), itertools.cycle(bodies(load.kind, seed=seed))
     began, cpu = time.perf_counter(), server.cpu_seconds()
-    clients = [_client(server.port, requests, began + seconds, sent) for _ in range(load.clients)]
+    clients = (sent.client(server, requests, until=began + seconds) for _ in range(load.clients))
     await asyncio.gather(*clients)
     sent.seconds = time.perf_counter() - began
     sent.cpu_seconds = server.cpu_seconds() - cpu
@@ -243,60 +234,23 @@ async def send(server: Server, load: Load, *, seconds: float, seed: int) -> Sent
     return sent
 
 
-class Connection:
-    """A connection to a port of this machine that is kept open.
-
-    A request costs a tenth of a millisecond: a slower client would leave the server less to merge.
-    """
-
-    def __init__(self, port: int, key: str = "") -> None:
-        self._port = port
-        self._headers = "host: 127.0.0.1\r\ncontent-type: application/json\r\n"
-        self._headers += f"authorization: Bearer {key}\r\n" if key else ""
-
-    async def __aenter__(self) -> Self:
-        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._writer.close()
-        await self._writer.wait_closed()
-
-    async def exchange(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
-        """Send a request; return the status and the body of its answer."""
-        head = f"{method} {path} HTTP/1.1\r\n{self._headers}"
-        self._writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
-        answer = (await self._reader.readuntil(b"\r\n\r\n")).lower()
-        length = int(answer.partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0])
-        return int(answer[9:12]), await self._reader.readexactly(length)
-
-
-async def _client(port: int, requests: Iterator[bytes], until: float, sent: Sent) -> None:
-    async with Connection(port) as connection:
-        for body in requests:
-            began = time.perf_counter()
-            status, _ = await connection.exchange("POST", "/v1/embeddings", body)
-            sent.statuses[status] += 1
-            if status == 200:
-                sent.latencies.append(time.perf_counter() - began)
-            if time.perf_counter() >= until:
-                break
-
-
 _ALONE, _INFINITY = "one by one", "infinity"
-#: Each load, and the highest accepted ratio to the CPU time of infinity.
-LOADS: Mapping[Load, float] = {
-    Load("short", 1): 1 / 3.5,
-    Load("short", 8): 1 / 3.5,
-    Load("short", 64): 1 / 4,
-    Load("mixed", 1): 1 / 2.3,
-    Load("mixed", 8): 1 / 2.5,
-    Load("mixed", 64): 1 / 2.5,
+#: Each load, and the highest accepted ratio to the CPU time of another server.
+LOADS: Mapping[Load, Mapping[str, float]] = {
+    Load("short", 1): {_INFINITY: 1 / 3.5},
+    Load("short", 8): {_INFINITY: 1 / 3.5},
+    Load("short", 64): {_INFINITY: 1 / 4, _ALONE: 1 / 1.5},
+    Load("mixed", 1): {_INFINITY: 1 / 2.3},
+    Load("mixed", 8): {_INFINITY: 1 / 2.5},
+    Load("mixed", 64): {_INFINITY: 1 / 2.5},
 }
-#: The highest accepted ratio to the CPU time without merging, for the load that it is for.
-_MERGED = {Load("short", 64): 1 / 1.5}
-#: The highest accepted ratios to infinity.
-_START, _MEMORY = 1 / 40, 1 / 5
+#: The columns of a load: what is added to its name, the unit, and the value.
+_COLUMNS: Sequence[tuple[str, str, Callable[[Sent], float]]] = [
+    ("", CPU, lambda sent: 1000 * sent.cpu_seconds / len(sent.latencies)),
+    (", requests", "a second", lambda sent: len(sent.latencies) / sent.seconds),
+    (", p50", "ms", lambda sent: sent.quantile(0.5)),
+    (", p99", "ms", lambda sent: sent.quantile(0.99)),
+]
 
 
 def measure(options: argparse.Namespace) -> Run:
@@ -305,41 +259,28 @@ def measure(options: argparse.Namespace) -> Run:
     servers = [kit(artifact), kit(artifact, merged=False)]
     if options.peers:
         servers.append(infinity(options.peers, find_source(DEFAULT_MODEL).folder))
-    with ExitStack() as running:
+    rows: list[Row] = []
+
+    def sent(server: Server, load: Load, seeds: "itertools.count[int]") -> Sent:
+        return asyncio.run(send(server, load, seconds=seconds, seed=next(seeds)))
+
+    with contextlib.ExitStack() as stack:
         for server in servers:
-            running.enter_context(server)
+            stack.enter_context(server.running())
             asyncio.run(send(server, Load("mixed", 8), seconds=seconds, seed=99))
-        rows = under_load(servers, rounds=options.rounds, seconds=seconds)
+        for load, targets in LOADS.items():
+            # Each round has other texts, the same for all servers.
+            work = {one.name: partial(sent, one, load, itertools.count()) for one in servers}
+            found = turns(work, rounds=options.rounds, warm_up=0)
+            for what, unit, value in _COLUMNS:
+                values = {name: list(map(value, each)) for name, each in found.items()}
+                rows.append(Row(f"{load}{what}", unit, middle(values), {} if what else targets))
         start = {server.name: server.start_seconds for server in servers}
         memory = {server.name: server.memory_mb() for server in servers}
     rows += [
-        Row("start to ready", "s", start, {_INFINITY: _START}),
-        Row("memory after the load", "MB", memory, {_INFINITY: _MEMORY}),
+        Row("start to ready", "s", start, {_INFINITY: 1 / 40}),
+        Row("memory after the load", "MB", memory, {_INFINITY: 1 / 5}),
     ]
     labels = {server.name: server.label for server in servers}
     base = _INFINITY if options.peers else _ALONE
     return Run("The server with all-MiniLM-L6-v2", labels, rows, base=base)
-
-
-def under_load(servers: Sequence[Server], *, rounds: int, seconds: float) -> list[Row]:
-    """Send each load to each server in turns; return four rows of each load."""
-    found: list[Row] = []
-    for load, target in LOADS.items():
-        # Each round has other texts, the same for all servers.
-        def measure(server: Server, load: Load, seeds: "itertools.count[int]") -> Sent:
-            return asyncio.run(send(server, load, seconds=seconds, seed=next(seeds)))
-
-        work = {one.name: partial(measure, one, load, itertools.count()) for one in servers}
-        sent = turns(work, rounds=rounds, warm_up=0)
-        name = f"{load.kind} texts, {load.clients} client{'s' if load.clients > 1 else ''}"
-        targets = {_INFINITY: target} | ({_ALONE: _MERGED[load]} if load in _MERGED else {})
-        columns: list[tuple[str, str, Callable[[Sent], float]]] = [
-            ("", CPU, lambda one: 1000 * one.cpu_seconds / len(one.latencies)),
-            (", requests", "a second", lambda one: len(one.latencies) / one.seconds),
-            (", p50", "ms", lambda one: one.quantile(0.5)),
-            (", p99", "ms", lambda one: one.quantile(0.99)),
-        ]
-        for what, unit, value in columns:
-            values = {server: [value(one) for one in all_of] for server, all_of in sent.items()}
-            found.append(Row(name + what, unit, middle(values), {} if what else targets))
-    return found

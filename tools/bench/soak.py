@@ -24,19 +24,20 @@ import json
 import os
 import random
 import statistics
-import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+import numpy as np
 import orjson
 from tqdm import tqdm
 
 from tools.bench.run import KIT, LIMIT, ROOT, Row, Run
-from tools.bench.server import Connection, Sent, Server, allocated_kb, bodies, family_of, kit
+from tools.bench.server import EMBEDDINGS, Sent, Server, bodies, family_of, kit, memory_kb
 from tools.local_endpoint.events import to_event
 from tools.local_endpoint.runtime import EmulatedRuntime, Function, emulator_binary
 from tools.local_endpoint.signature import SignedRequest
@@ -89,11 +90,11 @@ class Soak:
 CALLERS = GREEDY, HOSTILE, SINGLE, RUN = "greedy", "hostile", "single", "run"
 #: At the same time: lists of a thousand texts, and single texts.
 _LISTS, _TEXTS = 3, 2
-_PATH = "/v1/embeddings"
-#: Bytes that are sent of uploads that stop. Half of them stop at the beginning.
-_UPLOAD = b'{"inputs": ["' + b"x" * 450_000
-_UPLOADS = [b"{", _UPLOAD] * 16
-#: What is repeated after the beginning of a request that has no end, and needs no key.
+_UPLOAD = (
+    f"POST /embed HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {HOSTILE}\r\n"
+    "content-length: 500000\r\n\r\n"
+).encode()
+#: The beginning of a request that has no end, and needs no key, and what is repeated after it.
 _ENDLESS = [
     (b"GET /", b"x" * 65536),
     (b"GET / HTTP/1.1\r\n", b"a: b\r\n" * 10_000),
@@ -101,7 +102,11 @@ _ENDLESS = [
     (b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n", b"a: b\r\n" * 10_000),
     (b"", b"GET / HTTP/1.1\r\n\r\n" * 4000),
 ]
-_LARGEST = 60_000_000
+#: What `hostile` sends: uploads that stop, half of them at the beginning, and heads without an end.
+_ATTACKS = {
+    "uploads": [[_UPLOAD, b"{"], [_UPLOAD, b'{"inputs": ["' + b"x" * 450_000]] * 16,
+    "heads": [[begin, *[more] * (60_000_000 // len(more))] for begin, more in _ENDLESS],
+}
 
 
 @dataclass
@@ -110,11 +115,12 @@ class OtherCallers:
 
     server: Server
     lists: Counter[int] = field(default_factory=Counter)
-    uploads: Counter[int] = field(default_factory=Counter)
-    heads: Counter[int] = field(default_factory=Counter)
+    hostile: dict[str, Counter[int]] = field(
+        default_factory=lambda: {kind: Counter() for kind in _ATTACKS}
+    )
     single: Sent = field(default_factory=Sent)
-    #: Of runs of 256 tokens, without their time in the queue.
-    runs: list[float] = field(default_factory=list)
+    #: Milliseconds of runs of 256 tokens, without their time in the queue.
+    runs: list[int] = field(default_factory=list)
     most_mb: float = 0.0
 
     @contextlib.asynccontextmanager
@@ -122,9 +128,11 @@ class OtherCallers:
         """Send requests until the end of the context."""
         callers = [
             *(self._greedy() for _ in range(_LISTS)),
-            *(self._upload(upload) for upload in _UPLOADS),
-            *(self._head(*head) for head in _ENDLESS),
-            *(self._single(seed) for seed in range(_TEXTS)),
+            *(self._attack(kind, parts) for kind, each in _ATTACKS.items() for parts in each),
+            *(
+                self.single.client(self.server, cycle(bodies("short", seed=seed)), key=SINGLE)
+                for seed in range(_TEXTS)
+            ),
             self._run(),
         ]
         async with asyncio.TaskGroup() as group:
@@ -135,72 +143,43 @@ class OtherCallers:
 
     async def _greedy(self) -> None:
         """Send lists, and the next one when one is refused."""
-        async with Connection(self.server.port, GREEDY) as connection:
+        async with self.server.session(GREEDY) as session:
             for body in cycle(bodies("short", texts=1000)):
-                status, _ = await connection.exchange("POST", _PATH, body)
-                self.lists[status] += 1
+                answer = await session.post(EMBEDDINGS, data=body)
+                await answer.read()
+                self.lists[answer.status] += 1
                 self.most_mb = max(self.most_mb, self.server.memory_mb())
-                if status != 200:
-                    await asyncio.sleep(0.1)
-
-    async def _single(self, seed: int) -> None:
-        """Send one short text after the other, and measure how long each takes."""
-        async with Connection(self.server.port, SINGLE) as connection:
-            for body in cycle(bodies("short", seed=seed)):
-                began = time.perf_counter()
-                status, _ = await connection.exchange("POST", _PATH, body)
-                self.single.latencies.append(time.perf_counter() - began)
-                self.single.statuses[status] += 1
+                await asyncio.sleep(0 if answer.ok else 0.1)
 
     async def _run(self) -> None:
         """Send a text that fills a run now and then, for the time that the model takes for it."""
-        async with Connection(self.server.port, RUN) as connection:
+        async with self.server.session(RUN) as session:
             for body in cycle(bodies("run")):
                 text = {"inputs": orjson.loads(body)["input"], "truncate": True}
-                status, answer = await connection.exchange(
-                    "POST", "/api/v1/embed", orjson.dumps(text)
-                )
-                if status == 200:
-                    self.runs.append(_seconds(orjson.loads(answer)["timings"]["inference"]))
+                answer = await session.post("/embed", data=orjson.dumps(text))
+                if answer.ok:
+                    self.runs.append(int(answer.headers["x-inference-time"]))
                 await asyncio.sleep(0.3)
 
-    async def _upload(self, body: bytes) -> None:
-        """Begin an upload of 500 kB, and wait until the server gives it up."""
-        head = f"POST /embed HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {HOSTILE}\r\n"
+    async def _attack(self, kind: str, parts: Sequence[bytes]) -> None:
+        """Send data until the server answers or closes, again and again; a close is a status 0."""
         while True:
-            status = await self._attack(f"{head}content-length: 500000\r\n\r\n".encode(), body)
-            self.uploads[status] += 1
-
-    async def _head(self, begin: bytes, repeated: bytes) -> None:
-        """Send a head without an end for as long as the server takes it."""
-        while True:
-            parts = [repeated] * (_LARGEST // len(repeated))
-            self.heads[await self._attack(begin, *parts)] += 1
-
-    async def _attack(self, *parts: bytes) -> int:
-        """Send data until the server answers or closes; return the status, 0 without one."""
-        answer = b""
-        with contextlib.suppress(ConnectionError):
-            reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port)
-            reading = asyncio.create_task(reader.read(1000))
-            try:
-                for part in parts:
-                    writer.write(part)
-                    await writer.drain()
-                    if reading.done():
-                        break
-                answer = await reading
-            finally:
-                reading.cancel()
-                writer.transport.abort()
-        await asyncio.sleep(0.5)
-        return int(answer[9:12] or 0)
-
-
-def _seconds(duration: str) -> float:
-    """Parse a time that is written as Rust writes it."""
-    number = duration.rstrip("mµs")
-    return float(number) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[duration.removeprefix(number)]
+            answer = b""
+            with contextlib.suppress(ConnectionError):
+                reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port)
+                reading = asyncio.create_task(reader.read(1000))
+                try:
+                    for part in parts:
+                        writer.write(part)
+                        await writer.drain()
+                        if reading.done():
+                            break
+                    answer = await reading
+                finally:
+                    reading.cancel()
+                    writer.transport.abort()
+            self.hostile[kind][int(answer[9:12] or 0)] += 1
+            await asyncio.sleep(0.5)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -215,15 +194,14 @@ def measure(options: argparse.Namespace) -> Run:
     count, artifact = 1000 if options.quick else options.requests, options.artifact.resolve()
     requests = iter(tqdm(cases(count, seed=1), total=count, unit=" requests", mininterval=1))
     if options.server:
-        with kit(artifact, truncate="refuse", keys=(_MIXED, *CALLERS)) as server:
+        keys = (_MIXED, *CALLERS)
+        with kit(artifact, truncate="refuse", keys=keys).running() as server:
             others = OtherCallers(server)
             result = asyncio.run(_with_others(others, requests))
         rows, notes = _results(others)
     else:
         result, rows, notes = _function(artifact, requests), [], []
-    tenth = len(result.memory) // 10
-    parts = [result.memory[part * tenth : (part + 1) * tenth] for part in range(10)]
-    tenths = [statistics.mean(part) / 1024 for part in parts]
+    tenths = [float(part.mean()) / 1024 for part in np.array_split(result.memory, 10)]
     growth = 100 * (tenths[9] / tenths[1] - 1)
     return Run(
         f"{count} mixed requests",
@@ -250,7 +228,7 @@ async def _with_others(others: OtherCallers, requests: Iterator[Case]) -> Soak:
 
 def _results(others: OtherCallers) -> tuple[list[Row], list[str]]:
     """Return what became of the other callers, as rows with limits and as notes."""
-    single, run = others.single, 1000 * statistics.median(others.runs)
+    single, run = others.single, statistics.median(others.runs)
     refused = single.statuses.total() - single.statuses[200]
     p50, p99 = single.quantile(0.5), single.quantile(0.99)
     rows = [
@@ -260,7 +238,7 @@ def _results(others: OtherCallers) -> tuple[list[Row], list[str]]:
     ]
     notes = [
         f"greedy, lists by status: {dict(others.lists)}",
-        f"hostile, by status: uploads {dict(others.uploads)}, heads {dict(others.heads)}",
+        *(f"hostile, {kind} by status: {dict(each)}" for kind, each in others.hostile.items()),
         f"single: {len(single.latencies)} texts, p50 {p50:.0f} ms, p99 {p99:.0f} ms",
         f"a run of 256 tokens: {run:.0f} ms",
     ]
@@ -290,30 +268,34 @@ def _function(artifact: Path, requests: Iterator[Case]) -> Soak:
 
 def _function_memory() -> float:
     """Return the allocated memory, in kB, of the function: the largest process below this one."""
-    return max(allocated_kb(pid) for pid in family_of(os.getpid())[1:])
+    return max(map(memory_kb, family_of(os.getpid())[1:]))
 
 
 async def soak(server: Server, requests: Iterator[Case], *, clients: int, key: str = "") -> Soak:
     """Send requests from some clients at the same time, then a sample of them again, one by one."""
     result = Soak()
-    await asyncio.gather(*[_client(server, requests, result, key) for _ in range(clients)])
-    async with Connection(server.port, key) as connection:
+
+    async def client() -> None:
+        for case in requests:
+            answer = await _send(session, case)
+            # Sixteen clients are more than the queue holds where the machine is slow.
+            while answer.status == 429:
+                await asyncio.sleep(1)
+                answer = await _send(session, case)
+            result.add(case, answer.status, await answer.read(), server.allocated_kb)
+
+    async with server.session(key) as session:
+        await asyncio.gather(*[client() for _ in range(clients)])
         for case, answer in result.sample:
-            _, again = await connection.exchange(case[0], case[1], _body(case[2]))
-            if _fixed(again) != _fixed(answer):
+            again = await _send(session, case)
+            if _fixed(await again.read()) != _fixed(answer):
                 result.wrong.append(f"{case[0]} {case[1]} has another answer when it is alone")
     return result
 
 
-async def _client(server: Server, requests: Iterator[Case], result: Soak, key: str) -> None:
-    async with Connection(server.port, key) as connection:
-        for case in requests:
-            status = 429
-            # Sixteen clients are more than the queue holds where the machine is slow.
-            while status == 429:
-                status, answer = await connection.exchange(case[0], case[1], _body(case[2]))
-                await asyncio.sleep(status == 429)
-            result.add(case, status, answer, server.allocated_kb)
+async def _send(session: aiohttp.ClientSession, case: Case) -> aiohttp.ClientResponse:
+    method, path, body, _ = case
+    return await session.request(method, path, data=_body(body))
 
 
 def _body(body: Any) -> bytes:

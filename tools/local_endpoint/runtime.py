@@ -26,6 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NoReturn, Protocol
 
+from tools.process import free_ports
+
 _INVOKE_PATH = "/2015-03-31/functions/function/invocations"
 _BINARIES = {
     ("Linux", "x86_64"): "aws-lambda-rie-x86_64",
@@ -96,16 +98,6 @@ def emulator_binary(machine: str | None = None) -> Path | None:
         return None
     binary = Path(next(iter(package.submodule_search_locations)), "local", "rapid", name)
     return binary if binary.is_file() else None
-
-
-def stop(process: "subprocess.Popen[bytes]", *, seconds: float) -> None:
-    """End a process, by force if it takes longer than some seconds."""
-    process.terminate()
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def start(function: Function, *, logs: IO[str] | None = None) -> Runtime:
@@ -294,12 +286,3 @@ def _child_environment(function: Function) -> dict[str, str]:
     }
     roots = [str(function.source_root), str(Path(__file__).parents[1])]
     return {**inherited, "PYTHONPATH": os.pathsep.join(roots), **function.variables()}
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports of this machine that nothing listens at."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for bound in sockets:
-            bound.bind(("127.0.0.1", 0))
-        return [int(bound.getsockname()[1]) for bound in sockets]

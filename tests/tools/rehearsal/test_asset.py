@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 
 from tools.rehearsal.image.asset import ImageAsset, build, certificates, image_assets
-from tools.rehearsal.image.base_image import DEBIAN_RELEASES, bases
+from tools.rehearsal.image.substitute_base import DEBIAN_RELEASES, bases
 
 SOURCE = {
     "directory": "asset.abc",

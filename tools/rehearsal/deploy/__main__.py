@@ -32,8 +32,8 @@ from tools.rehearsal.deploy.environments import check_all_parts, check_proof, ch
 from tools.rehearsal.deploy.parts import BATCH_SETTINGS, FRONT_SETTINGS, make_network, set_log_role
 from tools.rehearsal.deploy.releases import Releases
 from tools.rehearsal.image.asset import certificates, image_assets, synthesize
-from tools.rehearsal.image.base_image import ensure_bases
 from tools.rehearsal.image.docker import ContainersUnavailableError, Docker, containers
+from tools.rehearsal.image.substitute_base import ensure_bases
 from tools.rehearsal.report import Report, run
 
 #: A model that needs no model hub and no accepted terms.

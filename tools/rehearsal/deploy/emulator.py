@@ -8,11 +8,10 @@ bootstrap grant. An access key equal to an account's number is that account's ro
 import functools
 import json
 import os
-import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,8 +22,8 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
 
-from tools.local_endpoint.runtime import free_ports, stop
 from tools.pinned_environment import pinned_environment
+from tools.process import answers, free_ports, running
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 _ROOT = Path(__file__).parents[3]
@@ -163,33 +162,11 @@ def emulator(folder: Path, *, function_url: str) -> Iterator[Emulator]:
         "AUTH": "true",
         "REHEARSAL_FUNCTION_PROXY": function_url,
     }
-    log = folder / "ministack.log"
-    with log.open("wb") as written:
-        process = subprocess.Popen(
-            [str(python), str(_PLUGIN)],
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=written,
-            stderr=written,
-            cwd=folder,
-            start_new_session=True,
-        )
-    try:
-        _wait(f"http://localhost:{port}/_ministack/health", process, log)
+    with running(
+        [str(python), str(_PLUGIN)],
+        ready=partial(answers, f"http://localhost:{port}/_ministack/health"),
+        seconds=_START_SECONDS,
+        environment=variables,
+        folder=folder,
+    ):
         yield Emulator(port)
-    finally:
-        stop(process, seconds=10)
-
-
-def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + _START_SECONDS
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            httpx.get(url, timeout=2, trust_env=False)
-        except httpx.HTTPError:
-            time.sleep(0.1)
-        else:
-            return
-    raise RuntimeError(
-        f"the emulated AWS did not start:\n{log.read_text(errors='replace')[-3000:]}"
-    )

@@ -10,13 +10,12 @@ import os
 import platform
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.local_endpoint.runtime import stop
+from tools.process import running
 
 PLATFORM = "linux/arm64"
 _PACKAGES = {
@@ -162,28 +161,21 @@ def _daemon(folder: Path) -> Iterator[Docker]:
     docker = Docker("/usr/bin/docker", {"DOCKER_HOST": host, **_BUILDKIT})
     command = ["dockerd", "--data-root", str(folder / "data"), "--exec-root", str(place / "exec")]
     command += ["--pidfile", str(place / "pid"), "--host", host]
-    log = folder / "dockerd.log"
-    with log.open("wb") as written:
-        daemon = subprocess.Popen(
-            command,
-            stdout=written,
-            stderr=written,
-            start_new_session=True,
-            env=os.environ | {"PATH": _PATH},
-        )
+    version = ("version", "--format", "{{.Server.Version}}")
     try:
-        end = time.monotonic() + _START_SECONDS
-        while not docker.succeeds("version", "--format", "{{.Server.Version}}"):
-            if daemon.poll() is not None or time.monotonic() > end:
-                reason = log.read_text(errors="replace")[-2000:]
-                raise ContainersUnavailableError(f"dockerd did not start:\n{reason}")
-            time.sleep(0.2)
-        yield docker
-        # The folder is kept for the next run; this bounds its size.
-        docker.run("image", "prune", "--force")
-        docker.run("builder", "prune", "--force", "--keep-storage", _KEPT)
+        with running(
+            command,
+            ready=lambda: docker.succeeds(*version),
+            seconds=_START_SECONDS,
+            environment=os.environ | {"PATH": _PATH},
+            failure=ContainersUnavailableError,
+            seconds_to_stop=_STOP_SECONDS,
+        ):
+            yield docker
+            # The folder is kept for the next run; this bounds its size.
+            docker.run("image", "prune", "--force")
+            docker.run("builder", "prune", "--force", "--keep-storage", _KEPT)
     finally:
-        stop(daemon, seconds=_STOP_SECONDS)
         shutil.rmtree(place, ignore_errors=True)
 
 

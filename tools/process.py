@@ -1,0 +1,75 @@
+"""Programs that run next to this one until a block ends."""
+
+import contextlib
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import httpx
+
+
+@contextlib.contextmanager
+def running(
+    command: Sequence[str],
+    *,
+    ready: Callable[[], bool],
+    seconds: float,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    failure: Callable[[str], Exception] = RuntimeError,
+    seconds_to_stop: float = 30,
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a program until the block ends; the block begins when the program is ready.
+
+    One that ends or is not ready after some seconds is a `failure`, with the end of its output.
+    """
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(  # noqa: S603 - the caller's own program
+            command,
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            end = time.monotonic() + seconds
+            while not ready():
+                if process.poll() is not None or time.monotonic() > end:
+                    log.seek(0)
+                    printed = log.read()[-3000:].decode(errors="replace")
+                    raise failure(f"{Path(command[0]).name} did not start:\n{printed}")
+                time.sleep(0.05)
+            yield process
+        finally:
+            stop(process, seconds=seconds_to_stop)
+
+
+def stop(process: "subprocess.Popen[bytes]", *, seconds: float) -> None:
+    """End a process, by force if it takes longer than some seconds."""
+    process.terminate()
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def answers(url: str) -> bool:
+    """Return whether a URL of this machine answers with success."""
+    with contextlib.suppress(httpx.HTTPError):
+        return httpx.get(url, timeout=2, trust_env=False).is_success
+    return False
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of this machine that nothing listens at."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for bound in sockets:
+            bound.bind(("127.0.0.1", 0))
+        return [int(bound.getsockname()[1]) for bound in sockets]
