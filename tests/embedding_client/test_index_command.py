@@ -74,14 +74,14 @@ def test_a_failed_load_has_a_status_and_its_reason(states, run) -> None:  # noqa
         (["count", "docs"], "The index must be given by its ARN, such as .*; found 'docs'"),
     ],
 )
-def test_arguments_that_do_not_fit(run, arguments, problem) -> None:
+def test_arguments_that_do_not_fit(run, arguments, problem):
     """The error says what is allowed and what was found."""
     code, _, err = run(*arguments)
     assert code == 2
     assert re.search(problem, err)
 
 
-def test_without_variables_the_index_and_the_state_machine_are_asked_for(run, monkeypatch) -> None:
+def test_without_variables_the_index_and_the_state_machine_are_asked_for(run, monkeypatch):
     """The errors name the outputs of the deploy."""
     monkeypatch.delenv("EMBEDDING_INDEX_ARN")
     monkeypatch.delenv("EMBEDDING_INDEX_LOAD")
@@ -89,7 +89,7 @@ def test_without_variables_the_index_and_the_state_machine_are_asked_for(run, mo
     assert "prints as LoadStateMachineArn" in run("list")[2]
 
 
-def test_vectors_are_shown_counted_and_deleted(s3_vectors, index, run, monkeypatch) -> None:
+def test_vectors_are_shown_counted_and_deleted(s3_vectors, index, run, monkeypatch):
     """Ids come as arguments or as lines of a pipe; a missing one is no error."""
     ones = {"float32": [1.0] * 32}
     index.put([{"key": f"d{number}", "data": ones} for number in range(2345)])
@@ -112,12 +112,7 @@ def test_vectors_are_shown_counted_and_deleted(s3_vectors, index, run, monkeypat
     assert "AWS refused: " in err
 
 
-def test_a_load_from_here_is_the_loader_in_place_of_this_process(
-    run,
-    embed,
-    index,
-    monkeypatch,
-) -> None:
+def test_a_load_from_here_is_the_loader_in_place_of_this_process(run, embed, index, monkeypatch):
     """So Ctrl-C and the exit status are the load's own."""
     folder, called = embed(), []
 

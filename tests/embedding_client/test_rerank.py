@@ -55,7 +55,7 @@ def ranking(url: str) -> Ranking:
     return [(entry["index"], entry["score"]) for entry in answer.raise_for_status().json()]
 
 
-def test_cohere(url: str, ranking: Ranking) -> None:
+def test_cohere(url, ranking):
     """Both of Cohere's clients rank, and raise their own errors."""
     asked: dict[str, Any] = {"model": "rerank-v3.5", "query": QUERY}
     with httpx.Client(auth=SigV4Auth()) as http:
@@ -74,7 +74,7 @@ def test_cohere(url: str, ranking: Ranking) -> None:
     assert documents == [TEXTS[place] for place, _ in ranking]
 
 
-def test_langchain_cohere(url: str, ranking: Ranking) -> None:
+def test_langchain_cohere(url, ranking):
     """LangChain's compressor keeps the best documents, with their scores."""
     with httpx.Client(auth=SigV4Auth()) as http:
         client = cohere.ClientV2("-", base_url=url, httpx_client=http)
@@ -85,7 +85,7 @@ def test_langchain_cohere(url: str, ranking: Ranking) -> None:
     ]
 
 
-def test_llama_index(artifact: Path, ranking: Ranking) -> None:
+def test_llama_index(artifact, ranking):
     """LlamaIndex's postprocessors for TEI and Cohere sign nothing, so they call the server."""
     nodes = [NodeWithScore(node=TextNode(text=text)) for text in TEXTS]
     best = [(TEXTS[place], score) for place, score in ranking[:2]]
@@ -99,7 +99,7 @@ def test_llama_index(artifact: Path, ranking: Ranking) -> None:
         assert [(one.text, one.score) for one in kept] == best
 
 
-def test_open_webui(url: str, ranking: Ranking) -> None:
+def test_open_webui(url, ranking):
     """Its external reranker's request, recorded from `open_webui/retrieval/models/external.py`.
 
     It reads `relevance_score` of each result, in the order of their `index`.
@@ -111,7 +111,7 @@ def test_open_webui(url: str, ranking: Ranking) -> None:
     assert [one["relevance_score"] for one in results] == [score for _, score in sorted(ranking)]
 
 
-def test_the_client_ranks(url: str, ranking: Ranking) -> None:
+def test_the_client_ranks(url, ranking):
     """Scores are those of one request, however many the client sends; also asynchronously."""
     with EmbeddingClient(url, limits=BatchLimits(texts=1)) as client:
         found = client.rerank(QUERY, iter(TEXTS))
@@ -128,7 +128,7 @@ def test_the_client_ranks(url: str, ranking: Ranking) -> None:
     assert asyncio.run(ranked_async()) == found[:2]
 
 
-def test_the_clients_errors(url: str, running: Any) -> None:
+def test_the_clients_errors(url, running):
     """A refused passage is named by its place in the call, and the other kind of model by kind."""
     long = "hello world " * 60
     with EmbeddingClient(url, limits=BatchLimits(texts=2)) as client:
@@ -148,16 +148,14 @@ def test_the_clients_errors(url: str, running: Any) -> None:
         client.rerank(QUERY, TEXTS)
 
 
-def test_the_pages_examples(url: str, tmp_path: Path) -> None:
+def test_the_pages_examples(url, tmp_path):
     """Each example on docs/rerank.md runs, and prints a passage or its place."""
     printed = run_examples(RERANK, "Rerank", url, tmp_path)
     assert len(printed) == 2
     assert all("violin" in text or "Water" in text for text in printed)
 
 
-def test_the_command(
-    url: str, ranking: Ranking, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command(url, ranking, tmp_path, capsys):
     """`embed rerank` prints the best texts first; `embed` with a reranker says what to use."""
     file = tmp_path / "texts.txt"
     file.write_text("\n".join(TEXTS))
@@ -171,9 +169,7 @@ def test_the_command(
     assert "ranked by `embed rerank`" in capsys.readouterr().err
 
 
-def test_the_doctor_takes_a_reranker_for_well(
-    url: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_doctor_takes_a_reranker_for_well(url, capsys, tmp_path, monkeypatch):
     """A signed request gets a score, and the score space is compared as a vector space is."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert run(["doctor", "--url", url, "--json"]) == 0

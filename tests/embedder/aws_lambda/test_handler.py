@@ -53,7 +53,7 @@ def run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[s
     )
 
 
-def test_the_handler_answers_an_event(environment: dict[str, str]) -> None:
+def test_the_handler_answers_an_event(environment):
     """The request's id is in the response and in the log, and the first request is a cold start."""
     finished = run(
         "import json, sys, types\n"
@@ -74,7 +74,7 @@ def test_the_handler_answers_an_event(environment: dict[str, str]) -> None:
     assert rest is False, "the adapter of a REST API is imported only for its events"
 
 
-def test_the_payloads_for_power_tuning_are_answered(environment: dict[str, str]) -> None:
+def test_the_payloads_for_power_tuning_are_answered(environment):
     """Each event of the documented example gives vectors, so it measures what requests do."""
     example = json.loads(
         (SOURCE_ROOT.parent / "docs" / "examples" / "power_tuning.json").read_text("utf-8")
@@ -91,7 +91,7 @@ def test_the_payloads_for_power_tuning_are_answered(environment: dict[str, str])
     assert finished.stdout.splitlines()[-1] == "[200, 200]", finished.stderr
 
 
-def test_a_start_that_fails_says_why(environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_start_that_fails_says_why(environment, tmp_path):
     """The error that Lambda logs names the setting."""
     finished = run(
         "import embedder.aws_lambda.handler", environment | {"EMBEDDING_THREADS": "many"}
@@ -103,7 +103,7 @@ def test_a_start_that_fails_says_why(environment: dict[str, str], tmp_path: Path
     assert "is not an artifact" in finished.stderr
 
 
-def test_a_cold_start_imports_nothing_that_it_does_not_need(environment: dict[str, str]) -> None:
+def test_a_cold_start_imports_nothing_that_it_does_not_need(environment):
     """To keep cold starts short, no framework, validation library or logging is imported."""
     heavy = "pydantic tokenizers huggingface_hub onnx logging asyncio unittest http.client random"
     finished = run(
@@ -119,9 +119,7 @@ def test_a_cold_start_imports_nothing_that_it_does_not_need(environment: dict[st
     assert int(finished.stdout.split()[1]) < 25, finished.stdout
 
 
-def test_a_static_model_starts_without_onnx_runtime(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_static_model_starts_without_onnx_runtime(environment, tmp_path):
     """It is served by numpy alone, from the manifest to the answer."""
     folder = write_sentence_transformers(tmp_path / "static")
     options = Options(thresholds=None, progress=False)
@@ -138,7 +136,7 @@ def test_a_static_model_starts_without_onnx_runtime(
     assert finished.stdout.splitlines()[-1] == f"200 {WIDTH} False"
 
 
-def test_garbage_is_collected_once_the_start_is_over(environment: dict[str, str]) -> None:
+def test_garbage_is_collected_once_the_start_is_over(environment):
     """Garbage collection is enabled again at the end of the initialization."""
     finished = run("import gc, embedder.aws_lambda.handler\nprint(gc.isenabled())", environment)
     assert finished.stdout.split() == ["True"], finished.stderr
@@ -161,7 +159,7 @@ both_formats = pytest.mark.parametrize(
 
 
 @both_formats
-def test_both_formats_get_the_same_answer(answer: Any, sent: Any) -> None:
+def test_both_formats_get_the_same_answer(answer, sent):
     """The same body and headers through either front door; without a context, the event's id."""
     told = answer(sent(EVENT))
     assert told == answer(EVENT)
@@ -169,9 +167,7 @@ def test_both_formats_get_the_same_answer(answer: Any, sent: Any) -> None:
 
 
 @pytest.mark.parametrize(("is_base64", "encoding"), [(False, None), (True, "gzip")])
-def test_a_rest_api_gets_gzip_where_it_passes_bytes(
-    answer: Any, is_base64: bool, encoding: str | None
-) -> None:
+def test_a_rest_api_gets_gzip_where_it_passes_bytes(answer, is_base64, encoding):
     """A large answer is in gzip if the API passes binary bodies, and else it is text."""
     body = json.dumps({"texts": ["hello world"] * 400})
     event = EVENT | {
@@ -186,7 +182,7 @@ def test_a_rest_api_gets_gzip_where_it_passes_bytes(
 
 
 @pytest.mark.parametrize("event", [None, {}, {"Records": []}, "warm up", 7])
-def test_what_is_no_request_gets_an_answer_too(answer: Any, event: Any) -> None:
+def test_what_is_no_request_gets_an_answer_too(answer, event):
     """A direct invocation gets a 400 and does not crash the function."""
     told = answer(event, SimpleNamespace(aws_request_id="id-1"))
     assert told["statusCode"] == 400
@@ -195,7 +191,7 @@ def test_what_is_no_request_gets_an_answer_too(answer: Any, event: Any) -> None:
 
 
 @both_formats
-def test_a_body_that_is_not_base64_gets_an_answer(answer: Any, sent: Any) -> None:
+def test_a_body_that_is_not_base64_gets_an_answer(answer, sent):
     """The error has status 400 and the code `malformed_body`."""
     told = answer(sent({**EVENT, "isBase64Encoded": True, "body": "!"}))
     assert told["statusCode"] == 400
@@ -203,7 +199,7 @@ def test_a_body_that_is_not_base64_gets_an_answer(answer: Any, sent: Any) -> Non
 
 
 @both_formats
-def test_a_bad_body_is_reported_by_the_api_of_its_path(answer: Any, sent: Any) -> None:
+def test_a_bad_body_is_reported_by_the_api_of_its_path(answer, sent):
     """A client of OpenAI's API gets an error in OpenAI's format."""
     event = {**EVENT, "rawPath": "/v1/embeddings", "headers": {"content-encoding": "br"}}
     told = json.loads(answer(sent(event))["body"])["error"]
@@ -211,7 +207,7 @@ def test_a_bad_body_is_reported_by_the_api_of_its_path(answer: Any, sent: Any) -
     assert 'found "br"' in told["message"]
 
 
-def test_the_deadline_is_the_contexts(answer: Any) -> None:
+def test_the_deadline_is_the_contexts(answer):
     """A request without enough time left is refused before Lambda stops it."""
     context = SimpleNamespace(aws_request_id="id-1", get_remaining_time_in_millis=lambda: 100)
     assert answer(EVENT, context)["statusCode"] == 503
@@ -222,9 +218,7 @@ def test_the_deadline_is_the_contexts(answer: Any) -> None:
 @pytest.mark.parametrize(
     ("kind", "runs"), [("on-demand", 0), ("provisioned-concurrency", 1), ("snap-start", 1)]
 )
-def test_a_start_that_nobody_waits_for_runs_the_model_once(
-    environment: dict[str, str], kind: str, runs: int
-) -> None:
+def test_a_start_that_nobody_waits_for_runs_the_model_once(environment, kind, runs):
     """The model is run before the first request unless the start is on demand."""
     finished = run(
         "import sys\n"

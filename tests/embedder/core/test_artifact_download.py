@@ -19,7 +19,7 @@ from embedder.http.router import Router, build_router
 from tests.embedder.calls import post
 from tests.embedder.core.test_artifact import manifest, sealed
 from tests.fixtures import s3_object_server as faults
-from tests.fixtures.s3_object_server import REGION, Fault, S3Server, serving_object
+from tests.fixtures.s3_object_server import REGION, S3Server, serving_object
 from zip_builder.model import build_object
 
 FILES = {"model.onnx": 1_234, "model.onnx.data": 50_000, "tokenizer.bin": 9_000, "empty": 0}
@@ -95,7 +95,7 @@ def check_whole(folder: Path, artifact: Path) -> None:
         assert (folder / name).read_bytes() == (artifact / name).read_bytes()
 
 
-def test_a_start_gets_the_artifact(fetch: Fetch, server: S3Server, artifact: Path) -> None:
+def test_a_start_gets_the_artifact(fetch, server, artifact):
     """One signed request for each file that is not empty."""
     check_whole(fetch(), artifact)
     assert server.requests == list(STARTS.values())
@@ -112,9 +112,7 @@ RETRIED = {
 }
 
 
-def test_a_file_that_failed_is_read_again(
-    fetch: Fetch, server: S3Server, artifact: Path, delays: list[float]
-) -> None:
+def test_a_file_that_failed_is_read_again(fetch, server, artifact, delays):
     """Each fault that may pass is retried, for that file alone, with growing delays."""
     for number, (fault, _) in enumerate(RETRIED.values()):
         server.fail(list(STARTS.values())[number % 3], fault)
@@ -125,15 +123,8 @@ def test_a_file_that_failed_is_read_again(
 
 @pytest.mark.parametrize(("fault", "reason"), RETRIED.values(), ids=RETRIED)
 def test_a_fault_that_stays_ends_the_start(
-    *,
-    fetch: Fetch,
-    server: S3Server,
-    artifact: Path,
-    tmp_path: Path,
-    delays: list[float],
-    fault: Fault,
-    reason: str,
-) -> None:
+    *, fetch, server, artifact, tmp_path, delays, fault, reason
+):
     """The error says what happened, no file is left, and the next start succeeds."""
     server.always = fault
     with pytest.raises(ArtifactDownloadError, match=reason) as found:
@@ -155,9 +146,7 @@ def test_a_fault_that_stays_ends_the_start(
         (faults.error(301, "PermanentRedirect"), "the bucket is in another region"),
     ],
 )
-def test_what_no_retry_helps_is_not_retried(
-    *, fetch: Fetch, server: S3Server, delays: list[float], fault: Fault, reason: str
-) -> None:
+def test_what_no_retry_helps_is_not_retried(*, fetch, server, delays, fault, reason):
     """The first response ends the start."""
     server.always = fault
     with pytest.raises(ArtifactDownloadError, match=reason):
@@ -165,9 +154,7 @@ def test_what_no_retry_helps_is_not_retried(
     assert delays == []
 
 
-def test_a_start_that_takes_too_long_ends(
-    fetch: Fetch, monkeypatch: pytest.MonkeyPatch, delays: list[float]
-) -> None:
+def test_a_start_that_takes_too_long_ends(fetch, monkeypatch, delays):
     """Lambda would end it later, without a reason."""
     monkeypatch.setattr("embedder.core.artifact_download._SECONDS", -1.0)
     with pytest.raises(ArtifactDownloadError, match="it did not arrive within"):
@@ -175,9 +162,7 @@ def test_a_start_that_takes_too_long_ends(
     assert delays == []
 
 
-def test_an_object_of_another_build_is_refused(
-    fetch: Fetch, server: S3Server, tmp_path: Path, delays: list[float]
-) -> None:
+def test_an_object_of_another_build_is_refused(fetch, server, tmp_path, delays):
     """Weights that are not the manifest's are never loaded."""
     other = write_artifact(tmp_path / "other", seed=1)
     server.content = build_object(other, cache=tmp_path).read_bytes()
@@ -186,9 +171,7 @@ def test_an_object_of_another_build_is_refused(
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_a_start_after_one_that_was_killed_gets_the_artifact(
-    fetch: Fetch, server: S3Server, artifact: Path, tmp_path: Path
-) -> None:
+def test_a_start_after_one_that_was_killed_gets_the_artifact(fetch, server, artifact, tmp_path):
     """Half-written files of another start are not taken for whole ones."""
     unfinished = tmp_path / "tmp" / "embedding-artifact.unfinished"
     unfinished.mkdir()
@@ -198,9 +181,7 @@ def test_a_start_after_one_that_was_killed_gets_the_artifact(
     assert len(server.requests) == 3
 
 
-def test_a_second_start_uses_what_the_first_one_downloaded(
-    fetch: Fetch, server: S3Server, artifact: Path
-) -> None:
+def test_a_second_start_uses_what_the_first_one_downloaded(fetch, server, artifact):
     """A finished folder is not downloaded again."""
     first = fetch()
     server.requests.clear()
@@ -210,9 +191,7 @@ def test_a_second_start_uses_what_the_first_one_downloaded(
 
 
 @pytest.mark.parametrize("name", ["model.onnx.data", "manifest.json"])
-def test_a_finished_folder_that_was_changed_is_downloaded_again(
-    fetch: Fetch, artifact: Path, name: str
-) -> None:
+def test_a_finished_folder_that_was_changed_is_downloaded_again(fetch, artifact, name):
     """A finished folder is checked before it is used."""
     path = fetch() / name
     path.write_bytes(path.read_bytes()[:-1] + b"x")
@@ -226,15 +205,7 @@ def test_a_finished_folder_that_was_changed_is_downloaded_again(
         (errno.EIO, r"tmp cannot be written \(.*Input/output error\)"),
     ],
 )
-def test_a_disk_that_fails_is_named(
-    *,
-    fetch: Fetch,
-    artifact: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    number: int,
-    reason: str,
-) -> None:
+def test_a_disk_that_fails_is_named(*, fetch, artifact, tmp_path, monkeypatch, number, reason):
     """It ends the start, which is not retried, and leaves nothing."""
 
     def broken(*_: object) -> None:
@@ -248,9 +219,7 @@ def test_a_disk_that_fails_is_named(
     check_whole(fetch(), artifact)
 
 
-def test_a_server_that_refuses_or_cannot_be_reached_is_named(
-    fetch: Fetch, server: S3Server, delays: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_refuses_or_cannot_be_reached_is_named(fetch, server, delays, monkeypatch):
     """The server compares signatures; without an endpoint for S3, a VPC has no server."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
     with pytest.raises(ArtifactDownloadError, match="403 SignatureDoesNotMatch"):
@@ -264,13 +233,13 @@ def test_a_server_that_refuses_or_cannot_be_reached_is_named(
 @pytest.mark.parametrize(
     "location", ["bucket/key", "s3://", "s3://bucket", "s3:///key", "https://b/k"]
 )
-def test_a_location_is_a_bucket_and_a_key(location: str, tmp_path: Path) -> None:
+def test_a_location_is_a_bucket_and_a_key(location, tmp_path):
     """Anything else is a mistake in the settings."""
     with pytest.raises(SettingsError, match=r"must be s3://BUCKET/KEY; found"):
         download(location, package=tmp_path, temporary=tmp_path, region=REGION)
 
 
-def test_a_package_without_a_manifest_is_refused(fetch: Fetch, tmp_path: Path) -> None:
+def test_a_package_without_a_manifest_is_refused(fetch, tmp_path):
     """Nothing is downloaded that cannot be checked."""
     (tmp_path / "package" / "manifest.json").unlink()
     with pytest.raises(ArtifactError, match=r"manifest\.json cannot be read"):
@@ -311,9 +280,7 @@ def make_router(
     return lambda: build_router(Settings.from_env(environ))
 
 
-def test_the_vectors_are_the_same_to_the_last_bit(
-    make_router: Callable[[], Router], minilm_artifact: Artifact
-) -> None:
+def test_the_vectors_are_the_same_to_the_last_bit(make_router, minilm_artifact):
     """Where the files come from changes no vector, nor the vector space."""
     body = {"texts": ["first things first", "second"]}
     from_s3 = post(make_router(), "/", body)
@@ -323,9 +290,7 @@ def test_the_vectors_are_the_same_to_the_last_bit(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists what is mapped")
-def test_the_model_is_read_from_the_temporary_folder(
-    make_router: Callable[[], Router], tmp_path: Path
-) -> None:
+def test_the_model_is_read_from_the_temporary_folder(make_router, tmp_path):
     """ONNX Runtime opens the downloaded files by path and maps them."""
     router = make_router()
     mapped = Path("/proc/self/maps").read_text()
@@ -333,7 +298,7 @@ def test_the_model_is_read_from_the_temporary_folder(
     assert post(router, "/", {"text": "a"}).status == 200
 
 
-def test_a_location_needs_a_region(tmp_path: Path) -> None:
+def test_a_location_needs_a_region(tmp_path):
     """Lambda always sets it."""
     with pytest.raises(SettingsError, match="needs AWS_REGION"):
         build_router(Settings(artifact=tmp_path, artifact_location="s3://a/b"))

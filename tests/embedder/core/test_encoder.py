@@ -1,7 +1,6 @@
 """Encoding texts as token ids: prompts, limits, truncation and special tokens."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,8 +16,6 @@ from embedder.core.errors import (
     InvalidFieldError,
 )
 from tests.embedder.small_model import CLS, PROMPTS, SEP, HashSession, WordTokenizer, manifest_of
-
-MakeEngine = Callable[..., Engine]
 
 
 def words(text: str) -> list[int]:
@@ -58,14 +55,14 @@ ENCODED: list[tuple[dict[str, Any], str, dict[str, str], str]] = [
 
 @pytest.mark.parametrize(("model", "text", "options", "expected"), ENCODED)
 def test_a_text_has_its_prompt_and_fits_between_special_tokens(
-    make_engine: MakeEngine, model: Any, text: str, options: Any, expected: str
-) -> None:
+    make_engine, model, text, options, expected
+):
     """A title replaces the prompt's place for it; truncation keeps the end that is asked for."""
     found = encode(make_engine(**model).encoder, text, **options)
     assert found == [CLS, *words(expected), SEP]
 
 
-def test_the_default_prompt_serves_who_asks_for_none(make_engine: MakeEngine) -> None:
+def test_the_default_prompt_serves_who_asks_for_none(make_engine):
     """The default prompt applies unless the request selects another one."""
     encoder = make_engine(prompts=PROMPTS, default_prompt="Clustering").encoder
     assert encode(encoder, "a") == encode(encoder, "a", prompt="Clustering")
@@ -86,15 +83,7 @@ REFUSED: list[tuple[dict[str, Any], Inputs, dict[str, str], type[ClientError], s
 
 
 @pytest.mark.parametrize(("model", "inputs", "options", "kind", "message"), REFUSED)
-def test_what_cannot_be_encoded_is_refused(
-    *,
-    make_engine: MakeEngine,
-    model: Any,
-    inputs: Inputs,
-    options: Any,
-    kind: type[ClientError],
-    message: str,
-) -> None:
+def test_what_cannot_be_encoded_is_refused(*, make_engine, model, inputs, options, kind, message):
     """The error names the position, the value found and the rule; an emoji is one character."""
     with pytest.raises(kind, match=message):
         make_engine(**model).encoder.encode(EmbedRequest(inputs, **options))
@@ -108,7 +97,7 @@ class GluingTokenizer(WordTokenizer):
         return [3 + sum(map(ord, word)) % 900 for word in re.findall(r" ?[^ ]+| +", text)]
 
 
-def test_cutting_the_start_leaves_no_more_than_the_prompt() -> None:
+def test_cutting_the_start_leaves_no_more_than_the_prompt():
     """A space at the prompt's end belongs to the first word's token and is removed with it."""
     manifest = manifest_of(prompts={"query": "query: "}, max_tokens=5)
     tokenizer = GluingTokenizer()
@@ -118,9 +107,7 @@ def test_cutting_the_start_leaves_no_more_than_the_prompt() -> None:
 
 
 @pytest.mark.parametrize("prompt_words", [2, 3, 4, 9])
-def test_a_prompt_as_long_as_the_limit_leaves_room_for_text(
-    make_engine: MakeEngine, prompt_words: int
-) -> None:
+def test_a_prompt_as_long_as_the_limit_leaves_room_for_text(make_engine, prompt_words):
     """A long prompt is cut so that the text's last token fits within the limit."""
     prompt = " ".join(f"p{number}" for number in range(prompt_words)) + " "
     encoder = make_engine(prompts={"query": prompt}, max_tokens=5).encoder
@@ -129,15 +116,13 @@ def test_a_prompt_as_long_as_the_limit_leaves_room_for_text(
     assert cut[-2:] == [*words("b"), SEP]
 
 
-def test_the_limit_of_characters_follows_that_of_tokens(make_engine: MakeEngine) -> None:
+def test_the_limit_of_characters_follows_that_of_tokens(make_engine):
     """The default limit is 250 characters per token of the model's limit."""
     assert make_engine(max_tokens=16).limits.max_characters == 16 * 250
 
 
 @pytest.mark.parametrize("ids", [[7, 8], [CLS, 7, 8, SEP], [CLS, 7, 8], [7, 8, SEP]])
-def test_token_ids_get_the_special_tokens_that_they_lack(
-    make_engine: MakeEngine, ids: list[int]
-) -> None:
+def test_token_ids_get_the_special_tokens_that_they_lack(make_engine, ids):
     """On request, special tokens are added if the ids do not already include them."""
     request = EmbedRequest(Inputs(token_ids=[ids]), add_special_tokens=True)
     (sequence,), count = make_engine().encoder.encode(request)
@@ -146,15 +131,13 @@ def test_token_ids_get_the_special_tokens_that_they_lack(
 
 
 @pytest.mark.parametrize("ids", [[7, 8], [CLS, 7, 8], [7, 8, SEP], [SEP, 7, CLS], [CLS]])
-def test_token_ids_without_the_special_tokens_are_refused(
-    make_engine: MakeEngine, ids: list[int]
-) -> None:
+def test_token_ids_without_the_special_tokens_are_refused(make_engine, ids):
     """Only the special tokens on both sides show that the ids are this model's."""
     with pytest.raises(ForeignTokenIdsError, match=r"^Input 1 must hold token ids of this model"):
         make_engine().encoder.encode(EmbedRequest(Inputs(token_ids=[[CLS, 7, SEP], ids])))
 
 
-def test_token_ids_are_cut_between_their_special_tokens(make_engine: MakeEngine) -> None:
+def test_token_ids_are_cut_between_their_special_tokens(make_engine):
     """The limit and the truncation apply to token ids as they do to texts."""
     encoder = make_engine(max_tokens=4).encoder
     ids = Inputs(token_ids=[[CLS, 5, 6, 7, SEP]])
@@ -163,7 +146,7 @@ def test_token_ids_are_cut_between_their_special_tokens(make_engine: MakeEngine)
     assert encoder.encode(EmbedRequest(ids, truncate="left"))[0] == [[CLS, 6, 7, SEP]]
 
 
-def test_a_prompt_is_not_put_before_token_ids(make_engine: MakeEngine) -> None:
+def test_a_prompt_is_not_put_before_token_ids(make_engine):
     """A default prompt is ignored for token ids, and a requested prompt is refused."""
     encoder = make_engine(prompts=PROMPTS, default_prompt="query").encoder
     ids = [CLS, 7, SEP]
@@ -172,7 +155,7 @@ def test_a_prompt_is_not_put_before_token_ids(make_engine: MakeEngine) -> None:
         encoder.encode(EmbedRequest(Inputs(token_ids=[ids]), prompt="query"))
 
 
-def test_a_pooling_without_the_prompt_needs_tokens_after_it() -> None:
+def test_a_pooling_without_the_prompt_needs_tokens_after_it():
     """A tokenizer that ends a text with no special token leaves nothing of an empty one to pool."""
     tokenizer = WordTokenizer()
     tokenizer.suffix = ()

@@ -1,7 +1,7 @@
 """The engine computes vectors of texts, with a small model and with a real one."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,7 +18,6 @@ from embedder.core.errors import InferenceError, InvalidFieldError, OutOfTimeErr
 from embedder.core.runtimes import Batch, RunResult
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 
-MakeEngine = Callable[..., Engine]
 TEXTS = st.lists(
     st.text(st.sampled_from("abc 😀é\n"), min_size=1, max_size=12).filter(str.strip),
     min_size=1,
@@ -31,7 +30,7 @@ FIXTURE_IS_FRESH_ENOUGH = settings(
 
 @FIXTURE_IS_FRESH_ENOUGH
 @given(texts=TEXTS)
-def test_a_batch_is_its_texts_one_by_one(make_engine: MakeEngine, texts: list[str]) -> None:
+def test_a_batch_is_its_texts_one_by_one(make_engine, texts):
     """Each vector is at its text's position and equals the vector of the text alone."""
     engine = make_engine(max_tokens=32)
     batch = engine.embed(texts)
@@ -43,9 +42,7 @@ def test_a_batch_is_its_texts_one_by_one(make_engine: MakeEngine, texts: list[st
 
 @FIXTURE_IS_FRESH_ENOUGH
 @given(texts=TEXTS, data=st.data())
-def test_a_split_request_is_one_request(
-    make_engine: MakeEngine, texts: list[str], data: st.DataObject
-) -> None:
+def test_a_split_request_is_one_request(make_engine, texts, data):
     """The vectors do not depend on how a client divides a list into requests."""
     engine = make_engine(max_tokens=32, cache_entries=4)
     cut = data.draw(st.integers(0, len(texts)))
@@ -53,7 +50,7 @@ def test_a_split_request_is_one_request(
     np.testing.assert_array_equal(np.concatenate(parts), engine.embed(texts).vectors)
 
 
-def test_repeated_texts_are_embedded_once(make_engine: MakeEngine, session: HashSession) -> None:
+def test_repeated_texts_are_embedded_once(make_engine, session):
     """Equal texts in one request are computed once and counted as repeats."""
     embeddings = make_engine().embed(["a", "b", "a", "a"])
     assert session.shapes == [(2, 4)]
@@ -62,9 +59,7 @@ def test_repeated_texts_are_embedded_once(make_engine: MakeEngine, session: Hash
     np.testing.assert_array_equal(embeddings.vectors[0], embeddings.vectors[3])
 
 
-def test_the_cache_answers_repeats_across_requests(
-    make_engine: MakeEngine, session: HashSession
-) -> None:
+def test_the_cache_answers_repeats_across_requests(make_engine, session):
     """A cached vector is reused in later requests, with any dimensions."""
     engine = make_engine(cache_entries=10)
     first = engine.embed(["a", "b"])
@@ -75,7 +70,7 @@ def test_the_cache_answers_repeats_across_requests(
     np.testing.assert_array_equal(again.vectors[0], truncate_vectors(first.vectors, 8)[1])
 
 
-def test_a_prompt_makes_another_key(make_engine: MakeEngine, session: HashSession) -> None:
+def test_a_prompt_makes_another_key(make_engine, session):
     """The same text with another prompt has another cache key."""
     engine = make_engine(cache_entries=10, prompts={"query": "query: "})
     plain, asked = engine.embed(["a"]), engine.embed(["a"], prompt="query")
@@ -83,7 +78,7 @@ def test_a_prompt_makes_another_key(make_engine: MakeEngine, session: HashSessio
     assert not np.array_equal(plain.vectors, asked.vectors)
 
 
-def test_a_truncated_text_does_not_answer_for_the_whole(make_engine: MakeEngine) -> None:
+def test_a_truncated_text_does_not_answer_for_the_whole(make_engine):
     """A text that was truncated once is still refused when truncation is off."""
     engine = make_engine(cache_entries=10, max_tokens=4)
     engine.embed(["a b c d"], truncate="right")
@@ -91,9 +86,7 @@ def test_a_truncated_text_does_not_answer_for_the_whole(make_engine: MakeEngine)
         engine.embed(["a b c d"])
 
 
-def test_inputs_are_run_longest_first_and_answered_in_order(
-    make_engine: MakeEngine, session: HashSession
-) -> None:
+def test_inputs_are_run_longest_first_and_answered_in_order(make_engine, session):
     """Runs are sorted by length, and the vectors are returned in the order of the request."""
     engine = make_engine(max_tokens=400)
     texts = ["a", "b " * 300, "c"]
@@ -105,9 +98,7 @@ def test_inputs_are_run_longest_first_and_answered_in_order(
 
 
 @pytest.mark.parametrize("dimensions", [32, 16, 8])
-def test_a_smaller_vector_is_the_cut_one_brought_to_length_one(
-    make_engine: MakeEngine, dimensions: int
-) -> None:
+def test_a_smaller_vector_is_the_cut_one_brought_to_length_one(make_engine, dimensions):
     """Matryoshka vectors are truncated and then scaled to length 1."""
     engine = make_engine()
     whole = engine.embed(["a b"]).vectors
@@ -118,7 +109,7 @@ def test_a_smaller_vector_is_the_cut_one_brought_to_length_one(
     assert cut.vector_space.endswith(f"/{dimensions}")
 
 
-def test_without_renormalising_it_is_another_space(make_engine: MakeEngine) -> None:
+def test_without_renormalising_it_is_another_space(make_engine):
     """Without normalization truncated vectors have another vector space, and full ones do not."""
     engine = make_engine()
     request = EmbedRequest(Inputs(texts=["a"]), dimensions=8, normalize=False)
@@ -129,7 +120,7 @@ def test_without_renormalising_it_is_another_space(make_engine: MakeEngine) -> N
     assert whole.vector_space == engine.vector_space()
 
 
-def test_every_vector_is_cut_to_length_one() -> None:
+def test_every_vector_is_cut_to_length_one():
     """Also if there are as many as dimensions; a zero vector stays one, so it has no NaN."""
     vectors = np.random.default_rng(2).standard_normal((8, 32)).astype(np.float32)
     vectors[7] = 0
@@ -138,16 +129,14 @@ def test_every_vector_is_cut_to_length_one() -> None:
     np.testing.assert_allclose(np.linalg.norm(cut, axis=1), [1] * 7 + [0], rtol=1e-6)
 
 
-def test_a_dimension_that_is_not_the_models_is_refused(make_engine: MakeEngine) -> None:
+def test_a_dimension_that_is_not_the_models_is_refused(make_engine):
     """The error lists the model's dimensions."""
     with pytest.raises(InvalidFieldError, match="one of 32, 16, 8; found 20"):
         make_engine().embed(["a"], dimensions=20)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_vector_that_is_not_finite_is_never_answered(
-    make_engine: MakeEngine, session: HashSession, value: float
-) -> None:
+def test_a_vector_that_is_not_finite_is_never_answered(make_engine, session, value):
     """A vector with NaN or infinity raises an error and is not cached."""
     engine = make_engine(cache_entries=10)
     session.value = value
@@ -157,7 +146,7 @@ def test_a_vector_that_is_not_finite_is_never_answered(
     assert np.isfinite(engine.embed(["a"]).vectors).all()
 
 
-def test_a_failing_model_is_told_as_such(make_engine: MakeEngine, session: HashSession) -> None:
+def test_a_failing_model_is_told_as_such(make_engine, session):
     """Every exception of the runtime becomes an InferenceError with the original as its cause."""
     session.failure = RuntimeError("allocation failed")
     with pytest.raises(InferenceError) as caught:
@@ -165,9 +154,7 @@ def test_a_failing_model_is_told_as_such(make_engine: MakeEngine, session: HashS
     assert caught.value.__cause__ is session.failure
 
 
-def test_a_request_that_cannot_be_finished_is_refused_in_time(
-    make_engine: MakeEngine, session: HashSession
-) -> None:
+def test_a_request_that_cannot_be_finished_is_refused_in_time(make_engine, session):
     """The error explains the problem, whereas a Lambda timeout would be a bare 502."""
     engine = make_engine()
     request = EmbedRequest(Inputs(texts=["a"]), deadline=time.monotonic() - 1)
@@ -245,14 +232,7 @@ TRIED: dict[str, tuple[list[tuple[str, float]], list[str], float, list[int]]] = 
 
 
 @pytest.mark.parametrize(("earlier", "texts", "seconds", "tokens"), TRIED.values(), ids=TRIED)
-def test_a_request_is_tried(
-    *,
-    timed: tuple[Engine, TimedSession],
-    earlier: list[tuple[str, float]],
-    texts: list[str],
-    seconds: float,
-    tokens: list[int],
-) -> None:
+def test_a_request_is_tried(*, timed, earlier, texts, seconds, tokens):
     """Only several comparable runs justify a refusal, and never that of a request with time."""
     engine, session = timed
     for text, session.rate in earlier:
@@ -261,7 +241,7 @@ def test_a_request_is_tried(
     assert ask(engine, session, texts, seconds=seconds).tokens == tokens
 
 
-def test_a_batch_is_refused_once_its_own_runs_say_so(timed: tuple[Engine, TimedSession]) -> None:
+def test_a_batch_is_refused_once_its_own_runs_say_so(timed):
     """At 0.4 s per run, 20 runs do not fit into 3 s, and the seventh is the last one computed."""
     engine, session = timed
     with pytest.raises(OutOfTimeError, match=r"more time than the 0\.2 s left"):
@@ -269,7 +249,7 @@ def test_a_batch_is_refused_once_its_own_runs_say_so(timed: tuple[Engine, TimedS
     assert len(session.shapes) == 7
 
 
-def test_a_refusal_does_not_freeze_the_estimate(timed: tuple[Engine, TimedSession]) -> None:
+def test_a_refusal_does_not_freeze_the_estimate(timed):
     """A request refused because of slow earlier runs succeeds when it is sent again."""
     engine, session = timed
     session.rate = 10.0
@@ -281,7 +261,7 @@ def test_a_refusal_does_not_freeze_the_estimate(timed: tuple[Engine, TimedSessio
     assert ask(engine, session, [LONG, "hi"], seconds=30).tokens == [402, 3]
 
 
-def test_warming_leaves_nothing_behind(make_engine: MakeEngine, session: HashSession) -> None:
+def test_warming_leaves_nothing_behind(make_engine, session):
     """Warming runs the model and leaves the cache empty."""
     engine = make_engine(cache_entries=10)
     engine.warm()
@@ -307,9 +287,7 @@ SENTENCES = [
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_a_real_batch_is_its_texts_one_by_one(
-    minilm: Engine, minilm_artifact: Artifact, threads: int
-) -> None:
+def test_a_real_batch_is_its_texts_one_by_one(minilm, minilm_artifact, threads):
     """Each vector is bit for bit equal to the vector of the text alone.
 
     The padded length depends only on the text, and each row has its own scale. Threads divide the
@@ -320,7 +298,7 @@ def test_a_real_batch_is_its_texts_one_by_one(
     np.testing.assert_array_equal(batch, alone)
 
 
-def test_real_token_ids_give_the_texts_vector(minilm: Engine) -> None:
+def test_real_token_ids_give_the_texts_vector(minilm):
     """Token ids from the tokenizer give the same vector as the text."""
     ids = [minilm.tokenizer.encode(text) for text in SENTENCES[:3]]
     by_ids = minilm.embed_request(
@@ -329,7 +307,7 @@ def test_real_token_ids_give_the_texts_vector(minilm: Engine) -> None:
     assert np.abs(by_ids - minilm.embed(SENTENCES[:3]).vectors).max() < 2e-6
 
 
-def test_real_vectors_mean_something(minilm: Engine) -> None:
+def test_real_vectors_mean_something(minilm):
     """The vector of the question is nearest to the vector of its answer."""
     vectors = minilm.embed(SENTENCES).vectors
     assert int((vectors[1:] @ vectors[0]).argmax()) == 0
@@ -354,7 +332,7 @@ def engine_of(session: HashSession, **options: Any) -> Engine:
     return Engine(manifest_of(), WordTokenizer(), session, **options)
 
 
-def test_a_session_for_many_requests_gets_all_runs_at_once() -> None:
+def test_a_session_for_many_requests_gets_all_runs_at_once():
     """It gets the deadline too, and the vectors are those of one run after the other."""
     texts = ["a", "b c", "d e f g", "h", "i j k l m n o p q"]
     session = Together()
@@ -365,7 +343,7 @@ def test_a_session_for_many_requests_gets_all_runs_at_once() -> None:
     assert together.runs == [1, 1, 1, 2]
 
 
-def test_time_in_the_queue_is_not_time_of_the_model() -> None:
+def test_time_in_the_queue_is_not_time_of_the_model():
     """A request's time in the queue is reported next to the time of its runs."""
 
     class Slow(Together):
@@ -381,7 +359,7 @@ def test_time_in_the_queue_is_not_time_of_the_model() -> None:
     ("raised", "seen"),
     [(OutOfTimeError("The queue is long."), OutOfTimeError), (RuntimeError(), InferenceError)],
 )
-def test_the_queues_own_errors_reach_the_caller(raised: Exception, seen: type[Exception]) -> None:
+def test_the_queues_own_errors_reach_the_caller(raised, seen):
     """An error for the caller stays as it is; one of the runtime becomes an inference error."""
     session = Together()
     session.error = raised
@@ -389,7 +367,7 @@ def test_the_queues_own_errors_reach_the_caller(raised: Exception, seen: type[Ex
         engine_of(session).embed(["a"])
 
 
-def test_a_request_that_the_cache_answers_does_not_queue() -> None:
+def test_a_request_that_the_cache_answers_does_not_queue():
     """Only a request with something to compute reaches the session."""
     session = Together()
     engine = engine_of(session, cache_entries=4)
@@ -398,7 +376,7 @@ def test_a_request_that_the_cache_answers_does_not_queue() -> None:
     assert len(session.deadlines) == 1
 
 
-def test_threads_may_share_an_engine(make_engine: MakeEngine) -> None:
+def test_threads_may_share_an_engine(make_engine):
     """Each thread gets the vectors that a thread alone gets, with a cache that all of them fill."""
     texts = [f"text {number % 37} of {number % 11}" for number in range(120)]
     alone = make_engine().embed(texts).vectors

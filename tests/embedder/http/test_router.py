@@ -1,20 +1,16 @@
 """Routing, and behavior that is common to all APIs."""
 
 import re
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from embedder.core.artifact import Artifact
 from embedder.core.errors import ArtifactError, IndexFolderError
 from embedder.core.settings import Settings
 from embedder.http.http_types import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Request
-from embedder.http.router import ROUTES, Router, build_router, new_request_id
+from embedder.http.router import ROUTES, build_router, new_request_id
 from tests.embedder.calls import get, post, read
-from tests.embedder.small_model import CLS, SEP, HashSession
+from tests.embedder.small_model import CLS, SEP
 
-MakeRouter = Callable[..., Router]
 #: A valid body for each operation.
 GOOD_BODIES = {
     "/": {"text": "a"},
@@ -35,7 +31,7 @@ EMBEDS = sorted(set(POSTS) - {"/tokenize", "/chunk"})
 
 
 @pytest.mark.parametrize("path", POSTS)
-def test_a_good_request_is_answered(make_router: MakeRouter, path: str) -> None:
+def test_a_good_request_is_answered(make_router, path):
     """With a header that names the vector space of vectors, so that clients do not mix two."""
     response = post(make_router(index=["a", "b"]), path, GOOD_BODIES[path])
     read(response)
@@ -43,9 +39,7 @@ def test_a_good_request_is_answered(make_router: MakeRouter, path: str) -> None:
     assert response.headers.get("x-vector-space") == space
 
 
-def test_no_path_embeds_token_ids_of_another_model(
-    make_router: MakeRouter, session: HashSession
-) -> None:
+def test_no_path_embeds_token_ids_of_another_model(make_router, session):
     """Every path that takes token ids refuses those without the model's special tokens."""
     router = make_router(index=["a", "b"])
     session.shapes.clear()
@@ -79,9 +73,7 @@ def test_no_path_embeds_token_ids_of_another_model(
         b'{"input": "\xff", "inputs": "\xff", "text": "\xff"}',
     ],
 )
-def test_a_bad_body_never_reaches_the_model(
-    make_router: MakeRouter, session: HashSession, path: str, body: bytes
-) -> None:
+def test_a_bad_body_never_reaches_the_model(make_router, session, path, body):
     """Every API answers an invalid body with a client error in JSON."""
     router = make_router(index=["a", "b"])
     session.shapes.clear()
@@ -92,7 +84,7 @@ def test_a_bad_body_never_reaches_the_model(
 
 
 @pytest.mark.parametrize("path", POSTS)
-def test_a_body_over_six_megabytes_is_refused(router: Router, path: str) -> None:
+def test_a_body_over_six_megabytes_is_refused(router, path):
     """The error gives the size found and the size allowed, in bytes."""
     response = post(router, path, b" " * (MAX_REQUEST_BYTES + 1))
     assert response.status == 413
@@ -102,7 +94,7 @@ def test_a_body_over_six_megabytes_is_refused(router: Router, path: str) -> None
 
 
 @pytest.mark.parametrize("path", POSTS)
-def test_a_wrong_method_gets_the_allowed_ones(router: Router, path: str) -> None:
+def test_a_wrong_method_gets_the_allowed_ones(router, path):
     """The response is a 405 with HTTP's `allow` header."""
     response = get(router, path)
     assert response.status == 405
@@ -111,14 +103,14 @@ def test_a_wrong_method_gets_the_allowed_ones(router: Router, path: str) -> None
 
 
 @pytest.mark.parametrize("method", ["get", "ÄÖ", "\ud800", "x" * 100, ""])
-def test_an_odd_method_is_a_wrong_one(router: Router, method: str) -> None:
+def test_an_odd_method_is_a_wrong_one(router, method):
     """Any other method name gets a 405, even in a handwritten event."""
     response = router.handle(Request(method, "/", id="request-1"))
     assert read(response, 405)["code"] == "wrong_method"
 
 
 @pytest.mark.parametrize("path", GETS)
-def test_a_get_answers_without_a_body(router: Router, path: str) -> None:
+def test_a_get_answers_without_a_body(router, path):
     """HEAD, which load balancers send, is GET without the body; POST is refused."""
     answer = get(router, path)
     read(answer)
@@ -128,12 +120,12 @@ def test_a_get_answers_without_a_body(router: Router, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/embed_all", "/embed_sparse", "/predict", "/rerank"])
-def test_a_path_for_another_kind_of_model_says_so(router: Router, path: str) -> None:
+def test_a_path_for_another_kind_of_model_says_so(router, path):
     """TEI serves it for rerankers and the like; here it is a 404 that names the model's kind."""
     assert "of an embedding model" in read(post(router, path, {"inputs": "a"}), 404)["error"]
 
 
-def test_an_unknown_path_gets_the_existing_ones(router: Router) -> None:
+def test_an_unknown_path_gets_the_existing_ones(router):
     """The 404 lists every path with its method; under /v1 it has OpenAI's format."""
     error = read(get(router, "/v2/embed"), 404)
     assert error["code"] == "unknown_path"
@@ -142,15 +134,13 @@ def test_an_unknown_path_gets_the_existing_ones(router: Router) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/embeddings/", "/embed/", "/api/v1/embed//"])
-def test_a_slash_at_the_end_is_the_same_path(router: Router, path: str) -> None:
+def test_a_slash_at_the_end_is_the_same_path(router, path):
     """Clients join paths with and without a slash at the end."""
     read(post(router, path, GOOD_BODIES[path.rstrip("/")]))
 
 
 @pytest.mark.parametrize("path", EMBEDS)
-def test_a_failing_model_is_a_server_error_without_its_inside(
-    make_router: MakeRouter, session: HashSession, path: str
-) -> None:
+def test_a_failing_model_is_a_server_error_without_its_inside(make_router, session, path):
     """The response is a 500 (TEI: 424) without details of the failure."""
     router = make_router(index=["a", "b"])
     session.failure = RuntimeError("/var/task/artifact is broken")
@@ -161,7 +151,7 @@ def test_a_failing_model_is_a_server_error_without_its_inside(
     assert "could not embed this request" in str(error)
 
 
-def test_an_answer_that_would_not_fit_is_refused(make_router: MakeRouter) -> None:
+def test_an_answer_that_would_not_fit_is_refused(make_router):
     """Lambda would answer a bare 502; quotes count twice because they are escaped in the event."""
     router = make_router(max_tokens=10**7)
     fitting = post(router, "/tokenize", {"inputs": "a " * 70_000})
@@ -174,7 +164,7 @@ def test_an_answer_that_would_not_fit_is_refused(make_router: MakeRouter) -> Non
     assert len(fitting.body) / 70_000 * 85_000 < MAX_RESPONSE_BYTES
 
 
-def test_a_request_without_an_id_gets_one(router: Router) -> None:
+def test_a_request_without_an_id_gets_one(router):
     """The id has the format of Lambda's ids and is unique."""
     response = router.handle(Request("GET", "/health"))
     assert re.fullmatch(
@@ -183,7 +173,7 @@ def test_a_request_without_an_id_gets_one(router: Router) -> None:
     assert new_request_id() != new_request_id()
 
 
-def test_a_service_is_built_from_settings(minilm_artifact: Artifact) -> None:
+def test_a_service_is_built_from_settings(minilm_artifact):
     """The router loads the artifact and applies the settings."""
     router = build_router(Settings(artifact=minilm_artifact.folder, truncate="left"))
     router.telemetry = None
@@ -191,7 +181,7 @@ def test_a_service_is_built_from_settings(minilm_artifact: Artifact) -> None:
     assert len(read(post(router, "/", {"text": "hello world"}))["embedding"]) == 384
 
 
-def test_what_cannot_be_served_fails_the_start(minilm_artifact: Artifact, tmp_path: Path) -> None:
+def test_what_cannot_be_served_fails_the_start(minilm_artifact, tmp_path):
     """A deployment with an invalid artifact or index fails at startup, not at the first request."""
     with pytest.raises(ArtifactError, match="is not an artifact"):
         build_router(Settings(artifact=tmp_path))
@@ -200,7 +190,7 @@ def test_what_cannot_be_served_fails_the_start(minilm_artifact: Artifact, tmp_pa
 
 
 @pytest.mark.parametrize("method", ["OPTIONS", "POST"])
-def test_no_answer_has_a_header_of_cors(router: Router, method: str) -> None:
+def test_no_answer_has_a_header_of_cors(router, method):
     """The Function URL adds the headers if configured, and browsers reject duplicates."""
     headers = {"origin": "https://example.com", "access-control-request-method": "POST"}
     response = router.handle(Request(method, "/", headers=headers, body=b'{"text": "a"}'))

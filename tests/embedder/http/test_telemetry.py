@@ -15,7 +15,6 @@ from embedder.http.telemetry import Telemetry
 from embedding_kit.metrics import PLATFORM_METRICS
 from operations.cost.bill import LOG_BYTES, METRICS
 from tests.embedder.calls import get, post
-from tests.embedder.small_model import HashSession
 
 MakeRouter = Callable[..., Router]
 Capture = pytest.CaptureFixture[str]
@@ -41,7 +40,7 @@ def lines(capsys: Capture) -> list[dict[str, Any]]:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_a_request_leaves_a_line_of_log(told: Router, capsys: Capture) -> None:
+def test_a_request_leaves_a_line_of_log(told, capsys):
     """The line has the operation, the status, and the times and counts of the request."""
     post(told, "/v1/embeddings", {"input": ["a", "b c d", "b c d"], "dimensions": 8})
     log, _ = lines(capsys)
@@ -69,9 +68,7 @@ def test_a_request_leaves_a_line_of_log(told: Router, capsys: Capture) -> None:
     }
 
 
-def test_a_request_leaves_about_as_much_log_as_scripts_cost_prices(
-    told: Router, capsys: Capture
-) -> None:
+def test_a_request_leaves_about_as_much_log_as_scripts_cost_prices(told, capsys):
     """Added: 480 bytes of the platform's start and report, and 26 for each of the four events."""
     post(told, "/v1/embeddings", {"input": ["a"]})
     written = capsys.readouterr().out.splitlines()
@@ -80,7 +77,7 @@ def test_a_request_leaves_about_as_much_log_as_scripts_cost_prices(
     assert size == pytest.approx(LOG_BYTES, rel=0.1)
 
 
-def test_a_request_leaves_a_record_of_metrics(told: Router, capsys: Capture) -> None:
+def test_a_request_leaves_a_record_of_metrics(told, capsys):
     """Each metric is defined with its unit and has a value in the record."""
     post(told, "/embed", {"inputs": ["x", "y z"]})
     _, record = lines(capsys)
@@ -116,7 +113,7 @@ def test_a_request_leaves_a_record_of_metrics(told: Router, capsys: Capture) -> 
     assert own + len(PLATFORM_METRICS) == METRICS
 
 
-def test_every_metric_that_is_defined_has_a_value(told: Router, capsys: Capture) -> None:
+def test_every_metric_that_is_defined_has_a_value(told, capsys):
     """CloudWatch drops a record with a metric or dimension that has no value."""
     post(told, "/", {"text": "a"})
     post(told, "/", {"text": ""})
@@ -128,9 +125,7 @@ def test_every_metric_that_is_defined_has_a_value(told: Router, capsys: Capture)
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/embeddings", "/embed"])
-def test_a_server_error_counts_for_its_version_whatever_its_status(
-    told: Router, session: HashSession, capsys: Capture, path: str
-) -> None:
+def test_a_server_error_counts_for_its_version_whatever_its_status(told, session, capsys, path):
     """A failed inference counts even with TEI's status 424, and a client error does not count."""
     body = {"/": "text", "/v1/embeddings": "input", "/embed": "inputs"}[path]
     sent = [{body: "a b"}, {body: 3}]
@@ -148,7 +143,7 @@ def test_a_server_error_counts_for_its_version_whatever_its_status(
     ]
 
 
-def test_only_the_first_request_is_a_cold_start(told: Router, capsys: Capture) -> None:
+def test_only_the_first_request_is_a_cold_start(told, capsys):
     """A cold start is recorded once: in the log, in the metric, and for the caller."""
     answers = [get(told, "/health") for _ in range(3)]
     told_lines = lines(capsys)
@@ -157,7 +152,7 @@ def test_only_the_first_request_is_a_cold_start(told: Router, capsys: Capture) -
     assert [line["ColdStarts"] for line in told_lines[1::2]] == [1, 0, 0]
 
 
-def test_nobody_waits_for_a_provisioned_start(make_router: MakeRouter, capsys: Capture) -> None:
+def test_nobody_waits_for_a_provisioned_start(make_router, capsys):
     """Initialization ended before the first request, so that request is not a cold start."""
     router = make_router()
     settings = Settings(artifact=Path(), initialization="provisioned-concurrency")
@@ -167,7 +162,7 @@ def test_nobody_waits_for_a_provisioned_start(make_router: MakeRouter, capsys: C
     assert (log["coldStart"], metrics["ColdStarts"]) == (False, 0)
 
 
-def test_an_answer_from_the_cache_has_no_batch(told: Router, capsys: Capture) -> None:
+def test_an_answer_from_the_cache_has_no_batch(told, capsys):
     """A batch size of zero would lower the average of real batches."""
     post(told, "/similar", {"text": "a"})
     log, record = lines(capsys)
@@ -177,7 +172,7 @@ def test_an_answer_from_the_cache_has_no_batch(told: Router, capsys: Capture) ->
     assert "PaddingWaste" not in record
 
 
-def test_a_record_has_at_most_a_hundred_values(told: Router, capsys: Capture) -> None:
+def test_a_record_has_at_most_a_hundred_values(told, capsys):
     """CloudWatch drops a record with a longer list."""
     engine = told.model.engine
     assert isinstance(engine, Engine)
@@ -210,9 +205,7 @@ PATHS = ["/", "/similar", "/v1/embeddings", "/embed", "/embeddings", "/similarit
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/api/v1/embed", f"/{SECRET}"])
-def test_no_text_reaches_the_log(
-    told: Router, session: HashSession, capfd: Capture, path: str
-) -> None:
+def test_no_text_reaches_the_log(told, session, capfd, path):
     """No field, path or exception message with a user's text is logged."""
     for body in BODIES:
         post(told, path, body)
@@ -225,9 +218,7 @@ def test_no_text_reaches_the_log(
     assert len(captured.out.splitlines()) == 4 * len(BODIES)
 
 
-def test_an_unexpected_fault_is_told_by_class_and_place(
-    told: Router, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unexpected_fault_is_told_by_class_and_place(told, capsys, monkeypatch):
     """The log has the exception's class and location, but not its message, which may have text."""
 
     def broken(*_: object) -> None:

@@ -57,9 +57,7 @@ def router(pair: Path) -> Router:
         ('{"artifacts": {"embed": "x"}}', "with the checksum x; found embed, "),
     ],
 )
-def test_another_artifact_than_the_named_one(
-    pair: Path, tmp_path: Path, text: str, message: str
-) -> None:
+def test_another_artifact_than_the_named_one(pair, tmp_path, text, message):
     """A set that was changed, or put together from two builds, does not start."""
     (tmp_path / SET_FILE).write_text(text)
     (tmp_path / "embed").symlink_to(pair / "embed")
@@ -67,9 +65,7 @@ def test_another_artifact_than_the_named_one(
         load_artifacts(tmp_path)
 
 
-def test_two_models_of_one_kind(
-    pair: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_models_of_one_kind(pair, tmp_path, capsys):
     """`[reranker]` must be a reranker, and `[model]` next to it an embedding model."""
     (tmp_path / "rerank").symlink_to(pair / "embed")
     assert main([str(tmp_path)]) == 2
@@ -78,14 +74,14 @@ def test_two_models_of_one_kind(
     )
 
 
-def test_models_that_do_not_fit_into_the_memory_together(pair: Path) -> None:
+def test_models_that_do_not_fit_into_the_memory_together(pair):
     """The start says how much both need; outside of Lambda there is no limit to compare with."""
     with pytest.raises(SettingsError, match=r"tuned and ranker do not fit .* found 62 MB; allowed"):
         build_router(Settings(artifact=str(pair), memory_mb=62))
     assert build_router(Settings(artifact=str(pair), memory_mb=128)).models[1:]
 
 
-def test_one_release_check_is_of_both(pair: Path, router: Router) -> None:
+def test_one_release_check_is_of_both(pair, router):
     """Golden vectors and golden pairs are compared, and both spaces."""
 
     def call(method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
@@ -119,7 +115,7 @@ def test_one_release_check_is_of_both(pair: Path, router: Router) -> None:
         check_spaces(new=neighbor, serving=spaces, other=spaces)
 
 
-def test_a_snapshot_has_run_both(pair: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_has_run_both(pair, monkeypatch):
     """Restored copies start with both models warm, and with no vector or score of a caller."""
     router = build_router(Settings(artifact=str(pair), cache_entries=10))
     post(router, "/", {"text": "a date"})
@@ -133,9 +129,7 @@ def test_a_snapshot_has_run_both(pair: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert [len(model.engine.cache) for model in router.models] == [0, 0]
 
 
-def test_both_are_downloaded_from_one_object(
-    pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_are_downloaded_from_one_object(pair, tmp_path, monkeypatch):
     """A package with the manifests gets the files of both, and a second start finds them."""
     package = tmp_path / "package"
     for file in [*manifests_in(pair), pair / SET_FILE]:

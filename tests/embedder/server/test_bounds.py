@@ -25,9 +25,7 @@ def shares(**held: int) -> Shares:
         (1, 1, 1, False),
     ],
 )
-def test_what_fits_or_is_larger_than_a_half_empty_queue_is_admitted(
-    held: int, more: int, bound: int, admitted: bool
-) -> None:
+def test_what_fits_or_is_larger_than_a_half_empty_queue_is_admitted(held, more, bound, admitted):
     """A caller that holds nothing always is, however much others hold."""
     made = shares(a=held, b=5000 if held == 0 else 0)
     if admitted:
@@ -38,7 +36,7 @@ def test_what_fits_or_is_larger_than_a_half_empty_queue_is_admitted(
         made.check("a", more, bound)
 
 
-def test_a_caller_may_take_what_is_free_and_always_its_equal_part() -> None:
+def test_a_caller_may_take_what_is_free_and_always_its_equal_part():
     """One that has taken all of a bound leaves the others their parts."""
     full = shares(a=78, b=21, c=1)
     full.check("b", 12, 100)
@@ -49,7 +47,7 @@ def test_a_caller_may_take_what_is_free_and_always_its_equal_part() -> None:
     full.check("a", 20, 100)
 
 
-def test_what_is_given_back_is_free() -> None:
+def test_what_is_given_back_is_free():
     """A caller that holds nothing any more counts no more."""
     held = shares(a=60, b=10)
     held.take("b", -10)
@@ -57,7 +55,7 @@ def test_what_is_given_back_is_free() -> None:
     assert held.total == 60
 
 
-def test_the_seconds_bound_the_tokens_once_the_pace_is_known() -> None:
+def test_the_seconds_bound_the_tokens_once_the_pace_is_known():
     """At 0.5 s a token, 10 seconds are 20 tokens."""
     assert [Bounds(100, 10.0).most(pace) for pace in (None, 0.5, 0.001)] == [100, 20, 100]
 
@@ -73,9 +71,7 @@ def test_the_seconds_bound_the_tokens_once_the_pace_is_known() -> None:
         ({"a": 30, "b": 50, "c": 20}, 0.05, "5"),
     ],
 )
-def test_retry_after_is_the_time_of_the_callers_own_work(
-    held: dict[str, int], pace: float, seconds: str
-) -> None:
+def test_retry_after_is_the_time_of_the_callers_own_work(held, pace, seconds):
     """Its part of the model is equal to the others'. It is in whole seconds, 1 at least."""
     with pytest.raises(OverloadedError) as caught:
         shares(**held).check("a", 50, 50, seconds_each=pace)
@@ -83,14 +79,14 @@ def test_retry_after_is_the_time_of_the_callers_own_work(
     assert caught.value.message.endswith(f"again in {seconds} s.")
 
 
-def test_few_tokens_say_nothing() -> None:
+def test_few_tokens_say_nothing():
     """The first runs also read the weights, so that no request is refused because of them."""
     throughput = ThroughputEstimator()
     throughput.add(8, 5.0)
     assert throughput.seconds_per_token is None
 
 
-def test_it_is_the_mean_of_the_last_tokens() -> None:
+def test_it_is_the_mean_of_the_last_tokens():
     """A slow start is forgotten, and a change is followed."""
     throughput = ThroughputEstimator()
     for _ in range(4):

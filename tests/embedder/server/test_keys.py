@@ -52,7 +52,7 @@ def who(keys: Keys, secret: str) -> str:
     return keys.authenticate({"authorization": f"Bearer {secret}"})
 
 
-def test_lines_are_parsed() -> None:
+def test_lines_are_parsed():
     """Comments and blank lines are allowed, and digits in capitals."""
     text = f"# our callers\n\nsearch:{digest()}\r\n  indexer:{digest('other').upper()}\n"
     assert parse_keys(text, source="keys") == {
@@ -76,7 +76,7 @@ def test_lines_are_parsed() -> None:
         (f"b:{digest('first')}", "the SHA-256 is that of line 2 too; each key needs its own"),
     ],
 )
-def test_a_bad_line_is_named(line: str, message: str) -> None:
+def test_a_bad_line_is_named(line, message):
     """The error has the source and the line's number, and never what could be a secret."""
     with pytest.raises(SettingsError) as error:
         parse_keys(f"# keys\nfirst:{digest('first')}\n{line}\n", source="/etc/keys")
@@ -94,9 +94,7 @@ def test_a_bad_line_is_named(line: str, message: str) -> None:
         (b"# none yet\n\n", "keys has no keys"),
     ],
 )
-def test_a_file_without_keys_is_an_error(
-    tmp_path: Path, content: bytes | None, message: str
-) -> None:
+def test_a_file_without_keys_is_an_error(tmp_path, content, message):
     """The server does not start without its keys; the message names the file."""
     if content is not None:
         (tmp_path / "keys").write_bytes(content)
@@ -104,7 +102,7 @@ def test_a_file_without_keys_is_an_error(
         Keys.from_file(str(tmp_path / "keys"), report=print)
 
 
-def test_a_key_is_recognized(keys: Keys) -> None:
+def test_a_key_is_recognized(keys):
     """The scheme is read in any case, as HTTP says; the secret exactly."""
     for header in (f"Bearer {SECRET}", f"bearer  {SECRET} "):
         assert keys.authenticate({"authorization": header}) == "search"
@@ -122,7 +120,7 @@ def test_a_key_is_recognized(keys: Keys) -> None:
         ({"authorization": "Bearer \udcff\u1234"}, 'Bearer error="invalid_token"'),
     ],
 )
-def test_all_else_is_refused(keys: Keys, headers: dict[str, str], challenge: str) -> None:
+def test_all_else_is_refused(keys, headers, challenge):
     """The response says which scheme is wanted, and its message quotes nothing that was sent."""
     with pytest.raises(UnauthorizedError) as error:
         keys.authenticate(headers)
@@ -131,7 +129,7 @@ def test_all_else_is_refused(keys: Keys, headers: dict[str, str], challenge: str
     assert SECRET not in error.value.message
 
 
-def test_every_key_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_key_is_compared_in_constant_time(monkeypatch):
     """A key that matches does not end the comparison, so the time is that of a wrong key."""
     compared: list[tuple[bytes, bytes]] = []
 
@@ -152,7 +150,7 @@ def test_every_key_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch)
         ]
 
 
-def test_a_secret_is_replaced_without_a_restart(keys: Keys, file: Path, clock: Clock) -> None:
+def test_a_secret_is_replaced_without_a_restart(keys, file, clock):
     """With two lines of one name both secrets are valid; then the old line is taken out."""
     file.write_text(f"search:{digest()}\nsearch:{digest('new')}\n")
     clock.now += 1
@@ -164,16 +162,14 @@ def test_a_secret_is_replaced_without_a_restart(keys: Keys, file: Path, clock: C
         who(keys, SECRET)
 
 
-def test_the_file_is_read_at_most_once_a_second(keys: Keys, file: Path, clock: Clock) -> None:
+def test_the_file_is_read_at_most_once_a_second(keys, file, clock):
     """Between two reads a request costs no system call."""
     file.write_text(f"search:{digest('new')}\n")
     clock.now += 0.9
     assert who(keys, SECRET) == "search"
 
 
-def test_a_bad_change_locks_nobody_out(
-    keys: Keys, file: Path, clock: Clock, problems: list[str]
-) -> None:
+def test_a_bad_change_locks_nobody_out(keys, file, clock, problems):
     """The keys from before stay valid, the problem is reported once, and a mended file is used."""
     for broken in ("search:short", "search:short", ""):
         file.write_text(broken)

@@ -70,7 +70,7 @@ def held(queue: BatchingSession, session: GatedSession, threads: ThreadPoolExecu
     return first
 
 
-def test_runs_that_wait_are_merged(make_queue: MakeQueue, threads: ThreadPoolExecutor) -> None:
+def test_runs_that_wait_are_merged(make_queue, threads):
     """Runs of one padded length become one run, and each request gets its own rows."""
     session = GatedSession()
     queue = make_queue(session)
@@ -85,9 +85,7 @@ def test_runs_that_wait_are_merged(make_queue: MakeQueue, threads: ThreadPoolExe
     assert session.shapes == [(1, 4), (12, 8)]
 
 
-def test_a_single_text_goes_before_a_list_that_came_first(
-    make_queue: MakeQueue, threads: ThreadPoolExecutor
-) -> None:
+def test_a_single_text_goes_before_a_list_that_came_first(make_queue, threads):
     """All runs of a list wait at once, and still a later single text is next."""
     session = GatedSession()
     queue = make_queue(session)
@@ -104,9 +102,7 @@ def test_a_single_text_goes_before_a_list_that_came_first(
     assert len(large.result(PATIENCE)) == 8
 
 
-def test_a_large_list_is_not_overtaken_until_its_deadline(
-    make_queue: MakeQueue, threads: ThreadPoolExecutor
-) -> None:
+def test_a_large_list_is_not_overtaken_until_its_deadline(make_queue, threads):
     """Its last run is due when half of its time is over; by its size alone that would be later."""
     session = GatedSession()
     queue = make_queue(session)
@@ -124,7 +120,7 @@ def test_a_large_list_is_not_overtaken_until_its_deadline(
     assert session.shapes == [(1, 4), *[(32, 256)] * 8, (120, 250)]
 
 
-def test_a_list_uses_all_workers(make_queue: MakeQueue, threads: ThreadPoolExecutor) -> None:
+def test_a_list_uses_all_workers(make_queue, threads):
     """The runs of one request are computed at the same time."""
     session = GatedSession()
     queue = make_queue(session, workers=2)
@@ -156,9 +152,7 @@ class GatedPickySession(GatedSession, PickySession):
     """Both."""
 
 
-def test_a_failure_in_company_is_only_its_own(
-    make_queue: MakeQueue, threads: ThreadPoolExecutor
-) -> None:
+def test_a_failure_in_company_is_only_its_own(make_queue, threads):
     """A merged run that fails is run again one by one: the other requests get their vectors."""
     session = GatedPickySession()
     queue = make_queue(session)
@@ -176,9 +170,7 @@ def test_a_failure_in_company_is_only_its_own(
     ask(queue, [batch(3)])
 
 
-def test_a_session_that_raises_is_a_failed_request_and_no_dead_worker(
-    make_queue: MakeQueue,
-) -> None:
+def test_a_session_that_raises_is_a_failed_request_and_no_dead_worker(make_queue):
     """The request fails as on Lambda, and the next is answered."""
     session = HashSession(failure=RuntimeError("out of memory"))
     queue = make_queue(session)
@@ -195,7 +187,7 @@ class _PanicError(BaseException):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_worker_that_ends_is_noticed(make_queue: MakeQueue) -> None:
+def test_a_worker_that_ends_is_noticed(make_queue):
     """Its request fails instead of waiting forever, and `alive` says that a worker is missing."""
     session = HashSession()
     session.failure = _PanicError()  # type: ignore[assignment]
@@ -205,9 +197,7 @@ def test_a_worker_that_ends_is_noticed(make_queue: MakeQueue) -> None:
     wait_until(lambda: not queue.alive)
 
 
-def test_a_gone_clients_runs_are_dropped(
-    make_queue: MakeQueue, threads: ThreadPoolExecutor
-) -> None:
+def test_a_gone_clients_runs_are_dropped(make_queue, threads):
     """They leave the queue, and are never computed."""
     session = GatedSession()
     queue = make_queue(session)
@@ -225,7 +215,7 @@ def test_a_gone_clients_runs_are_dropped(
     assert session.shapes == [(1, 4), (1, 20)]
 
 
-def test_a_client_that_is_gone_before_the_queue_is_never_queued(make_queue: MakeQueue) -> None:
+def test_a_client_that_is_gone_before_the_queue_is_never_queued(make_queue):
     """The request ends when its thread comes to the queue."""
     session = HashSession()
     queue = make_queue(session)
@@ -236,7 +226,7 @@ def test_a_client_that_is_gone_before_the_queue_is_never_queued(make_queue: Make
     assert session.shapes == []
 
 
-def test_a_deadline_ends_the_wait(make_queue: MakeQueue, threads: ThreadPoolExecutor) -> None:
+def test_a_deadline_ends_the_wait(make_queue, threads):
     """A request that is not done in time leaves the queue, with an error that says how long."""
     session = GatedSession()
     queue = make_queue(session)
@@ -247,9 +237,7 @@ def test_a_deadline_ends_the_wait(make_queue: MakeQueue, threads: ThreadPoolExec
     session.open()
 
 
-def test_large_requests_of_a_caller_are_prepared_one_after_the_other(
-    make_queue: MakeQueue, threads: ThreadPoolExecutor
-) -> None:
+def test_large_requests_of_a_caller_are_prepared_one_after_the_other(make_queue, threads):
     """A small one, and another caller's, do not wait for their turn; runs in the queue end it."""
     queue = make_queue(HashSession())
     with queue.request(Ticket("a"), tokens=257):
@@ -271,7 +259,7 @@ def _prepare(
         pass
 
 
-def test_a_request_that_fails_gives_its_turn_back(make_queue: MakeQueue) -> None:
+def test_a_request_that_fails_gives_its_turn_back(make_queue):
     """The next large request of its caller is prepared, also after a refused or a gone one."""
     queue = make_queue(HashSession())
     with pytest.raises(ValueError, match="bad"), queue.request(Ticket(), tokens=257):
@@ -283,7 +271,7 @@ def test_a_request_that_fails_gives_its_turn_back(make_queue: MakeQueue) -> None
     _prepare(queue, "")
 
 
-def test_every_run_is_observed(make_queue: MakeQueue, threads: ThreadPoolExecutor) -> None:
+def test_every_run_is_observed(make_queue, threads):
     """The metrics get how many texts and tokens a run had."""
     session = GatedSession()
     queue = make_queue(session)
@@ -299,9 +287,7 @@ def test_every_run_is_observed(make_queue: MakeQueue, threads: ThreadPoolExecuto
     assert seen == [(1, 4), (4, 32)]
 
 
-def test_the_time_in_the_queue_is_that_without_a_run(
-    make_queue: MakeQueue, threads: ThreadPoolExecutor
-) -> None:
+def test_the_time_in_the_queue_is_that_without_a_run(make_queue, threads):
     """Two runs at the same time count once."""
     session = GatedSession()
     queue = make_queue(session)
@@ -313,7 +299,7 @@ def test_the_time_in_the_queue_is_that_without_a_run(
     assert waited.result(PATIENCE).queue_seconds >= 0.05
 
 
-def test_close_finishes_what_waits(make_queue: MakeQueue, threads: ThreadPoolExecutor) -> None:
+def test_close_finishes_what_waits(make_queue, threads):
     """A server that stops gives the vectors that were asked for."""
     session = GatedSession()
     queue = make_queue(session)

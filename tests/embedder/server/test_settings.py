@@ -9,7 +9,7 @@ from embedder.core.errors import SettingsError
 from embedder.server.settings import ServerSettings, parse
 
 
-def test_the_defaults_are_those_of_a_container() -> None:
+def test_the_defaults_are_those_of_a_container():
     """It listens everywhere, and outlives a load balancer's connections."""
     settings = parse([], {})
     assert settings == ServerSettings()
@@ -17,7 +17,7 @@ def test_the_defaults_are_those_of_a_container() -> None:
     assert not settings.no_keys
 
 
-def test_a_flag_wins_over_its_variable() -> None:
+def test_a_flag_wins_over_its_variable():
     """Each flag is also a variable; an empty variable is none."""
     environ = {
         "EMBEDDING_SERVER_PORT": "9001",
@@ -38,9 +38,7 @@ def test_a_flag_wins_over_its_variable() -> None:
         ("--timeout", "TIMEOUT", "nan", "a number from 0.001 up"),
     ],
 )
-def test_a_bad_number_is_one_clear_error(
-    flag: str, variable: str, value: str, message: str
-) -> None:
+def test_a_bad_number_is_one_clear_error(flag, variable, value, message):
     """The message names the flag, its variable, what is allowed and what was found."""
     name = f"EMBEDDING_SERVER_{variable}"
     for arguments, environ in (([flag, value], {}), ([], {name: value})):
@@ -58,16 +56,14 @@ def test_a_bad_number_is_one_clear_error(
         ([], {"EMBEDDING_SERVER_PROT": "1"}, "Unknown environment variables EMBEDDING_SERVER_PROT"),
     ],
 )
-def test_another_mistake_is_one_clear_error(
-    arguments: list[str], environ: dict[str, str], message: str
-) -> None:
+def test_another_mistake_is_one_clear_error(arguments, environ, message):
     """A misspelled variable would otherwise be ignored."""
     with pytest.raises(SettingsError) as caught:
         parse(arguments, environ)
     assert message in str(caught.value)
 
 
-def test_the_command_prints_one_line_for_a_bad_flag() -> None:
+def test_the_command_prints_one_line_for_a_bad_flag():
     """The status is 2, as of other commands, and nothing was loaded."""
     command = [sys.executable, "-m", "embedder.server", "--port", "x"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -77,7 +73,7 @@ def test_the_command_prints_one_line_for_a_bad_flag() -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_the_help_has_groups() -> None:
+def test_the_help_has_groups():
     """Flags are grouped by what they are about."""
     command = [sys.executable, "-m", "embedder.server", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

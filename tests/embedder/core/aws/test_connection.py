@@ -36,7 +36,7 @@ def pool(server: Server) -> Iterator[ConnectionPool]:
     made.close()
 
 
-def test_a_connection_is_used_again(server: Server, pool: ConnectionPool) -> None:
+def test_a_connection_is_used_again(server, pool):
     """Several requests go over one connection, each with its own headers and body."""
     for number in range(3):
         answer = pool.request(
@@ -49,9 +49,7 @@ def test_a_connection_is_used_again(server: Server, pool: ConnectionPool) -> Non
     ]
 
 
-def test_a_connection_that_the_server_closed_is_replaced(
-    server: Server, pool: ConnectionPool
-) -> None:
+def test_a_connection_that_the_server_closed_is_replaced(server, pool):
     """A server may close an idle connection at any time; the caller does not notice."""
     server.hang_up = True
     for _ in range(3):
@@ -59,9 +57,7 @@ def test_a_connection_that_the_server_closed_is_replaced(
     assert server.connections == 3
 
 
-def test_a_connection_that_was_idle_for_long_is_replaced(
-    server: Server, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_that_was_idle_for_long_is_replaced(server, pool, monkeypatch):
     """After a frozen environment wakes up, its old connection may be dead without a sign of it."""
     pool.request("GET", "/", timeout=5)
     now = time.time()
@@ -70,7 +66,7 @@ def test_a_connection_that_was_idle_for_long_is_replaced(
     assert server.connections == 2
 
 
-def test_closing_ends_the_idle_connections(server: Server, pool: ConnectionPool) -> None:
+def test_closing_ends_the_idle_connections(server, pool):
     """A pool that was closed opens new connections."""
     pool.request("GET", "/", timeout=5)
     pool.close()
@@ -78,7 +74,7 @@ def test_closing_ends_the_idle_connections(server: Server, pool: ConnectionPool)
     assert server.connections == 2
 
 
-def test_threads_have_connections_of_their_own(server: Server, pool: ConnectionPool) -> None:
+def test_threads_have_connections_of_their_own(server, pool):
     """Requests at the same time do not share a connection, and get their own answers."""
     barrier = threading.Barrier(4)
 
@@ -100,7 +96,7 @@ def test_threads_have_connections_of_their_own(server: Server, pool: ConnectionP
     assert server.connections == 4
 
 
-def test_many_threads_share_the_idle_connections(server: Server, pool: ConnectionPool) -> None:
+def test_many_threads_share_the_idle_connections(server, pool):
     """A connection that another thread has just taken is no error."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -113,9 +109,7 @@ def test_many_threads_share_the_idle_connections(server: Server, pool: Connectio
     assert server.connections <= 8
 
 
-def test_a_few_idle_connections_are_kept(
-    server: Server, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_few_idle_connections_are_kept(server, pool, monkeypatch):
     """The others are closed, and no descriptor stays open for a busy minute of long ago."""
     monkeypatch.setattr("embedder.core.aws.connection._MOST_IDLE", 2)
     barrier = threading.Barrier(4)
@@ -130,7 +124,7 @@ def test_a_few_idle_connections_are_kept(
     assert len(pool._idle) == 2
 
 
-def test_a_connection_may_have_a_high_descriptor(server: Server, pool: ConnectionPool) -> None:
+def test_a_connection_may_have_a_high_descriptor(server, pool):
     """A server has thousands of open files; `select` would refuse the number."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 2048)), hard))
@@ -143,7 +137,7 @@ def test_a_connection_may_have_a_high_descriptor(server: Server, pool: Connectio
     assert server.connections == 1
 
 
-def test_a_silent_server_times_out_and_its_connection_is_not_used_again() -> None:
+def test_a_silent_server_times_out_and_its_connection_is_not_used_again():
     """The late answer to one request never becomes the answer to the next."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         pool = ConnectionPool(f"http://127.0.0.1:{silent.getsockname()[1]}")
@@ -152,7 +146,7 @@ def test_a_silent_server_times_out_and_its_connection_is_not_used_again() -> Non
         assert pool._idle == []
 
 
-def test_a_refused_connection_is_an_os_error() -> None:
+def test_a_refused_connection_is_an_os_error():
     """A host that does not answer raises the system's error."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -184,7 +178,7 @@ def certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
     return public, context
 
 
-def test_tls_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tls_is_verified(tmp_path, monkeypatch):
     """A server with a trusted certificate is called, over one connection; another is not."""
     public, context = certificate(tmp_path)
     with serving(context) as server:
@@ -201,7 +195,7 @@ def test_tls_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("url", ["ftp://host", "https://", "host"])
-def test_another_kind_of_url_is_refused(url: str) -> None:
+def test_another_kind_of_url_is_refused(url):
     """Only HTTP URLs with a host are accepted."""
     with pytest.raises(ValueError, match="must be http:// or https://"):
         ConnectionPool(url)

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -49,9 +48,7 @@ PLAIN = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, 
     body=st.binary(max_size=50),
     token=st.none() | PLAIN,
 )
-def test_the_signature_is_botocores(
-    *, method: str, path: list[str], value: str, body: bytes, token: str | None
-) -> None:
+def test_the_signature_is_botocores(*, method, path, value, body, token):
     """Path, headers, body and token are covered as botocore covers them."""
     sent = "/" + "/".join(quote(part, safe="") for part in path)
     headers = {"host": "example.com", "x-amz-meta-a": value, "content-type": "text/plain"}
@@ -83,7 +80,7 @@ def signed_at(now: float | None, **headers: str) -> dict[str, str]:
     )
 
 
-def test_the_time_is_in_the_signature() -> None:
+def test_the_time_is_in_the_signature():
     """The date header is the given time, or the current one."""
     at_start = signed_at(0.0)
     assert at_start["x-amz-date"] == "19700101T000000Z"
@@ -91,7 +88,7 @@ def test_the_time_is_in_the_signature() -> None:
     assert signed_at(None)["x-amz-date"] > signed_at(1e9)["x-amz-date"]
 
 
-def test_a_trace_shows_no_secret() -> None:
+def test_a_trace_shows_no_secret():
     """The text of credentials has neither the secret key nor the token."""
     shown = repr(Credentials(*KEYS, "token-of-a-session"))
     assert "wJal" not in shown
@@ -99,7 +96,7 @@ def test_a_trace_shows_no_secret() -> None:
 
 
 @pytest.mark.parametrize("value", ["  two   spaces ", "a\tb"])
-def test_spaces_in_a_header_are_signed_as_one(value: str) -> None:
+def test_spaces_in_a_header_are_signed_as_one(value):
     """Servers may fold white space, so the signature covers a folded form."""
     folded = " ".join(value.split())
     assert (
@@ -127,7 +124,7 @@ def server() -> Iterator[Server]:
         yield state
 
 
-def test_lambdas_variables_are_used() -> None:
+def test_lambdas_variables_are_used():
     """Without SnapStart, Lambda's environment has the keys of the role, read at each request."""
     environ = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_SESSION_TOKEN": "c"}
     provider = CredentialsProvider(environ)
@@ -136,7 +133,7 @@ def test_lambdas_variables_are_used() -> None:
     assert provider.get() == Credentials("a", "b", None)
 
 
-def test_snap_start_asks_the_container_endpoint_with_its_token(server: Server) -> None:
+def test_snap_start_asks_the_container_endpoint_with_its_token(server):
     """The endpoint is asked once, with the token, until the credentials are about to expire."""
     provider = CredentialsProvider(
         {
@@ -149,14 +146,14 @@ def test_snap_start_asks_the_container_endpoint_with_its_token(server: Server) -
     assert (target, headers["authorization"]) == ("/credentials?v=1", "secret")
 
 
-def test_credentials_are_replaced_before_they_expire(server: Server) -> None:
+def test_credentials_are_replaced_before_they_expire(server):
     """Credentials with less than five minutes left are asked for again."""
     server.answer = lambda: answer_of(f"K{len(server.requests)}", minutes=4)
     provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
     assert [provider.get().access_key for _ in range(2)] == ["K1", "K2"]
 
 
-def test_one_of_many_threads_asks(server: Server) -> None:
+def test_one_of_many_threads_asks(server):
     """The endpoint limits how often it may be asked; the others wait for its answer."""
     barrier = threading.Barrier(8)
     provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
@@ -171,7 +168,7 @@ def test_one_of_many_threads_asks(server: Server) -> None:
     assert len(server.requests) == 1
 
 
-def test_no_thread_waits_while_the_old_credentials_are_valid(server: Server) -> None:
+def test_no_thread_waits_while_the_old_credentials_are_valid(server):
     """One asks for new ones, and the others go on with what they have."""
     server.answer = lambda: answer_of("K1", minutes=4)
     provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
@@ -193,7 +190,7 @@ def test_no_thread_waits_while_the_old_credentials_are_valid(server: Server) -> 
     assert provider.get().access_key == "K2"
 
 
-def test_an_endpoint_that_fails_for_a_moment_costs_nothing(server: Server) -> None:
+def test_an_endpoint_that_fails_for_a_moment_costs_nothing(server):
     """While the old credentials are valid, they are used on."""
     server.answer = lambda: answer_of("K1", minutes=4)
     provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
@@ -202,7 +199,7 @@ def test_an_endpoint_that_fails_for_a_moment_costs_nothing(server: Server) -> No
     assert provider.get().access_key == "K1"
 
 
-def test_a_restored_snapshot_asks_again(server: Server) -> None:
+def test_a_restored_snapshot_asks_again(server):
     """Credentials that were forgotten are asked for again."""
     provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
     provider.get()
@@ -210,7 +207,7 @@ def test_a_restored_snapshot_asks_again(server: Server) -> None:
     assert provider.get().access_key == "K2"
 
 
-def test_the_token_may_be_in_a_file(server: Server, tmp_path: Path) -> None:
+def test_the_token_may_be_in_a_file(server, tmp_path):
     """EKS writes the token into a file and replaces it there."""
     token = tmp_path / "token"
     token.write_text("from-file\n")
@@ -235,9 +232,7 @@ def test_the_token_may_be_in_a_file(server: Server, tmp_path: Path) -> None:
         ((200, b'{"AccessKeyId": "a", "SecretAccessKey": "b", "Expiration": "x"}'), "has no"),
     ],
 )
-def test_an_invalid_answer_is_refused(
-    server: Server, answer: tuple[int, bytes], message: str
-) -> None:
+def test_an_invalid_answer_is_refused(server, answer, message):
     """Without valid credentials there is an error, which quotes nothing of the answer."""
     server.answer = lambda: answer
     with pytest.raises(NoCredentialsError, match=message):
@@ -253,7 +248,7 @@ def test_an_invalid_answer_is_refused(
         ({"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:9/"}, "did not respond"),
     ],
 )
-def test_without_credentials_the_error_says_why(environ: dict[str, str], message: str) -> None:
+def test_without_credentials_the_error_says_why(environ, message):
     """A token is never sent to a strange host without TLS."""
     with pytest.raises(NoCredentialsError, match=message):
         CredentialsProvider(environ).get()

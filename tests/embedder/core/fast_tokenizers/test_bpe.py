@@ -1,8 +1,6 @@
 """Byte pair encoding gives the library's ids for tokenizers like Gemma's."""
 
 import copy
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,7 +8,7 @@ from hypothesis import strategies as st
 
 from model_compiler.tokenizer.sample import sample_texts
 
-from .conftest import Both, both
+from .conftest import both
 
 BITS_OF_TEXT = (
     *("a", "e", "in", " ", "  ", "▁", "\n", "\n\n", "\t"),
@@ -20,12 +18,12 @@ BITS_OF_TEXT = (
 
 @given(st.lists(st.sampled_from(BITS_OF_TEXT)).map("".join))
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-def test_spaces_and_added_tokens_meet_as_in_the_library(gemma: Both, text: str) -> None:
+def test_spaces_and_added_tokens_meet_as_in_the_library(gemma, text):
     """Runs of spaces and newlines, incomplete tags and bytes match in any combination."""
     assert gemma.agree(text)
 
 
-def test_a_character_that_is_no_token_becomes_its_bytes(gemma: Both) -> None:
+def test_a_character_that_is_no_token_becomes_its_bytes(gemma):
     """A character of four bytes becomes four tokens."""
     assert [gemma.fast.token(token_id) for token_id in gemma.fast.encode("\U0001fbf0")] == [
         "<0xF0>",
@@ -35,9 +33,7 @@ def test_a_character_that_is_no_token_becomes_its_bytes(gemma: Both) -> None:
     ]
 
 
-def test_a_vocabulary_of_bytes_alone_is_enough(
-    gemma_document: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_vocabulary_of_bytes_alone_is_enough(gemma_document, tmp_path):
     """Without merges, every character becomes its bytes, including the symbol for a space."""
     document = gemma_document | {"added_tokens": [], "post_processor": None}
     document["model"] = document["model"] | {
@@ -49,9 +45,7 @@ def test_a_vocabulary_of_bytes_alone_is_enough(
     assert variant.differing(sample_texts(variant.library, count=500, seed=25)) == []
 
 
-def test_added_tokens_that_are_normalised_are_found_after_it(
-    gemma_document: dict[str, Any], tmp_path: Path
-) -> None:
+def test_added_tokens_that_are_normalised_are_found_after_it(gemma_document, tmp_path):
     """Normalized added tokens match after space replacement, and after other added tokens."""
     document = copy.deepcopy(gemma_document)
     size = 1 + max(token["id"] for token in document["added_tokens"])
@@ -74,9 +68,7 @@ def test_added_tokens_that_are_normalised_are_found_after_it(
 
 
 @pytest.mark.parametrize("glue", ["a", "."])
-def test_merges_across_a_space_are_the_librarys(
-    gemma_document: dict[str, Any], tmp_path: Path, glue: str
-) -> None:
+def test_merges_across_a_space_are_the_librarys(gemma_document, tmp_path, glue):
     """Words are not split at a space that a token crosses."""
     document = copy.deepcopy(gemma_document)
     document["added_tokens"].pop()  # its id, after the vocabulary, is needed below

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 import tokenizers
@@ -25,9 +24,7 @@ from model_compiler.tokenizer.sample import sample_texts
 from .conftest import ALL_CHARACTERS, Both
 
 
-def test_each_kind_is_loaded_by_its_own_tokenizer(
-    minilm: Both, gemma: Both, qwen: Both, unigram: Both
-) -> None:
+def test_each_kind_is_loaded_by_its_own_tokenizer(minilm, gemma, qwen, unigram):
     """Each kind but `tokenizers` is loaded by a fast tokenizer."""
     assert isinstance(load("wordpiece", minilm.path), WordPiece)
     assert isinstance(load("bpe", gemma.path), BytePairEncoding)
@@ -48,14 +45,14 @@ def both(request: pytest.FixtureRequest) -> Both:
     return tokenizers
 
 
-def test_ids_are_the_librarys_on_a_seeded_sample(both: Both) -> None:
+def test_ids_are_the_librarys_on_a_seeded_sample(both):
     """Many texts cover all planes, runs, control characters and added tokens."""
     assert both.differing(sample_texts(both.library, count=1000, seed=21)) == []
 
 
 @given(st.text())
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-def test_ids_are_the_librarys_on_any_text(both: Both, text: str) -> None:
+def test_ids_are_the_librarys_on_any_text(both, text):
     """Any text that Hypothesis generates is tokenized as by the library."""
     assert both.agree(text)
 
@@ -63,7 +60,7 @@ def test_ids_are_the_librarys_on_any_text(both: Both, text: str) -> None:
 @pytest.mark.parametrize(
     "name", ["gemma", *(pytest.param(n, marks=pytest.mark.slow) for n in NAMES if n != "gemma")]
 )
-def test_every_character_is_the_librarys(request: pytest.FixtureRequest, name: str) -> None:
+def test_every_character_is_the_librarys(request, name):
     """Every code point has the library's ids: alone, after a letter, around an apostrophe."""
     tokenizer: Both = request.getfixturevalue(name)
     texts = [
@@ -75,7 +72,7 @@ def test_every_character_is_the_librarys(request: pytest.FixtureRequest, name: s
     assert ids == [encoding.ids for encoding in expected]
 
 
-def test_runs_of_any_length_are_the_librarys(both: Both) -> None:
+def test_runs_of_any_length_are_the_librarys(both):
     """Long words, which are merged in another way and not remembered, have the same ids."""
     pieces = (*"a \n<▁東é😀\u200b", "in", "the", "ab1", "<b", "e\u0301")
     sizes = (7, 39, 40, 41, 47, 48, 49, 333, 3000)
@@ -93,9 +90,7 @@ def test_runs_of_any_length_are_the_librarys(both: Both) -> None:
         ("unigram", ["<s>"], ["</s>"]),
     ],
 )
-def test_special_tokens_around_a_text_are_told_and_not_added(
-    request: pytest.FixtureRequest, name: str, prefix: list[str], suffix: list[str]
-) -> None:
+def test_special_tokens_around_a_text_are_told_and_not_added(request, name, prefix, suffix):
     """The tokenizer reports them, and the engine adds them."""
     fast = request.getfixturevalue(name).fast
     assert [*map(fast.token, fast.prefix)] == prefix
@@ -110,16 +105,14 @@ def test_special_tokens_around_a_text_are_told_and_not_added(
         *((name, "a \ud800", "a ?") for name in ("roberta", "modernbert", "qwen")),
     ],
 )
-def test_no_string_is_an_error(
-    request: pytest.FixtureRequest, name: str, text: str, alike: str
-) -> None:
+def test_no_string_is_an_error(request, name, text, alike):
     """A lone surrogate, which is not valid text, is treated like U+FFFD or a question mark."""
     encode = request.getfixturevalue(name).fast.encode
     assert encode(text) == encode(alike)
     assert encode("\ud800\u0301é \udfff")
 
 
-def test_no_string_is_an_error_of_bytes(gemma: Both) -> None:
+def test_no_string_is_an_error_of_bytes(gemma):
     """A lone surrogate is the byte of a question mark."""
     assert gemma.fast.encode("\ud800") == [gemma.fast.encode("\x00")[0] + ord("?")]
 
@@ -131,9 +124,7 @@ def test_no_string_is_an_error_of_bytes(gemma: Both) -> None:
         ("qwen", "unexpectedconfigurationxq", "unexpectedconfigurationxz"),
     ],
 )
-def test_equal_ids_of_two_words_take_room_once(
-    request: pytest.FixtureRequest, name: str, first: str, second: str
-) -> None:
+def test_equal_ids_of_two_words_take_room_once(request, name, first, second):
     """Words of many tokens are cached with shared integer objects for equal ids."""
     encode = request.getfixturevalue(name).fast.encode
     ids = zip(encode(first), encode(second), strict=False)
@@ -149,18 +140,14 @@ def test_equal_ids_of_two_words_take_room_once(
         ("tokenizers", r"tokenizer\.json cannot be read as a tokenizer"),
     ],
 )
-def test_an_unknown_kind_and_another_file_are_refused(
-    tmp_path: Path, kind: str, message: str
-) -> None:
+def test_an_unknown_kind_and_another_file_are_refused(tmp_path, kind, message):
     """The message has the kind found and the known kinds, or the file."""
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(ArtifactError, match=message):
         load(kind, tmp_path / "tokenizer.json")
 
 
-def test_a_fast_tokenizer_does_not_import_the_library(
-    gemma: Both, minilm: Both, unigram: Both, modernbert: Both
-) -> None:
+def test_a_fast_tokenizer_does_not_import_the_library(gemma, minilm, unigram, modernbert):
     """A cold start imports only the modules that the selected tokenizer needs."""
     program = (
         "import sys; from embedder.core.fast_tokenizers import load;"
@@ -180,7 +167,7 @@ def test_a_fast_tokenizer_does_not_import_the_library(
         assert not {"tokenizers", "json", "numpy", rare}.intersection(found)
 
 
-def test_the_library_turns_ids_into_text_again(minilm_folder: Path) -> None:
+def test_the_library_turns_ids_into_text_again(minilm_folder):
     """Ids are decoded by the file's own decoder, with or without special tokens."""
     served = load("tokenizers", minilm_folder / "tokenizer.json")
     assert isinstance(served, LibraryTokenizer)
@@ -189,7 +176,7 @@ def test_the_library_turns_ids_into_text_again(minilm_folder: Path) -> None:
     assert served.decode(ids, skip_special_tokens=False) == "[CLS] tokenizing, is it? [SEP]"
 
 
-def test_the_library_serves_behind_the_same_door(minilm: Both, minilm_folder: Path) -> None:
+def test_the_library_serves_behind_the_same_door(minilm, minilm_folder):
     """Its own truncation and padding are off, and special tokens are reported instead of added."""
     served = load("tokenizers", minilm_folder / "tokenizer.json")
     assert isinstance(served, LibraryTokenizer)
@@ -202,9 +189,7 @@ def test_the_library_serves_behind_the_same_door(minilm: Both, minilm_folder: Pa
         served.token(99999)
 
 
-def test_the_library_tells_its_special_tokens(
-    tmp_path: Path, minilm_document: dict[str, Any]
-) -> None:
+def test_the_library_tells_its_special_tokens(tmp_path, minilm_document):
     """The special tokens may differ from the usual ones, and the prefix may be empty."""
     library = tokenizers.Tokenizer.from_str(json.dumps(minilm_document))
     library.post_processor = tokenizers.processors.TemplateProcessing(
@@ -234,9 +219,7 @@ def altered(path: Path, place: int, bit: int) -> None:
         ("unigram", "unigram_metaspace"),
     ],
 )
-def test_altered_tables_are_read_or_refused(
-    kind: str, name: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_altered_tables_are_read_or_refused(kind, name, tmp_path, request):
     """A flipped bit in the header or at the start of a section is an ArtifactError, or unseen."""
     path = tmp_path / "tokenizer.bin"
     content = request.getfixturevalue(name).path.read_bytes()
@@ -260,7 +243,7 @@ def test_altered_tables_are_read_or_refused(
     load(kind, path)
 
 
-def test_an_altered_file_of_the_library_is_read_or_refused(tmp_path: Path) -> None:
+def test_an_altered_file_of_the_library_is_read_or_refused(tmp_path):
     """Also if the library panics, or fails on the text that shows the special tokens."""
     path = tmp_path / "tokenizer.json"
     library = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1}, unk_token="b"))

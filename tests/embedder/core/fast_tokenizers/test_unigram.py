@@ -2,7 +2,6 @@
 
 import copy
 from itertools import product
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -63,9 +62,7 @@ def in_form(document: dict[str, Any], form: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_ids_are_the_librarys_in_each_form(
-    unigram_document: dict[str, Any], tmp_path: Path, form: str
-) -> None:
+def test_ids_are_the_librarys_in_each_form(unigram_document, tmp_path, form):
     """Every sequence of steps that transformers writes gives the library's ids."""
     tokenizer = both(in_form(unigram_document, form), tmp_path)
     assert tokenizer.differing(sample_texts(tokenizer.library, count=400, seed=41)) == []
@@ -73,8 +70,8 @@ def test_ids_are_the_librarys_in_each_form(
 
 @pytest.mark.parametrize("form", ["XLM-RoBERTa", "only the first", "every space"])
 def test_added_tokens_that_are_matched_after_normalization_are_found(
-    unigram_document: dict[str, Any], tmp_path: Path, form: str
-) -> None:
+    unigram_document, tmp_path, form
+):
     """Older files have a `<mask>` that also matches what normalization makes one, `＜mask＞`."""
     document = in_form(unigram_document, form)
     mask = document["added_tokens"][-1]
@@ -95,9 +92,7 @@ def test_added_tokens_that_are_matched_after_normalization_are_found(
 
 
 @pytest.mark.parametrize("form", ["XLM-RoBERTa", "spaces inside tokens"])
-def test_unknown_text_becomes_its_bytes(
-    unigram_document: dict[str, Any], tmp_path: Path, form: str
-) -> None:
+def test_unknown_text_becomes_its_bytes(unigram_document, tmp_path, form):
     """Unknown characters next to each other become the bytes of all."""
     document = in_form(unigram_document, form)
     model = document["model"]
@@ -114,15 +109,13 @@ def test_unknown_text_becomes_its_bytes(
 
 @given(st.lists(st.sampled_from(BITS_OF_TEXT)).map("".join))
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-def test_clusters_spaces_and_added_tokens_meet_as_in_the_library(
-    unigram: Both, unigram_metaspace: Both, text: str
-) -> None:
+def test_clusters_spaces_and_added_tokens_meet_as_in_the_library(unigram, unigram_metaspace, text):
     """Marks, spaces of every kind and incomplete tokens match in any combination."""
     assert unigram.agree(text)
     assert unigram_metaspace.agree(text)
 
 
-def test_a_mark_behind_a_replaced_character_is_lost(unigram: Both) -> None:
+def test_a_mark_behind_a_replaced_character_is_lost(unigram):
     """The library replaces a whole grapheme cluster, if it is short, by what its start becomes."""
     assert unigram.fast.encode("™\u0301") == unigram.fast.encode("TM")
     assert unigram.fast.encode("™\u0301\u0301") != unigram.fast.encode("TM")
@@ -132,7 +125,7 @@ def test_a_mark_behind_a_replaced_character_is_lost(unigram: Both) -> None:
     )
 
 
-def test_of_equal_sums_the_first_is_taken(unigram_document: dict[str, Any], tmp_path: Path) -> None:
+def test_of_equal_sums_the_first_is_taken(unigram_document, tmp_path):
     """Ties between ways to take a piece apart are decided as in the library."""
     document = copy.deepcopy(unigram_document)
     special = document["model"]["vocab"][:4]
@@ -145,9 +138,7 @@ def test_of_equal_sums_the_first_is_taken(unigram_document: dict[str, Any], tmp_
     assert tokenizer.differing(texts) == []
 
 
-def test_scores_are_the_librarys_to_the_last_bit(
-    unigram_document: dict[str, Any], tmp_path: Path
-) -> None:
+def test_scores_are_the_librarys_to_the_last_bit(unigram_document, tmp_path):
     """The library reads some numbers as the next one, which decides between ways of one sum."""
     document = copy.deepcopy(unigram_document)
     special = document["model"]["vocab"][:4]
@@ -169,7 +160,7 @@ def size(children: Children) -> int:
     return len(children) + sum(size(node[1]) for node in children.values() if node and node[1])
 
 
-def test_each_token_is_found(trie: TokenTrie, unigram: Both) -> None:
+def test_each_token_is_found(trie, unigram):
     """A token's node has its id and its length; a text that begins none has no node."""
     vocabulary = unigram.library.get_vocab()
     found = {text: trie.find(text) for text in vocabulary}
@@ -181,7 +172,7 @@ def test_each_token_is_found(trie: TokenTrie, unigram: Both) -> None:
     assert trie.find("\U0010ffff") is None
 
 
-def test_the_part_in_memory_is_bounded(trie: TokenTrie, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_part_in_memory_is_bounded(trie, monkeypatch):
     """At the limit the trie is emptied, and later look-ups give the same results."""
     before = trie.find("▁the")
     monkeypatch.setattr(unigram_module, "_NODES", 100)

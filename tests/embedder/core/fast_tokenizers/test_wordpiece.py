@@ -1,14 +1,12 @@
 """WordPiece gives the library's ids for any text and any normalizer options."""
 
 import copy
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from model_compiler.tokenizer.sample import sample_texts
 
-from .conftest import Both, both
+from .conftest import both
 
 OPTIONS = [
     pytest.param({"lowercase": False, "strip_accents": None}, id="cased"),
@@ -20,9 +18,7 @@ OPTIONS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS)
-def test_every_option_of_the_normalizer_is_the_librarys(
-    minilm_document: dict[str, Any], tmp_path: Path, options: dict[str, Any]
-) -> None:
+def test_every_option_of_the_normalizer_is_the_librarys(minilm_document, tmp_path, options):
     """Cased models, models that keep accents, and models that do not clean texts are covered."""
     document = copy.deepcopy(minilm_document)
     document["normalizer"] |= options
@@ -30,7 +26,7 @@ def test_every_option_of_the_normalizer_is_the_librarys(
     assert variant.differing(sample_texts(variant.library, count=500, seed=12)) == []
 
 
-def test_marks_that_stay_are_sorted_as_unicode_says(minilm: Both) -> None:
+def test_marks_that_stay_are_sorted_as_unicode_says(minilm):
     """Spacing and stripped marks in every order give the same result as the library's sorting."""
     marks = "\u0301\u0316\u302e\u302f\u1b44\u093c\u0345\u0334\u0903\U0001d165\U0001d16d"
     marks += "\u0344\u0f73é\U0001d15e\u0340\U00011442"
@@ -39,9 +35,7 @@ def test_marks_that_stay_are_sorted_as_unicode_says(minilm: Both) -> None:
     assert minilm.differing([*texts, "\u0340\U00011442"]) == []
 
 
-def test_a_roberta_post_processor_puts_its_tokens_around_a_text(
-    minilm_document: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_roberta_post_processor_puts_its_tokens_around_a_text(minilm_document, tmp_path):
     """MPNet has one, and its `<mask>` takes the space before it along."""
     document = copy.deepcopy(minilm_document)
     for token in document["added_tokens"]:
@@ -59,20 +53,20 @@ def test_a_roberta_post_processor_puts_its_tokens_around_a_text(
     assert variant.differing(sample_texts(variant.library, count=500, seed=14)) == []
 
 
-def test_special_tokens_in_a_text_are_themselves(minilm: Both) -> None:
+def test_special_tokens_in_a_text_are_themselves(minilm):
     """`[SEP]` in a text is the separator, as in the library; `[sep]` is ordinary text."""
     assert minilm.fast.encode("a [SEP]b[MASK]") == [1037, 102, 1038, 103]
     assert minilm.fast.encode("[sep]") == minilm.ids("[sep]")
     assert len(minilm.fast.encode("[sep]")) > 1
 
 
-def test_a_word_over_the_limit_is_unknown(minilm: Both) -> None:
+def test_a_word_over_the_limit_is_unknown(minilm):
     """A word of 100 characters is split into tokens, and one of 101 is `[UNK]`."""
     assert len(minilm.fast.encode("a" * 100)) > 1
     assert minilm.fast.encode("a" * 101) == [100]
 
 
-def test_a_token_is_spelled_as_in_the_vocabulary(minilm: Both) -> None:
+def test_a_token_is_spelled_as_in_the_vocabulary(minilm):
     """Ids become the texts of their tokens, and an unknown id is an error."""
     assert [minilm.fast.token(token_id) for token_id in (0, 101, 1996, 2015)] == [
         "[PAD]",
@@ -86,9 +80,7 @@ def test_a_token_is_spelled_as_in_the_vocabulary(minilm: Both) -> None:
         minilm.fast.token(-1)
 
 
-def test_the_token_with_the_id_0_is_a_token(
-    minilm_document: dict[str, Any], tmp_path: Path
-) -> None:
+def test_the_token_with_the_id_0_is_a_token(minilm_document, tmp_path):
     """The vocabulary may start with part of a word instead of `[PAD]`."""
     document = copy.deepcopy(minilm_document)
     vocabulary = document["model"]["vocab"]
@@ -101,9 +93,7 @@ def test_the_token_with_the_id_0_is_a_token(
     assert variant.differing(["tokenizing", "tokenizing it", "izing"]) == []
 
 
-def test_a_token_that_strips_takes_white_space_along(
-    minilm_document: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_token_that_strips_takes_white_space_along(minilm_document, tmp_path):
     """`lstrip` and `rstrip` strip the same characters as the library, and never another token."""
     document = copy.deepcopy(minilm_document)
     for token in document["added_tokens"]:

@@ -12,7 +12,6 @@ from embedder.core.s3_vectors import (
     IndexNotFoundError,
     RejectedError,
     S3VectorsClient,
-    S3VectorsError,
     ThrottledError,
     UnavailableError,
 )
@@ -43,9 +42,7 @@ def sleeps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return delays
 
 
-def test_a_query_and_the_tags_go_over_one_connection(
-    client: S3VectorsClient, s3_vectors: LocalS3Vectors, arn: str
-) -> None:
+def test_a_query_and_the_tags_go_over_one_connection(client, s3_vectors, arn):
     """Both calls are signed, and botocore's description of the service allows them."""
     assert client.tags(arn, deadline=None) == {"a": "b"}
     answer = client.query(parameters(arn), deadline=None)
@@ -64,13 +61,7 @@ def test_a_query_and_the_tags_go_over_one_connection(
         Failure(drop=True),
     ],
 )
-def test_a_call_that_may_succeed_later_is_retried(
-    client: S3VectorsClient,
-    s3_vectors: LocalS3Vectors,
-    arn: str,
-    failure: Failure,
-    sleeps: list[float],
-) -> None:
+def test_a_call_that_may_succeed_later_is_retried(client, s3_vectors, arn, failure, sleeps):
     """Throttles, faults of the service and lost connections are retried after growing delays."""
     s3_vectors.failures = [failure] * 4
     assert client.query(parameters(arn), deadline=time.monotonic() + 60)["vectors"]
@@ -87,13 +78,7 @@ def test_a_call_that_may_succeed_later_is_retried(
         (Failure(400, "KmsDisabledException"), RejectedError),
     ],
 )
-def test_a_call_that_cannot_succeed_is_not_retried(
-    client: S3VectorsClient,
-    s3_vectors: LocalS3Vectors,
-    arn: str,
-    failure: Failure,
-    kind: type[S3VectorsError],
-) -> None:
+def test_a_call_that_cannot_succeed_is_not_retried(client, s3_vectors, arn, failure, kind):
     """The error has the status and the name that AWS gives it, and not its message."""
     s3_vectors.failures = [failure, failure]
     with pytest.raises(kind) as caught:
@@ -102,7 +87,7 @@ def test_a_call_that_cannot_succeed_is_not_retried(
     assert len(s3_vectors.failures) == 1
 
 
-def test_retries_end(client: S3VectorsClient, s3_vectors: LocalS3Vectors, arn: str) -> None:
+def test_retries_end(client, s3_vectors, arn):
     """After six attempts the last error is raised, and the next call works."""
     s3_vectors.failures = [Failure(429)] * 6
     with pytest.raises(ThrottledError):
@@ -111,9 +96,7 @@ def test_retries_end(client: S3VectorsClient, s3_vectors: LocalS3Vectors, arn: s
     assert client.query(parameters(arn), deadline=None)["vectors"]
 
 
-def test_no_retry_starts_after_the_deadline(
-    client: S3VectorsClient, s3_vectors: LocalS3Vectors, arn: str
-) -> None:
+def test_no_retry_starts_after_the_deadline(client, s3_vectors, arn):
     """A request that is out of time is not sent at all, and a failed one not again."""
     with pytest.raises(UnavailableError):
         client.query(parameters(arn), deadline=time.monotonic() - 1)
@@ -133,9 +116,7 @@ def test_no_retry_starts_after_the_deadline(
         ("http://127.0.0.1:9", "x", UnavailableError),
     ],
 )
-def test_a_call_without_an_answer_is_an_error_of_this_package(
-    s3_vectors: LocalS3Vectors, arn: str, url: str | None, secret: str, kind: type[S3VectorsError]
-) -> None:
+def test_a_call_without_an_answer_is_an_error_of_this_package(s3_vectors, arn, url, secret, kind):
     """A wrong key, no key, and a host without a server."""
     environ = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": secret}
     credentials = CredentialsProvider(environ)

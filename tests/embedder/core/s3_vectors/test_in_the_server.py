@@ -1,24 +1,16 @@
 """Searches of the long-lived server: many threads share one client of S3 Vectors."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from embedder.core.engine import Engine
-from embedder.core.s3_vectors import VectorIndex
 from tests.embedder.server.running import running
-from tests.fixtures.s3_vectors.indexes import Index
-from tests.fixtures.s3_vectors.server import Failure, LocalS3Vectors
+from tests.fixtures.s3_vectors.server import Failure
 
 TEXTS = [f"entry {number}" for number in range(20)]
 CLIENTS = 16
 
 
-def test_searches_at_the_same_time_get_their_own_answers(
-    s3_vectors: LocalS3Vectors,
-    load: Callable[..., Index],
-    open_with: Callable[[Engine, Index], VectorIndex],
-) -> None:
+def test_searches_at_the_same_time_get_their_own_answers(s3_vectors, load, open_with):
     """As alone, also when S3 Vectors throttles, fails or hangs up; connections are shared."""
     with running(
         open_index=lambda engine: open_with(engine, load(engine, TEXTS)), max_concurrent_requests=32

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import botocore.session
@@ -12,7 +11,7 @@ from botocore.awsrequest import AWSRequest
 from jsonschema import Draft202012Validator
 
 from embedder.aws_lambda.snapshot import after_restore, before_snapshot
-from embedder.core.artifact import Artifact, load_artifact
+from embedder.core.artifact import load_artifact
 from embedder.core.engine import Engine
 from embedder.core.errors import SettingsError, StartError
 from embedder.core.reranker import Reranker
@@ -27,7 +26,7 @@ from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
 from tests.embedder.calls import get, post, read
 from tests.fixtures.s3_vectors.indexes import Index
-from tests.fixtures.s3_vectors.server import CREDENTIALS, Failure, LocalS3Vectors
+from tests.fixtures.s3_vectors.server import CREDENTIALS, Failure
 from tests.model_compiler.goldens.reranker_models import write_reranker
 
 TEXTS = [f"entry {number}" for number in range(30)]
@@ -61,7 +60,7 @@ def similar(router: Router, status: int = 200, **body: Any) -> Any:
     return read(post(router, "/similar", {"text": "entry 7", **body}), status)
 
 
-def test_the_answer_has_text_id_score_and_metadata(router: Router) -> None:
+def test_the_answer_has_text_id_score_and_metadata(router):
     """The form is that of a carried index; the score is 1 minus the distance."""
     answer = similar(router, num_results=3)
     assert answer["results"][0] == {
@@ -78,7 +77,7 @@ def test_the_answer_has_text_id_score_and_metadata(router: Router) -> None:
     assert len(similar(router)["results"]) == 10
 
 
-def test_a_carried_index_finds_the_same(router: Router, engine: Engine) -> None:
+def test_a_carried_index_finds_the_same(router, engine):
     """Over the same vectors, the exact stand-in and the carried index agree to rounding."""
     vectors = engine.embed(TEXTS)
     carried = Router(Model(engine, SearchIndex(TEXTS, vectors.vectors, vectors.vector_space)))
@@ -91,7 +90,7 @@ def test_a_carried_index_finds_the_same(router: Router, engine: Engine) -> None:
         )
 
 
-def test_a_filter_is_passed_on(router: Router, s3_vectors: LocalS3Vectors) -> None:
+def test_a_filter_is_passed_on(router, s3_vectors):
     """Only entries with matching metadata are returned."""
     where = {"$and": [{"even": True}, {"number": {"$gte": 20}}]}
     results = similar(router, top=30, filter=where)["results"]
@@ -99,9 +98,7 @@ def test_a_filter_is_passed_on(router: Router, s3_vectors: LocalS3Vectors) -> No
     assert s3_vectors.calls[-1][1]["filter"] == where
 
 
-def test_a_wrong_filter_is_refused_before_anything_is_embedded(
-    router: Router, s3_vectors: LocalS3Vectors
-) -> None:
+def test_a_wrong_filter_is_refused_before_anything_is_embedded(router, s3_vectors):
     """The error is a 400 that names the mistake and the operators."""
     error = similar(router, 400, filter={"number": {"$near": 1}})
     assert error["code"] == "invalid_field"
@@ -109,7 +106,7 @@ def test_a_wrong_filter_is_refused_before_anything_is_embedded(
     assert s3_vectors.calls == []
 
 
-def test_a_filter_that_only_s3_vectors_can_refuse_is_a_400(router: Router) -> None:
+def test_a_filter_that_only_s3_vectors_can_refuse_is_a_400(router):
     """The text is not filterable, which is known to S3 Vectors only; its message is not shown."""
     error = similar(router, 400, filter={"text": "entry 7"})
     assert error["field"] == "filter"
@@ -117,9 +114,7 @@ def test_a_filter_that_only_s3_vectors_can_refuse_is_a_400(router: Router) -> No
     assert "Invalid query filter" not in error["error"]
 
 
-def test_more_results_than_a_page_are_collected(
-    engine: Engine, load: Load, open_with: OpenWith, s3_vectors: LocalS3Vectors
-) -> None:
+def test_more_results_than_a_page_are_collected(engine, load, open_with, s3_vectors):
     """A search of many results follows the pages up to their number."""
     index = load(engine, [f"text {number}" for number in range(1200)])
     router = Router(Model(engine, open_with(engine, index)))
@@ -129,7 +124,7 @@ def test_more_results_than_a_page_are_collected(
 
 
 @pytest.mark.parametrize(("wanted", "fits"), [(10_000, True), (10_001, False), (0, False)])
-def test_as_many_results_as_aws_allows(router: Router, wanted: int, fits: bool) -> None:
+def test_as_many_results_as_aws_allows(router, wanted, fits):
     """S3 Vectors returns up to 10,000 results since June 2026."""
     if fits:
         assert len(similar(router, num_results=wanted)["results"]) == 30
@@ -138,9 +133,7 @@ def test_as_many_results_as_aws_allows(router: Router, wanted: int, fits: bool) 
         assert "a whole number from 1 to 10000" in error["error"]
 
 
-def test_an_index_may_have_shorter_vectors_and_no_texts(
-    engine: Engine, open_with: OpenWith, s3_vectors: LocalS3Vectors
-) -> None:
+def test_an_index_may_have_shorter_vectors_and_no_texts(engine, open_with, s3_vectors):
     """It is searched with Matryoshka vectors of its length."""
     index = s3_vectors.create("docs", 8, tags={SPACE_TAG: engine.vector_space(8)})
     index.put([{"key": "k", "data": {"float32": [1.0] * 8}}])
@@ -150,9 +143,7 @@ def test_an_index_may_have_shorter_vectors_and_no_texts(
     assert (result["text"], result["id"], result["metadata"]) == (None, "k", {})
 
 
-def test_an_index_without_vectors_is_not_found_until_it_is_loaded(
-    engine: Engine, open_with: OpenWith, s3_vectors: LocalS3Vectors
-) -> None:
+def test_an_index_without_vectors_is_not_found_until_it_is_loaded(engine, open_with, s3_vectors):
     """A fresh index is a 404 that says what to do, and the first load changes that."""
     index = s3_vectors.create("docs", 32)
     router = Router(Model(engine, open_with(engine, index)))
@@ -163,9 +154,7 @@ def test_an_index_without_vectors_is_not_found_until_it_is_loaded(
     assert similar(router)["results"] == []
 
 
-def test_a_foreign_vector_space_is_refused_at_start(
-    engine: Engine, s3_vectors: LocalS3Vectors, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_foreign_vector_space_is_refused_at_start(engine, s3_vectors, monkeypatch):
     """The start fails, and the error has both spaces."""
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
@@ -175,11 +164,8 @@ def test_a_foreign_vector_space_is_refused_at_start(
 
 
 def test_the_setting_makes_the_endpoint_search_the_index(
-    minilm_artifact: Artifact,
-    load: Load,
-    s3_vectors: LocalS3Vectors,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    minilm_artifact, load, s3_vectors, monkeypatch
+):
     """With EMBEDDING_VECTOR_INDEX, `/similar` searches S3 Vectors, also next to a carried index."""
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
@@ -201,12 +187,8 @@ def test_the_setting_makes_the_endpoint_search_the_index(
 
 @pytest.mark.parametrize("failure", [Failure(403), Failure(404), Failure(429)])
 def test_a_service_that_does_not_answer_stops_no_start(
-    engine: Engine,
-    loaded: Index,
-    s3_vectors: LocalS3Vectors,
-    monkeypatch: pytest.MonkeyPatch,
-    failure: Failure,
-) -> None:
+    engine, loaded, s3_vectors, monkeypatch, failure
+):
     """The endpoint also embeds, so it starts; the first search checks the index."""
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
@@ -217,9 +199,7 @@ def test_a_service_that_does_not_answer_stops_no_start(
     index.forget()
 
 
-def test_a_foreign_vector_space_is_refused_at_query(
-    engine: Engine, open_with: OpenWith, s3_vectors: LocalS3Vectors
-) -> None:
+def test_a_foreign_vector_space_is_refused_at_query(engine, open_with, s3_vectors):
     """An index that was loaded with another model's vectors after the start is not searched."""
     index = s3_vectors.create("docs", 32, tags={SPACE_TAG: "other@1/fp32/x/32"})
     error = similar(Router(Model(engine, open_with(engine, index))), 500)
@@ -239,9 +219,7 @@ def test_a_foreign_vector_space_is_refused_at_query(
         (Failure(drop=True), 503, "index_unavailable"),
     ],
 )
-def test_an_error_of_s3_vectors_shows_no_internals(
-    router: Router, s3_vectors: LocalS3Vectors, failure: Failure, status: int, code: str
-) -> None:
+def test_an_error_of_s3_vectors_shows_no_internals(router, s3_vectors, failure, status, code):
     """Callers learn whether to try again, and the next request works once the fault is gone."""
     for _ in ("before the vector space is known", "after"):
         s3_vectors.failures = [failure] * 12
@@ -255,9 +233,7 @@ def test_an_error_of_s3_vectors_shows_no_internals(
         assert similar(router)["results"]
 
 
-def test_the_log_names_the_kind_of_error(
-    engine: Engine, router: Router, s3_vectors: LocalS3Vectors, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_log_names_the_kind_of_error(engine, router, s3_vectors, capsys):
     """An operator sees which call failed and how, and no text."""
     router.telemetry = Telemetry(Settings(artifact="a"))
     router.model.search_index.prepare(None)
@@ -269,7 +245,7 @@ def test_the_log_names_the_kind_of_error(
     assert "entry" not in json.dumps(line)
 
 
-def test_the_document_describes_the_filter(router: Router) -> None:
+def test_the_document_describes_the_filter(router):
     """Answers and requests conform to the OpenAPI document of an endpoint with such an index."""
     document = read(get(router, "/openapi.json"))
     post_ = document["paths"]["/similar"]["post"]
@@ -281,7 +257,7 @@ def test_the_document_describes_the_filter(router: Router) -> None:
     assert read(get(router, "/info"))["index_entries"] is None
 
 
-def test_a_snapshot_carries_no_connection(router: Router, s3_vectors: LocalS3Vectors) -> None:
+def test_a_snapshot_carries_no_connection(router, s3_vectors):
     """After the snapshot's hook, a restored copy connects anew."""
     similar(router)
     before_snapshot(router)
@@ -300,7 +276,7 @@ def test_a_snapshot_carries_no_connection(router: Router, s3_vectors: LocalS3Vec
         "docs",
     ],
 )
-def test_something_else_than_an_index_is_refused(arn: str) -> None:
+def test_something_else_than_an_index_is_refused(arn):
     """The start fails with the variable, the form and the value."""
     with pytest.raises(SettingsError, match="EMBEDDING_VECTOR_INDEX must be arn:aws:s3vectors"):
         parse_arn(arn)
@@ -309,7 +285,7 @@ def test_something_else_than_an_index_is_refused(arn: str) -> None:
 @pytest.mark.parametrize(
     ("partition", "region"), [("aws", "eu-central-1"), ("aws-cn", "cn-north-1")]
 )
-def test_the_endpoint_is_botocores(partition: str, region: str) -> None:
+def test_the_endpoint_is_botocores(partition, region):
     """The URL of the service is the one of botocore's rules."""
     arn = f"arn:{partition}:s3vectors:{region}:123456789012:bucket/b/index/i"
     client = botocore.session.Session().create_client(
@@ -324,9 +300,7 @@ def test_the_endpoint_is_botocores(partition: str, region: str) -> None:
         client.get_index(indexArn=arn)
 
 
-def test_search_filters_and_names_the_source(
-    engine: Engine, load: Load, open_with: OpenWith, tmp_path: Path
-) -> None:
+def test_search_filters_and_names_the_source(engine, load, open_with, tmp_path):
     """`POST /search` has a document's key and headings, and says whose text a reranker lacks."""
     metadata = [{"document": "a.md", "headings": "A > B", "even": n % 2 == 0} for n in range(6)]
     index = open_with(engine, load(engine, [*TEXTS[:4], "\x01", TEXTS[5]], metadata))

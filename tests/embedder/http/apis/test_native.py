@@ -1,19 +1,14 @@
 """The kit's own API."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
-from embedder.http.router import Router
 from tests.embedder.calls import get, post, read
 from tests.embedder.small_model import PROMPTS
 
-MakeRouter = Callable[..., Router]
 SPACE = "small-model@abc123/fp32/0123456789ab"
 
 
-def test_a_text_gets_an_embedding(router: Router) -> None:
+def test_a_text_gets_an_embedding(router):
     """A request with `text` returns `embedding`, `size`, `tokens` and `vector_space`."""
     answer = read(post(router, "/", {"text": "hello world"}))
     assert set(answer) == {"embedding", "size", "tokens", "vector_space"}
@@ -22,7 +17,7 @@ def test_a_text_gets_an_embedding(router: Router) -> None:
     assert answer["vector_space"] == f"{SPACE}/32"
 
 
-def test_texts_get_embeddings_in_their_order(router: Router) -> None:
+def test_texts_get_embeddings_in_their_order(router):
     """Each text of a batch gets the same vector as when it is sent alone, in the same order."""
     texts = ["a", "b c d e f", "b c", "a"]
     answer = read(post(router, "/", {"texts": texts}))
@@ -52,7 +47,7 @@ def test_texts_get_embeddings_in_their_order(router: Router) -> None:
         ({"text": "a", "normalize": False}, 'unknown: "normalize". Allowed: "text", "texts",'),
     ],
 )
-def test_a_bad_request_says_why(router: Router, body: dict[str, Any], message: str) -> None:
+def test_a_bad_request_says_why(router, body, message):
     """The error names the problem, the allowed values and the value found, and has a request id."""
     error = read(post(router, "/", body), 400)
     assert message in error["error"]
@@ -60,7 +55,7 @@ def test_a_bad_request_says_why(router: Router, body: dict[str, Any], message: s
     assert error["request_id"] == "request-1"
 
 
-def test_errors_have_a_code_and_a_field(router: Router) -> None:
+def test_errors_have_a_code_and_a_field(router):
     """The error has a machine-readable code and field in addition to the message."""
     assert read(post(router, "/", {"text": " "}), 400) == {
         "error": '"text" must be a string with at most 4000 characters, not all of them blank; '
@@ -71,7 +66,7 @@ def test_errors_have_a_code_and_a_field(router: Router) -> None:
     }
 
 
-def test_a_text_over_the_limit_is_refused_unless_truncation_is_asked_for(router: Router) -> None:
+def test_a_text_over_the_limit_is_refused_unless_truncation_is_asked_for(router):
     """The error explains how to request truncation, and a request that follows it succeeds."""
     text = "w " * 40
     error = read(post(router, "/", {"text": text}), 413)
@@ -85,7 +80,7 @@ def test_a_text_over_the_limit_is_refused_unless_truncation_is_asked_for(router:
         read(post(router, "/", {"text": text, "truncate": truncate}), 413)
 
 
-def test_the_setting_decides_where_the_request_does_not(make_router: MakeRouter) -> None:
+def test_the_setting_decides_where_the_request_does_not(make_router):
     """A deployment can truncate by default, and a request can still turn truncation off."""
     router = make_router(truncate="left")
     text = " ".join(f"w{number}" for number in range(40))
@@ -106,16 +101,14 @@ def test_the_setting_decides_where_the_request_does_not(make_router: MakeRouter)
         ({"input_type": "clustering"}, "Clustering"),
     ],
 )
-def test_a_prompt_is_chosen_by_its_name_or_by_what_the_text_is(
-    make_router: MakeRouter, asked: dict[str, str], prompt: str
-) -> None:
+def test_a_prompt_is_chosen_by_its_name_or_by_what_the_text_is(make_router, asked, prompt):
     """The prompt can be given by the model's name for it, or by Voyage's or Cohere's input type."""
     router = make_router(prompts=PROMPTS)
     by_hand = read(post(router, "/", {"text": PROMPTS[prompt] + "a b"}))
     assert read(post(router, "/", {"text": "a b", **asked})) == by_hand
 
 
-def test_a_query_of_a_model_without_prompts_is_the_text_itself(router: Router) -> None:
+def test_a_query_of_a_model_without_prompts_is_the_text_itself(router):
     """Clients always send the field, and a model without prompts was trained on bare texts."""
     plain = read(post(router, "/", {"text": "a"}))
     assert read(post(router, "/", {"text": "a", "input_type": "query"})) == plain
@@ -123,14 +116,14 @@ def test_a_query_of_a_model_without_prompts_is_the_text_itself(router: Router) -
     assert 'one of "query", "document", "search_query", "search_document"' in error["error"]
 
 
-def test_the_prompt_may_be_chosen_once(make_router: MakeRouter) -> None:
+def test_the_prompt_may_be_chosen_once(make_router):
     """Two fields that select different prompts are refused."""
     body = {"text": "a", "prompt_name": "query", "input_type": "document"}
     error = read(post(make_router(prompts=PROMPTS), "/", body), 400)
     assert 'it was chosen by "prompt_name" and "input_type"' in error["error"]
 
 
-def test_similar_answers_the_nearest_entries(make_router: MakeRouter) -> None:
+def test_similar_answers_the_nearest_entries(make_router):
     """Results are sorted by score, and an indexed text matches itself best."""
     texts = [f"entry {number}" for number in range(30)]
     router = make_router(index=texts)
@@ -152,7 +145,7 @@ def test_similar_answers_the_nearest_entries(make_router: MakeRouter) -> None:
     assert len(read(post(router, "/similar", {"text": "entry 7"}))["results"]) == 10
 
 
-def test_similar_asks_as_a_query(make_router: MakeRouter) -> None:
+def test_similar_asks_as_a_query(make_router):
     """The search text gets the query prompt by default."""
     prompts = {"query": "entry "}
     router = make_router(prompts=prompts, index=["entry 1", "entry 2", "1", "2"])
@@ -160,28 +153,28 @@ def test_similar_asks_as_a_query(make_router: MakeRouter) -> None:
 
 
 @pytest.mark.parametrize("wanted", [0, 1001, True, 1.0, "5"])
-def test_similar_refuses_a_bad_number(make_router: MakeRouter, wanted: Any) -> None:
+def test_similar_refuses_a_bad_number(make_router, wanted):
     """Integers from 1 to 1000 are allowed."""
     body = {"text": "a", "num_results": wanted}
     error = read(post(make_router(index=["a"]), "/similar", body), 400)
     assert '"num_results" must be a whole number from 1 to 1000' in error["error"]
 
 
-def test_similar_names_its_one_field_in_errors(make_router: MakeRouter) -> None:
+def test_similar_names_its_one_field_in_errors(make_router):
     """The field is named `text` without an index, because it is not a list."""
     error = read(post(make_router(index=["a"]), "/similar", {"text": "w " * 40}), 413)
     assert error["error"].startswith('"text" has 42 tokens')
     assert error["field"] == "text"
 
 
-def test_similar_without_an_index_is_not_found(router: Router) -> None:
+def test_similar_without_an_index_is_not_found(router):
     """The response is a 404 that states the reason."""
     error = read(post(router, "/similar", {"text": "a"}), 404)
     assert error["code"] == "no_index"
     assert "has no search index" in error["error"]
 
 
-def test_top_is_another_name_for_num_results(make_router: MakeRouter) -> None:
+def test_top_is_another_name_for_num_results(make_router):
     """Either name is accepted, with the same bounds, but not both."""
     router = make_router(index=["a", "b", "c"])
     assert len(read(post(router, "/similar", {"text": "a", "top": 2}))["results"]) == 2
@@ -193,7 +186,7 @@ def test_top_is_another_name_for_num_results(make_router: MakeRouter) -> None:
         assert message in error["error"]
 
 
-def test_a_carried_index_takes_no_filter(make_router: MakeRouter) -> None:
+def test_a_carried_index_takes_no_filter(make_router):
     """Its entries have no metadata, and the error says so."""
     body = {"text": "a", "filter": {"language": "en"}}
     error = read(post(make_router(index=["a"]), "/similar", body), 400)
@@ -201,7 +194,7 @@ def test_a_carried_index_takes_no_filter(make_router: MakeRouter) -> None:
     assert "the index has no metadata" in error["error"]
 
 
-def test_health_tells_what_is_served(router: Router) -> None:
+def test_health_tells_what_is_served(router):
     """The response has the model's name and its vector space."""
     assert read(get(router, "/health")) == {
         "status": "ok",
@@ -210,7 +203,7 @@ def test_health_tells_what_is_served(router: Router) -> None:
     }
 
 
-def test_a_document_gets_chunks(router: Router) -> None:
+def test_a_document_gets_chunks(router):
     """Their headings and tokens are those of the chunker, and front matter is not text."""
     text = "---\ntitle: F\n---\n# T\n\none two\n\n## H\n\n" + "w " * 20
     answer = read(post(router, "/chunk", {"text": text, "format": "markdown"}))
@@ -229,16 +222,14 @@ def test_a_document_gets_chunks(router: Router) -> None:
         ({"format": "pdf"}, "format", 'one of "text", "markdown", "html"'),
     ],
 )
-def test_chunks_fit_the_model(
-    router: Router, fields: dict[str, Any], field: str, message: str
-) -> None:
+def test_chunks_fit_the_model(router, fields, field, message):
     """Sizes are refused as the function of documents refuses them at its start."""
     error = read(post(router, "/chunk", {"text": "a", **fields}), 400)
     assert (error["field"], error["code"]) == (field, "invalid_field")
     assert message in error["error"]
 
 
-def test_a_document_to_divide_is_bounded(router: Router) -> None:
+def test_a_document_to_divide_is_bounded(router):
     """The time of a request is."""
     read(post(router, "/chunk", {"text": "a" * 500_000}))
     error = read(post(router, "/chunk", {"text": "a" * 500_001}), 413)

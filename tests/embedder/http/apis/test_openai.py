@@ -25,7 +25,7 @@ BARE = WordTokenizer().encode("a b")
 WHOLE = [CLS, *BARE, SEP]
 
 
-def test_the_answer_is_openais(router: Router) -> None:
+def test_the_answer_is_openais(router):
     """The response is a list of embeddings with their indices, the model, and the token usage."""
     answer = read(post(router, PATH, {"input": ["a", "b c"], "model": "text-embedding-3-small"}))
     assert answer["object"] == "list"
@@ -40,14 +40,14 @@ def test_the_answer_is_openais(router: Router) -> None:
 
 
 @pytest.mark.parametrize("given", ["a b", ["a b"], WHOLE, [WHOLE]])
-def test_every_kind_of_input_gives_the_same_vector(router: Router, given: Any) -> None:
+def test_every_kind_of_input_gives_the_same_vector(router, given):
     """A string, a list of strings, token ids and a list of token id lists are equivalent."""
     answer = read(post(router, PATH, {"input": given, "model": "m"}))
     expected = read(post(router, "/", {"text": "a b"}))["embedding"]
     assert [item["embedding"] for item in answer["data"]] == [expected]
 
 
-def test_base64_is_little_endian_float32(router: Router) -> None:
+def test_base64_is_little_endian_float32(router):
     """The official client requests base64 by default."""
     body = {"input": ["a", "b"], "model": "m", "dimensions": 8}
     listed = read(post(router, PATH, {**body, "encoding_format": "float"}))
@@ -72,9 +72,7 @@ def test_base64_is_little_endian_float32(router: Router) -> None:
         ("m" * 256, None),
     ],
 )
-def test_a_models_alias_carries_the_prompt(
-    make_router: MakeRouter, router: Router, model: str, prompt: str | None
-) -> None:
+def test_a_models_alias_carries_the_prompt(make_router, router, model, prompt):
     """SDKs that can only send a model name can select a prompt in it; other names are names."""
     body = {"input": "a b", "model": model}
     by_hand = {"input": PROMPTS.get(prompt or "", "") + "a b", "model": "m"}
@@ -85,9 +83,7 @@ def test_a_models_alias_carries_the_prompt(
 
 
 @pytest.mark.parametrize("name", ["example/small-model", "small-model", "Small-Model"])
-def test_the_served_model_with_a_suffix_that_is_no_prompt_is_refused(
-    make_router: MakeRouter, name: str
-) -> None:
+def test_the_served_model_with_a_suffix_that_is_no_prompt_is_refused(make_router, name):
     """A misspelled prompt name is refused instead of being ignored."""
     router = make_router(prompts=PROMPTS)
     error = read(post(router, PATH, {"input": "a", "model": f"{name}:qurey"}), 400)["error"]
@@ -106,8 +102,8 @@ def test_the_served_model_with_a_suffix_that_is_no_prompt_is_refused(
     ],
 )
 def test_token_ids_without_the_models_special_tokens_are_refused(
-    router: Router, session: HashSession, given: Any, name: str, found: str
-) -> None:
+    router, session, given, name, found
+):
     """The ids may come from another tokenizer; the error explains both ways to fix the request."""
     error = read(post(router, PATH, {"input": given}), 400)["error"]
     assert error["param"] == "input"
@@ -121,7 +117,7 @@ def test_token_ids_without_the_models_special_tokens_are_refused(
     assert read(post(router, PATH, {"input": given, "add_special_tokens": True}))
 
 
-def test_token_ids_that_lack_special_tokens_get_them_when_asked(router: Router) -> None:
+def test_token_ids_that_lack_special_tokens_get_them_when_asked(router):
     """The vector equals that of the text."""
     answer = read(post(router, PATH, {"input": BARE, "add_special_tokens": True}))
     expected = read(post(router, PATH, {"input": "a b"}))
@@ -135,7 +131,7 @@ class WithoutSpecialTokens(WordTokenizer):
     suffix: tuple[int, ...] = ()
 
 
-def test_a_model_without_special_tokens_takes_ids_only_on_request(session: HashSession) -> None:
+def test_a_model_without_special_tokens_takes_ids_only_on_request(session):
     """Such ids do not show which tokenizer produced them."""
     router = Router(Model(Engine(manifest_of(), WithoutSpecialTokens(), session)))
     error = read(post(router, PATH, {"input": BARE}), 400)["error"]
@@ -144,7 +140,7 @@ def test_a_model_without_special_tokens_takes_ids_only_on_request(session: HashS
 
 
 @pytest.mark.parametrize("path", [PATH, "/embeddings"])
-def test_an_id_over_the_vocabulary_names_the_fix(router: Router, path: str) -> None:
+def test_an_id_over_the_vocabulary_names_the_fix(router, path):
     """The id comes from another tokenizer."""
     response = post(router, path, {"input": [[CLS, 73418, SEP]]})
     message = response.body.decode()
@@ -153,7 +149,7 @@ def test_an_id_over_the_vocabulary_names_the_fix(router: Router, path: str) -> N
     assert "check_embedding_ctx_length=False" in message
 
 
-def test_extra_fields_serve_those_who_can_send_them(make_router: MakeRouter) -> None:
+def test_extra_fields_serve_those_who_can_send_them(make_router):
     """`prompt_name`, `input_type`, `title`, `output_dtype` and `truncate` are accepted."""
     router = make_router(prompts=PROMPTS)
     body = {"input": "a b", "input_type": "document", "title": "T", "output_dtype": "ubinary"}
@@ -164,7 +160,7 @@ def test_extra_fields_serve_those_who_can_send_them(make_router: MakeRouter) -> 
     assert read(post(router, PATH, long))["usage"]["prompt_tokens"] == 16
 
 
-def test_alias_and_field_may_not_disagree(make_router: MakeRouter) -> None:
+def test_alias_and_field_may_not_disagree(make_router):
     """A prompt in the model name and another in a field are refused."""
     body = {"input": "a", "model": "m:query", "prompt_name": "document"}
     error = read(post(make_router(prompts=PROMPTS), PATH, body), 400)["error"]
@@ -192,7 +188,7 @@ def test_alias_and_field_may_not_disagree(make_router: MakeRouter) -> None:
         ({"input": "a", "stream": True}, None, "invalid_field"),
     ],
 )
-def test_errors_are_openais(router: Router, body: Any, param: str | None, code: str) -> None:
+def test_errors_are_openais(router, body, param, code):
     """Errors have status 400 and the four fields that OpenAI's clients read."""
     error = read(post(router, PATH, body), 400)
     assert set(error) == {"error"}
@@ -202,7 +198,7 @@ def test_errors_are_openais(router: Router, body: Any, param: str | None, code: 
     assert error["error"]["code"] == code
 
 
-def test_a_server_error_is_openais_too(router: Router, session: HashSession) -> None:
+def test_a_server_error_is_openais_too(router, session):
     """The error has status 500 and the type that OpenAI's clients retry."""
     session.failure = RuntimeError("boom")
     error = read(post(router, PATH, {"input": "a"}), 500)["error"]
@@ -210,9 +206,7 @@ def test_a_server_error_is_openais_too(router: Router, session: HashSession) -> 
     assert error["param"] is None
 
 
-def test_a_batch_of_base64_that_would_not_fit_is_refused_before_the_model(
-    router: Router, session: HashSession
-) -> None:
+def test_a_batch_of_base64_that_would_not_fit_is_refused_before_the_model(router, session):
     """The error has the largest number of vectors that fits."""
     allowed = largest_batch(32, "float", "base64")
     texts = [f"w{number}" for number in range(allowed + 1)]
@@ -238,7 +232,7 @@ def wide(make_router: MakeRouter, session: HashSession) -> Router:
 TEXTS = [f"w{number}" for number in range(2048)]
 
 
-def test_openais_largest_batch_is_answered_in_gzip(wide: Router) -> None:
+def test_openais_largest_batch_is_answered_in_gzip(wide):
     """A client that accepts gzip gets 2,048 vectors of 384 floats."""
     body = {"input": TEXTS, "dimensions": 384, "encoding_format": "float"}
     response = ask(wide, body, "gzip, deflate")
@@ -251,7 +245,7 @@ def test_openais_largest_batch_is_answered_in_gzip(wide: Router) -> None:
     assert answer["data"][:2] == first["data"]
 
 
-def test_without_gzip_it_is_refused_with_the_numbers(wide: Router) -> None:
+def test_without_gzip_it_is_refused_with_the_numbers(wide):
     """The error has the size found, the size allowed, the batch size that fits, and two fixes."""
     body = {"input": TEXTS, "dimensions": 384, "encoding_format": "float"}
     message = read(ask(wide, body, None), 400)["error"]["message"]
@@ -267,7 +261,7 @@ def test_without_gzip_it_is_refused_with_the_numbers(wide: Router) -> None:
     assert read(ask(wide, {**body, "encoding_format": "base64"}, None))
 
 
-def test_what_does_not_fit_in_gzip_is_refused_with_the_numbers(wide: Router) -> None:
+def test_what_does_not_fit_in_gzip_is_refused_with_the_numbers(wide):
     """A batch of 2,045 vectors of 768 floats is refused even with gzip."""
     body = {"input": TEXTS[:2045], "dimensions": 768}
     message = read(ask(wide, body, "gzip"), 400)["error"]["message"]
@@ -283,14 +277,12 @@ def test_what_does_not_fit_in_gzip_is_refused_with_the_numbers(wide: Router) -> 
 @pytest.mark.parametrize(
     "options", [{"input": TEXTS[:200], "encoding_format": "base64"}, {"input": "a"}]
 )
-def test_what_gzip_would_not_make_smaller_is_left_as_it_is(
-    wide: Router, options: dict[str, Any]
-) -> None:
+def test_what_gzip_would_not_make_smaller_is_left_as_it_is(wide, options):
     """Base64 vectors do not compress, and a single vector is sent uncompressed for speed."""
     assert "content-encoding" not in ask(wide, options, "gzip").headers
 
 
-def test_the_one_model_is_listed(router: Router) -> None:
+def test_the_one_model_is_listed(router):
     """The list has OpenAI's format, and clients can read the model name from it."""
     assert read(get(router, "/v1/models")) == {
         "object": "list",

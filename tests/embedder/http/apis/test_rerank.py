@@ -37,7 +37,7 @@ def router(artifact: Artifact) -> Router:
     return build_router(Settings(artifact=str(artifact.folder)))
 
 
-def test_the_best_text_is_first(router: Router) -> None:
+def test_the_best_text_is_first(router):
     """Each entry has the text's index and score, and the text if it is asked for."""
     response = post(router, "/rerank", {"query": QUERY, "texts": TEXTS, "return_text": True})
     ranked = read(response)
@@ -52,7 +52,7 @@ def test_the_best_text_is_first(router: Router) -> None:
     assert read(post(router, "/rerank", body)) == ranked[:2]
 
 
-def test_predict_gives_the_same_scores(router: Router) -> None:
+def test_predict_gives_the_same_scores(router):
     """A pair alone gives a list of labels, a list of pairs a list of those."""
     body = {"query": QUERY, "texts": TEXTS, "raw_scores": True}
     ranked = {entry["index"]: entry["score"] for entry in read(post(router, "/rerank", body))}
@@ -63,7 +63,7 @@ def test_predict_gives_the_same_scores(router: Router) -> None:
     assert alone == found[1]
 
 
-def test_several_labels_have_no_order(tmp_path: Path) -> None:
+def test_several_labels_have_no_order(tmp_path):
     """`/predict` gives each label's score, the highest first, and `/rerank` is not served."""
     router = build_router(Settings(artifact=str(compiled(tmp_path, labels=3).folder)))
     labels = read(post(router, "/predict", {"inputs": [QUERY, "x"]}))
@@ -75,7 +75,7 @@ def test_several_labels_have_no_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("path", "version"), [("/v1/rerank", "1"), ("/v2/rerank", "2")])
-def test_cohere_and_jina_have_the_scores_of_tei(router: Router, path: str, version: str) -> None:
+def test_cohere_and_jina_have_the_scores_of_tei(router, path, version):
     """Texts, or objects with a text, are ranked; `top_n` keeps the best."""
     ranked = read(post(router, "/rerank", {"query": QUERY, "texts": TEXTS}))
     body = {"model": "any", "query": QUERY, "documents": [TEXTS[0], {"text": TEXTS[1]}, TEXTS[2]]}
@@ -101,7 +101,7 @@ def test_cohere_and_jina_have_the_scores_of_tei(router: Router, path: str, versi
     ]
 
 
-def test_documents_are_cut_and_the_query_is_not(router: Router) -> None:
+def test_documents_are_cut_and_the_query_is_not(router):
     """As Cohere does: the rest of the pair is the document's, or as many tokens as asked for."""
 
     def tokens(**body: Any) -> int:
@@ -133,9 +133,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("body", "message"), REFUSED)
-def test_a_bad_request_has_the_errors_of_cohere_and_jina(
-    router: Router, body: dict[str, Any], message: str
-) -> None:
+def test_a_bad_request_has_the_errors_of_cohere_and_jina(router, body, message):
     """The status is 400, and the message is where the clients of both look for it."""
     response = post(router, "/v1/rerank", body)
     error = read(response, 400)
@@ -144,7 +142,7 @@ def test_a_bad_request_has_the_errors_of_cohere_and_jina(
     assert error["id"] == response.headers["x-request-id"]
 
 
-def test_a_query_that_leaves_no_room(router: Router) -> None:
+def test_a_query_that_leaves_no_room(router):
     """No hint is given, because a document is cut already and a query never."""
     error = read(post(router, "/v2/rerank", {"query": "hello " * 60, "documents": ["b"]}), 400)
     assert error["message"].startswith('"query" has ')
@@ -166,27 +164,25 @@ BAD = [
 
 
 @pytest.mark.parametrize(("path", "body", "status", "message"), BAD)
-def test_bad_input_is_named(
-    router: Router, path: str, body: dict[str, Any], status: int, message: str
-) -> None:
+def test_bad_input_is_named(router, path, body, status, message):
     """An error has TEI's status, and names the field with the place of the text."""
     assert message in read(post(router, path, body), status)["error"]
 
 
-def test_a_pair_over_the_limit_is_cut_on_request(router: Router) -> None:
+def test_a_pair_over_the_limit_is_cut_on_request(router):
     """With `truncate`, the pair has as many tokens as the model takes."""
     body = {"query": QUERY, "texts": [LONG], "truncate": True}
     assert post(router, "/rerank", body).headers["x-compute-tokens"] == "40"
 
 
 @pytest.mark.parametrize("path", ["/", "/embed", "/similar", "/v1/embeddings", "/tokenize"])
-def test_a_path_of_embedding_models_says_so(router: Router, path: str) -> None:
+def test_a_path_of_embedding_models_says_so(router, path):
     """A reranker answers it with 404 and its kind."""
     error = read(post(router, path, {"inputs": "a"}), 404)["error"]
     assert "of a reranker. Served: GET /health, POST /rerank, POST /predict" in str(error)
 
 
-def test_the_models_description(router: Router) -> None:
+def test_the_models_description(router):
     """`/health`, `/info` and the document name the score space and the golden pairs."""
     space = router.model.engine.manifest.vector_space
     assert read(get(router, "/health")) == {"status": "ok", "model": "m", "score_space": space}
@@ -204,15 +200,13 @@ def test_the_models_description(router: Router) -> None:
     ("settings", "message"),
     [({"index": "/index"}, "no search index"), ({"truncate": "left"}, "found left")],
 )
-def test_settings_of_an_embedding_model_are_refused(
-    artifact: Artifact, settings: dict[str, Any], message: str
-) -> None:
+def test_settings_of_an_embedding_model_are_refused(artifact, settings, message):
     """The start fails with the reason."""
     with pytest.raises(SettingsError, match=message):
         build_router(Settings(artifact=str(artifact.folder), **settings))
 
 
-def test_a_reranker_starts_without_the_engine(artifact: Artifact) -> None:
+def test_a_reranker_starts_without_the_engine(artifact):
     """Only a reranker imports the module of rerankers, and it imports no engine."""
     program = (
         "import sys; from embedder.core.settings import Settings;"

@@ -51,7 +51,7 @@ def router(artifacts: tuple[Artifact, Artifact], index: Path) -> Router:
     return build_router(Settings(artifact=str(artifacts[0].folder), index=str(index)))
 
 
-def test_a_vector_has_indices_and_values(router: Router) -> None:
+def test_a_vector_has_indices_and_values(router):
     """Of one text or several; top_k and threshold keep the largest weights."""
     response = post(router, "/", {"text": "hello world, parse the date"})
     answer = read(response)
@@ -67,7 +67,7 @@ def test_a_vector_has_indices_and_values(router: Router) -> None:
     assert cut["embedding"]["values"] == [best]
 
 
-def test_tei_gives_the_same_weights(router: Router) -> None:
+def test_tei_gives_the_same_weights(router):
     """Each is an index with its value, in a list even for one text."""
     vector = read(post(router, "/", {"text": "hello world"}))["embedding"]
     pairs = zip(vector["indices"], vector["values"], strict=True)
@@ -93,18 +93,14 @@ def test_tei_gives_the_same_weights(router: Router) -> None:
         ("/rerank", {}, 404, "this path of a sparse encoder"),
     ],
 )
-def test_errors_name_what_is_wrong(
-    router: Router, path: str, body: dict[str, object], status: int, message: str
-) -> None:
+def test_errors_name_what_is_wrong(router, path, body, status, message):
     """A field or a path that a sparse encoder does not have is refused by name."""
     response = post(router, path, body)
     assert response.status == status
     assert re.search(message, response.body.decode().replace('\\"', '"'))
 
 
-def test_the_index_is_searched_by_the_product(
-    router: Router, artifacts: tuple[Artifact, Artifact]
-) -> None:
+def test_the_index_is_searched_by_the_product(router, artifacts):
     """A query of the table finds the model's documents with their largest products first."""
     answer = read(post(router, "/similar", {"text": "parse hello", "mode": "sparse", "top": 3}))
     query = SparseEncoder.load(artifacts[0]).embed(["parse hello"]).vectors[0]
@@ -124,7 +120,7 @@ def test_the_index_is_searched_by_the_product(
     assert [entry["text"] for entry in answer["results"]] == [TEXTS[place] for place in order]
 
 
-def test_health_and_info_describe_the_encoder(router: Router) -> None:
+def test_health_and_info_describe_the_encoder(router):
     """Both name the model and its space; /info has the size of the vocabulary."""
     info = read(get(router, "/info"))
     assert info["vocabulary_size"] == 77
@@ -133,7 +129,7 @@ def test_health_and_info_describe_the_encoder(router: Router) -> None:
     assert read(post(router, "/tokenize", {"inputs": "hello"}))[0][0]["text"] == "hello"
 
 
-def test_the_document_is_valid(router: Router) -> None:
+def test_the_document_is_valid(router):
     """OpenAPI describes these routes and no others."""
     document = read(get(router, "/openapi.json"))
     validate(document)
@@ -149,9 +145,7 @@ def test_the_document_is_valid(router: Router) -> None:
     }
 
 
-def test_an_index_of_another_kind_is_refused(
-    artifacts: tuple[Artifact, Artifact], index: Path, tmp_path: Path
-) -> None:
+def test_an_index_of_another_kind_is_refused(artifacts, index, tmp_path):
     """S3 Vectors has dense vectors, and postings must be those of the model's vocabulary."""
     artifact = str(artifacts[0].folder)
     with pytest.raises(SettingsError, match="is a sparse encoder, and S3 Vectors has dense"):
@@ -168,9 +162,7 @@ def test_an_index_of_another_kind_is_refused(
         build_router(Settings(artifact=artifact, index=str(broken)))
 
 
-def test_an_index_is_made_with_the_documents_route(
-    artifacts: tuple[Artifact, Artifact], tmp_path: Path
-) -> None:
+def test_an_index_is_made_with_the_documents_route(artifacts, tmp_path):
     """The table of queries would give the texts other weights of the same space."""
     with pytest.raises(SourceError, match="encodes queries; the texts of an index must be"):
         build_index(TEXTS, Path(artifacts[0].folder), tmp_path / "index")
@@ -178,7 +170,7 @@ def test_an_index_is_made_with_the_documents_route(
         build_index(TEXTS, Path(artifacts[1].folder), tmp_path / "index", dimensions=8)
 
 
-def test_a_table_needs_no_onnx_runtime(artifacts: tuple[Artifact, Artifact]) -> None:
+def test_a_table_needs_no_onnx_runtime(artifacts):
     """A query side without a model starts and answers with its tokenizer and table alone."""
     code = (
         "import sys; from embedder.core.settings import Settings; "

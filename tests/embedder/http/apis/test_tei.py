@@ -1,6 +1,5 @@
 """The API of text-embeddings-inference."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,17 +17,15 @@ from embedder.http.vector_encoding import largest_batch
 from tests.embedder.calls import get, post, read
 from tests.embedder.small_model import CLS, PROMPTS, SEP, HashSession, WordTokenizer, manifest_of
 
-MakeRouter = Callable[..., Router]
-
 
 @pytest.mark.parametrize("inputs", ["a b", ["a b"], [CLS, *WordTokenizer().encode("a b"), SEP]])
-def test_embed_answers_a_bare_list_of_vectors(router: Router, inputs: Any) -> None:
+def test_embed_answers_a_bare_list_of_vectors(router, inputs):
     """The response is a list even for one text."""
     answer = read(post(router, "/embed", {"inputs": inputs}))
     assert answer == [read(post(router, "/", {"text": "a b"}))["embedding"]]
 
 
-def test_the_headers_are_teis(router: Router) -> None:
+def test_the_headers_are_teis(router):
     """Times are in whole milliseconds; characters and tokens are those of the request."""
     headers = post(router, "/embed", {"inputs": ["a b", "é"]}).headers
     assert headers["x-compute-type"] == "cpu+optimized"
@@ -38,7 +35,7 @@ def test_the_headers_are_teis(router: Router) -> None:
     assert all(headers[f"x-{name}-time"].isdecimal() for name in times)
 
 
-def test_the_headers_give_each_stage_its_time() -> None:
+def test_the_headers_give_each_stage_its_time():
     """Seconds become milliseconds."""
     embeddings = Embeddings(np.zeros((1, 2), np.float32), [3], "space", Timings(2.0, 3.0))
     headers = timing_headers(embeddings, Call({}, Request("POST", "/embed"), RequestRecord("1")))
@@ -55,14 +52,14 @@ def test_the_headers_give_each_stage_its_time() -> None:
         ({"truncate": True, "truncation_direction": "left"}, "left"),
     ],
 )
-def test_truncation_has_a_direction(router: Router, options: dict[str, Any], same_as: str) -> None:
+def test_truncation_has_a_direction(router, options, same_as):
     """The direction is accepted in any letter case and defaults to right."""
     text = " ".join(f"w{number}" for number in range(40))
     cut = read(post(router, "/embed", {"inputs": text, **options}))
     assert cut == [read(post(router, "/", {"text": text, "truncate": same_as}))["embedding"]]
 
 
-def test_not_renormalising_is_told_in_the_space(router: Router) -> None:
+def test_not_renormalising_is_told_in_the_space(router):
     """With `normalize: false` the truncated components are returned unscaled."""
     body = {"inputs": "a", "dimensions": 8, "normalize": False}
     response = post(router, "/embed", body)
@@ -71,7 +68,7 @@ def test_not_renormalising_is_told_in_the_space(router: Router) -> None:
     assert response.headers["x-vector-space"].endswith("/8/unnormalized")
 
 
-def test_what_is_cut_is_renormalised_unless_asked_otherwise(router: Router) -> None:
+def test_what_is_cut_is_renormalised_unless_asked_otherwise(router):
     """`normalize` defaults to true, also with `dimensions`, and the space has its usual name."""
     response = post(router, "/embed", {"inputs": "a", "dimensions": 8})
     (vector,) = read(response)
@@ -82,7 +79,7 @@ def test_what_is_cut_is_renormalised_unless_asked_otherwise(router: Router) -> N
 
 
 @pytest.mark.parametrize("body", [{"inputs": "a b"}, {"inputs": ["a", "b"], "normalize": False}])
-def test_the_root_answers_teis_requests_as_embed_does(router: Router, body: Any) -> None:
+def test_the_root_answers_teis_requests_as_embed_does(router, body):
     """TEI also serves embed at the root, with the same response, headers and errors."""
     response = post(router, "/", body)
     assert read(response) == read(post(router, "/embed", body))
@@ -100,14 +97,14 @@ def test_the_root_answers_teis_requests_as_embed_does(router: Router, body: Any)
         (b'["inputs"]', "must be a JSON object"),
     ],
 )
-def test_the_root_is_the_kits_own_otherwise(router: Router, body: Any, message: str) -> None:
+def test_the_root_is_the_kits_own_otherwise(router, body, message):
     """Errors of all other requests have the format of the kit's own API."""
     error = read(post(router, "/", body), 400)
     assert message in error["error"]
     assert error["request_id"] == "request-1"
 
 
-def test_a_text_that_says_inputs_is_a_text(router: Router) -> None:
+def test_a_text_that_says_inputs_is_a_text(router):
     """Only a field named `inputs` selects TEI's API."""
     assert read(post(router, "/", {"text": 'say "inputs"'}))["size"] == 32
 
@@ -122,9 +119,7 @@ def test_a_text_that_says_inputs_is_a_text(router: Router) -> None:
         ("/similarity", {"inputs": {"source_sentence": "a", "sentences": ["b"]}}),
     ],
 )
-def test_fields_without_an_effect_are_accepted(
-    router: Router, path: str, body: dict[str, Any], options: dict[str, Any]
-) -> None:
+def test_fields_without_an_effect_are_accepted(router, path, body, options):
     """The options of Hugging Face's inference API and empty parameters change no vector."""
     more = {"options": options, "parameters": {}}
     with_them, without = (read(post(router, path, {**body, **some})) for some in (more, {}))
@@ -182,9 +177,7 @@ REFUSED: list[tuple[str, Any, int, str, str]] = [
 
 
 @pytest.mark.parametrize(("path", "body", "status", "kind", "message"), REFUSED)
-def test_a_refusal_has_teis_status_and_kind(
-    *, router: Router, path: str, body: Any, status: int, kind: str, message: str
-) -> None:
+def test_a_refusal_has_teis_status_and_kind(*, router, path, body, status, kind, message):
     """They are those of TEI's code; the message names the field by its path."""
     error = read(post(router, path, body), status)
     assert set(error) == {"error", "error_type"}
@@ -192,7 +185,7 @@ def test_a_refusal_has_teis_status_and_kind(
     assert message in error["error"]
 
 
-def test_prompt_names_and_dtypes_are_taken(make_router: MakeRouter) -> None:
+def test_prompt_names_and_dtypes_are_taken(make_router):
     """The prompt name is TEI's field, and the number format is an additional field."""
     router = make_router(prompts=PROMPTS)
     body = {"inputs": "a", "prompt_name": "query", "output_dtype": "int8"}
@@ -201,7 +194,7 @@ def test_prompt_names_and_dtypes_are_taken(make_router: MakeRouter) -> None:
     assert answer == [read(post(router, "/", by_hand))["embedding"]]
 
 
-def test_the_compatible_route_has_openais_answer_and_teis_errors(router: Router) -> None:
+def test_the_compatible_route_has_openais_answer_and_teis_errors(router):
     """Errors are `{"message", "code", "type"}`, as in TEI's code and unlike its schema."""
     response = post(router, "/embeddings", {"input": ["a"], "model": "m"})
     assert response.headers["x-compute-tokens"] == "3"
@@ -211,7 +204,7 @@ def test_the_compatible_route_has_openais_answer_and_teis_errors(router: Router)
     assert (error["code"], error["type"]) == (422, "Validation")
 
 
-def test_similarity_is_the_cosine_of_each(router: Router) -> None:
+def test_similarity_is_the_cosine_of_each(router):
     """Scores are in the order of the sentences, and an identical sentence has score 1."""
     body = {"inputs": {"source_sentence": "a", "sentences": ["b", "a", "c d"]}}
     response = post(router, "/similarity", body)
@@ -221,7 +214,7 @@ def test_similarity_is_the_cosine_of_each(router: Router) -> None:
     assert response.headers["x-compute-characters"] == "6"
 
 
-def test_similarity_takes_parameters(make_router: MakeRouter) -> None:
+def test_similarity_takes_parameters(make_router):
     """Prompt and truncation apply to all sentences."""
     router = make_router(prompts=PROMPTS)
     inputs = {"source_sentence": "a", "sentences": ["b " * 40]}
@@ -233,14 +226,14 @@ def test_similarity_takes_parameters(make_router: MakeRouter) -> None:
     assert answer == pytest.approx([float(vectors[1] @ vectors[0])], abs=1e-6)
 
 
-def test_a_failing_model_is_a_backend_error(router: Router, session: HashSession) -> None:
+def test_a_failing_model_is_a_backend_error(router, session):
     """The error has TEI's status 424."""
     session.failure = RuntimeError("boom")
     assert read(post(router, "/embed", {"inputs": "a"}), 424)["error_type"] == "Backend"
     assert read(post(router, "/embeddings", {"input": "a"}), 424)["type"] == "Backend"
 
 
-def test_tokens_have_ids_and_the_vocabularys_texts(router: Router) -> None:
+def test_tokens_have_ids_and_the_vocabularys_texts(router):
     """TEI's `start` and `stop` are there for its clients, and null."""
     (tokens,) = read(post(router, "/tokenize", {"inputs": "ä bc"}))
     first, second = WordTokenizer().encode("ä bc")
@@ -252,7 +245,7 @@ def test_tokens_have_ids_and_the_vocabularys_texts(router: Router) -> None:
     ]
 
 
-def test_a_list_gives_a_list_for_each(router: Router) -> None:
+def test_a_list_gives_a_list_for_each(router):
     """Lists are in the order of the texts, and special tokens can be left out."""
     body = {"inputs": ["a b", "c"], "add_special_tokens": False}
     answer = read(post(router, "/tokenize", body))
@@ -260,14 +253,14 @@ def test_a_list_gives_a_list_for_each(router: Router) -> None:
     assert ids == [WordTokenizer().encode("a b"), WordTokenizer().encode("c")]
 
 
-def test_the_prompt_is_tokenized_too(make_router: MakeRouter) -> None:
+def test_the_prompt_is_tokenized_too(make_router):
     """The prompt is part of the tokenized text, as in TEI."""
     router = make_router(prompts={"query": "q: "})
     (tokens,) = read(post(router, "/tokenize", {"inputs": "a", "prompt_name": "query"}))
     assert [token["id"] for token in tokens[1:3]] == WordTokenizer().encode("q: a")
 
 
-def test_a_text_over_the_models_limit_is_tokenized_whole(router: Router) -> None:
+def test_a_text_over_the_models_limit_is_tokenized_whole(router):
     """The limit does not apply, so that clients can count the tokens of a long text."""
     assert len(read(post(router, "/tokenize", {"inputs": "w " * 40}))[0]) == 42
 
@@ -294,12 +287,12 @@ def decoding(session: HashSession) -> Router:
         ({"ids": [CLS, 7, SEP], "skip_special_tokens": False}, ["[CLS] word7 [SEP]"]),
     ],
 )
-def test_ids_become_texts(decoding: Router, body: object, texts: list[str]) -> None:
+def test_ids_become_texts(decoding, body, texts):
     """The response is a list even for one text; special tokens are left out by default."""
     assert read(post(decoding, "/decode", body)) == texts
 
 
-def test_a_tokenizer_that_only_encodes_says_so(router: Router) -> None:
+def test_a_tokenizer_that_only_encodes_says_so(router):
     """The error has TEI's status 424 and states the reason."""
     error = read(post(router, "/decode", {"ids": [7]}), 424)
     assert error == {
@@ -308,7 +301,7 @@ def test_a_tokenizer_that_only_encodes_says_so(router: Router) -> None:
     }
 
 
-def test_info_has_teis_fields(router: Router) -> None:
+def test_info_has_teis_fields(router):
     """All fields of TEI's `Info` are present, with the values of this router."""
     info = read(get(router, "/info"))
     assert info["model_id"] == info["served_model_name"] == "example/small-model"
@@ -322,7 +315,7 @@ def test_info_has_teis_fields(router: Router) -> None:
     assert info["version"] == __version__
 
 
-def test_info_tells_our_limits(make_router: MakeRouter) -> None:
+def test_info_tells_our_limits(make_router):
     """The response has the space, dimensions, prompts, and the enforced batch limits by format."""
     router = make_router(prompts=PROMPTS, default_prompt="query", index=["a", "b"])
     info = read(get(router, "/info"))
@@ -337,7 +330,7 @@ def test_info_tells_our_limits(make_router: MakeRouter) -> None:
     assert info["max_client_batch_size"] == info["max_batch_sizes"]["32"]["float"]["float"]
 
 
-def test_the_batch_that_is_told_always_fits(make_router: MakeRouter, session: HashSession) -> None:
+def test_the_batch_that_is_told_always_fits(make_router, session):
     """A client can rely on the reported batch size."""
     session.dimensions = 1024
     router = make_router(dimensions=(1024,))
