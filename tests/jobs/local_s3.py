@@ -1,14 +1,14 @@
 """A stand-in for S3 on this machine, with the conditional requests that batches rely on."""
 
 import hashlib
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
+
+from tests.fixtures.local_server import QuietHandler, serving
 
 DATE = "Sun, 22 Nov 2026 10:00:00 GMT"
 
@@ -42,34 +42,30 @@ def local_s3(port: int = 0) -> Iterator[LocalS3]:
     class Handler(_Handler):
         store = s3
 
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.daemon_threads = True
-    s3.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
+    with serving(Handler, port=port) as s3.url:
         yield s3
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def _etag(data: bytes) -> str:
     return f'"{hashlib.md5(data).hexdigest()}"'
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    # Headers and body are two writes: the second would wait for the client's acknowledgment.
-    disable_nagle_algorithm = True
+class _Handler(QuietHandler):
     store: LocalS3
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Print nothing."""
+    def respond(self) -> None:
+        query = parse_qs(urlsplit(self.path).query)
+        if self.command == "PUT":
+            self._write(self.read_body())
+        elif "list-type" in query:
+            names = ("prefix", "delimiter", "start-after")
+            self._list(*(query.get(name, [""])[0] for name in names))
+        elif self.path.endswith("?tagging"):
+            self._tags(self._path())
+        else:
+            self._read()
 
-    def do_PUT(self) -> None:
-        data = self.rfile.read(int(self.headers["content-length"]))
+    def _write(self, data: bytes) -> None:
         path = self._path()
         if self.store.conflicts:
             self.store.conflicts -= 1
@@ -85,20 +81,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(412)
             return
         self.store.objects[path] = data
-        self._answer(200, etag=_etag(data))
-
-    def do_HEAD(self) -> None:
-        self._read()
-
-    def do_GET(self) -> None:
-        query = parse_qs(urlsplit(self.path).query)
-        if "list-type" in query:
-            names = ("prefix", "delimiter", "start-after")
-            self._list(*(query.get(name, [""])[0] for name in names))
-        elif self.path.endswith("?tagging"):
-            self._tags(self._path())
-        else:
-            self._read()
+        self._answer(200, ETag=_etag(data))
 
     def _read(self) -> None:
         data = self.store.objects.get(self._path())
@@ -110,12 +93,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(412)
             return
         if (ranged := self.headers["range"]) is None:
-            self._answer(200, data, etag=etag)
+            self._answer(200, data, ETag=etag)
             return
         start, _, last = ranged.removeprefix("bytes=").partition("-")
         stop = min(int(last) + 1, len(data)) if last else len(data)
         part = data[int(start) : stop]
-        self._answer(206, part, etag=etag, range_=f"bytes {start}-{stop - 1}/{len(data)}")
+        found = f"bytes {start}-{stop - 1}/{len(data)}"
+        self._answer(206, part, ETag=etag, Content_Range=found)
 
     def _tags(self, path: str) -> None:
         if path not in self.store.objects or not self.store.tags_allowed:
@@ -158,17 +142,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.store.requests.append((self.command, path, headers))
         return path
 
-    def _answer(self, status: int, body: bytes = b"", *, etag: str = "", range_: str = "") -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
+    def _answer(self, status: int, body: bytes = b"", **headers: str) -> None:
         path = unquote(urlsplit(self.path).path).removeprefix("/")
-        self.send_header("Last-Modified", self.store.modified.get(path, DATE))
-        for name, value in self.store.attributes.get(path, {}).items():
-            self.send_header(name, value)
-        if etag:
-            self.send_header("ETag", etag)
-        if range_:
-            self.send_header("Content-Range", range_)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        attributes = self.store.attributes.get(path, {})
+        modified = self.store.modified.get(path, DATE)
+        self.answer(status, body, Last_Modified=modified, **attributes, **headers)
