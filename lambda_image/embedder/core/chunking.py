@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from embedder.core.embedding_request import Limits
-from embedder.core.encoder import Encoder
 from embedder.core.errors import InvalidFieldError
 from embedder.core.fast_tokenizers import Tokenizer
+from embedder.core.tokenization import RequestTokenizer
 
 _DEFAULT_TOKENS = 256
 _DEFAULT_OVERLAP = 32
@@ -78,7 +78,7 @@ class Chunker:
     def __init__(
         self,
         tokenizer: Tokenizer,
-        encoder: Encoder,
+        request_tokenizer: RequestTokenizer,
         limits: Limits,
         *,
         tokens: int | None = None,
@@ -86,7 +86,7 @@ class Chunker:
     ) -> None:
         #: The prompt of chunks; None for the model's default one.
         self.prompt = "document" if "document" in limits.prompts else None
-        prompt = encoder.prompt_text(self.prompt)
+        prompt = request_tokenizer.prompt_text(self.prompt)
         around = len(tokenizer.prefix) + len(tokenizer.suffix)
         around += len(tokenizer.encode(prompt)) if prompt else 0
         room = limits.max_tokens - around

@@ -19,10 +19,10 @@ from embedder.core.embedding_request import (
     Limits,
     Timings,
 )
-from embedder.core.encoder import Encoder
 from embedder.core.errors import ArtifactError
 from embedder.core.fast_tokenizers import Tokenizer
 from embedder.core.runtimes import InferenceSession, Loadable
+from embedder.core.tokenization import RequestTokenizer
 
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
@@ -87,7 +87,7 @@ class Engine(Loadable):
             default_prompt=manifest.default_prompt,
             truncate=truncate,
         )
-        self.encoder = Encoder(
+        self.request_tokenizer = RequestTokenizer(
             tokenizer, self.limits, pools_prompt=SEGMENTS not in manifest.graph.inputs
         )
 
@@ -129,12 +129,12 @@ class Engine(Loadable):
         started = time.perf_counter()
         deadline = request.deadline
         allowed = 0.0 if deadline is None else deadline - time.monotonic()
-        sequences, characters = self.encoder.encode(request)
+        sequences, characters = self.request_tokenizer.encode(request)
         tokenized = time.perf_counter()
         # Each input's ids as bytes, int32; equal ones share a place among the distinct.
         packed = [array("i", ids).tobytes() for ids in sequences]
-        if not self.encoder.pools_prompt:
-            left_out = self.encoder.left_out(request)
+        if not self.request_tokenizer.pools_prompt:
+            left_out = self.request_tokenizer.left_out(request)
             packed = [
                 ids + b"\2" * left_out + b"\1" * (len(sequence) - left_out)
                 for ids, sequence in zip(packed, sequences, strict=True)

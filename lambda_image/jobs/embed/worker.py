@@ -162,7 +162,7 @@ def _score(
 
 def _refusal(engine: Engine, record: Record, job: Job) -> str | None:
     try:
-        engine.encoder.encode(_request([record], job))
+        engine.request_tokenizer.encode(_request([record], job))
     except InputError as error:
         return error.problem
     return None

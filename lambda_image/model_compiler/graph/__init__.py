@@ -1,1 +1,1 @@
-"""Builds ONNX graphs: builder, quantization, attention and the supported architectures."""
+"""Builds ONNX graphs: builder, quantization, attention, and the architectures on their bases."""

@@ -197,6 +197,12 @@ class GraphBuilder:
         constant = self.constant(sizes, np.int64)
         return self.node_with_outputs("Split", value, constant, outputs=len(sizes), axis=-1)
 
+    def root_mean_square_norm(self, value: str, gain: str, *, epsilon: float) -> str:
+        """Divide each row by its root mean square, and multiply it by the gain."""
+        return self.op.SimplifiedLayerNormalization(
+            value, gain, axis=-1, epsilon=epsilon, stash_type=1
+        )
+
     def model(self) -> ModelProto:
         """Return the finished model."""
         return helper.make_model(

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import TensorProto
 
+from model_compiler.graph.bases.encoder import activate
 from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.encoder import activate
 from model_compiler.graph.quantization import Channels, Floats, linear_by_group, strong_inputs
 
 

@@ -84,10 +84,10 @@ class ResidualStream:
         op = self._builder.op
         if self._rotated:
             ones = self._builder.constant(np.ones(self._width), np.float32)
-            return self._by_root_mean_square(value, ones)
+            return self._builder.root_mean_square_norm(value, ones, epsilon=self._epsilon)
         weight = self._builder.weight(name, gain)
         if not self._subtracts_mean:
-            return self._by_root_mean_square(value, weight)
+            return self._builder.root_mean_square_norm(value, weight, epsilon=self._epsilon)
         shifts = [] if shift is None else [self._builder.weight(f"{name}.shift", shift)]
         return op.LayerNormalization(
             value, weight, *shifts, axis=-1, epsilon=self._epsilon, stash_type=1
@@ -104,11 +104,6 @@ class ResidualStream:
         blocks = op.MatMul(blocks, builder.weight("rotation", back))
         hidden = op.Reshape(blocks, builder.int64(0, 0, -1))
         return op.Mul(hidden, builder.weight(name, gain))
-
-    def _by_root_mean_square(self, value: str, gain: str) -> str:
-        return self._builder.op.SimplifiedLayerNormalization(
-            value, gain, axis=-1, epsilon=self._epsilon, stash_type=1
-        )
 
 
 def rotate(array: Floats, block: int) -> Floats:

@@ -19,10 +19,10 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from model_compiler.graph.architectures import Architecture
 from model_compiler.graph.architectures.bert import BertConfig
-from model_compiler.graph.architectures.family import has_own_code
 from model_compiler.graph.architectures.llama import LlamaConfig
 from model_compiler.graph.architectures.modernbert import read_modernbert_head
-from model_compiler.graph.architectures.post_norm import PostNormConfig
+from model_compiler.graph.bases.family import has_own_code
+from model_compiler.graph.bases.post_norm import PostNormConfig
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Prompts
 from model_compiler.model.compiled import CompiledModel

@@ -16,8 +16,8 @@ from embedder.core.artifact import SEGMENTS
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
+from model_compiler.graph.bases.encoder import activate
 from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.encoder import activate
 from model_compiler.graph.quantization import Floats, linear
 
 #: A layer that is applied to vectors of tokens or of texts.

@@ -24,11 +24,11 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph import architectures
 from model_compiler.graph.architectures import Architecture
-from model_compiler.graph.architectures.family import has_own_code
 from model_compiler.graph.architectures.modernbert import read_modernbert_head
-from model_compiler.graph.architectures.post_norm import PostNormConfig
+from model_compiler.graph.bases.encoder import activate
+from model_compiler.graph.bases.family import has_own_code
+from model_compiler.graph.bases.post_norm import PostNormConfig
 from model_compiler.graph.builder import GraphBuilder, Precision
-from model_compiler.graph.encoder import activate
 from model_compiler.graph.quantization import Floats, linear
 from model_compiler.model.base import INPUTS, OUTPUT, Graph, OwnModel
 from model_compiler.model.compiled import CompiledModel

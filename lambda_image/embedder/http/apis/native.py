@@ -251,7 +251,7 @@ class Chunk(Operation):
             )
         chunker = Chunker(
             engine.tokenizer,
-            engine.encoder,
+            engine.request_tokenizer,
             engine.limits,
             tokens=values["chunk_tokens"],
             overlap=values["overlap_tokens"],

@@ -220,7 +220,7 @@ class Tokenize(Operation):
     def respond(self, call: Call, /) -> Response:
         values = call.values
         engine = self.model.engine
-        prompt = engine.encoder.prompt_text(values["prompt_name"])
+        prompt = engine.request_tokenizer.prompt_text(values["prompt_name"])
         tokenizer = engine.tokenizer
         around = values["add_special_tokens"]
         prefix = [self._token(token, special=True) for token in tokenizer.prefix if around]
@@ -229,7 +229,7 @@ class Tokenize(Operation):
         inputs = values["inputs"]
         for position, text in enumerate(inputs.texts):
             try:
-                engine.encoder.check_characters(text, position)
+                engine.request_tokenizer.check_characters(text, position)
             except InputError as error:
                 # The field is the text's own, where an embedding names the list.
                 name = f"inputs[{position}]" if inputs.is_list else "inputs"

@@ -19,8 +19,8 @@ from model_compiler.graph.architectures import (
     nomic_bert,
     t5,
 )
-from model_compiler.graph.architectures.family import Family, require_encoder
-from model_compiler.graph.encoder import Architecture
+from model_compiler.graph.bases.encoder import Architecture
+from model_compiler.graph.bases.family import Family, require_encoder
 
 __all__ = ["FAMILIES", "Architecture", "parse"]
 

@@ -11,21 +11,21 @@ import numpy as np
 
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
-from model_compiler.graph.architectures.family import Family
-from model_compiler.graph.architectures.layer_settings import (
-    FULL,
-    SLIDING,
-    check_halves,
-    rope_bases_by_kind,
-    sliding_layers,
-)
 from model_compiler.graph.attention import split_into_blocks, whole_blocks
-from model_compiler.graph.encoder import (
+from model_compiler.graph.bases.encoder import (
     Architecture,
     Encoder,
     activate,
     read_activation,
     rotary_tables_by_kind,
+)
+from model_compiler.graph.bases.family import Family
+from model_compiler.graph.bases.layer_settings import (
+    FULL,
+    SLIDING,
+    check_halves,
+    rope_bases_by_kind,
+    sliding_layers,
 )
 from model_compiler.graph.quantization import dequantize, embedding, matmul
 

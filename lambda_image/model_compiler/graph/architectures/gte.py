@@ -10,11 +10,11 @@ from typing import Any
 
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
-from model_compiler.graph.architectures.family import Family, has_own_code
-from model_compiler.graph.architectures.layer_settings import rope_base, size_of_heads
-from model_compiler.graph.architectures.post_norm import read_numbers
-from model_compiler.graph.architectures.rotary_post_norm import NAMES, RotaryConfig, RotaryEncoder
-from model_compiler.graph.encoder import read_activation
+from model_compiler.graph.bases.encoder import read_activation
+from model_compiler.graph.bases.family import Family, has_own_code
+from model_compiler.graph.bases.layer_settings import rope_base, size_of_heads
+from model_compiler.graph.bases.post_norm import read_numbers
+from model_compiler.graph.bases.rotary_post_norm import NAMES, RotaryConfig, RotaryEncoder
 
 #: In gte-multilingual-base, `classifier.` weighs tokens for sparse vectors.
 TRANSFORMERS = replace(NAMES, models=("new.", "gte."), heads=("lm_head.", "classifier."))

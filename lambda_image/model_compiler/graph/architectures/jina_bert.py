@@ -12,14 +12,14 @@ from onnx import TensorProto
 
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph.architectures import bert
-from model_compiler.graph.architectures.family import has_own_code
-from model_compiler.graph.architectures.layer_settings import size_of_heads
-from model_compiler.graph.architectures.post_norm import (
+from model_compiler.graph.attention import LOWEST, linear_bias
+from model_compiler.graph.bases.family import has_own_code
+from model_compiler.graph.bases.layer_settings import size_of_heads
+from model_compiler.graph.bases.post_norm import (
     PostNormConfig,
     PostNormEncoder,
     read_numbers,
 )
-from model_compiler.graph.attention import LOWEST, linear_bias
 
 NAMES = replace(
     bert.NAMES["bert"],
@@ -85,8 +85,10 @@ class _Encoder(PostNormEncoder[PostNormConfig]):
         if self._names is QK_NAMES:
             shifted = builder.op.Add(projected, bias)
             query, key, value = builder.split(shifted, [size] * 3)
+            # Those of all heads together.
             query, key = (
-                self._normalized(each, layer, part) for each, part in ((query, "q"), (key, "k"))
+                self._normalize(part, f"{layer}attention.self.layer_norm_{name}")
+                for part, name in ((query, "q"), (key, "k"))
             )
             parts, bias = [query, key, value], ""
         else:
@@ -98,17 +100,4 @@ class _Encoder(PostNormEncoder[PostNormConfig]):
             self._bias_by_distance,
             num_heads=self._config.heads,
             mask_filter_value=LOWEST,
-        )
-
-    def _normalized(self, value: str, layer: str, part: str) -> str:
-        """Normalize the queries or keys of all heads together."""
-        name = f"{layer}attention.self.layer_norm_{part}"
-        gain, shift = (
-            self._builder.weight(
-                f"{name}.{kind}", self._take(f"{name}.{kind}", self._config.hidden_size)
-            )
-            for kind in ("weight", "bias")
-        )
-        return self._builder.op.LayerNormalization(
-            value, gain, shift, axis=-1, epsilon=self._config.norm_epsilon
         )

@@ -22,16 +22,16 @@ from onnx import TensorProto
 
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
-from model_compiler.graph.architectures.family import Family, has_own_code
-from model_compiler.graph.architectures.layer_settings import FULL, check_halves, rope_base
-from model_compiler.graph.architectures.pre_norm import (
+from model_compiler.graph.attention import FullAttention
+from model_compiler.graph.bases.encoder import read_activation, rotary_tables
+from model_compiler.graph.bases.family import Family, has_own_code
+from model_compiler.graph.bases.layer_settings import FULL, check_halves, rope_base
+from model_compiler.graph.bases.pre_norm import (
     PreNormConfig,
     PreNormEncoder,
     PreNormNames,
 )
-from model_compiler.graph.attention import FullAttention
 from model_compiler.graph.builder import MICROSOFT
-from model_compiler.graph.encoder import read_activation, rotary_tables
 
 #: The default of transformers' Qwen3Config, whatever the hidden size and the number of heads are.
 DEFAULT_HEAD_SIZE = 128

@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 
 from model_compiler.files.config import ConfigFile
-from model_compiler.graph.architectures.family import Family
-from model_compiler.graph.architectures.layer_settings import (
-    FULL,
-    SLIDING,
-    rope_bases_by_kind,
-    size_of_heads,
-    sliding_layers,
-)
 from model_compiler.graph.attention import HeadAttention, split_into_blocks, whole_blocks
-from model_compiler.graph.encoder import (
+from model_compiler.graph.bases.encoder import (
     Architecture,
     Encoder,
     activate,
     read_activation,
     rotary_tables_by_kind,
+)
+from model_compiler.graph.bases.family import Family
+from model_compiler.graph.bases.layer_settings import (
+    FULL,
+    SLIDING,
+    rope_bases_by_kind,
+    size_of_heads,
+    sliding_layers,
 )
 from model_compiler.graph.quantization import Floats, Rows, dequantize, embedding, matmul
 from model_compiler.graph.residual_stream import ResidualStream

@@ -13,9 +13,10 @@ names and layout of megablocks.
 from dataclasses import dataclass, replace
 
 from model_compiler.files.config import ConfigFile
-from model_compiler.graph.architectures.family import Family
-from model_compiler.graph.architectures.layer_settings import rope_base, size_of_heads
-from model_compiler.graph.architectures.rotary_post_norm import NAMES, RotaryConfig, RotaryEncoder
+from model_compiler.graph.bases.family import Family
+from model_compiler.graph.bases.layer_settings import rope_base, size_of_heads
+from model_compiler.graph.bases.post_norm import read_numbers
+from model_compiler.graph.bases.rotary_post_norm import NAMES, RotaryConfig, RotaryEncoder
 from model_compiler.graph.experts import Routing, mixture
 from model_compiler.graph.quantization import Floats
 
@@ -65,18 +66,15 @@ PLAIN: dict[str, tuple[object, ...]] = {
 DEFAULT_ROPE_BASE = 1000.0
 
 
-def _read_numbers(config: ConfigFile) -> dict[str, int]:
-    """Read the numbers of `SPELLINGS` by the keys of transformers, and `max_positions`."""
+def _keys(config: ConfigFile) -> dict[str, str]:
+    """Return the keys in `SPELLINGS` with the names that the file has; of both, the first."""
     found = {}
     for newer, older in SPELLINGS.items():
         keys = [key for key in (newer, older) if config.has(key)] or [newer]
         values = [config.integer(key) for key in keys]
         if len(set(values)) > 1:
             config.fail(older, f"the same as {newer}, {values[0]}", values[1])
-        found[newer] = values[0]
-    # Rotary positions have no table, so the larger number holds: transformers has that of training.
-    keys = [key for key in ("n_positions", "max_position_embeddings") if config.has(key)]
-    found["max_positions"] = max(map(config.integer, keys or ["max_position_embeddings"]))
+        found[newer] = keys[0]
     return found
 
 
@@ -145,32 +143,25 @@ class _Encoder(RotaryEncoder[NomicBertConfig]):
 
 def parse(config: ConfigFile) -> NomicBertConfig:
     """Parse a `config.json` of model_type `nomic_bert`; see `Family.parse`."""
-    numbers = _read_numbers(config)
-    width, heads = (
-        newer if config.has(newer) else SPELLINGS[newer]
-        for newer in ("hidden_size", "num_attention_heads")
-    )
+    keys = _keys(config)
+    width, heads = keys["hidden_size"], keys["num_attention_heads"]
     config.require("head_dim", None, size_of_heads(config, width=width, heads=heads, rotated=True))
     plain = config.optional("activation_function") == "gelu"
     for key, allowed in (FIXED | (PLAIN if plain else GATED)).items():
         config.require(key, *allowed)
     epsilon = "layer_norm_eps" if config.has("layer_norm_eps") else "layer_norm_epsilon"
-    mixtures, routing = _read_routing(config, numbers["num_hidden_layers"])
+    numbers = read_numbers(config, "max_positions", keys=keys, epsilon=epsilon)
+    # Rotary positions have no table, so the larger number holds: transformers has that of training.
+    limits = [key for key in ("n_positions", "max_position_embeddings") if config.has(key)]
+    mixtures, routing = _read_routing(config, numbers["layers"])
     return NomicBertConfig(
         encoder=_Encoder,
         name="nomic_bert",
         names=(OWN_PLAIN,) if plain else (TRANSFORMERS, OWN),
         biases=plain,
         activation="gelu" if plain else "silu",
-        vocabulary_size=config.integer("vocab_size"),
-        hidden_size=numbers["hidden_size"],
-        embedding_size=numbers["hidden_size"],
-        layers=numbers["num_hidden_layers"],
-        heads=numbers["num_attention_heads"],
-        intermediate_size=numbers["intermediate_size"],
-        norm_epsilon=config.number(epsilon),
-        max_positions=numbers["max_positions"],
-        token_types=config.integer("type_vocab_size"),
+        **numbers,
+        max_positions=max(map(config.integer, limits or ["max_position_embeddings"])),
         rope_base=_read_rope_base(config),
         mixtures=mixtures,
         routing=routing,

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from embedder.core.embedding_request import EmbedRequest, Inputs
-from embedder.core.encoder import Encoder
 from embedder.core.engine import Engine
 from embedder.core.errors import (
     ClientError,
@@ -15,6 +14,7 @@ from embedder.core.errors import (
     InputTooLongError,
     InvalidFieldError,
 )
+from embedder.core.tokenization import RequestTokenizer
 from tests.embedder.small_model import CLS, PROMPTS, SEP, HashSession, WordTokenizer, manifest_of
 
 
@@ -26,9 +26,9 @@ def texts(*inputs: str) -> Inputs:
     return Inputs(texts=inputs)
 
 
-def encode(encoder: Encoder, text: str, **options: object) -> list[int]:
+def encode(request_tokenizer: RequestTokenizer, text: str, **options: object) -> list[int]:
     request = EmbedRequest(Inputs(texts=[text], is_list=False), **options)  # type: ignore[arg-type]
-    (sequence,), _ = encoder.encode(request)
+    (sequence,), _ = request_tokenizer.encode(request)
     return sequence
 
 
@@ -58,15 +58,15 @@ def test_a_text_has_its_prompt_and_fits_between_special_tokens(
     make_engine, model, text, options, expected
 ):
     """A title replaces the prompt's place for it; truncation keeps the end that is asked for."""
-    found = encode(make_engine(**model).encoder, text, **options)
+    found = encode(make_engine(**model).request_tokenizer, text, **options)
     assert found == [CLS, *words(expected), SEP]
 
 
 def test_the_default_prompt_serves_who_asks_for_none(make_engine):
     """The default prompt applies unless the request selects another one."""
-    encoder = make_engine(prompts=PROMPTS, default_prompt="Clustering").encoder
-    assert encode(encoder, "a") == encode(encoder, "a", prompt="Clustering")
-    assert encode(encoder, "a") != encode(encoder, "a", prompt="query")
+    request_tokenizer = make_engine(prompts=PROMPTS, default_prompt="Clustering").request_tokenizer
+    assert encode(request_tokenizer, "a") == encode(request_tokenizer, "a", prompt="Clustering")
+    assert encode(request_tokenizer, "a") != encode(request_tokenizer, "a", prompt="query")
 
 
 TITLE = {"title": "On Bees"}
@@ -86,7 +86,7 @@ REFUSED: list[tuple[dict[str, Any], Inputs, dict[str, str], type[ClientError], s
 def test_what_cannot_be_encoded_is_refused(*, make_engine, model, inputs, options, kind, message):
     """The error names the position, the value found and the rule; an emoji is one character."""
     with pytest.raises(kind, match=message):
-        make_engine(**model).encoder.encode(EmbedRequest(inputs, **options))
+        make_engine(**model).request_tokenizer.encode(EmbedRequest(inputs, **options))
 
 
 class GluingTokenizer(WordTokenizer):
@@ -101,8 +101,8 @@ def test_cutting_the_start_leaves_no_more_than_the_prompt():
     """A space at the prompt's end belongs to the first word's token and is removed with it."""
     manifest = manifest_of(prompts={"query": "query: "}, max_tokens=5)
     tokenizer = GluingTokenizer()
-    encoder = Engine(manifest, tokenizer, HashSession()).encoder
-    cut = encode(encoder, "a b c d", prompt="query", truncate="left")
+    request_tokenizer = Engine(manifest, tokenizer, HashSession()).request_tokenizer
+    cut = encode(request_tokenizer, "a b c d", prompt="query", truncate="left")
     assert cut == [CLS, *tokenizer.encode("query: c d"), SEP]
 
 
@@ -110,8 +110,8 @@ def test_cutting_the_start_leaves_no_more_than_the_prompt():
 def test_a_prompt_as_long_as_the_limit_leaves_room_for_text(make_engine, prompt_words):
     """A long prompt is cut so that the text's last token fits within the limit."""
     prompt = " ".join(f"p{number}" for number in range(prompt_words)) + " "
-    encoder = make_engine(prompts={"query": prompt}, max_tokens=5).encoder
-    cut = encode(encoder, "a b", prompt="query", truncate="left")
+    request_tokenizer = make_engine(prompts={"query": prompt}, max_tokens=5).request_tokenizer
+    cut = encode(request_tokenizer, "a b", prompt="query", truncate="left")
     assert len(cut) == 5
     assert cut[-2:] == [*words("b"), SEP]
 
@@ -125,7 +125,7 @@ def test_the_limit_of_characters_follows_that_of_tokens(make_engine):
 def test_token_ids_get_the_special_tokens_that_they_lack(make_engine, ids):
     """On request, special tokens are added if the ids do not already include them."""
     request = EmbedRequest(Inputs(token_ids=[ids]), add_special_tokens=True)
-    (sequence,), count = make_engine().encoder.encode(request)
+    (sequence,), count = make_engine().request_tokenizer.encode(request)
     assert sequence == [CLS, 7, 8, SEP]
     assert count == len(ids)
 
@@ -134,25 +134,25 @@ def test_token_ids_get_the_special_tokens_that_they_lack(make_engine, ids):
 def test_token_ids_without_the_special_tokens_are_refused(make_engine, ids):
     """Only the special tokens on both sides show that the ids are this model's."""
     with pytest.raises(ForeignTokenIdsError, match=r"^Input 1 must hold token ids of this model"):
-        make_engine().encoder.encode(EmbedRequest(Inputs(token_ids=[[CLS, 7, SEP], ids])))
+        make_engine().request_tokenizer.encode(EmbedRequest(Inputs(token_ids=[[CLS, 7, SEP], ids])))
 
 
 def test_token_ids_are_cut_between_their_special_tokens(make_engine):
     """The limit and the truncation apply to token ids as they do to texts."""
-    encoder = make_engine(max_tokens=4).encoder
+    request_tokenizer = make_engine(max_tokens=4).request_tokenizer
     ids = Inputs(token_ids=[[CLS, 5, 6, 7, SEP]])
     with pytest.raises(InputTooLongError, match="has 5 tokens"):
-        encoder.encode(EmbedRequest(ids))
-    assert encoder.encode(EmbedRequest(ids, truncate="left"))[0] == [[CLS, 6, 7, SEP]]
+        request_tokenizer.encode(EmbedRequest(ids))
+    assert request_tokenizer.encode(EmbedRequest(ids, truncate="left"))[0] == [[CLS, 6, 7, SEP]]
 
 
 def test_a_prompt_is_not_put_before_token_ids(make_engine):
     """A default prompt is ignored for token ids, and a requested prompt is refused."""
-    encoder = make_engine(prompts=PROMPTS, default_prompt="query").encoder
+    request_tokenizer = make_engine(prompts=PROMPTS, default_prompt="query").request_tokenizer
     ids = [CLS, 7, SEP]
-    assert encoder.encode(EmbedRequest(Inputs(token_ids=[ids])))[0] == [ids]
+    assert request_tokenizer.encode(EmbedRequest(Inputs(token_ids=[ids])))[0] == [ids]
     with pytest.raises(InvalidFieldError, match="prompt cannot be put in front of token ids"):
-        encoder.encode(EmbedRequest(Inputs(token_ids=[ids]), prompt="query"))
+        request_tokenizer.encode(EmbedRequest(Inputs(token_ids=[ids]), prompt="query"))
 
 
 def test_a_pooling_without_the_prompt_needs_tokens_after_it():
@@ -160,7 +160,7 @@ def test_a_pooling_without_the_prompt_needs_tokens_after_it():
     tokenizer = WordTokenizer()
     tokenizer.suffix = ()
     limits = Engine(manifest_of(prompts=PROMPTS), tokenizer, HashSession()).limits
-    encoder = Encoder(tokenizer, limits, pools_prompt=False)
+    request_tokenizer = RequestTokenizer(tokenizer, limits, pools_prompt=False)
     with pytest.raises(EmptyInputError, match="no token is left after the prompt's"):
-        encode(encoder, "", prompt="query")
-    assert encode(encoder, "a", prompt="query")[-1:] == words("a")
+        encode(request_tokenizer, "", prompt="query")
+    assert encode(request_tokenizer, "a", prompt="query")[-1:] == words("a")

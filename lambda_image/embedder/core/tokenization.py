@@ -15,7 +15,7 @@ from embedder.core.fast_tokenizers import Tokenizer
 _NO_TITLE = "title: none |"
 
 
-class Encoder:
+class RequestTokenizer:
     """A tokenizer and the rules around it; most models pool the tokens of a prompt too."""
 
     def __init__(self, tokenizer: Tokenizer, limits: Limits, *, pools_prompt: bool = True) -> None:

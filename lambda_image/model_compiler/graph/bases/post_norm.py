@@ -4,7 +4,7 @@ A family adds its embeddings and its attention, in `_start` and `_attended`; the
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,8 +12,8 @@ import numpy as np
 
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
+from model_compiler.graph.bases.encoder import Architecture, Encoder, activate
 from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.encoder import Architecture, Encoder, activate, add_and_normalize
 from model_compiler.graph.quantization import (
     Floats,
     amplified_channels,
@@ -94,17 +94,26 @@ NUMBERS = {
 }
 
 
-def read_numbers(config: ConfigFile, *others: str) -> dict[str, Any]:
+def read_numbers(
+    config: ConfigFile,
+    *others: str,
+    keys: Mapping[str, str] | None = None,
+    epsilon: str = "layer_norm_eps",
+) -> dict[str, Any]:
     """Return the sizes and the epsilon by their fields in `PostNormConfig`.
 
-    Fields in `others` are left out: they are read in another way.
+    Fields in `others` are left out: they are read in another way. `keys` has a file's own names of
+    the keys in `NUMBERS`, and `epsilon` is the key of the epsilon.
     """
+    own = keys or {}
     found: dict[str, Any] = {
-        field: config.integer(key) for key, field in NUMBERS.items() if field not in others
+        field: config.integer(own.get(key, key))
+        for key, field in NUMBERS.items()
+        if field not in others
     }
     return {
         "embedding_size": found["hidden_size"],
-        "norm_epsilon": config.number("layer_norm_eps"),
+        "norm_epsilon": config.number(epsilon),
         **found,
     }
 
@@ -183,12 +192,8 @@ class PostNormEncoder(Encoder[Config]):
             # Every token of a single text has type 0.
             types = self._take(f"{name}token_type_embeddings.weight", config.token_types, size)
             words = words + types[0]
-        return self._builder.op.LayerNormalization(
-            embedding(self._builder, "input_ids", words, name="words"),
-            *self._norm_weights(self._names.embedding_norm),
-            axis=-1,
-            epsilon=config.norm_epsilon,
-        )
+        embedded = embedding(self._builder, "input_ids", words, name="words")
+        return self._normalize(embedded, self._names.embedding_norm)
 
     def _layer_prefix(self, layer: int) -> str:
         """Return the prefix of a layer's weights, which a group of layers may share."""
@@ -268,19 +273,26 @@ class PostNormEncoder(Encoder[Config]):
     def _normalized_sum(
         self, value: str, skip: str, name: str, *, bias: Floats | None = None
     ) -> str:
+        """Add a linear layer's bias and what goes around the layer, and normalize each row.
+
+        Not with SkipLayerNormalization, ONNX Runtime's operator for the last two: its kernel adds
+        up a row one component at a time. For 256 rows of 384 it takes 422 µs and these two nodes
+        56, and its error is two to ten times as large.
+        """
         if bias is not None:
             value = self._builder.op.Add(value, self._builder.weight(f"{name}.dense.bias", bias))
-        epsilon = self._config.norm_epsilon
-        return add_and_normalize(
-            self._builder, value, skip, *self._norm_weights(name), epsilon=epsilon
-        )
+        return self._normalize(self._builder.op.Add(value, skip), name)
 
-    def _norm_weights(self, name: str) -> tuple[str, str]:
-        """Add the gain and the bias of a normalization."""
-        old = "beta" if self._is_old(name) else "bias"
-        return (
-            self._builder.weight(f"{name}.weight", self._gains[name]),
-            self._builder.weight(f"{name}.bias", self._take(f"{name}.{old}", self._width(name))),
+    def _normalize(self, value: str, name: str) -> str:
+        """Add the normalization of this name; a family with another than LayerNorm overrides it."""
+        gain = self._gains[name] if name in self._gains else self._take_gain(name)
+        shift = self._take(f"{name}.{'beta' if self._is_old(name) else 'bias'}", self._width(name))
+        return self._builder.op.LayerNormalization(
+            value,
+            self._builder.weight(f"{name}.weight", gain),
+            self._builder.weight(f"{name}.bias", shift),
+            axis=-1,
+            epsilon=self._config.norm_epsilon,
         )
 
     def _norms(self) -> Iterator[str]:

@@ -106,9 +106,8 @@ class Encoder(ABC, Generic[Config]):
         return dequantize(self._builder, product, rows)
 
     def _by_root_mean_square(self, value: str, gain: str) -> str:
-        return self._builder.op.SimplifiedLayerNormalization(
-            value, gain, axis=-1, epsilon=self._config.norm_epsilon, stash_type=1
-        )
+        epsilon = self._config.norm_epsilon
+        return self._builder.root_mean_square_norm(value, gain, epsilon=epsilon)
 
     def _rotated(
         self, value: str, rope: tuple[str, str], *, heads: int, head_size: int, places: str = ""
@@ -165,20 +164,6 @@ def activate(builder: GraphBuilder, value: str, name: str) -> str:
     """Apply the function to each component of a value."""
     domain, operator, attributes = _ACTIVATIONS[name]
     return builder.node(operator, value, domain=domain, **attributes)
-
-
-def add_and_normalize(
-    builder: GraphBuilder, value: str, skip: str, gain: str, shift: str, *, epsilon: float
-) -> str:
-    """Add two values and normalize each row of the sum.
-
-    Not with SkipLayerNormalization, ONNX Runtime's operator for both steps: its kernel adds up a
-    row one component at a time. For 256 rows of 384 it takes 422 µs and these two nodes 56, and its
-    error is two to ten times as large.
-    """
-    return builder.op.LayerNormalization(
-        builder.op.Add(value, skip), gain, shift, axis=-1, epsilon=epsilon
-    )
 
 
 def rotary_tables(

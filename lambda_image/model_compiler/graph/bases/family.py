@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
-from model_compiler.graph.encoder import Architecture
+from model_compiler.graph.bases.encoder import Architecture
 
 
 def require_encoder(config: ConfigFile, *, encoder_decoder: bool = False) -> None:

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TypeVar
 
-from model_compiler.graph.encoder import Architecture, Encoder, activate
+from model_compiler.graph.bases.encoder import Architecture, Encoder, activate
 from model_compiler.graph.quantization import Floats, Rows, dequantize, embedding, matmul
 from model_compiler.graph.residual_stream import ResidualStream
 

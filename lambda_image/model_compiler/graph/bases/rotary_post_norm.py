@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import TypeVar
 
-from model_compiler.graph.architectures.post_norm import Names, PostNormConfig, PostNormEncoder
 from model_compiler.graph.attention import FullAttention
-from model_compiler.graph.encoder import rotary_tables
+from model_compiler.graph.bases.encoder import rotary_tables
+from model_compiler.graph.bases.post_norm import Names, PostNormConfig, PostNormEncoder
 
 #: The names of weights in transformers' classes; a family adds its prefixes and heads.
 NAMES = Names(

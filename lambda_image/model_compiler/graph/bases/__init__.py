@@ -1,0 +1,1 @@
+"""Bases of the families in `architectures/`: of their encoders, configurations and settings."""
