@@ -6,9 +6,9 @@ group, which are enough for a construct of its own.
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +45,25 @@ _ATTRIBUTES = {
 }
 
 
+def of_kind(template: Template, kind: str) -> list[dict[str, Any]]:
+    """Return the properties of each resource of a kind."""
+    return [resource["Properties"] for resource in template.find_resources(kind).values()]
+
+
 def only(template: Template, kind: str) -> dict[str, Any]:
     """Return the properties of the only resource of a kind."""
-    (resource,) = template.find_resources(kind).values()
-    properties: dict[str, Any] = resource["Properties"]
+    (properties,) = of_kind(template, kind)
     return properties
+
+
+def statements(template: Template, role: str = "") -> list[dict[str, Any]]:
+    """Return the statements of all policies, or of the roles with such a start of their ids."""
+    return [
+        statement
+        for policy in of_kind(template, "AWS::IAM::Policy")
+        if any(attached["Ref"].startswith(role) for attached in policy["Roles"])
+        for statement in policy["PolicyDocument"]["Statement"]
+    ]
 
 
 def _attribute(name: str, attribute: str) -> str:
@@ -61,61 +75,36 @@ def resolved(
     value: Any, *, one: str = _MACHINE, attribute: Callable[[str, str], str] = _attribute
 ) -> Any:
     """Replace a template's references: those to a resource by `one`, those to an attribute."""
+    functions: dict[str, Callable[[Any], Any]] = {
+        "Ref": lambda name: _PSEUDO.get(name, one),
+        "Fn::GetAtt": lambda names: attribute(*names),
+        "Fn::Join": lambda parts: parts[0].join(parts[1]),
+        "Fn::Sub": lambda text: re.sub(r"\$\{(.+?)\}", lambda name: _PSEUDO[name[1]], text),
+    }
 
     def replaced(value: Any) -> Any:
         if isinstance(value, list):
             return [replaced(item) for item in value]
         if not isinstance(value, dict):
             return value
-        if "Ref" in value:
-            return _PSEUDO.get(value["Ref"], one)
-        if "Fn::GetAtt" in value:
-            return attribute(*value["Fn::GetAtt"])
-        if "Fn::Join" in value:
-            separator, parts = replaced(value["Fn::Join"])
-            return separator.join(parts)
-        return {key: replaced(item) for key, item in value.items()}
+        items = {key: replaced(item) for key, item in value.items()}
+        name = next(iter(items), "")
+        return functions[name](items[name]) if name in functions else items
 
     return replaced(value)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """May `principal` do `action` on `resource`, which belongs to `account`?"""
-
-    principal: str
-    action: str
-    resource: str
-    account: str = HOME
-    context: dict[str, Any] = field(default_factory=dict)
-    identity: list[dict[str, Any]] = field(default_factory=list)
-    resource_policy: dict[str, Any] | None = None
+#: A principal, or a role by the beginning of its logical id; an action; a resource; the conditions'
+#: keys, if any.
+Case = tuple[str, str, str] | tuple[str, str, str, dict[str, Any]]
 
 
-def may(*questions: Question) -> list[bool]:
-    """Answer questions with an independent evaluator of IAM policies."""
-    here = Path(__file__)
-    done = subprocess.run(
-        # As code, so that Node finds the package from the current folder.
-        [
-            os.environ["JSII_NODE"],
-            "--input-type=module",
-            "--eval",
-            here.with_name("evaluate_policies.mjs").read_text(),
-        ],
-        cwd=here.parents[2] / "scripts",
-        input=json.dumps([vars(question) for question in questions]),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    answers: list[bool] = json.loads(done.stdout)
-    return answers
+def allowed_by(cases: Sequence[Case], **policies: Any) -> list[Case]:
+    """Return the cases in which a principal may do the action by the same policies.
 
-
-#: A role, by the beginning of its logical id; an action; a resource; the conditions' keys, if any.
-Case = tuple[str, str, str] | tuple[str, str, str, dict[str, str]]
+    They are its own, `identity`, and that of the resource in an account.
+    """
+    return _answered(cases, [_question(*case, **policies) for case in cases])
 
 
 def allowed(
@@ -126,26 +115,64 @@ def allowed(
     References in the policies are replaced by `resolve`.
     """
     policies = [
-        (
-            [found["Ref"] for found in policy["Properties"]["Roles"]],
-            resolve(policy["Properties"]["PolicyDocument"]),
-        )
-        for policy in template.find_resources("AWS::IAM::Policy").values()
+        ([found["Ref"] for found in policy["Roles"]], resolve(policy["PolicyDocument"]))
+        for policy in of_kind(template, "AWS::IAM::Policy")
     ]
 
-    def question(role: str, action: str, resource: str, *context: dict[str, str]) -> Question:
+    def question(role: str, action: str, resource: str, *context: Any) -> dict[str, Any]:
         identity = [
             document for roles, document in policies if any(name.startswith(role) for name in roles)
         ]
         assert identity
-        return Question(
-            principal=f"arn:aws:iam::{HOME}:role/{role}",
-            action=action,
-            resource=resource,
-            context=context[0] if context else {},
+        return _question(
+            f"arn:aws:iam::{HOME}:role/{role}",
+            action,
+            resource,
+            *context,
             identity=identity,
             resource_policy=KEY_POLICY if ":kms:" in resource else None,
         )
 
-    answers = may(*(question(*case) for case in cases))
-    return [case for case, answer in zip(cases, answers, strict=True) if answer]
+    return _answered(cases, [question(*case) for case in cases])
+
+
+def _question(
+    principal: str,
+    action: str,
+    resource: str,
+    context: dict[str, Any] | None = None,
+    *,
+    account: str = HOME,
+    identity: Sequence[dict[str, Any]] = (),
+    resource_policy: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    return {
+        "principal": principal,
+        "action": action,
+        "resource": resource,
+        "context": context or {},
+        "account": account,
+        "identity": identity,
+        "resource_policy": resource_policy,
+    }
+
+
+def _answered(cases: Sequence[Case], questions: list[dict[str, Any]]) -> list[Case]:
+    """Return the cases with a yes from an independent evaluator of IAM policies."""
+    here = Path(__file__)
+    done = subprocess.run(
+        # As code, so that Node finds the package from the current folder.
+        [
+            os.environ["JSII_NODE"],
+            "--input-type=module",
+            "--eval",
+            here.with_name("evaluate_policies.mjs").read_text(),
+        ],
+        cwd=here.parents[2] / "scripts",
+        input=json.dumps(questions),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [case for case, answer in zip(cases, json.loads(done.stdout), strict=True) if answer]

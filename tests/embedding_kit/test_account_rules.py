@@ -16,7 +16,7 @@ from embedding_kit import (
     encrypt_logs,
 )
 from embedding_kit.settings import BatchSettings
-from tests.embedding_kit.roles import HOME, Question, may
+from tests.embedding_kit.roles import HOME, Case, allowed_by, of_kind, only, resolved, statements
 
 ARN = f"arn:aws:kms:us-east-1:{HOME}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
@@ -54,9 +54,9 @@ def created(synthesize, model):
 )
 def test_every_resource_has_the_key(imported, kind, name, at_least):
     """So do those of the CDK's provider framework, and those that are added later."""
-    found = imported.find_resources(kind).values()
+    found = of_kind(imported, kind)
     assert len(found) >= at_least
-    assert {resource["Properties"].get(name) for resource in found} == {ARN}
+    assert {properties.get(name) for properties in found} == {ARN}
 
 
 def test_no_other_key_is_made(imported):
@@ -66,24 +66,15 @@ def test_no_other_key_is_made(imported):
 
 def test_no_role_gets_a_permission_on_the_key(imported):
     """Lambda decrypts by a grant, and CloudWatch Logs, ECR and CloudWatch by the key's policy."""
-    policies = json.dumps(imported.find_resources("AWS::IAM::Policy"))
-    assert "kms:" not in policies
+    assert "kms:" not in json.dumps(statements(imported))
 
 
 @pytest.fixture(scope="module")
 def policy(created) -> dict:
     """Return the policy of the app's key with the references of a deployed account."""
-    (key,) = created.find_resources("AWS::KMS::Key").values()
-    text = json.dumps(key["Properties"]["KeyPolicy"])
-    for name, value in (("AccountId", HOME), ("Partition", "aws"), ("Region", "us-east-1")):
-        text = text.replace(json.dumps({"Ref": f"AWS::{name}"}), json.dumps(value))
+    text = json.dumps(resolved(only(created, "AWS::KMS::Key")["KeyPolicy"]))
     assert "kms:EncryptionContext:aws:logs:arn" in text
-    text = text.replace("kms:EncryptionContext:aws:logs:arn", CONTEXT)
-    return json.loads(text, object_hook=_joined)
-
-
-def _joined(value: dict) -> object:
-    return value["Fn::Join"][0].join(value["Fn::Join"][1]) if "Fn::Join" in value else value
+    return json.loads(text.replace("kms:EncryptionContext:aws:logs:arn", CONTEXT))
 
 
 # The evaluator's name for any key of the encryption context.
@@ -94,33 +85,25 @@ OTHER_GROUP = {CONTEXT: LOGS.replace(HOME, "999988887777") + "one"}
 HERE, ELSEWHERE = {"aws:SourceAccount": HOME}, {"aws:SourceAccount": "999988887777"}
 
 
-CASES = [
-    ("logs.us-east-1.amazonaws.com", "kms:Encrypt", GROUP, True),
-    ("logs.us-east-1.amazonaws.com", "kms:GenerateDataKey", GROUP, True),
-    ("logs.us-east-1.amazonaws.com", "kms:Encrypt", OTHER_GROUP, False),
-    ("logs.us-east-1.amazonaws.com", "kms:Encrypt", {}, False),
-    ("logs.us-east-1.amazonaws.com", "kms:CreateGrant", GROUP, False),
-    ("logs.eu-west-1.amazonaws.com", "kms:Encrypt", GROUP, False),
-    ("cloudwatch.amazonaws.com", "kms:GenerateDataKey", HERE, True),
-    ("cloudwatch.amazonaws.com", "kms:Decrypt", HERE, True),
-    ("cloudwatch.amazonaws.com", "kms:Decrypt", ELSEWHERE, False),
-    ("cloudwatch.amazonaws.com", "kms:Encrypt", HERE, False),
-    ("budgets.amazonaws.com", "kms:GenerateDataKey", HERE, True),
-    ("budgets.amazonaws.com", "kms:GenerateDataKey", ELSEWHERE, False),
-    ("sns.amazonaws.com", "kms:Decrypt", HERE, False),
+MAY: list[Case] = [
+    ("logs.us-east-1.amazonaws.com", "kms:Encrypt", ARN, GROUP),
+    ("logs.us-east-1.amazonaws.com", "kms:GenerateDataKey", ARN, GROUP),
+    ("cloudwatch.amazonaws.com", "kms:GenerateDataKey", ARN, HERE),
+    ("cloudwatch.amazonaws.com", "kms:Decrypt", ARN, HERE),
+    ("budgets.amazonaws.com", "kms:GenerateDataKey", ARN, HERE),
+]
+MAY_NOT: list[Case] = [
+    ("logs.us-east-1.amazonaws.com", "kms:Encrypt", ARN, OTHER_GROUP),
+    ("logs.us-east-1.amazonaws.com", "kms:Encrypt", ARN),
+    ("logs.us-east-1.amazonaws.com", "kms:CreateGrant", ARN, GROUP),
+    ("logs.eu-west-1.amazonaws.com", "kms:Encrypt", ARN, GROUP),
+    ("cloudwatch.amazonaws.com", "kms:Decrypt", ARN, ELSEWHERE),
+    ("cloudwatch.amazonaws.com", "kms:Encrypt", ARN, HERE),
+    ("budgets.amazonaws.com", "kms:GenerateDataKey", ARN, ELSEWHERE),
+    ("sns.amazonaws.com", "kms:Decrypt", ARN, HERE),
 ]
 
 
 def test_services_may_use_the_apps_key_for_this_account_only(policy):
     """An independent evaluator reads the key's policy."""
-    asked = [
-        Question(
-            principal=principal,
-            action=action,
-            resource=ARN,
-            context=context,
-            resource_policy=policy,
-        )
-        for principal, action, context, _ in CASES
-    ]
-    assert may(*asked) == [allowed for *_, allowed in CASES]
+    assert allowed_by(MAY + MAY_NOT, resource_policy=policy) == MAY

@@ -4,7 +4,7 @@ import pytest
 from aws_cdk.assertions import Template
 
 from embedding_kit import ArtifactBucket
-from tests.embedding_kit.roles import HOME, Question, may, resolved
+from tests.embedding_kit.roles import HOME, allowed_by, only, resolved
 
 NAME = f"kit-dev-{HOME}-us-east-1"
 BUCKET = f"arn:aws:s3:::{NAME}"
@@ -25,23 +25,6 @@ def template(synthesize) -> Template:
             stack, "Artifacts", name="kit-dev-${AWS::AccountId}-${AWS::Region}"
         )
     )
-
-
-def _named(value):
-    """Replace the references to the bucket and the account's own names."""
-    if isinstance(value, list):
-        return [_named(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "Fn::GetAtt" in value:
-        return BUCKET
-    if "Fn::Sub" in value:
-        text = value["Fn::Sub"]
-        names = {"AWS::AccountId": HOME, "AWS::Partition": "aws", "AWS::Region": "us-east-1"}
-        for name, found in names.items():
-            text = text.replace(f"${{{name}}}", found)
-        return text
-    return {key: _named(item) for key, item in value.items()}
 
 
 #: What `cdk deploy` does, with roles that may use bootstrap's bucket alone.
@@ -71,16 +54,8 @@ MAY_NOT = [
 
 def test_bootstraps_roles_publish_and_deploy_and_do_nothing_else(template):
     """No role may delete, and no other role may write or read."""
-    (found,) = template.find_resources("AWS::S3::BucketPolicy").values()
-    policy = resolved(_named(found["Properties"]["PolicyDocument"]))
-    asked = [
-        Question(
-            principal=principal,
-            action=action,
-            resource=resource,
-            context={"aws:SecureTransport": "true"},
-            resource_policy=policy,
-        )
-        for principal, action, resource in MAY + MAY_NOT
-    ]
-    assert may(*asked) == [True] * len(MAY) + [False] * len(MAY_NOT)
+    found = only(template, "AWS::S3::BucketPolicy")["PolicyDocument"]
+    policy = resolved(found, attribute=lambda *_: BUCKET)
+    encrypted = {"aws:SecureTransport": "true"}
+    may, may_not = ([(*case, encrypted) for case in cases] for cases in (MAY, MAY_NOT))
+    assert allowed_by(may + may_not, resource_policy=policy) == may

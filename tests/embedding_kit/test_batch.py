@@ -11,7 +11,7 @@ from aws_cdk.assertions import Template
 from embedding_kit import AlarmTopic, BatchSettings, EmbeddingBatch, Hosting, Model, PartAlarms
 from embedding_kit.batch import PROGRAM
 from jobs.errors import __all__ as errors
-from tests.embedding_kit.roles import HOME, KEY, Case, allowed, resolved
+from tests.embedding_kit.roles import HOME, KEY, Case, allowed, only, resolved, statements
 
 FUNCTION = f"arn:aws:lambda:us-east-1:{HOME}:function:one"
 MACHINE = f"arn:aws:states:us-east-1:{HOME}:stateMachine:one"
@@ -155,12 +155,11 @@ def test_a_whole_bucket_is_listed_without_a_condition(synthesize, model):
     """A listing of a whole bucket names no prefix."""
     settings = BatchSettings(input="s3://documents", output="s3://vectors/")
     whole = synthesize(lambda s: EmbeddingBatch(s, "Batch", model=model, settings=settings))
-    policies = json.dumps(whole.find_resources("AWS::IAM::Policy"))
+    policies = json.dumps(statements(whole))
     assert "s3:ListBucket" in policies
     assert "s3:prefix" not in policies
     assert "kms:" not in policies
-    (function,) = whole.find_resources("AWS::Lambda::Function").values()
-    assert "ReservedConcurrentExecutions" not in function["Properties"]
+    assert "ReservedConcurrentExecutions" not in only(whole, "AWS::Lambda::Function")
 
 
 def test_the_model_must_fit_into_the_memory(synthesize):

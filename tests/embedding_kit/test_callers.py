@@ -1,6 +1,7 @@
 """Test who may call: a policy evaluator judges the synthesized statements."""
 
 import json
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -17,7 +18,7 @@ from embedding_kit.settings import (
     check_prefixes,
 )
 from tests.embedding_kit.endpoints import make_endpoint
-from tests.embedding_kit.roles import HOME, Question, may
+from tests.embedding_kit.roles import HOME, allowed, allowed_by, of_kind, resolved, statements
 
 FUNCTION = f"arn:aws:lambda:us-east-1:{HOME}:function:embedder"
 LIVE = f"{FUNCTION}:live"
@@ -41,20 +42,14 @@ def may_call(endpoint_template):
     def ask(callers: Callers, principal: str, *, resource: str = LIVE, **context: str) -> bool:
         policy = _resource_policy(endpoint_template(callers=callers))
         asked = [
-            Question(
-                principal=principal,
-                action=action,
-                resource=resource,
-                context=found | context,
-                identity=[IDENTITY] if HOME not in principal else [],
-                resource_policy=policy,
-            )
+            (principal, action, resource, found | context)
             for action, found in (
                 ("lambda:InvokeFunctionUrl", {"lambda:FunctionUrlAuthType": "AWS_IAM"}),
                 ("lambda:InvokeFunction", {"lambda:InvokedViaFunctionUrl": "true"}),
             )
         ]
-        return all(may(*asked))
+        identity = [IDENTITY] if HOME not in principal else []
+        return allowed_by(asked, identity=identity, resource_policy=policy) == asked
 
     return ask
 
@@ -63,10 +58,7 @@ def _resource_policy(template: Any) -> dict[str, Any]:
     """Write the permissions as Lambda does: as one resource policy on the alias."""
     return {
         "Version": "2012-10-17",
-        "Statement": [
-            _statement(permission["Properties"])
-            for permission in template.find_resources("AWS::Lambda::Permission").values()
-        ],
+        "Statement": [_statement(each) for each in of_kind(template, "AWS::Lambda::Permission")],
     }
 
 
@@ -133,19 +125,50 @@ def test_a_caller_may_invoke_past_the_url_only_if_listed_so(endpoint_template, i
     """A plain Invoke needs `invoke`, and reaches the alias only."""
     policy = _resource_policy(endpoint_template(callers=Callers(principals=(ROLE,), invoke=invoke)))
     candidate = f"{FUNCTION}:candidate"
-    cases = ((ROLE, LIVE), (OTHER_ROLE_THERE, LIVE), (ROLE, FUNCTION), (ROLE, candidate))
-    asked = [
-        Question(
-            principal=principal,
-            action="lambda:InvokeFunction",
-            resource=resource,
-            context={"lambda:InvokedViaFunctionUrl": "false"},
-            identity=[IDENTITY],
-            resource_policy=policy,
+    plain = {"lambda:InvokedViaFunctionUrl": "false"}
+    cases = [
+        (principal, "lambda:InvokeFunction", resource, plain)
+        for principal, resource in (
+            (ROLE, LIVE),
+            (OTHER_ROLE_THERE, LIVE),
+            (ROLE, FUNCTION),
+            (ROLE, candidate),
         )
-        for principal, resource in cases
     ]
-    assert may(*asked) == [invoke, False, False, False]
+    found = allowed_by(cases, identity=[IDENTITY], resource_policy=policy)
+    assert found == cases[: int(invoke)]
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["of this app", "imported"])
+@pytest.mark.parametrize("grant", ["grant_invoke_url", "grant_invoke"])
+def test_a_granted_role_may_call_the_alias_alone(synthesize, model, grant, own):
+    """By its URL or by Lambda's Invoke: no other alias, no version, and not the function."""
+
+    def build(stack: Stack) -> None:
+        endpoint = (
+            EmbeddingEndpoint(stack, "Endpoint", model=model)
+            if own
+            else EmbeddingEndpoint.from_embedding_endpoint_attributes(
+                stack, "Endpoint", alias_arn=LIVE, url="https://x.example.com/", name="other"
+            )
+        )
+        role = iam.Role(stack, "Caller", assumed_by=iam.AccountRootPrincipal())
+        getattr(endpoint, grant)(role).assert_success()
+
+    signed = {"lambda:FunctionUrlAuthType": "AWS_IAM"}
+    url, via_url, plain, *_ = cases = [
+        ("Caller", "lambda:InvokeFunctionUrl", LIVE, signed),
+        ("Caller", "lambda:InvokeFunction", LIVE, {"lambda:InvokedViaFunctionUrl": "true"}),
+        ("Caller", "lambda:InvokeFunction", LIVE, {}),
+        ("Caller", "lambda:InvokeFunctionUrl", f"{FUNCTION}:candidate", signed),
+        ("Caller", "lambda:InvokeFunction", f"{FUNCTION}:candidate", {}),
+        ("Caller", "lambda:InvokeFunction", FUNCTION, {}),
+        ("Caller", "lambda:UpdateFunctionCode", FUNCTION, {}),
+    ]
+    # A reference to an alias is its ARN.
+    resolve = partial(resolved, one=LIVE)
+    found = allowed(synthesize(build), cases, resolve=resolve)
+    assert found == [via_url, plain] if grant == "grant_invoke" else [url, via_url]
 
 
 #: The unit, and one below; the root, another, one with a longer name, and another organization.
@@ -161,24 +184,19 @@ ELSEWHERE_IN_ORGANIZATIONS = (
 def test_principals_of_an_organizational_unit_assume_a_role(endpoint_template):
     """The role trusts the unit and those below it, and no other part of any organization."""
     template = endpoint_template(callers=Callers(principals=(UNIT,)))
-    (role,) = (
-        role["Properties"]
+    (trust,) = (
+        role["Properties"]["AssumeRolePolicyDocument"]
         for name, role in template.find_resources("AWS::IAM::Role").items()
         if "CallerRole" in name
     )
     statement = {"Effect": "Allow", "Action": "sts:AssumeRole", "Resource": "*"}
-    asked = [
-        Question(
-            principal=ELSEWHERE,
-            action="sts:AssumeRole",
-            resource=f"arn:aws:iam::{HOME}:role/caller",
-            context={"aws:PrincipalOrgPaths": [path]},
-            identity=[{"Version": "2012-10-17", "Statement": [statement]}],
-            resource_policy=role["AssumeRolePolicyDocument"],
-        )
-        for path in IN_UNIT + ELSEWHERE_IN_ORGANIZATIONS
-    ]
-    assert may(*asked) == [True] * len(IN_UNIT) + [False] * len(ELSEWHERE_IN_ORGANIZATIONS)
+    role = f"arn:aws:iam::{HOME}:role/caller"
+    inside, outside = (
+        [(ELSEWHERE, "sts:AssumeRole", role, {"aws:PrincipalOrgPaths": [path]}) for path in paths]
+        for paths in (IN_UNIT, ELSEWHERE_IN_ORGANIZATIONS)
+    )
+    identity = [{"Version": "2012-10-17", "Statement": [statement]}]
+    assert allowed_by(inside + outside, identity=identity, resource_policy=trust) == inside
 
 
 @pytest.mark.parametrize("invoke", [False, True])
@@ -186,14 +204,10 @@ def test_the_role_of_units_may_do_what_a_caller_may(endpoint_template, invoke):
     """It has the statements of a caller on the alias, and no permission names it."""
     template = endpoint_template(callers=Callers(principals=(UNIT,), invoke=invoke))
     assert not template.find_resources("AWS::Lambda::Permission")
-    (policy,) = (
-        policy["Properties"]["PolicyDocument"]["Statement"]
-        for name, policy in template.find_resources("AWS::IAM::Policy").items()
-        if "CallerRole" in name
-    )
+    granted = statements(template, "EndpointCallerRole")
     (alias,) = template.find_resources("AWS::Lambda::Alias")
-    assert all(statement["Resource"] == {"Ref": alias} for statement in policy)
-    assert [(found["Action"], found.get("Condition")) for found in policy] == [
+    assert all(statement["Resource"] == {"Ref": alias} for statement in granted)
+    assert [(found["Action"], found.get("Condition")) for found in granted] == [
         ("lambda:InvokeFunctionUrl", {"StringEquals": {"lambda:FunctionUrlAuthType": "AWS_IAM"}}),
         ("lambda:InvokeFunction", {"Bool": {"lambda:InvokedViaFunctionUrl": True}}),
         *([("lambda:InvokeFunction", None)] if invoke else []),
@@ -231,8 +245,8 @@ def test_a_caller_with_a_prefix_may_call_and_is_named_to_the_function(may_call, 
     template = endpoint_template(callers=callers)
     limits, *others = (
         variables["EMBEDDING_SEARCH_PREFIXES"]
-        for function in template.find_resources("AWS::Lambda::Function").values()
-        for variables in [function["Properties"].get("Environment", {}).get("Variables", {})]
+        for function in of_kind(template, "AWS::Lambda::Function")
+        for variables in [function.get("Environment", {}).get("Variables", {})]
         if "EMBEDDING_SEARCH_PREFIXES" in variables
     )
     assert not others
@@ -240,8 +254,8 @@ def test_a_caller_with_a_prefix_may_call_and_is_named_to_the_function(may_call, 
     SearchPrefixes(limits)
     # CloudFormation grants the permission when the alias serves a version that has the limits.
     (alias,) = template.find_resources("AWS::Lambda::Alias")
-    for permission in template.find_resources("AWS::Lambda::Permission").values():
-        assert permission["Properties"]["FunctionName"] == {"Ref": alias}
+    for permission in of_kind(template, "AWS::Lambda::Permission"):
+        assert permission["FunctionName"] == {"Ref": alias}
 
 
 def test_a_role_of_the_app_is_granted_a_prefix(model):

@@ -1,6 +1,7 @@
 """Test calls from web pages: off by default, and Lambda's CORS configuration if they are on."""
 
 from embedding_kit import Cors, Experiment
+from tests.embedding_kit.roles import of_kind
 
 PAGE = "https://example.com"
 #: The headers that a browser lists in the preflight of a signed request.
@@ -33,5 +34,5 @@ def test_a_listed_page_may_call_with_a_signature(endpoint_template):
 def test_the_candidates_url_has_the_same(endpoint_template):
     """A page that compares two versions calls both URLs."""
     template = endpoint_template(cors=Cors(origins=(PAGE,)), experiment=Experiment(version=7))
-    urls = template.find_resources("AWS::Lambda::Url").values()
-    assert [url["Properties"]["Cors"]["AllowOrigins"] for url in urls] == [[PAGE], [PAGE]]
+    urls = of_kind(template, "AWS::Lambda::Url")
+    assert [url["Cors"]["AllowOrigins"] for url in urls] == [[PAGE], [PAGE]]

@@ -7,9 +7,8 @@ from datetime import timedelta
 
 import pytest
 from aws_cdk import App, Duration, Environment, Stack
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
-from aws_cdk.assertions import Match, Template
+from aws_cdk.assertions import Template
 
 import embedding_kit
 from embedder.core.settings import Settings
@@ -22,6 +21,7 @@ from embedding_kit import (
     FunctionSettings,
     Provisioned,
 )
+from tests.embedding_kit.roles import of_kind
 
 ROLE = "arn:aws:iam::111122223333:role/search"
 
@@ -54,9 +54,9 @@ def test_the_embedder_parses_what_the_construct_sets(endpoint_template):
         timeout=timedelta(seconds=20),
     )
     template = endpoint_template(function=settings, name="staging")
-    functions = template.find_resources("AWS::Lambda::Function", {"Properties": {"Timeout": 20}})
-    (function,) = functions.values()
-    parsed = Settings.from_env(function["Properties"]["Environment"]["Variables"])
+    functions = of_kind(template, "AWS::Lambda::Function")
+    (function,) = (each for each in functions if each["Timeout"] == 20)
+    parsed = Settings.from_env(function["Environment"]["Variables"])
     assert parsed.truncate == "left"
     assert parsed.cache_entries == 0
     assert parsed.environment == "staging"
@@ -71,29 +71,6 @@ def test_two_aliases_have_a_url_each_and_the_same_callers(endpoint_template):
         callers=Callers(principals=(ROLE,)),
     )
     template.resource_count_is("AWS::Lambda::Permission", 4)
-
-
-def test_a_role_of_the_same_app_can_be_granted(synthesize, model):
-    """`grant_invoke_url` accepts any grantee and grants it the URL only."""
-
-    def build(stack):
-        role = iam.Role(stack, "Caller", assumed_by=iam.AccountRootPrincipal())
-        EmbeddingEndpoint(stack, "Endpoint", model=model).grant_invoke_url(role)
-
-    policies = synthesize(build).find_resources(
-        "AWS::IAM::Policy", {"Properties": {"Roles": [{"Ref": Match.string_like_regexp("Caller")}]}}
-    )
-    (policy,) = policies.values()
-    assert [
-        (statement["Action"], statement["Condition"])
-        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
-    ] == [
-        (
-            "lambda:InvokeFunctionUrl",
-            {"StringEquals": {"lambda:FunctionUrlAuthType": "AWS_IAM"}},
-        ),
-        ("lambda:InvokeFunction", {"Bool": {"lambda:InvokedViaFunctionUrl": True}}),
-    ]
 
 
 def test_settings_that_do_not_go_together_are_refused_by_the_construct(synthesize, model):

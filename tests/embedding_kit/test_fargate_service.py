@@ -19,7 +19,7 @@ from embedding_kit import (
     VectorIndex,
 )
 from embedding_kit.monitoring import server as monitoring
-from tests.embedding_kit.roles import HOME, only
+from tests.embedding_kit.roles import HOME, of_kind, only, statements
 
 SECRET = f"arn:aws:secretsmanager:us-east-1:{HOME}:secret:keys-AbCdEf"
 KEY = f"arn:aws:kms:us-east-1:{HOME}:key/1111aaaa"
@@ -128,12 +128,7 @@ def test_requests_are_answered_as_by_the_function_beside_it(synthesize, model):
         "EMBEDDING_CACHE_ENTRIES": "0",
         "EMBEDDING_VECTOR_INDEX": index_arn,
     }.items() <= variables.items()
-    (policy,) = [
-        policy["Properties"]
-        for policy in template.find_resources("AWS::IAM::Policy").values()
-        if policy["Properties"]["Roles"] == [{"Ref": task["TaskRoleArn"]["Fn::GetAtt"][0]}]
-    ]
-    (statement,) = policy["PolicyDocument"]["Statement"]
+    (statement,) = statements(template, task["TaskRoleArn"]["Fn::GetAtt"][0])
     assert "s3vectors:QueryVectors" in statement["Action"]
     assert statement["Resource"] == index_arn
 
@@ -155,11 +150,8 @@ def test_traces_go_to_the_collector(make, open_template):
 
 def ports_of_tasks(template: Template) -> list[int]:
     """Return the ports to which the tasks may connect."""
-    (group,) = [
-        group["Properties"]
-        for group in template.find_resources("AWS::EC2::SecurityGroup").values()
-        if group["Properties"]["GroupDescription"] == "Tasks of test"
-    ]
+    groups = of_kind(template, "AWS::EC2::SecurityGroup")
+    (group,) = (each for each in groups if each["GroupDescription"] == "Tasks of test")
     return [rule["ToPort"] for rule in group["SecurityGroupEgress"]]
 
 
@@ -187,10 +179,7 @@ def test_failed_requests_page_and_all_else_notifies(synthesize, model):
         given = AlarmSettings(warning_percent=50.0, error_percent=2.0)
         PartAlarms(stack, "Alarms", part=server, settings=given, topic=notice, page_topic=page)
 
-    alarms = [
-        alarm["Properties"]
-        for alarm in synthesize(build).find_resources("AWS::CloudWatch::Alarm").values()
-    ]
+    alarms = of_kind(synthesize(build), "AWS::CloudWatch::Alarm")
     failed = sorted(
         (alarm["Threshold"], alarm["AlarmActions"], alarm.get("OKActions"))
         for alarm in alarms

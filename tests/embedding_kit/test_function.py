@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from embedding_kit import FunctionSettings
 from tests.embedding_kit.endpoints import make_endpoint
+from tests.embedding_kit.roles import statements
 
 LAMBDA = iam.ServicePrincipal("lambda.amazonaws.com")
 
@@ -33,15 +34,6 @@ def _functions(template: Template) -> dict[str, dict]:
         )
         for name, function in template.find_resources("AWS::Lambda::Function").items()
     }
-
-
-def _statements(template: Template, role: str) -> list[dict]:
-    return [
-        statement
-        for policy in template.find_resources("AWS::IAM::Policy").values()
-        if any(attached["Ref"].startswith(role) for attached in policy["Properties"]["Roles"])
-        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
-    ]
 
 
 def test_the_embedder_is_in_the_vpc(build):
@@ -68,9 +60,8 @@ def test_the_embedder_is_in_the_vpc(build):
     assert [subnet["Ref"][:12] for subnet in network["SubnetIds"]] == ["VpctwoSubnet"] * 2
     assert not any("VpcConfig" in functions[other] for other in ("check", "framework"))
     for role, count in (("EndpointEmbedderRole", 1), ("EndpointCheckRole", 0)):
-        statements = _statements(template, role)
-        actions = [found["Action"] for found in statements if found["Effect"] == "Allow"]
-        assert sum("ec2:CreateNetworkInterface" in names for names in actions) == count
+        granted = [each for each in statements(template, role) if each["Effect"] == "Allow"]
+        assert sum("ec2:CreateNetworkInterface" in each["Action"] for each in granted) == count
 
 
 @pytest.mark.parametrize("updates", [True, False], ids=["mutable", "without policy updates"])
@@ -85,7 +76,7 @@ def test_another_execution_role_is_granted_its_permissions(build, updates):
     role = _functions(template)["embedder"]["Role"]["Fn::GetAtt"][0]
     assert role.startswith("Mine")
     assert not [name for name in template.to_json()["Resources"] if "EmbedderRole" in name]
-    written = [s for s in _statements(template, "Mine") if "logs:PutLogEvents" in s["Action"]]
+    written = [s for s in statements(template, "Mine") if "logs:PutLogEvents" in s["Action"]]
     assert len(written) == updates
 
 

@@ -1,4 +1,4 @@
-"""Test an endpoint that another app imports: who may call it, and its metrics."""
+"""Test an endpoint that another app imports: its interface, and its metrics."""
 
 from typing import Any
 
@@ -9,12 +9,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Match
 
 from embedding_kit import EmbeddingEndpoint, IEmbeddingEndpoint
-from tests.embedding_kit.roles import Question, may
 
 ALIAS = "arn:aws:lambda:eu-central-1:111122223333:function:embedder:live"
-OTHER = ALIAS.replace("live", "candidate")
 URL = "https://abcdefghij.lambda-url.eu-central-1.on.aws/"
-CALLER = "arn:aws:iam::111122223333:role/Caller"
 
 
 def _imported(stack: Stack, alias_arn: str = ALIAS) -> IEmbeddingEndpoint:
@@ -23,61 +20,12 @@ def _imported(stack: Stack, alias_arn: str = ALIAS) -> IEmbeddingEndpoint:
     )
 
 
-def _role(stack: Stack) -> iam.Role:
-    return iam.Role(stack, "Caller", assumed_by=iam.AccountRootPrincipal())
-
-
-def _answers(synthesize, grant: str, *cases: tuple[str, str, dict[str, str]]) -> list[bool]:
-    """Return what a role may do by its own policy after a grant."""
-
-    def build(stack: Stack) -> None:
-        getattr(_imported(stack), grant)(_role(stack)).assert_success()
-
-    (policy,) = synthesize(build).find_resources("AWS::IAM::Policy").values()
-    return may(
-        *(
-            Question(
-                principal=CALLER,
-                action=action,
-                resource=resource,
-                account="111122223333",
-                context=context,
-                identity=[policy["Properties"]["PolicyDocument"]],
-            )
-            for action, resource, context in cases
-        )
-    )
-
-
-BY_URL = {"lambda:FunctionUrlAuthType": "AWS_IAM"}
-
-
-def test_a_granted_role_may_call_the_url_only(synthesize):
-    """The role's own policy has both permissions that a URL requires, on the alias only."""
-    cases: tuple[tuple[str, str, dict[str, str]], ...] = (
-        ("lambda:InvokeFunctionUrl", ALIAS, BY_URL),
-        ("lambda:InvokeFunction", ALIAS, {"lambda:InvokedViaFunctionUrl": "true"}),
-        ("lambda:InvokeFunction", ALIAS, {}),
-        ("lambda:InvokeFunctionUrl", OTHER, BY_URL),
-    )
-    assert _answers(synthesize, "grant_invoke_url", *cases) == [True, True, False, False]
-
-
-def test_a_role_may_be_granted_invoke_instead(synthesize):
-    """The permission to call by Lambda's Invoke is one of its own, on the alias only."""
-    cases = (
-        ("lambda:InvokeFunction", ALIAS, BY_URL),
-        ("lambda:InvokeFunction", OTHER, BY_URL),
-        ("lambda:InvokeFunctionUrl", ALIAS, BY_URL),
-    )
-    assert _answers(synthesize, "grant_invoke", *cases) == [True, False, False]
-
-
 def test_an_endpoint_of_this_app_and_an_imported_one_have_one_interface(synthesize, model):
     """Code that takes an `IEmbeddingEndpoint` works with both, and its own endpoint's ARN."""
 
     def use(stack: Stack, endpoint: IEmbeddingEndpoint) -> None:
-        endpoint.grant_invoke_url(_role(stack))
+        caller = iam.Role(stack, "Caller", assumed_by=iam.AccountRootPrincipal())
+        endpoint.grant_invoke_url(caller)
         CfnOutput(stack, "Where", value=f"{endpoint.url} {endpoint.alias_arn} {endpoint.name}")
 
     synthesize(lambda stack: use(stack, _imported(stack))).has_output(

@@ -20,7 +20,7 @@ from embedding_kit import (
 from jobs.errors import __all__ as errors
 from jobs.load.run import LoadSettings
 from jobs.steps import read_settings
-from tests.embedding_kit.roles import HOME, KEY, allowed, resolved
+from tests.embedding_kit.roles import HOME, KEY, allowed, only, resolved
 
 INDEX = f"arn:aws:s3vectors:us-east-1:{HOME}:bucket/one/index/one"
 FUNCTION = f"arn:aws:lambda:us-east-1:{HOME}:function:one"
@@ -57,8 +57,8 @@ def template(synthesize, model) -> Template:
 
 def deployed(template: Template) -> dict[str, Any]:
     """Return the definition of the one state machine."""
-    (machine,) = template.find_resources("AWS::StepFunctions::StateMachine").values()
-    found: dict[str, Any] = json.loads(resolved(machine["Properties"]["DefinitionString"]))
+    machine = only(template, "AWS::StepFunctions::StateMachine")
+    found: dict[str, Any] = json.loads(resolved(machine["DefinitionString"]))
     return found
 
 

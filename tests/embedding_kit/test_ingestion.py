@@ -8,7 +8,7 @@ from aws_cdk.assertions import Match, Template
 from embedding_kit import Hosting, Ingestion, IngestSettings, VectorIndex, VectorIndexSettings
 from jobs.ingest.messages import IngestSettings as FunctionSettings
 from jobs.steps import read_settings
-from tests.embedding_kit.roles import HOME, KEY, allowed, resolved
+from tests.embedding_kit.roles import HOME, KEY, allowed, only, resolved
 
 INDEX = f"arn:aws:s3vectors:us-east-1:{HOME}:bucket/one/index/one"
 DOCS = "arn:aws:s3:::documents/docs"
@@ -37,8 +37,7 @@ def template(synthesize, model) -> Template:
 
 def test_the_function_reads_its_settings(template):
     """The index's metadata keys are among them."""
-    functions = template.find_resources("AWS::Lambda::Function").values()
-    (variables,) = (each["Properties"]["Environment"]["Variables"] for each in functions)
+    variables = only(template, "AWS::Lambda::Function")["Environment"]["Variables"]
     given = json.loads(resolved(variables["EMBEDDING_INGEST"]))
     read = read_settings(FunctionSettings, given, name="EMBEDDING_INGEST")
     assert (read.source, read.records) == ("s3://documents/docs/", "s3://documents/_ingest/")

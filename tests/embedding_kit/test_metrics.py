@@ -9,16 +9,15 @@ import pytest
 from aws_json_term_matcher.exceptions import MatchingError
 from aws_json_term_matcher.matcher import match
 
+from tests.embedding_kit.roles import of_kind
+
 RECORDS = Path(__file__).with_name("records")
 
 
 @pytest.fixture(scope="session")
 def found(endpoint_template):
     """Return the values that the template's filters extract from a log event, by metric name."""
-    filters = [
-        resource["Properties"]
-        for resource in endpoint_template().find_resources("AWS::Logs::MetricFilter").values()
-    ]
+    filters = of_kind(endpoint_template(), "AWS::Logs::MetricFilter")
 
     def ask(line: str) -> dict[str, float]:
         try:
@@ -95,6 +94,6 @@ def test_filters_write_to_the_endpoints_own_namespace(endpoint_template):
 def _namespaces(template: Any) -> set[str]:
     return {
         transformation["MetricNamespace"]
-        for resource in template.find_resources("AWS::Logs::MetricFilter").values()
-        for transformation in resource["Properties"]["MetricTransformations"]
+        for found in of_kind(template, "AWS::Logs::MetricFilter")
+        for transformation in found["MetricTransformations"]
     }

@@ -8,7 +8,7 @@ from aws_cdk import RemovalPolicy
 from aws_cdk.assertions import Template
 
 from embedding_kit import EmbeddingRepository, RepositorySettings
-from tests.embedding_kit.roles import HOME, Question, may
+from tests.embedding_kit.roles import HOME, allowed_by, only, resolved
 
 REPOSITORY = f"arn:aws:ecr:us-east-1:{HOME}:repository/images"
 PUBLISHER = f"arn:aws:iam::{HOME}:role/cdk-hnb659fds-image-publishing-role-{HOME}-us-east-1"
@@ -62,34 +62,13 @@ def repository(synthesize):
 @pytest.fixture(scope="session")
 def policy(repository) -> dict:
     """Return the repository's policy with the references of a deployed account."""
-    (found,) = repository().find_resources("AWS::ECR::Repository").values()
-    text = json.dumps(found["Properties"]["RepositoryPolicyText"])
-    replaced = {
-        '{"Ref": "AWS::AccountId"}': json.dumps(HOME),
-        '{"Ref": "AWS::Partition"}': '"aws"',
-        '{"Ref": "AWS::Region"}': '"us-east-1"',
-        "${AWS::AccountId}": HOME,
-        "${AWS::Partition}": "aws",
-        "${AWS::Region}": "us-east-1",
-    }
-    for token, value in replaced.items():
-        text = text.replace(token, value)
-    return json.loads(text, object_hook=_joined)
-
-
-def _joined(value: dict) -> object:
-    if "Fn::Sub" in value:
-        return value["Fn::Sub"]
-    if "Fn::Join" in value:
-        separator, parts = value["Fn::Join"]
-        return separator.join(parts)
-    return value
+    return resolved(only(repository(), "AWS::ECR::Repository")["RepositoryPolicyText"])
 
 
 def test_the_lifecycle_drops_only_what_has_no_tag(repository):
     """Every image in use has a tag that cannot move, so no rule may ever select a tagged image."""
-    (found,) = repository().find_resources("AWS::ECR::Repository").values()
-    rules = json.loads(found["Properties"]["LifecyclePolicy"]["LifecyclePolicyText"])["rules"]
+    policy = only(repository(), "AWS::ECR::Repository")["LifecyclePolicy"]
+    rules = json.loads(policy["LifecyclePolicyText"])["rules"]
     assert [rule["selection"]["tagStatus"] for rule in rules] == ["untagged"]
 
 
@@ -101,38 +80,30 @@ def shared_policy(synthesize) -> dict:
             stack, "Repository", name="images", settings=RepositorySettings(pull_roles=(DEPLOYER,))
         )
     )
-    (found,) = template.find_resources("AWS::ECR::Repository").values()
-    (statement,) = (
-        statement
-        for statement in found["Properties"]["RepositoryPolicyText"]["Statement"]
-        if statement["Sid"] == "RolesPull"
-    )
+    policy = only(template, "AWS::ECR::Repository")["RepositoryPolicyText"]
+    (statement,) = (each for each in policy["Statement"] if each["Sid"] == "RolesPull")
     return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+PULL = [
+    (DEPLOYER, f"ecr:{action}", REPOSITORY)
+    for action in ("BatchGetImage", "GetDownloadUrlForLayer")
+]
 
 
 def test_another_accounts_role_only_pulls(shared_policy):
     """The role that is named, and only with the permission of its own account."""
     wide = {"Effect": "Allow", "Action": "ecr:*", "Resource": "*"}
-    cases = [
-        ("deploy", "ecr:BatchGetImage", True),
-        ("deploy", "ecr:GetDownloadUrlForLayer", True),
-        ("deploy", "ecr:PutImage", False),
-        ("deploy", "ecr:InitiateLayerUpload", False),
-        ("deploy", "ecr:BatchDeleteImage", False),
-        ("other", "ecr:BatchGetImage", False),
+    others = [
+        *(
+            (DEPLOYER, f"ecr:{action}", REPOSITORY)
+            for action in ("PutImage", "InitiateLayerUpload", "BatchDeleteImage")
+        ),
+        (DEPLOYER.replace("deploy", "other"), "ecr:BatchGetImage", REPOSITORY),
     ]
-    for identity in ([{"Version": "2012-10-17", "Statement": [wide]}], []):
-        asked = [
-            Question(
-                principal=DEPLOYER.replace("deploy", role),
-                action=action,
-                resource=REPOSITORY,
-                resource_policy=shared_policy,
-                identity=identity,
-            )
-            for role, action, _ in cases
-        ]
-        assert may(*asked) == [bool(identity) and allowed for *_, allowed in cases]
+    identity = [{"Version": "2012-10-17", "Statement": [wide]}]
+    assert allowed_by(PULL + others, resource_policy=shared_policy, identity=identity) == PULL
+    assert allowed_by(PULL + others, resource_policy=shared_policy) == []
 
 
 def test_the_documented_permissions_are_enough(shared_policy):
@@ -144,59 +115,32 @@ def test_the_documented_permissions_are_enough(shared_policy):
         text.replace("REGION", "us-east-1").replace("embedding-kit-dev", "images")
     )
     identity = {"Version": "2012-10-17", "Statement": [statement]}
-    asked = [
-        Question(
-            principal=DEPLOYER,
-            action=action,
-            resource=REPOSITORY,
-            identity=[identity],
-            resource_policy=shared_policy,
-        )
-        for action in ("ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer", "ecr:PutImage")
-    ]
-    assert may(*asked) == [True, True, False]
+    asked = [*PULL, (DEPLOYER, "ecr:PutImage", REPOSITORY)]
+    assert allowed_by(asked, identity=[identity], resource_policy=shared_policy) == PULL
 
 
-OTHER = "arn:aws:lambda:us-east-1:999988887777:function:embedder"
-HERE: dict[str, str] = {}
-#: Who may do what: bootstrap's role by its own policy and this one together, Lambda by this one.
-CASES = [
-    *((PUBLISHER, action, HERE, True) for action in PUSH),
+def _by_lambda(kind: str, account: str = HOME) -> list:
+    """Return the pulls of Lambda for a function, or something else, of an account."""
+    arn = f"arn:aws:lambda:us-east-1:{account}:{kind}:embedder"
+    source = {"aws:SourceArn": arn, "aws:SourceAccount": account}
+    return [("lambda.amazonaws.com", action, REPOSITORY, source) for _, action, _ in PULL]
+
+
+#: Bootstrap's role by its own policy and the repository's together, Lambda by the repository's.
+MAY = [*((PUBLISHER, action, REPOSITORY) for action in PUSH), *_by_lambda("function")]
+MAY_NOT = [
     *(
-        (PUBLISHER, f"ecr:{action}", HERE, False)
+        (PUBLISHER, f"ecr:{action}", REPOSITORY)
         for action in ("DeleteRepository", "BatchDeleteImage", "SetRepositoryPolicy")
     ),
-    (f"arn:aws:iam::{HOME}:role/other", "ecr:PutImage", HERE, False),
-    (PUBLISHER.replace("us-east-1", "eu-west-1"), "ecr:PutImage", HERE, False),
-    (PUBLISHER.replace("hnb659fds", "other"), "ecr:PutImage", HERE, False),
-    *(
-        (
-            "lambda.amazonaws.com",
-            action,
-            {"aws:SourceArn": function, "aws:SourceAccount": account},
-            allowed,
-        )
-        for account, function, allowed in (
-            (HOME, f"arn:aws:lambda:us-east-1:{HOME}:function:embedder", True),
-            ("999988887777", OTHER, False),
-            (HOME, f"arn:aws:lambda:us-east-1:{HOME}:layer:embedder", False),
-        )
-        for action in ("ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
-    ),
+    (f"arn:aws:iam::{HOME}:role/other", "ecr:PutImage", REPOSITORY),
+    (PUBLISHER.replace("us-east-1", "eu-west-1"), "ecr:PutImage", REPOSITORY),
+    (PUBLISHER.replace("hnb659fds", "other"), "ecr:PutImage", REPOSITORY),
+    *_by_lambda("function", "999988887777"),
+    *_by_lambda("layer"),
 ]
 
 
 def test_bootstraps_role_pushes_and_lambda_pulls_for_this_account_and_nothing_else(policy):
     """No other role may push, and Lambda serves all accounts."""
-    asked = [
-        Question(
-            principal=principal,
-            action=action,
-            resource=REPOSITORY,
-            context=context,
-            identity=[BOOTSTRAP] if principal == PUBLISHER else [],
-            resource_policy=policy,
-        )
-        for principal, action, context, _ in CASES
-    ]
-    assert may(*asked) == [allowed for *_, allowed in CASES]
+    assert allowed_by(MAY + MAY_NOT, identity=[BOOTSTRAP], resource_policy=policy) == MAY

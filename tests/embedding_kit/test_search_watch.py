@@ -18,7 +18,7 @@ from jobs.ingest.messages import IngestSettings as FunctionSettings
 from jobs.steps import read_settings
 from jobs.watch.run import WatchSettings as FunctionWatchSettings
 from jobs.watch.run import WatchSteps
-from tests.embedding_kit.roles import HOME, KEY, allowed, resolved
+from tests.embedding_kit.roles import HOME, KEY, allowed, of_kind, resolved
 
 INDEX = f"arn:aws:s3vectors:us-east-1:{HOME}:bucket/one/index/one"
 BUCKET = "arn:aws:s3:::documents"
@@ -47,10 +47,8 @@ def template(synthesize, model) -> Template:
 
 def test_the_function_reads_its_settings(template):
     """The documents are those of the function that indexes them."""
-    variables = [
-        each["Properties"]["Environment"]["Variables"]
-        for each in template.find_resources("AWS::Lambda::Function").values()
-    ]
+    functions = of_kind(template, "AWS::Lambda::Function")
+    variables = [each["Environment"]["Variables"] for each in functions]
     first, second = (resolved(each["EMBEDDING_INGEST"]) for each in variables)
     assert first == second
     ingest = read_settings(FunctionSettings, json.loads(first), name="EMBEDDING_INGEST")
@@ -62,9 +60,7 @@ def test_the_function_reads_its_settings(template):
 
 def test_each_alarm_keeps_its_state_until_the_next_run(template):
     """Its metric is one that the function writes, or its errors."""
-    alarms = [
-        each["Properties"] for each in template.find_resources("AWS::CloudWatch::Alarm").values()
-    ]
+    alarms = of_kind(template, "AWS::CloudWatch::Alarm")
     assert {each["TreatMissingData"] for each in alarms} == {"ignore"}
     metrics = {each["MetricName"]: each for each in alarms}
     assert metrics.keys() - WatchSteps.metrics.keys() == {"Errors"}

@@ -19,7 +19,7 @@ from embedding_kit import (
 )
 from embedding_kit.front.rest_api import FORMAT
 from tests.embedding_kit import roles
-from tests.embedding_kit.roles import HOME, Question, may, only
+from tests.embedding_kit.roles import HOME, allowed_by, only
 
 ALIAS = f"arn:aws:lambda:us-east-1:{HOME}:function:embedder:live"
 API = f"arn:aws:execute-api:us-east-1:{HOME}:abc123"
@@ -83,13 +83,7 @@ def test_only_this_apis_stage_may_invoke_only_the_alias(template):
     }
 
     def asked(source: str, action: str = "lambda:InvokeFunction", resource: str = ALIAS) -> Any:
-        return Question(
-            principal="apigateway.amazonaws.com",
-            action=action,
-            resource=resource,
-            context={"aws:SourceArn": source},
-            resource_policy=policy,
-        )
+        return ("apigateway.amazonaws.com", action, resource, {"aws:SourceArn": source})
 
     post = f"{API}/live/POST/v1/embeddings"
     allowed = [asked(post), asked(f"{API}/live/GET/")]
@@ -102,8 +96,7 @@ def test_only_this_apis_stage_may_invoke_only_the_alias(template):
         asked(post, action="lambda:InvokeFunctionUrl"),
         asked(post, action="lambda:UpdateFunctionCode"),
     ]
-    answers = may(*allowed, *refused)
-    assert answers == [True] * len(allowed) + [False] * len(refused)
+    assert allowed_by(allowed + refused, resource_policy=policy) == allowed
 
 
 def test_a_new_key_leaves_the_first_as_it_is(make):
@@ -169,21 +162,16 @@ def test_a_private_api_answers_its_vpc_endpoints_alone(make):
     policy = json.loads(json.dumps(api["Policy"]).replace("execute-api:/*", f"{API}/*"))
 
     def asked(endpoint: str | None, action: str = "execute-api:Invoke") -> Any:
-        return Question(
-            principal=f"arn:aws:iam::{HOME}:role/anyone",
-            action=action,
-            resource=f"{API}/live/POST/embed",
-            context={"aws:SourceVpce": endpoint} if endpoint else {},
-            resource_policy=policy,
-        )
+        context = {"aws:SourceVpce": endpoint} if endpoint else {}
+        return (f"arn:aws:iam::{HOME}:role/anyone", action, f"{API}/live/POST/embed", context)
 
-    answers = may(
+    cases = [
         asked(ours),
         asked("vpce-0aaaaaaaaaaaaaaa1"),
         asked(None),
         asked(ours, "execute-api:ManageConnections"),
-    )
-    assert answers == [True, False, False, False]
+    ]
+    assert allowed_by(cases, resource_policy=policy) == cases[:1]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from embedding_kit import (
     Release,
 )
 from tests.embedding_kit.endpoints import make_endpoint
+from tests.embedding_kit.roles import only
 
 QUIET = AlarmSettings()
 
@@ -143,8 +144,7 @@ def test_a_warning_comes_before_each_page_that_a_rising_value_causes(alarmed, wa
         assert warned["Threshold"] == pytest.approx(0.4 * paged["Threshold"])
         assert warned["AlarmActions"]
         assert warned["AlarmDescription"].endswith(f"#{name.lower()}")
-    (page,) = template.find_resources("AWS::CloudWatch::CompositeAlarm").values()
-    assert "Warning" not in str(page)
+    assert "Warning" not in str(only(template, "AWS::CloudWatch::CompositeAlarm"))
 
 
 def test_nothing_pages_without_anything_to_notify(endpoint_with_alarms):
@@ -162,8 +162,8 @@ def test_the_runbooks_url_can_be_set(alarmed):
     for name, alarm in _alarms(template).items():
         section = "release" if name in OF_A_RELEASE else name.lower()
         assert alarm["AlarmDescription"].endswith(f". Runbook: {url}#{section}")
-    (page,) = template.find_resources("AWS::CloudWatch::CompositeAlarm").values()
-    assert page["Properties"]["AlarmDescription"].endswith(f". Runbook: {url}#page")
+    page = only(template, "AWS::CloudWatch::CompositeAlarm")
+    assert page["AlarmDescription"].endswith(f". Runbook: {url}#page")
 
 
 @pytest.fixture(scope="session")
@@ -192,9 +192,9 @@ def test_an_alarm_can_be_left_out(endpoint_with_alarms):
     """Neither a disabled alarm nor a reference to it in the composite alarm remains."""
     template, alarms = endpoint_with_alarms(disabled=["Memory", "Throttles"], topic=True)
     assert set(alarms.alarms) == ALWAYS - {"Memory", "Throttles"}
-    (page,) = template.find_resources("AWS::CloudWatch::CompositeAlarm").values()
-    assert "Errors" in str(page)
-    assert "Throttles" not in str(page)
+    page = str(only(template, "AWS::CloudWatch::CompositeAlarm"))
+    assert "Errors" in page
+    assert "Throttles" not in page
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 
 from embedding_kit import AlarmTopic, Budget, CostBudget
+from tests.embedding_kit.roles import only
 
 
 def test_a_budget_without_a_topic_notifies_nobody(synthesize):
@@ -11,8 +12,7 @@ def test_a_budget_without_a_topic_notifies_nobody(synthesize):
     def build(stack):
         CostBudget(stack, "Budget", settings=Budget(monthly_usd=50.0), tag=("EmbeddingKit", "dev"))
 
-    (found,) = synthesize(build).find_resources("AWS::Budgets::Budget").values()
-    assert found["Properties"].keys() == {"Budget"}
+    assert only(synthesize(build), "AWS::Budgets::Budget").keys() == {"Budget"}
 
 
 def test_a_budget_without_an_amount_takes_the_default(synthesize):
@@ -29,8 +29,8 @@ def test_a_budget_without_an_amount_takes_the_default(synthesize):
             default_usd=20.0,
         )
 
-    (found,) = synthesize(build).find_resources("AWS::Budgets::Budget").values()
-    assert found["Properties"]["Budget"]["BudgetLimit"] == {"Amount": 20, "Unit": "USD"}
+    budget = only(synthesize(build), "AWS::Budgets::Budget")["Budget"]
+    assert budget["BudgetLimit"] == {"Amount": 20, "Unit": "USD"}
 
 
 def test_a_budget_needs_an_amount(synthesize):

@@ -25,6 +25,7 @@ from embedding_kit import (
     Provisioned,
     SnapStart,
 )
+from tests.embedding_kit.roles import of_kind, only
 
 #: Metrics that AWS Lambda writes and the CDK has no method for, with their dimensions.
 #: https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html
@@ -88,8 +89,7 @@ def watching(request, template) -> Template:
 
 
 def _widgets(template: Template) -> list[dict[str, Any]]:
-    (dashboard,) = template.find_resources("AWS::CloudWatch::Dashboard").values()
-    parts = dashboard["Properties"]["DashboardBody"]["Fn::Join"][1]
+    parts = only(template, "AWS::CloudWatch::Dashboard")["DashboardBody"]["Fn::Join"][1]
     text = "".join(part if isinstance(part, str) else "token" for part in parts)
     widgets: list[dict[str, Any]] = json.loads(text)["widgets"]
     return widgets
@@ -104,11 +104,10 @@ def _on_widgets(template: Template) -> Iterator[Seen]:
 
 
 def _in_alarms(template: Template) -> Iterator[Seen]:
-    for alarm in template.find_resources("AWS::CloudWatch::Alarm").values():
-        properties = alarm["Properties"]
+    for alarm in of_kind(template, "AWS::CloudWatch::Alarm"):
         for metric in (
             entry["MetricStat"]["Metric"]
-            for entry in properties.get("Metrics", [{"MetricStat": {"Metric": properties}}])
+            for entry in alarm.get("Metrics", [{"MetricStat": {"Metric": alarm}}])
             if "MetricStat" in entry
         ):
             dimensions = {dimension["Name"] for dimension in metric.get("Dimensions", [])}
@@ -145,8 +144,8 @@ def emitted(minilm_artifact) -> set[Seen]:
 def _filtered(template: Template) -> set[Seen]:
     return {
         Seen(transformation["MetricNamespace"], transformation["MetricName"], frozenset())
-        for resource in template.find_resources("AWS::Logs::MetricFilter").values()
-        for transformation in resource["Properties"]["MetricTransformations"]
+        for found in of_kind(template, "AWS::Logs::MetricFilter")
+        for transformation in found["MetricTransformations"]
     }
 
 
