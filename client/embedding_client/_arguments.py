@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from embedding_client._formats import FORMATS
 from embedding_client._job_arguments import add_batch, add_index, add_ingest
 from embedding_client._shared_arguments import (
+    FORMATS,
     URL_VARIABLE,
     add_command,
     add_credentials,

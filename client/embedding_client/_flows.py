@@ -271,7 +271,10 @@ class EmbeddingFlows:
             except TRANSPORT_ERRORS as error:
                 wait = self._retries.wait(attempt)
                 if wait is None:
-                    raise self._unreachable(attempt, error) from error
+                    raise UnreachableError(
+                        f"{self.target.name} did not respond in {attempt} attempts: "
+                        f"{str(error) or type(error).__name__}"
+                    ) from error
             else:
                 retried = self._retries.retries(response.status_code)
                 if not retried or should_split(response, count=count):
@@ -280,12 +283,6 @@ class EmbeddingFlows:
                 if wait is None:
                     return response
             delay = wait
-
-    def _unreachable(self, attempts: int, error: Exception) -> UnreachableError:
-        reason = str(error) or type(error).__name__
-        return UnreachableError(
-            f"{self.target.name} did not respond in {attempts} attempts: {reason}"
-        )
 
 
 _Http = TypeVar("_Http")

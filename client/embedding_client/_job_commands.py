@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, NoReturn
@@ -16,7 +17,6 @@ from embedding_client._errors import ConfigurationError
 from embedding_client._executions import Execution, Executions
 from embedding_client._index_command import index_arn
 from embedding_client._job_arguments import BATCH_VARIABLE, LOAD_VARIABLE
-from embedding_client._progress import Shown, follow
 
 #: The options of `embed batch start` and of `embed index load` that are settings of a job.
 _BATCH_SETTINGS = (
@@ -31,6 +31,8 @@ _BATCH_SETTINGS = (
     "max_rejected_percent",
 )
 _LOAD_SETTINGS = ("metadata", "max_rejected_percent")
+#: Seconds between two looks at a job that is followed.
+_LOOK_SECONDS = 5.0
 _FAILED = 1
 _INTERRUPTED = 130
 
@@ -96,13 +98,7 @@ def show_status(args: argparse.Namespace) -> int:
     status = look(jobs, args.job)
     if _follows(args):
         try:
-            status = follow(
-                args.job,
-                status,
-                lambda: look(jobs, args.job),
-                _shown,
-                on_terminal=sys.stderr.isatty(),
-            )
+            status = _follow(jobs, status)
         except KeyboardInterrupt:
             advice = f"'embed {args.command} cancel {args.job}' stops it"
             print(f"\n{args.job} goes on; {advice}", file=sys.stderr)
@@ -183,13 +179,31 @@ def look(jobs: Executions, name: str) -> JobStatus:
         return JobStatus(job, "shards", unknown=str(error))
 
 
-def _shown(status: JobStatus) -> Shown | None:
-    """Return how far a running job is, for one line; None once it has ended."""
+def _follow(jobs: Executions, status: JobStatus) -> JobStatus:
+    """Show a job until it ends, as a bar on a terminal; return its last status."""
+    name, on_terminal = status.job.name, sys.stderr.isatty()
+    layout = "{percentage:3.0f}%|{bar:20}| {desc}"
+    seconds = 0.0
+    with tqdm(bar_format=layout, disable=not on_terminal, leave=False) as bar:
+        while status.job.state == "RUNNING":
+            text = _line(status)
+            bar.total, bar.n = status.job.items, status.finished
+            bar.set_description_str(text)
+            if not on_terminal:
+                print(f"{name}: {text}", file=sys.stderr, flush=True)
+            # A look at a large job lists many names. It takes up to a tenth of the time.
+            time.sleep(max(_LOOK_SECONDS, 9 * seconds))
+            began = time.monotonic()
+            status = look(jobs, name)
+            seconds = time.monotonic() - began
+    return status
+
+
+def _line(status: JobStatus) -> str:
+    """Return how far a running job is."""
     job, progress = status.job, status.progress
-    if job.state != "RUNNING":
-        return None
     if job.items is None:
-        return Shown("planning", 0, None)
+        return "planning"
     figures = [f"{status.finished} of {job.items} {status.items}"]
     if job.failed:
         figures.append(f"{job.failed} failed")
@@ -200,7 +214,7 @@ def _shown(status: JobStatus) -> Shown | None:
         figures.append(f"about ${progress.cost:,.2f}")
         if progress.seconds_left is not None:
             figures.append(f"about {tqdm.format_interval(progress.seconds_left)} left")
-    return Shown(", ".join(figures), status.finished, job.items)
+    return ", ".join(figures)
 
 
 def _as_json(status: JobStatus) -> dict[str, Any]:

@@ -1,16 +1,15 @@
-"""Shows how far a run or a job is: a bar on a terminal, a line now and then elsewhere."""
+"""Shows how far a run is: a bar on a terminal, a line now and then elsewhere."""
 
 import sys
 import time
 from collections.abc import Callable
-from typing import NamedTuple, NoReturn, TypeVar
+from typing import NoReturn
 
 from tqdm import tqdm
 
 from embedding_client._errors import print_error
 
 _INTERVAL = 10.0
-_Status = TypeVar("_Status")
 
 
 class LineProgress:
@@ -47,41 +46,3 @@ def progress_on(name: str, *, total: int, done: int) -> "LineProgress | tqdm[NoR
     if not sys.stderr.isatty():
         return LineProgress(name, total, done)
     return tqdm(total=total, initial=done, unit=" rows", desc=name, smoothing=0.1)
-
-
-#: Seconds between two looks at a job that is followed.
-_LOOK_SECONDS = 5.0
-
-
-class Shown(NamedTuple):
-    """How far a job is, for one line."""
-
-    text: str
-    done: int
-    #: None until the job is planned.
-    total: int | None
-
-
-def follow(
-    name: str,
-    status: _Status,
-    look: Callable[[], _Status],
-    show: Callable[[_Status], Shown | None],
-    *,
-    on_terminal: bool,
-) -> _Status:
-    """Show a job until `show` returns None, because it has ended; return its last status."""
-    layout = "{percentage:3.0f}%|{bar:20}| {desc}"
-    seconds = 0.0
-    with tqdm(bar_format=layout, disable=not on_terminal, leave=False) as bar:
-        while (shown := show(status)) is not None:
-            bar.total, bar.n = shown.total, shown.done
-            bar.set_description_str(shown.text)
-            if not on_terminal:
-                print(f"{name}: {shown.text}", file=sys.stderr, flush=True)
-            # A look at a large job lists many names. It takes up to a tenth of the time.
-            time.sleep(max(_LOOK_SECONDS, 9 * seconds))
-            began = time.monotonic()
-            status = look()
-            seconds = time.monotonic() - began
-    return status

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedding_client._errors import FileError
-from embedding_client._formats import format_of
+from embedding_client._shared_arguments import FORMATS
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -30,6 +30,15 @@ _NOT_UTF8 = (
 )
 _SURROGATE = "has a lone surrogate, which is not valid Unicode, in {column!r}"
 
+_SUFFIXES = {
+    ".txt": "text",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
 #: The line where a row begins, its fields, and the reason if it cannot be embedded.
 _Read = tuple[int | None, Record, str | None]
 
@@ -270,7 +279,7 @@ class Source:
             raise FileError(
                 f"{path} is not a file." if path.exists() else f"{path} does not exist."
             )
-        self.kind = kind or (format_of(path) if path is not None else "text")
+        self.kind = kind or (_format_of(path) if path is not None else "text")
         self.column = column
         self._state: tuple[int, ...] | None = None
         self._digest = ""
@@ -334,6 +343,19 @@ class Source:
             return self.path.open("rb")
         except OSError as error:
             raise FileError(f"{self.name} cannot be read: {error.strerror or error}.") from error
+
+
+def _format_of(path: Path) -> str:
+    """Return the format of a file by its name, ignoring `.gz` at the end."""
+    name = Path(path.stem) if path.suffix.lower() == ".gz" else path
+    kind = _SUFFIXES.get(name.suffix.lower())
+    if kind is None or (kind == "parquet" and name != path):
+        raise FileError(
+            f"{path}: the format of {path.suffix or 'a file without an extension'} is unknown. "
+            f"Known extensions are {', '.join(_SUFFIXES)}, and all except .parquet with .gz; or "
+            f"set the format with --format {'|'.join(FORMATS)}."
+        )
+    return kind
 
 
 class _Hashed(io.RawIOBase):

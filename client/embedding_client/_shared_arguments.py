@@ -7,6 +7,8 @@ from typing import Any
 
 #: The environment variable with the endpoint's URL.
 URL_VARIABLE = "EMBEDDING_URL"
+#: The input formats. All except Parquet may be compressed with gzip.
+FORMATS = ("text", "json", "jsonl", "csv", "tsv", "parquet")
 _RAW = argparse.RawDescriptionHelpFormatter
 
 

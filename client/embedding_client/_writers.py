@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from embedding_client._errors import ConfigurationError, FileError
-from embedding_client._formats import OUTPUTS
 from embedding_client._readers import Record, Source
 
 #: The fields that each format adds to a row.
@@ -177,9 +176,9 @@ class Outputs:
     path: Path
 
     def __post_init__(self) -> None:
-        if self.suffix not in OUTPUTS:
+        if self.suffix not in WRITERS:
             raise ConfigurationError(
-                f"--output must end in {', '.join(OUTPUTS)}, which sets its format; found: "
+                f"--output must end in {', '.join(WRITERS)}, which sets its format; found: "
                 f"{self.path}."
             )
         if not self.path.parent.is_dir():

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
@@ -216,14 +217,7 @@ def as_json(results: Sequence[Checked], *, url: str | None, environment: str | N
         "url": url,
         "environment": environment,
         "checks": [
-            {
-                "group": check.group,
-                "name": check.name,
-                "state": result.state,
-                "found": result.found,
-                "advice": result.advice,
-                "data": dict(result.data),
-            }
+            {"group": check.group, "name": check.name, **asdict(result)}
             for check, result in results
         ],
     }
