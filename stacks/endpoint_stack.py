@@ -109,8 +109,6 @@ class EndpointStack(EnvironmentStack):
             "Standby",
             model=model,
             settings=function.model_copy(update={"reserved_concurrency": None}),
-            in_s3=False,
-            metrics_namespace=self.endpoint.metrics.namespace,
             name=self.settings.name,
             hosting=hosting,
             keeps_versions=False,

@@ -49,24 +49,14 @@ class EnvironmentStacks:
                 each image is built.
         """
         images = images or {}
-        self.repository: RepositoryStack | None = None
-        if has_repository_stack(settings):
-            self.repository = RepositoryStack(app, settings)
-        self.artifact: ArtifactStack | None = None
-        if has_bucket_stack(settings):
-            self.artifact = ArtifactStack(app, settings)
-        index: IndexStack | None = None
-        if settings.index:
-            index = IndexStack(app, settings, settings.index, images)
+        self.repository = RepositoryStack(app, settings) if has_repository_stack(settings) else None
+        self.artifact = ArtifactStack(app, settings) if has_bucket_stack(settings) else None
+        index = IndexStack(app, settings, settings.index, images) if settings.index else None
         self.index = index
         self.endpoint = EndpointStack(app, settings, images, index=index)
         endpoint = self.endpoint.endpoint
-        self.front: FrontStack | None = None
-        if settings.front:
-            self.front = FrontStack(app, settings, settings.front, endpoint)
-        self.batch: BatchStack | None = None
-        if settings.batch:
-            self.batch = BatchStack(app, settings, settings.batch, images)
+        self.front = FrontStack(app, settings, settings.front, endpoint) if settings.front else None
+        self.batch = BatchStack(app, settings, settings.batch, images) if settings.batch else None
         self.server: ServerStack | None = None
         if settings.server:
             self.server = ServerStack(app, settings, settings.server, images, index=index)
@@ -82,12 +72,10 @@ class EnvironmentStacks:
                 "FrontAlarms": self.front.front if self.front else None,
             }
             self.observability = ObservabilityStack(app, settings, endpoint, parts)
-        for stack in filter(None, (self.index, self.endpoint, self.batch, self.server)):
-            if self.repository:
-                stack.add_stack_dependency(
-                    self.repository, "the image is published into the repository"
-                )
+        if self.repository:
+            reason = "the image is published into the repository"
+            for stack in filter(None, (self.index, self.endpoint, self.batch, self.server)):
+                stack.add_stack_dependency(self.repository, reason)
         if self.artifact:
-            self.endpoint.add_stack_dependency(
-                self.artifact, "the artifact is published into the bucket"
-            )
+            reason = "the artifact is published into the bucket"
+            self.endpoint.add_stack_dependency(self.artifact, reason)

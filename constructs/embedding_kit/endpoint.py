@@ -31,7 +31,6 @@ from embedding_kit.settings import (
     Provisioned,
     Release,
     SnapStart,
-    artifact_in_s3,
     check_endpoint,
 )
 from embedding_kit.settings.base import rule_error
@@ -226,7 +225,6 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             experiment=experiment,
             alarms=self.alarm_settings,
         )
-        in_s3 = artifact_in_s3(model, self.settings)
         for note in quota_notes(self.settings, self.cold_start):
             Annotations.of(self).add_info(note)
         # Metrics of metric filters have no dimension for the endpoint, so each endpoint has its own
@@ -240,8 +238,6 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             "Embedder",
             model=model,
             settings=self.settings,
-            in_s3=in_s3,
-            metrics_namespace=namespace,
             name=name,
             snap_start=isinstance(self.cold_start, SnapStart),
             hosting=hosting,
@@ -269,10 +265,8 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             "Check",
             alias=self.alias,
             model=model,
-            package=self.settings.package,
-            with_artifact=not in_s3,
+            settings=self.settings,
             release=self.release,
-            reserved_concurrency=self.settings.reserved_concurrency,
             cold_start=self.cold_start,
             experiment=experiment,
             hosting=hosting,

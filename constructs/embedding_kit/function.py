@@ -14,7 +14,7 @@ from embedding_kit.findings import acknowledge, acknowledge_untraced, acknowledg
 from embedding_kit.hosting import Hosting, let_call_aws, vpc_properties
 from embedding_kit.image import image_code
 from embedding_kit.programs import image_folder
-from embedding_kit.settings import FunctionSettings, Model
+from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.function import RETENTION_DAYS
 from embedding_kit.settings.package import EMBEDDER, storage_mb
@@ -83,8 +83,6 @@ class EmbeddingFunction(Construct):
         *,
         model: Model,
         settings: FunctionSettings,
-        in_s3: bool,
-        metrics_namespace: str,
         name: str,
         hosting: Hosting,
         snap_start: bool = False,
@@ -98,14 +96,23 @@ class EmbeddingFunction(Construct):
             ValueError: The settings also configure the log group.
         """
         super().__init__(scope, id)
-        self.log_group = self._log_group(settings) if log_group is None else log_group
         if log_group is not None and "log_retention_days" in settings.model_fields_set:
             raise rule_error(
                 "a log group of your own has its own retention",
                 found="log_group with function.log_retention_days",
                 allowed="one of them",
             )
+        # The CDK's members are in ascending order, with "never" as the last one.
+        *members, _ = logs.RetentionDays
+        retentions = dict(zip(RETENTION_DAYS, members, strict=True))
+        self.log_group = log_group or logs.LogGroup(
+            self,
+            "Logs",
+            retention=retentions[settings.log_retention_days],
+            removal_policy=RemovalPolicy.DESTROY,
+        )
         key, artifact = hosting.environment_encryption, None
+        in_s3 = artifact_in_s3(model, settings)
         if in_s3:
             key_arn = key.key_arn if key else None
             artifact = ArtifactInS3(self, "Artifact", model=model, key_arn=key_arn)
@@ -124,7 +131,7 @@ class EmbeddingFunction(Construct):
             reserved_concurrent_executions=settings.reserved_concurrency,
             environment={
                 "EMBEDDING_ENVIRONMENT": name,
-                "EMBEDDING_METRICS_NAMESPACE": metrics_namespace,
+                "EMBEDDING_METRICS_NAMESPACE": f"EmbeddingKit/{name}",
                 **request_variables(settings),
                 **({"EMBEDDING_ARTIFACT_LOCATION": artifact.location} if artifact else {}),
             },
@@ -186,14 +193,6 @@ class EmbeddingFunction(Construct):
             "EMBEDDING_SEARCH_PREFIXES", Stack.of(self).to_json_string(callers)
         )
 
-    def _log_group(self, settings: FunctionSettings) -> logs.LogGroup:
-        return logs.LogGroup(
-            self,
-            "Logs",
-            retention=_retention(settings.log_retention_days),
-            removal_policy=RemovalPolicy.DESTROY,
-        )
-
     def _role(self, given: iam.IRole | str | None) -> iam.IRole:
         if isinstance(given, str):
             # The CDK then creates no role here, and reports what this one must be allowed.
@@ -235,9 +234,3 @@ def function_role(scope: Construct, log_group: logs.ILogGroup) -> iam.Role:
         "granted on all resources or on none.",
     )
     return role
-
-
-def _retention(days: int) -> logs.RetentionDays:
-    # The CDK's members are in ascending order, with "never" as the last one.
-    *members, _ = logs.RetentionDays
-    return dict(zip(RETENTION_DAYS, members, strict=True))[days]

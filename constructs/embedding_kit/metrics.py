@@ -1,5 +1,7 @@
 """The endpoint's metrics: of Lambda, of its URL, of the embedder and of the platform logs.
 
+`monitoring/dashboard.py` draws them, and `monitoring/alarm_definitions.py` watches them.
+
 Lambda publishes no metric of initialization. Its duration is only in the JSON platform logs: in
 `platform.report` for on-demand initialization and for SnapStart restores, in `platform.initReport`
 for provisioned concurrency. Metric filters turn these logs into metrics. Their schema:

@@ -1,7 +1,5 @@
 """The check of a new version, as a custom resource that the alias depends on."""
 
-from typing import Literal
-
 from aws_cdk import CfnOutput, CustomResource, Duration, Stack
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import custom_resources as custom
@@ -15,9 +13,11 @@ from embedding_kit.release import breaks_glass
 from embedding_kit.settings import (
     ColdStart,
     Experiment,
+    FunctionSettings,
     Model,
     Provisioned,
     Release,
+    artifact_in_s3,
 )
 
 #: The check reads a manifest and compares a few vectors; it mostly waits for cold starts.
@@ -51,10 +51,8 @@ class ReleaseCheck(Construct):
         *,
         alias: lambda_.Alias,
         model: Model,
-        package: Literal["image", "zip"],
-        with_artifact: bool,
+        settings: FunctionSettings,
         release: Release,
-        reserved_concurrency: int | None,
         cold_start: ColdStart | None,
         experiment: Experiment | None,
         hosting: Hosting,
@@ -62,7 +60,7 @@ class ReleaseCheck(Construct):
         """Check every version before the alias serves it, outside of the VPC."""
         super().__init__(scope, id)
         self._hosting = hosting
-        self.function = self._make_function(alias, model, package, with_artifact=with_artifact)
+        self.function = self._make_function(alias, model, settings)
         provider = self._make_provider()
         other = str(experiment.version) if experiment and experiment.percent else ""
         # The output is created below; its name is needed here.
@@ -76,7 +74,7 @@ class ReleaseCheck(Construct):
             properties={
                 "Function": alias.version.lambda_.function_name,
                 "Version": alias.version.version,
-                "WarmStarts": str(_warm_starts(reserved_concurrency, cold_start)),
+                "WarmStarts": str(_warm_starts(settings.reserved_concurrency, cold_start)),
                 "Alias": alias.alias_name,
                 "OtherVersion": other,
                 # With provisioned concurrency, Lambda itself uses weights for a moment.
@@ -95,11 +93,7 @@ class ReleaseCheck(Construct):
             alias.node.default_child.node.add_dependency(self.resource)
 
     def _make_function(
-        self,
-        alias: lambda_.Alias,
-        model: Model,
-        package: Literal["image", "zip"],
-        with_artifact: bool,
+        self, alias: lambda_.Alias, model: Model, settings: FunctionSettings
     ) -> lambda_.Function:
         embedder = alias.version.lambda_
         log_group = make_log_group(self, "Logs")
@@ -119,9 +113,9 @@ class ReleaseCheck(Construct):
         function = packaged_function(
             self,
             "Function",
-            package=package,
+            package=settings.package,
             model=model,
-            with_artifact=with_artifact,
+            with_artifact=not artifact_in_s3(model, settings),
             handler="jobs.release_check.handler.handler",
             description="Warms and checks a new version before the alias moves to it",
             memory_size=_MEMORY_MB,

@@ -37,5 +37,5 @@ def test_the_codes_of_api_gateways_answers_are_on_the_page():
     """A code in the templates is in the table; the two defaults are for what has no name."""
     section = PAGE.partition("### Answers of API Gateway itself")[2].partition("\n### ")[0]
     named = set(re.findall(r"`([a-z_]+)`", section))
-    codes = {answer.code for _, answer in GATEWAY_RESPONSES.values()} - {"invalid_request"}
+    codes = {answer.code for answer in GATEWAY_RESPONSES.values()} - {"invalid_request"}
     assert codes <= named

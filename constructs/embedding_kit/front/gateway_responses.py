@@ -6,115 +6,91 @@ https://docs.aws.amazon.com/apigateway/latest/developerguide/supported-gateway-r
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from aws_cdk import aws_apigateway as apigateway
 
-_CLIENT, _SERVER = "invalid_request_error", "server_error"
 _TYPE = apigateway.ResponseType
-#: OpenAI's clients read it, and else repeat each 429.
-_NO_RETRY = {"x-should-retry": "false"}
+#: The codes of faults that are not the caller's.
+_SERVER_CODES = {"internal_error", "out_of_time"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _GatewayAnswer:
+class _GatewayAnswer(NamedTuple):
     """An answer that API Gateway gives without the function.
 
     Attributes:
+        type: Its type.
         code: OpenAI's `code`, a short name for programs.
         message: The message; it shows nothing of the request.
         status: The status; None leaves API Gateway's own.
-        server: Whether the fault is on the server's side.
         headers: Further headers with their values.
     """
 
+    type: apigateway.ResponseType
     code: str
     message: str
     status: int | None = None
-    server: bool = False
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
 
     @property
     def body(self) -> str:
         """The template of the body. It has no variable, so it is JSON itself."""
-        error = {
-            "message": self.message,
-            "type": _SERVER if self.server else _CLIENT,
-            "param": None,
-            "code": self.code,
-        }
+        kind = "server_error" if self.code in _SERVER_CODES else "invalid_request_error"
+        error = {"message": self.message, "type": kind, "param": None, "code": self.code}
         return json.dumps({"error": error})
 
 
-_INTERNAL = _GatewayAnswer(
-    code="internal_error", message="The request could not be served.", server=True
-)
-#: By the id of the construct: the type and the answer.
-GATEWAY_RESPONSES: dict[str, tuple[apigateway.ResponseType, _GatewayAnswer]] = {
-    "InvalidApiKey": (
+_INTERNAL = ("internal_error", "The request could not be served.")
+#: By the id of the construct.
+GATEWAY_RESPONSES = {
+    "InvalidApiKey": _GatewayAnswer(
         _TYPE.INVALID_API_KEY,
-        _GatewayAnswer(
-            code="invalid_api_key",
-            message="The header x-api-key is missing or has no valid API key.",
-            # API Gateway's own is 403; a client of OpenAI expects 401, as our server answers.
-            status=401,
-        ),
+        "invalid_api_key",
+        "The header x-api-key is missing or has no valid API key.",
+        # API Gateway's own is 403; a client of OpenAI expects 401, as our server answers.
+        status=401,
     ),
-    "Throttled": (
+    "Throttled": _GatewayAnswer(
         _TYPE.THROTTLED,
-        _GatewayAnswer(
-            code="rate_limit_exceeded",
-            message="Too many requests. Send the request again later.",
-            headers={"retry-after": "1"},
-        ),
+        "rate_limit_exceeded",
+        "Too many requests. Send the request again later.",
+        headers={"retry-after": "1"},
     ),
-    "QuotaExceeded": (
+    "QuotaExceeded": _GatewayAnswer(
         _TYPE.QUOTA_EXCEEDED,
-        _GatewayAnswer(
-            code="insufficient_quota",
-            message="The API key has used up its requests of this month.",
-            headers=_NO_RETRY,
-        ),
+        "insufficient_quota",
+        "The API key has used up its requests of this month.",
+        # OpenAI's clients read it, and else repeat each 429.
+        headers={"x-should-retry": "false"},
     ),
-    "Unauthorized": (
-        _TYPE.UNAUTHORIZED,
-        _GatewayAnswer(code="unauthorized", message="The request has no credentials."),
+    "Unauthorized": _GatewayAnswer(
+        _TYPE.UNAUTHORIZED, "unauthorized", "The request has no credentials."
     ),
-    "AccessDenied": (
-        _TYPE.ACCESS_DENIED,
-        _GatewayAnswer(code="access_denied", message="The caller may not send this request."),
+    "AccessDenied": _GatewayAnswer(
+        _TYPE.ACCESS_DENIED, "access_denied", "The caller may not send this request."
     ),
-    "WafFiltered": (
-        _TYPE.WAF_FILTERED,
-        _GatewayAnswer(code="access_denied", message="The firewall refused the request."),
+    "WafFiltered": _GatewayAnswer(
+        _TYPE.WAF_FILTERED, "access_denied", "The firewall refused the request."
     ),
-    "RequestTooLarge": (
+    "RequestTooLarge": _GatewayAnswer(
         _TYPE.REQUEST_TOO_LARGE,
-        _GatewayAnswer(
-            code="body_too_large",
-            message="The body is too large. Send fewer texts in one request.",
-        ),
+        "body_too_large",
+        "The body is too large. Send fewer texts in one request.",
     ),
-    "UnsupportedMediaType": (
+    "UnsupportedMediaType": _GatewayAnswer(
         _TYPE.UNSUPPORTED_MEDIA_TYPE,
-        _GatewayAnswer(
-            code="malformed_body",
-            message="The header content-encoding may be absent, or gzip, deflate or identity, and "
-            "the body must be as it says.",
-        ),
+        "malformed_body",
+        "The header content-encoding may be absent, or gzip, deflate or identity, and the body "
+        "must be as it says.",
     ),
-    "IntegrationTimeout": (
+    "IntegrationTimeout": _GatewayAnswer(
         _TYPE.INTEGRATION_TIMEOUT,
-        _GatewayAnswer(
-            code="out_of_time",
-            message="The request took too long. Send fewer texts in one request.",
-            server=True,
-        ),
+        "out_of_time",
+        "The request took too long. Send fewer texts in one request.",
     ),
-    "IntegrationFailure": (_TYPE.INTEGRATION_FAILURE, _INTERNAL),
-    "Default4xx": (
-        _TYPE.DEFAULT_4_XX,
-        _GatewayAnswer(code="invalid_request", message="The request is not valid."),
+    "IntegrationFailure": _GatewayAnswer(_TYPE.INTEGRATION_FAILURE, *_INTERNAL),
+    "Default4xx": _GatewayAnswer(
+        _TYPE.DEFAULT_4_XX, "invalid_request", "The request is not valid."
     ),
-    "Default5xx": (_TYPE.DEFAULT_5_XX, _INTERNAL),
+    "Default5xx": _GatewayAnswer(_TYPE.DEFAULT_5_XX, *_INTERNAL),
 }

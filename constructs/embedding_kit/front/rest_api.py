@@ -186,10 +186,10 @@ class EmbeddingRestApi(Construct):
         self.api = self._make_api(endpoint, tracing)
         self.stage = self.api.deployment_stage
         self._permit(endpoint)
-        for name, (kind, answer) in GATEWAY_RESPONSES.items():
+        for name, answer in GATEWAY_RESPONSES.items():
             self.api.add_gateway_response(
                 name,
-                type=kind,
+                type=answer.type,
                 status_code=str(answer.status) if answer.status else None,
                 response_headers={key: f"'{value}'" for key, value in answer.headers.items()},
                 templates={"application/json": answer.body},

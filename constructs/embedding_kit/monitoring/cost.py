@@ -1,5 +1,7 @@
 """The cost of an endpoint and of batch jobs, as metric math over durations and requests."""
 
+from typing import NamedTuple
+
 from aws_cdk import Token
 from aws_cdk import aws_cloudwatch as cloudwatch
 
@@ -17,42 +19,36 @@ def list_prices(region: str) -> Prices:
     return load_prices() if "lambda_duration" in prices.assumed else prices
 
 
-def cost_rate(
-    metrics: EndpointMetrics,
-    *,
-    memory_mb: int,
-    cold_start: ColdStart | None,
-    prices: Prices,
-) -> cloudwatch.MathExpression:
-    """Return US dollars per hour for duration, requests and provisioned concurrency.
+class EndpointCost(NamedTuple):
+    """US dollars per hour, and per 1,000 embeddings at the current traffic."""
+
+    per_hour: cloudwatch.MathExpression
+    per_thousand: cloudwatch.MathExpression
+
+
+def endpoint_cost(
+    metrics: EndpointMetrics, *, memory_mb: int, cold_start: ColdStart | None, prices: Prices
+) -> EndpointCost:
+    """Return the cost of duration, requests and provisioned concurrency.
 
     Billed duration includes cold starts. With SnapStart, the cost includes restores and the
     snapshot of one published version, the number of versions outside a release. Storage of images,
     zips and logs and data transfer are not included.
     """
     expression, used = _dollars(metrics, memory_mb, cold_start, prices)
-    return cloudwatch.MathExpression(
-        expression=f"({expression}) * 3600 / PERIOD(billed)",
-        using_metrics=used,
-        period=PERIOD,
-        label="US dollars per hour",
-    )
-
-
-def cost_per_thousand(
-    metrics: EndpointMetrics,
-    *,
-    memory_mb: int,
-    cold_start: ColdStart | None,
-    prices: Prices,
-) -> cloudwatch.MathExpression:
-    """Return US dollars per 1,000 embeddings at the current traffic."""
-    expression, used = _dollars(metrics, memory_mb, cold_start, prices)
-    return cloudwatch.MathExpression(
-        expression=f"IF(texts > 0, 1000 * ({expression}) / texts)",
-        using_metrics={**used, "texts": metrics.of_embedder("Texts", "Sum")},
-        period=PERIOD,
-        label="US dollars per 1,000 embeddings",
+    return EndpointCost(
+        cloudwatch.MathExpression(
+            expression=f"({expression}) * 3600 / PERIOD(billed)",
+            using_metrics=used,
+            period=PERIOD,
+            label="US dollars per hour",
+        ),
+        cloudwatch.MathExpression(
+            expression=f"IF(texts > 0, 1000 * ({expression}) / texts)",
+            using_metrics={**used, "texts": metrics.of_embedder("Texts", "Sum")},
+            period=PERIOD,
+            label="US dollars per 1,000 embeddings",
+        ),
     )
 
 

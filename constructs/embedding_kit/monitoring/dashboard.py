@@ -7,7 +7,7 @@ from constructs import Construct
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.metrics import PERIOD
 from embedding_kit.monitoring.alarms import EndpointAlarms
-from embedding_kit.monitoring.cost import cost_per_thousand, cost_rate, list_prices
+from embedding_kit.monitoring.cost import endpoint_cost, list_prices
 from embedding_kit.monitoring.graphs import FROM_ZERO, graph
 from embedding_kit.prices import Prices
 from embedding_kit.settings import ColdStart, Provisioned, SnapStart
@@ -70,23 +70,22 @@ class EndpointDashboard(Construct):
             default_interval=Duration.hours(3),
             period_override=cloudwatch.PeriodOverride.AUTO,
         )
-        self.dashboard.add_widgets(*self._alarm_status(alarms))
-        self.dashboard.add_widgets(*self._traffic())
-        self.dashboard.add_widgets(*self._latency())
-        self.dashboard.add_widgets(*self._cold_starts())
-        self.dashboard.add_widgets(*self._capacity())
-        self.dashboard.add_widgets(*self._cost())
-        self.dashboard.add_widgets(*self._queries())
-
-    def _alarm_status(self, alarms: EndpointAlarms) -> list[cloudwatch.IWidget]:
-        return [
-            cloudwatch.AlarmStatusWidget(
-                title="Alarms",
-                alarms=[*([alarms.page] if alarms.page else []), *alarms.alarms.values()],
-                width=_WIDTH,
-                height=3,
-            )
-        ]
+        status = cloudwatch.AlarmStatusWidget(
+            title="Alarms",
+            alarms=[*([alarms.page] if alarms.page else []), *alarms.alarms.values()],
+            width=_WIDTH,
+            height=3,
+        )
+        for row in (
+            [status],
+            self._traffic(),
+            self._latency(),
+            self._cold_starts(),
+            self._capacity(),
+            self._cost(),
+            self._queries(),
+        ):
+            self.dashboard.add_widgets(*row)
 
     def _threshold(self, alarm: str) -> tuple[float, str] | None:
         """Return the line of an alarm on p99; None if the alarm is disabled."""
@@ -211,16 +210,18 @@ class EndpointDashboard(Construct):
 
     def _cost(self) -> list[cloudwatch.IWidget]:
         memory, kind = self._endpoint.settings.memory_mb, self._endpoint.cold_start
-        metrics, prices = self._metrics, self._prices
-        rate = cost_rate(metrics, memory_mb=memory, cold_start=kind, prices=prices)
-        thousand = cost_per_thousand(metrics, memory_mb=memory, cold_start=kind, prices=prices)
+        prices = self._prices
+        cost = endpoint_cost(self._metrics, memory_mb=memory, cold_start=kind, prices=prices)
         return [
             cloudwatch.SingleValueWidget(
-                title="US dollars per 1,000 embeddings", metrics=[thousand], width=6, height=4
+                title="US dollars per 1,000 embeddings",
+                metrics=[cost.per_thousand],
+                width=6,
+                height=4,
             ),
             cloudwatch.GraphWidget(
                 title="US dollars per hour",
-                left=[rate],
+                left=[cost.per_hour],
                 width=12,
                 height=4,
                 left_y_axis=FROM_ZERO,

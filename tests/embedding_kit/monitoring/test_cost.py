@@ -7,7 +7,7 @@ from aws_cdk import App, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from embedding_kit import EmbeddingEndpoint, Provisioned, SnapStart
-from embedding_kit.monitoring.cost import cost_per_million_rows, cost_per_thousand, cost_rate
+from embedding_kit.monitoring.cost import cost_per_million_rows, endpoint_cost
 from embedding_kit.prices import load_prices
 
 PRICES = load_prices()
@@ -29,14 +29,14 @@ def _value(expression: cloudwatch.MathExpression, **values: float) -> float:
 
 def test_a_million_requests_of_280_ms_at_2_gb_cost_7_dollars_47(metrics):
     """A million requests cost 2 GB x 0.28 s x 1M x $0.0000133334, and $0.20 per million."""
-    thousand = cost_per_thousand(metrics, memory_mb=2048, cold_start=None, prices=PRICES)
+    thousand = endpoint_cost(metrics, memory_mb=2048, cold_start=None, prices=PRICES).per_thousand
     cost = _value(thousand, billed=280.0 * 1_000_000, requests=1_000_000, texts=1_000_000)
     assert cost * 1000 == pytest.approx(7.467 + 0.20, abs=0.001)
 
 
 def test_batches_make_an_embedding_cheaper(metrics):
     """The cost is divided by the number of embeddings, not of requests."""
-    thousand = cost_per_thousand(metrics, memory_mb=2048, cold_start=None, prices=PRICES)
+    thousand = endpoint_cost(metrics, memory_mb=2048, cold_start=None, prices=PRICES).per_thousand
     single = _value(thousand, billed=6000.0, requests=100, texts=100)
     batched = _value(thousand, billed=6000.0, requests=100, texts=1600)
     assert single / batched == pytest.approx(16)
@@ -44,7 +44,7 @@ def test_batches_make_an_embedding_cheaper(metrics):
 
 def test_what_is_kept_ready_is_paid_while_nothing_runs(metrics):
     """Two environments of 1 GB are billed for an hour without a request."""
-    rate = cost_rate(metrics, memory_mb=1024, cold_start=Provisioned(), prices=PRICES)
+    rate = endpoint_cost(metrics, memory_mb=1024, cold_start=Provisioned(), prices=PRICES).per_hour
     assert _value(rate, billed=0.0, requests=0, ready=2) == pytest.approx(
         2 * 3600 * PRICES["lambda_provisioned"].usd, rel=1e-4
     )
@@ -52,7 +52,7 @@ def test_what_is_kept_ready_is_paid_while_nothing_runs(metrics):
 
 def test_a_ready_environments_second_has_its_own_price(metrics):
     """Duration on provisioned concurrency is billed at a lower price than on demand."""
-    rate = cost_rate(metrics, memory_mb=1024, cold_start=Provisioned(), prices=PRICES)
+    rate = endpoint_cost(metrics, memory_mb=1024, cold_start=Provisioned(), prices=PRICES).per_hour
     assert _value(rate, billed=60_000.0, requests=0, ready=0) == pytest.approx(
         3600 * PRICES["lambda_provisioned_duration"].usd, rel=1e-4
     )
@@ -60,14 +60,14 @@ def test_a_ready_environments_second_has_its_own_price(metrics):
 
 def test_a_snapshot_is_paid_while_nothing_runs(metrics):
     """The snapshot of one 2 GB version alone costs $7.91 for a month of 730 hours."""
-    rate = cost_rate(metrics, memory_mb=2048, cold_start=SnapStart(), prices=PRICES)
+    rate = endpoint_cost(metrics, memory_mb=2048, cold_start=SnapStart(), prices=PRICES).per_hour
     idle = _value(rate, billed=0.0, requests=0, restores=0)
     assert idle * 730 == pytest.approx(7.91, abs=0.01)
 
 
 def test_each_restore_is_paid(metrics):
     """A restore of 2 GB costs $0.00028, and ten restores in a minute cost ten times that."""
-    rate = cost_rate(metrics, memory_mb=2048, cold_start=SnapStart(), prices=PRICES)
+    rate = endpoint_cost(metrics, memory_mb=2048, cold_start=SnapStart(), prices=PRICES).per_hour
     without = _value(rate, billed=0.0, requests=0, restores=0)
     ten = _value(rate, billed=0.0, requests=0, restores=10)
     assert (ten - without) / 60 == pytest.approx(10 * 0.00028, rel=0.002)
