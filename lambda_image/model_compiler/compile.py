@@ -43,7 +43,7 @@ from model_compiler.model.folder import (
 from model_compiler.model.onnx_import import ImportedModel
 from model_compiler.model.sparse import read_sparse_folder
 from model_compiler.model.static import is_static, read_static_folder
-from model_compiler.source.find import Source
+from model_compiler.source import Source
 from model_compiler.tokenizer import tables as tokenizer_tables
 from model_compiler.tokenizer.tables import TokenizerTables, check_room
 

@@ -21,7 +21,7 @@ from model_compiler.artifact.writer import new_folder
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import FidelityError, SourceError
 from model_compiler.fidelity.measure import DenseRows, shipped_documents
-from model_compiler.source.find import Source
+from model_compiler.source import Source
 
 #: The least share of texts with a query vector that is nearest to the document vector of the same
 #: text. Of two encoders that have nothing to do with each other, it is near 0.

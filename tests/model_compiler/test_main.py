@@ -7,8 +7,7 @@ import pytest
 
 from embedder.core.artifact import load_artifact
 from model_compiler.command import main
-from model_compiler.source import find
-from model_compiler.source.find import Source
+from model_compiler.source import Source, find
 from tests.model_compiler.conftest import Compile, Edit, merged
 from tests.model_compiler.goldens.files import special_tokens
 

@@ -13,8 +13,8 @@ from embedder.core.artifact import FORMAT_VERSION, MANIFEST_FILE, manifest_check
 from model_compiler.errors import SourceError
 from model_compiler.files.hashes import file_sha256
 from model_compiler.model.base import Graph, Model
+from model_compiler.source import Source
 from model_compiler.source.catalog import CatalogEntry, recognize
-from model_compiler.source.find import Source
 from model_compiler.tokenizer.tables import TokenizerTables
 
 #: Hexadecimal digits of each hash in the name of a vector space: 48 bits.

@@ -28,12 +28,12 @@ class Prompts:
     default: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
     """A graph that was written to an artifact's folder."""
 
     #: What runs it, and its file; see `embedder.core.artifact.GraphEntry`.
-    runtime: str
+    runtime: str = "onnxruntime"
     file: str
     #: A hash of the computation; see `builder.graph_digest`.
     digest: bytes
@@ -41,10 +41,10 @@ class Graph:
     source_digest: bytes
     #: `fp32`, `int8`, or the name of the export.
     precision: str
-    inputs: Sequence[str]
-    output: str
+    inputs: Sequence[str] = INPUTS
+    output: str = OUTPUT
     #: `none`, or `extended` if ONNX Runtime optimizes the graph when it loads it.
-    optimization: str
+    optimization: str = "none"
     #: Approximate multiply-adds of weights per token.
     multiply_adds: int
     #: The outputs of the encoder's layers; none of an export.

@@ -71,14 +71,11 @@ class CompiledModel(OwnModel):
         proto = builder.model()
         (folder / GRAPH_FILE).write_bytes(proto.SerializeToString(deterministic=True))
         return Graph(
-            runtime="onnxruntime",
             file=GRAPH_FILE,
             digest=graph_digest(proto, weights=builder.external_digests),
             source_digest=b"".join(weights.digest for weights in (encoder, *modules)),
             precision=self.precision,
             inputs=self._inputs,
-            output=OUTPUT,
-            optimization="none",
             multiply_adds=_multiply_adds(proto),
             layers=builder.layers,
         )

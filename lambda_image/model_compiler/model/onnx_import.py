@@ -254,7 +254,6 @@ class ImportedModel(Model):
         for value in builder.external_digests.values():
             digest.update(value)
         return Graph(
-            runtime="onnxruntime",
             file=GRAPH_FILE,
             digest=digest.digest(),
             source_digest=source,

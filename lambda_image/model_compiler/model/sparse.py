@@ -30,7 +30,7 @@ from model_compiler.graph.bases.family import has_own_code
 from model_compiler.graph.bases.post_norm import PostNormConfig
 from model_compiler.graph.builder import GraphBuilder, Precision
 from model_compiler.graph.quantization import Floats, linear
-from model_compiler.model.base import INPUTS, OUTPUT, Graph, OwnModel
+from model_compiler.model.base import INPUTS, Graph, OwnModel
 from model_compiler.model.compiled import CompiledModel
 from model_compiler.model.folder import (
     SPARSE_HEAD,
@@ -283,9 +283,6 @@ class SparseTable(OwnModel):
             digest=digest,
             source_digest=digest,
             precision=self.precision,
-            inputs=INPUTS,
-            output=OUTPUT,
-            optimization="none",
             multiply_adds=1,
         )
 

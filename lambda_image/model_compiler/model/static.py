@@ -24,7 +24,7 @@ from model_compiler.files.config import ConfigFile, read_json
 from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import Precision
 from model_compiler.graph.quantization import quantize_rows
-from model_compiler.model.base import INPUTS, OUTPUT, Graph, OwnModel, Prompts
+from model_compiler.model.base import Graph, OwnModel, Prompts
 from model_compiler.model.folder import read_modules, read_prompts
 from model_compiler.model.modules import read_normalize
 from model_compiler.tokenizer.file import read_tokenizer, without_special_tokens
@@ -67,9 +67,6 @@ class StaticModel(OwnModel):
             digest=digest.digest(),
             source_digest=weights.digest,
             precision=self.precision,
-            inputs=INPUTS,
-            output=OUTPUT,
-            optimization="none",
             multiply_adds=self.dimensions,
         )
 

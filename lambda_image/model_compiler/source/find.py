@@ -5,37 +5,17 @@ import importlib.metadata
 import importlib.util
 import os
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from model_compiler.errors import LicenseError, SourceError
 from model_compiler.files.adapter import ADAPTER_FILE
 from model_compiler.files.hashes import file_sha256, verify_files
 from model_compiler.graph.builder import Precision
-from model_compiler.source import catalog, hub
+from model_compiler.source import Source, catalog, hub
 from model_compiler.source.base import adapter_alone, base_of, check_base, on_base
 from model_compiler.source.catalog import CatalogEntry, Wheel
-from model_compiler.source.hub import Download
 from model_compiler.source.linked import files_in
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A model on this machine."""
-
-    folder: Path
-    name: str
-    #: The commit of the download; None for a folder.
-    revision: str | None
-    #: The short name of its license, if known.
-    license: str | None
-    entry: CatalogEntry | None
-    #: Whether the hub's newest commit was downloaded, because nothing names another.
-    newest: bool = False
-    #: The paths of all files in the hub's repository; None if all files are in the folder.
-    files: frozenset[str] | None = None
-    #: The model that an adapter is for, which it is merged into.
-    base: str | None = None
 
 
 def find_source(
@@ -121,10 +101,9 @@ def _find(
                 f"{model!r} is not a folder, a model of the catalog or a repository of a hub "
                 "(owner/name). `embedding-kit model_compiler --list` lists the catalog."
             )
-        found = hub.download(
+        return hub.download(
             model, revision=revision, precision=precision, descriptions=descriptions
         )
-        return _downloaded(model, None, found)
     if not descriptions:
         _check_license(entry, accepted_licenses)
     wheel = None if revision else _wheel_folder(entry.wheel)
@@ -134,7 +113,7 @@ def _find(
         found = hub.download_first(
             entry.repositories, revision=revision, precision=precision, descriptions=descriptions
         )
-        source = _downloaded(entry.name, entry, found)
+        source = replace(found, name=entry.name, license=entry.license.name, entry=entry)
     # The hashes are those of the pinned revision.
     expected = {} if revision or descriptions else entry.sha256
     if wrong := verify_files(source.folder, expected):
@@ -142,18 +121,6 @@ def _find(
             f"{source.folder} is not {entry.name} as the catalog knows it: {'; '.join(wrong)}."
         )
     return source
-
-
-def _downloaded(name: str, entry: CatalogEntry | None, found: Download) -> Source:
-    return Source(
-        folder=found.folder,
-        name=name,
-        revision=found.commit,
-        license=entry.license.name if entry else found.license,
-        entry=entry,
-        newest=found.newest,
-        files=found.files,
-    )
 
 
 def _folder(folder: Path, *, revision: str | None) -> Source:

@@ -7,7 +7,6 @@ files that the compiler reads are downloaded.
 import os
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
@@ -18,6 +17,7 @@ from model_compiler.errors import SourceError
 from model_compiler.graph.builder import Precision
 from model_compiler.model.exports import choose, has_weights, why_not_compiled
 from model_compiler.model.folder import SPARSE_HEAD, check_kind, is_cross_encoder, is_sparse
+from model_compiler.source import Source
 from model_compiler.source.catalog import Repository
 
 #: The files that name a model's kind, and the vocabulary of a tokenizer without a JSON file.
@@ -26,19 +26,6 @@ CONFIGURATION = ("*.json", "*.jinja", "*/config.json", "vocab.txt", SPARSE_HEAD)
 PATTERNS = (*CONFIGURATION, "*.safetensors")
 #: The files of an ONNX export; its weights may be in separate files next to it.
 ONNX_PATTERNS = (*CONFIGURATION, "*/model.safetensors")
-
-
-@dataclass(frozen=True, slots=True)
-class Download:
-    """A repository's files at one commit."""
-
-    folder: Path
-    commit: str
-    license: str | None
-    #: Whether it is the newest commit, because no revision was given.
-    newest: bool
-    #: The paths of all files in the repository, also of those that were not downloaded.
-    files: frozenset[str]
 
 
 def is_repository_name(name: str) -> bool:
@@ -52,7 +39,7 @@ def download_first(
     revision: str | None = None,
     precision: Precision | None = None,
     descriptions: bool = False,
-) -> Download:
+) -> Source:
     """Download a model from the first of its repositories that works; the original is first.
 
     The mirrors are not used for a `revision`, which is the original's.
@@ -75,7 +62,7 @@ def download(
     revision: str | None = None,
     precision: Precision | None = None,
     descriptions: bool = False,
-) -> Download:
+) -> Source:
     """Download a repository's files; with `descriptions` the JSON files alone.
 
     The precision selects one of several ready exports.
@@ -113,13 +100,7 @@ def download(
         raise SourceError(f"{where} answered with status {error.response.status_code}.") from error
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, httpx2.HTTPError) as error:
         raise SourceError(f"{where} cannot be reached ({type(error).__name__}).") from error
-    return Download(
-        folder=folder,
-        commit=info.sha,
-        license=_license(info),
-        newest=revision is None,
-        files=files,
-    )
+    return Source(folder, name, info.sha, _license(info), newest=revision is None, files=files)
 
 
 def _patterns(

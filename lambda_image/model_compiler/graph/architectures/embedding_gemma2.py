@@ -167,8 +167,8 @@ def _heads(config: ConfigFile, sliding: tuple[bool, ...]) -> tuple[Heads | None,
                 f"to all sliding layers, and to all full ones; found {sorted(sizes)}."
             )
     bases = rope_bases_by_kind(config, config.optional("rope_parameters") or {}, DEFAULT_ROPE_BASES)
-    window = Heads(*found[sliding.index(True)], bases[0]) if any(sliding) else None
-    return window, Heads(*found[-1], bases[1])
+    window = Heads(*found[sliding.index(True)], bases[True]) if any(sliding) else None
+    return window, Heads(*found[-1], bases[False])
 
 
 HARMLESS = {

@@ -4,6 +4,7 @@ Weights have the names of transformers' Gemma3TextModel. The reference implement
 `transformers/models/gemma3/modeling_gemma3.py`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -44,15 +45,15 @@ def _sliding_layers(config: ConfigFile, layers: int) -> tuple[bool, ...]:
     return sliding_layers(config, layers, every=pattern, full=pattern - 1)
 
 
-def _rope_bases(config: ConfigFile) -> tuple[float, float]:
-    """Return the bases of the rotary embedding in sliding and in full layers."""
+def _rope_bases(config: ConfigFile) -> dict[bool, float]:
+    """Return the bases of the rotary embedding in sliding layers (True) and in full ones."""
     newer = config.optional("rope_parameters")
     if newer is None:
         config.require("rope_scaling", None)
-        return (
-            config.number("rope_local_base_freq", DEFAULT_ROPE_BASES[SLIDING]),
-            config.number("rope_theta", DEFAULT_ROPE_BASES[FULL]),
-        )
+        return {
+            True: config.number("rope_local_base_freq", DEFAULT_ROPE_BASES[SLIDING]),
+            False: config.number("rope_theta", DEFAULT_ROPE_BASES[FULL]),
+        }
     # transformers prefers the newer key and ignores the older ones.
     config.ignore(frozenset({"rope_local_base_freq", "rope_theta"}))
     config.require("rope_scaling", None)
@@ -71,13 +72,13 @@ class Gemma3Config(Architecture):
     reach: int
     #: For each layer, whether its attention is limited to the window.
     sliding: tuple[bool, ...]
-    sliding_rope_base: float
-    full_rope_base: float
+    #: By whether a layer slides: the base of its rotary embedding.
+    rope_bases: Mapping[bool, float]
 
 
 def parse(config: ConfigFile) -> Gemma3Config:
     """Parse a `config.json` of model_type `gemma3_text`; see `Family.parse`."""
-    sliding_base, full_base = _rope_bases(config)
+    rope_bases = _rope_bases(config)
     # The one of every published model, and the one that vectors were compared with.
     config.require("hidden_activation", "gelu_pytorch_tanh")
     parsed = Gemma3Config(
@@ -96,8 +97,7 @@ def parse(config: ConfigFile) -> Gemma3Config:
         # |i - j| < sliding_window // 2 + 1 if attention goes both ways.
         reach=config.integer("sliding_window") // 2,
         sliding=_sliding_layers(config, config.integer("num_hidden_layers")),
-        sliding_rope_base=sliding_base,
-        full_rope_base=full_base,
+        rope_bases=rope_bases,
     )
     check_halves(config, parsed.head_size)
     if not config.boolean("use_bidirectional_attention", False):
@@ -136,7 +136,7 @@ class _Encoder(Encoder[Gemma3Config]):
         self._begin(blocks.ids)
         self._rope = rotary_tables_by_kind(
             self._builder,
-            {False: config.full_rope_base, True: config.sliding_rope_base},
+            config.rope_bases,
             kinds=config.sliding,
             head_size=config.head_size,
             positions=whole_blocks(config.max_positions),

@@ -4,7 +4,7 @@ Weights have the names of transformers' ModernBertModel. The reference implement
 `transformers/models/modernbert/modeling_modernbert.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,8 +35,8 @@ DEFAULT_FULL_EVERY = 3
 DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 160_000.0}
 
 
-def _rope_bases(config: ConfigFile) -> tuple[float, float]:
-    """Return the bases of the rotary embedding in sliding and in full layers."""
+def _rope_bases(config: ConfigFile) -> dict[bool, float]:
+    """Return the bases of the rotary embedding in sliding layers (True) and in full ones."""
     bases = {}
     for kind, key in ((SLIDING, "local_rope_theta"), (FULL, "global_rope_theta")):
         if not config.has(key):  # Versions of transformers disagree about null.
@@ -64,13 +64,13 @@ class ModernBertConfig(Architecture):
     reach: int
     #: For each layer, whether its attention is limited to the window.
     sliding: tuple[bool, ...]
-    sliding_rope_base: float
-    full_rope_base: float
+    #: By whether a layer slides: the base of its rotary embedding.
+    rope_bases: Mapping[bool, float]
 
 
 def parse(config: ConfigFile) -> ModernBertConfig:
     """Parse a `config.json` of model_type `modernbert`; see `Family.parse`."""
-    sliding_base, full_base = _rope_bases(config)
+    rope_bases = _rope_bases(config)
     return ModernBertConfig(
         encoder=_Encoder,
         name="modernbert",
@@ -94,8 +94,7 @@ def parse(config: ConfigFile) -> ModernBertConfig:
             every=config.integer("global_attn_every_n_layers", DEFAULT_FULL_EVERY),
             full=0,
         ),
-        sliding_rope_base=sliding_base,
-        full_rope_base=full_base,
+        rope_bases=rope_bases,
     )
 
 
@@ -145,7 +144,7 @@ class _Encoder(Encoder[ModernBertConfig]):
         self._begin(blocks.ids)
         self._rope = rotary_tables_by_kind(
             self._builder,
-            {False: config.full_rope_base, True: config.sliding_rope_base},
+            config.rope_bases,
             kinds=config.sliding,
             head_size=config.head_size,
             positions=whole_blocks(config.max_positions),

@@ -62,23 +62,22 @@ def sliding_layers(config: ConfigFile, layers: int, *, every: int, full: int) ->
 
 def rope_bases_by_kind(
     config: ConfigFile, parameters: Any, defaults: Mapping[str, float]
-) -> tuple[float, float]:
-    """Return the bases of sliding and of full layers from `rope_parameters`.
+) -> dict[bool, float]:
+    """Return the bases of sliding layers (True) and of full ones from `rope_parameters`.
 
     That has one object for each kind of layer, and `defaults` the base if the object has none.
     """
     if not isinstance(parameters, dict) or not set(parameters) <= {SLIDING, FULL}:
         config.fail("rope_parameters", f"an object of {SLIDING} and {FULL}", parameters)
-    sliding, full = (
-        rope_base(
+    return {
+        kind == SLIDING: rope_base(
             config,
             parameters.get(kind) or {},
             where=f"rope_parameters.{kind}",
             default=defaults[kind],
         )
         for kind in (SLIDING, FULL)
-    )
-    return sliding, full
+    }
 
 
 def rope_base(

@@ -42,6 +42,6 @@ def test_a_base_that_is_missing_is_taken_from_the_older_key(folder: Path, edit_j
     path = folder / "config.json"
     edit_json(path, rope_parameters={"full_attention": {"rope_theta": 5}}, local_rope_theta=7)
     parsed = modernbert.parse(opened(path))
-    assert (parsed.full_rope_base, parsed.sliding_rope_base) == (5, 7)
+    assert parsed.rope_bases == {False: 5, True: 7}
     edit_json(path, lambda config: {key: config[key] for key in config if "theta" not in key})
-    assert modernbert.parse(opened(path)).sliding_rope_base == 10_000
+    assert modernbert.parse(opened(path)).rope_bases[True] == 10_000
