@@ -72,17 +72,8 @@ class LoadSettings:
             raise BatchError(f"metadata must name each column once; found {', '.join(twice)}.")
 
 
-class Part(NamedTuple):
+class Part(StoredFile):
     """One Parquet file of the job."""
-
-    key: str
-    size: int
-    etag: str
-
-    @property
-    def file(self) -> StoredFile:
-        """The file."""
-        return StoredFile(self.key, self.size, self.etag)
 
     @property
     def done_key(self) -> str:

@@ -135,9 +135,7 @@ def read_part(
 
 def _items(job: Folder, plan: LoadPlan, part: Part) -> tuple[list[Item], int]:
     """Return the rows of a part, each id once, and the number of rows that others replaced."""
-    table, vectors = read_part(
-        job, part.file, plan.columns.values(), vector_space=plan.vector_space
-    )
+    table, vectors = read_part(job, part, plan.columns.values(), vector_space=plan.vector_space)
     ids = table[ID_COLUMN].to_pylist()
     # The last row with an id counts, as in two requests; one request should not have it twice.
     last = {key: row for row, key in enumerate(ids)}
