@@ -161,13 +161,12 @@ class App:
             response = self._error(error, exchange)
         except Exception as error:  # The caller gets a response, and the log the place.
             response = self._error(ServerError(), exchange)
-            if exchange.record is not None:
-                exchange.record.fault = fault(error)
+            exchange.record.fault = fault(error)
         finally:
             self._requests.take(exchange.caller, -exchange.admitted)
             self._bodies.take(exchange.caller, -exchange.body_bytes)
-        if exchange.error == ClientGoneError.code:
-            exchange.status, exchange.cancelled = _CLIENT_GONE, True
+        if exchange.record.error == ClientGoneError.code:
+            exchange.record.status, exchange.cancelled = _CLIENT_GONE, True
         else:
             await self._send(send, response, added)
         if hooks.metrics is not None:

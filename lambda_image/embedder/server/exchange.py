@@ -3,10 +3,12 @@
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import orjson
 
+from embedder.core.embedding_request import Timings
 from embedder.core.settings import Settings
 from embedder.http.telemetry import RequestRecord, Telemetry
 from embedder.server.queue import Ticket
@@ -31,19 +33,11 @@ class Exchange:
     body_bytes: int = 0
     #: Its place in the queue of the model.
     ticket: Ticket = field(default_factory=Ticket)
-    record: RequestRecord | None = None
-    api: str = "none"
-    operation: str = "none"
-    status: int = 0
-    #: The code of the error that was answered.
-    error: str | None = None
-    request_bytes: int = 0
-    response_bytes: int = 0
-    texts: int = 0
-    tokens: int = 0
-    tokenization_seconds: float = 0.0
-    queue_seconds: float = 0.0
-    inference_seconds: float = 0.0
+    #: What the router recorded of the answer, or of the error.
+    record: RequestRecord = field(init=False)
+    #: Of each text that was embedded.
+    tokens: Sequence[int] = ()
+    timings: Timings = field(default_factory=Timings)
     #: Of the whole exchange.
     seconds: float = 0.0
     #: The client closed the connection before it had an answer.
@@ -54,16 +48,8 @@ class Exchange:
         self.seconds = time.perf_counter() - self.started
         record.started = self.started
         self.record = record
-        self.api, self.operation = record.api, record.operation
-        self.status, self.error = record.status, record.error
-        self.request_bytes, self.response_bytes = record.request_bytes, record.response_bytes
-        embeddings = record.embeddings
-        if embeddings is None:
-            return
-        self.texts, self.tokens = len(embeddings.tokens), sum(embeddings.tokens)
-        timings = embeddings.timings
-        self.tokenization_seconds, self.queue_seconds = timings.tokenization, timings.queue
-        self.inference_seconds = timings.inference
+        if record.embeddings is not None:
+            self.tokens, self.timings = record.embeddings.tokens, record.embeddings.timings
 
 
 class AccessLog(Telemetry):
@@ -90,12 +76,9 @@ class AccessLog(Telemetry):
 
     def finish(self, exchange: Exchange) -> None:
         """Write the line of an exchange."""
-        if exchange.record is None:
-            return
         line = self.line(exchange.record, time.time(), cold=False)
         del line["coldStart"]
-        line["status"] = exchange.status
-        line["queueMs"] = round(exchange.queue_seconds * 1000, 3)
+        line["queueMs"] = round(exchange.timings.queue * 1000, 3)
         if exchange.caller:
             line["key"] = exchange.caller
         sys.stdout.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE).decode())

@@ -106,38 +106,36 @@ class Metrics:
 
     def observe(self, exchange: Exchange) -> None:
         """Count a finished request."""
-        caller = exchange.caller
-        self._requests.labels(caller, exchange.api, exchange.operation, str(exchange.status)).inc()
+        caller, record = exchange.caller, exchange.record
+        self._requests.labels(caller, record.api, record.operation, str(record.status)).inc()
         if exchange.tokens:
-            self._tokens.labels(caller, exchange.api).inc(exchange.tokens)
-        if exchange.operation in _NOT_EMBEDDING and exchange.error != "overloaded":
+            self._tokens.labels(caller, record.api).inc(sum(exchange.tokens))
+        if record.operation in _NOT_EMBEDDING and record.error != "overloaded":
             return
         # Of a failed request only those are known that came to the queue.
-        texts = exchange.texts or exchange.ticket.texts
+        texts = len(exchange.tokens) or exchange.ticket.texts
         method = "batch" if texts > 1 else "single"
         self._count.labels(method).inc()
         self._texts.inc(texts)
         if exchange.cancelled:
             self._failure.labels("dropped").inc()
-        elif exchange.error is not None:
-            self._failure.labels(_FAILURES.get(exchange.error, "validation")).inc()
+        elif record.error is not None:
+            self._failure.labels(_FAILURES.get(record.error, "validation")).inc()
         else:
             self._success.labels(method).inc()
             self._observe_embeddings(exchange)
 
     def _observe_embeddings(self, exchange: Exchange) -> None:
-        self._embedded.inc(exchange.texts)
-        tokenization = exchange.tokenization_seconds
-        stages = (tokenization, exchange.queue_seconds, exchange.inference_seconds)
-        _observe(self._durations, (exchange.seconds, *stages))
+        self._embedded.inc(len(exchange.tokens))
+        tokenization, inference, queue = exchange.timings
+        _observe(self._durations, (exchange.seconds, tokenization, queue, inference))
         entered = exchange.ticket.entered
         for texts, began, ended in exchange.ticket.runs:
             stages = (tokenization, began - entered, ended - began)
             for _ in range(texts):
                 _observe(self._text_durations, (sum(stages), *stages))
-        if exchange.record is not None and exchange.record.embeddings is not None:
-            for tokens in exchange.record.embeddings.tokens:
-                self._input_length.observe(tokens)
+        for tokens in exchange.tokens:
+            self._input_length.observe(tokens)
 
     def observe_run(self, texts: int, tokens: int) -> None:
         """Count a run of the model; may be called in any thread."""

@@ -58,10 +58,10 @@ class Span:
         span = self._span
         if span.is_recording():
             # Only a path that is served names the span: what callers make up has no end.
-            if exchange.operation != "none":
+            if exchange.record.operation != "none":
                 span.update_name(f"{exchange.method} {exchange.path}")
             span.set_attributes(_attributes(exchange))
-            if exchange.status >= 500:
+            if exchange.record.status >= 500:
                 span.set_status(StatusCode.ERROR)
             self._add_stages(exchange)
         span.end()
@@ -75,7 +75,7 @@ class Span:
         # The clock of the queue shows the seconds since an unknown time.
         origin = time.time_ns() - time.monotonic_ns()
         for name, start, end in (
-            ("tokenization", entered - exchange.tokenization_seconds, entered),
+            ("tokenization", entered - exchange.timings.tokenization, entered),
             ("queue", entered, began),
             ("inference", began, ended),
         ):
@@ -126,24 +126,25 @@ class Tracer:
 
 
 def _attributes(exchange: Exchange) -> dict[str, AttributeValue]:
+    record, timings = exchange.record, exchange.timings
     attributes: dict[str, AttributeValue] = {
         "http.request.method": exchange.method,
-        "http.response.status_code": exchange.status,
-        "http.request.body.size": exchange.request_bytes,
-        "http.response.body.size": exchange.response_bytes,
+        "http.response.status_code": record.status,
+        "http.request.body.size": record.request_bytes,
+        "http.response.body.size": record.response_bytes,
         "embedding.request_id": exchange.id,
-        "embedding.api": exchange.api,
-        "embedding.operation": exchange.operation,
-        "embedding.texts": exchange.texts,
-        "embedding.tokens": exchange.tokens,
-        "embedding.tokenization_seconds": exchange.tokenization_seconds,
-        "embedding.queue_seconds": exchange.queue_seconds,
-        "embedding.inference_seconds": exchange.inference_seconds,
+        "embedding.api": record.api,
+        "embedding.operation": record.operation,
+        "embedding.texts": len(exchange.tokens),
+        "embedding.tokens": sum(exchange.tokens),
+        "embedding.tokenization_seconds": timings.tokenization,
+        "embedding.queue_seconds": timings.queue,
+        "embedding.inference_seconds": timings.inference,
     }
-    if exchange.operation != "none":
+    if record.operation != "none":
         attributes["http.route"] = exchange.path
     if exchange.caller:
         attributes["embedding.key"] = exchange.caller
-    if exchange.error is not None:
-        attributes["error.type"] = exchange.error
+    if record.error is not None:
+        attributes["error.type"] = record.error
     return attributes

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from embedder.core.embedding_request import Timings
+from embedder.http.telemetry import RequestRecord
 from embedder.server.exchange import Exchange
 from embedder.server.metrics import Metrics
 from embedder.server.queue import RunTimes
@@ -46,12 +48,10 @@ def metrics(queue: Any) -> Metrics:
 def exchange(*tokens: int, **values: Any) -> Exchange:
     made = Exchange("1", "POST", "/v1/embeddings")
     made.caller = "search"
-    made.api, made.operation, made.status = "openai", "create_embeddings", 200
-    made.texts, made.tokens = len(tokens), sum(tokens)
-    record: Any = SimpleNamespace(embeddings=SimpleNamespace(tokens=list(tokens)))
-    made.record = record
+    made.tokens, made.record = tokens, RequestRecord("1")
+    made.record.api, made.record.operation, made.record.status = "openai", "create_embeddings", 200
     for name, value in values.items():
-        setattr(made, name, value)
+        setattr(made if hasattr(made, name) else made.record, name, value)
     return made
 
 
@@ -84,11 +84,8 @@ def test_teis_metrics_have_its_names_types_and_labels(metrics: Metrics) -> None:
 
 def test_an_answered_request_is_counted(metrics: Metrics) -> None:
     """It counts by key, API and status, and its durations are seconds."""
-    metrics.observe(
-        exchange(
-            7, 20, seconds=0.5, tokenization_seconds=0.01, queue_seconds=0.15, inference_seconds=0.3
-        )
-    )
+    timings = Timings(tokenization=0.01, queue=0.15, inference=0.3)
+    metrics.observe(exchange(7, 20, seconds=0.5, timings=timings))
     metrics.observe(exchange(5))
     found = samples(metrics)
     labels = "{api=openai,key=search,operation=create_embeddings,status=200}"
@@ -109,7 +106,7 @@ def test_an_answered_request_is_counted(metrics: Metrics) -> None:
 
 def test_each_text_that_the_model_ran_is_counted(metrics: Metrics) -> None:
     """Its durations are those of its own run; a repeated text has none."""
-    made = exchange(7, 7, 20, 30, tokenization_seconds=0.01)
+    made = exchange(7, 7, 20, 30, timings=Timings(tokenization=0.01))
     made.ticket.entered, made.ticket.texts = 100.0, 3
     made.ticket.runs = [RunTimes(2, 100.5, 101.0), RunTimes(1, 102.0, 102.25)]
     metrics.observe(made)

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from embedder.core.embedding_request import Timings
 from embedder.core.errors import SettingsError
+from embedder.http.telemetry import RequestRecord
 from embedder.server.exchange import Exchange
 from embedder.server.queue import RunTimes, Ticket
 from embedder.server.traces import Tracer
@@ -29,10 +31,11 @@ def trace(tracer: Tracer, headers: dict[str, str], **values: Any) -> str:
     exchange = Exchange("r-1", "POST", "/v1/embeddings")
     exchange.started_ns = 1_800_000_000_000_000_000
     span = tracer.start(exchange, headers)
-    exchange.api, exchange.operation, exchange.status = "openai", "create_embeddings", 200
-    exchange.caller = "search"
+    exchange.caller, exchange.record = "search", RequestRecord("r-1")
+    record = exchange.record
+    record.api, record.operation, record.status = "openai", "create_embeddings", 200
     for name, value in values.items():
-        setattr(exchange, name, value)
+        setattr(exchange if hasattr(exchange, name) else record, name, value)
     span.end(exchange)
     return span.headers["traceparent"]
 
@@ -42,13 +45,10 @@ def test_a_span_is_part_of_its_callers_trace(tracer: Tracer, receiver: Receiver)
     answered = trace(
         tracer,
         {"traceparent": f"00-{TRACE}-{PARENT}-01"},
-        texts=3,
-        tokens=40,
+        tokens=(10, 10, 20),
         request_bytes=100,
         response_bytes=5000,
-        tokenization_seconds=0.25,
-        queue_seconds=0.5,
-        inference_seconds=1.5,
+        timings=Timings(tokenization=0.25, queue=0.5, inference=1.5),
     )
     tracer.close()
     (span,) = receiver.spans
@@ -82,7 +82,7 @@ def test_the_stages_are_spans_of_their_own(tracer: Tracer, receiver: Receiver) -
         RunTimes(2, ticket.entered + 2, ticket.entered + 3),
         RunTimes(1, ticket.entered + 5, ticket.entered + 5.5),
     ]
-    trace(tracer, {}, ticket=ticket, tokenization_seconds=0.25)
+    trace(tracer, {}, ticket=ticket, timings=Timings(tokenization=0.25))
     tracer.close()
     *stages, request = receiver.spans
     assert request.name == "POST /v1/embeddings"

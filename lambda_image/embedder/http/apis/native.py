@@ -1,7 +1,7 @@
 """The kit's own API: `POST /`, `POST /similar`, `POST /chunk`, `GET /health`."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from embedder.core.embedding_request import Inputs
@@ -12,7 +12,7 @@ from embedder.core.errors import (
     InvalidFieldError,
     NoIndexError,
 )
-from embedder.core.search import MAX_RESULTS, Searchable
+from embedder.core.search import MAX_RESULTS, Match, Searchable
 from embedder.http.apis.input_types import InputsType, TextType
 from embedder.http.apis.operation import Api, Call, Described, Operation, json_response
 from embedder.http.apis.options import (
@@ -175,26 +175,8 @@ class Similar(Operation):
                 'The body must have "num_results" or "top", which mean the same; found both.',
                 field="top",
             )
-        where = self.model.filter_of(call)
-        index.prepare(call.request.deadline)
-        embeddings = self.embed(
-            call,
-            Inputs(texts=[values["text"]], is_list=False),
-            field="text",
-            dimensions=index.dimensions,
-            # The text of a search is a query, whatever the default prompt is.
-            default_prompt="query",
-        )
-        began = time.perf_counter()
-        try:
-            matches = index.search(
-                embeddings.vectors[0],
-                values["num_results"] or values["top"] or DEFAULT_RESULTS,
-                where=where,
-                deadline=call.request.deadline,
-            )
-        finally:
-            call.record.search_seconds = time.perf_counter() - began
+        count = values["num_results"] or values["top"] or DEFAULT_RESULTS
+        matches = self.find(call, index, values["text"], count, field="text")
         return json_response(
             {
                 "results": [
@@ -211,6 +193,39 @@ class Similar(Operation):
             },
             headers={"x-vector-space": index.vector_space},
         )
+
+    def find(
+        self,
+        call: Call,
+        index: Searchable,
+        text: str,
+        count: int,
+        *,
+        field: str,
+        embedded: Callable[[], object] = lambda: None,
+    ) -> list[Match]:
+        """Return the entries most similar to the text of a field, best first.
+
+        `embedded` is called between the model and the index.
+        """
+        where = self.model.filter_of(call)
+        index.prepare(call.request.deadline)
+        embeddings = self.embed(
+            call,
+            Inputs(texts=[text], is_list=False),
+            field=field,
+            dimensions=index.dimensions,
+            # The text of a search is a query, whatever the default prompt is.
+            default_prompt="query",
+        )
+        embedded()
+        record, began = call.record, time.perf_counter()
+        try:
+            vector, deadline = embeddings.vectors[0], call.request.deadline
+            return index.search(vector, count, where=where, deadline=deadline)
+        finally:
+            spent = time.perf_counter() - began
+            record.search_seconds = (record.search_seconds or 0.0) + spent
 
 
 class Chunk(Operation):

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from embedder.core.embedding_request import Inputs
 from embedder.core.errors import InputError, InvalidFieldError
 from embedder.core.search import Match
 from embedder.http.apis.input_types import TextType
@@ -50,11 +50,10 @@ class _Laps(dict[str, float]):
         super().__init__()
         self._last = time.perf_counter()
 
-    def end(self, stage: str) -> float:
-        """Add the time since the last end to a stage, and return it in seconds."""
+    def end(self, stage: str) -> None:
+        """Add the time since the last end to a stage."""
         last, self._last = self._last, time.perf_counter()
         self[stage] = self.get(stage, 0.0) + (self._last - last) * 1000
-        return self._last - last
 
 
 class Search(Operation):
@@ -149,28 +148,16 @@ class Search(Operation):
 
     def _found(self, mode: str, count: int, call: Call, laps: _Laps) -> list[Match]:
         """Return what the search of a mode finds, best first."""
-        search, index = self._searches[mode], self._index(mode)
-        where = search.model.filter_of(call)
-        index.prepare(call.request.deadline)
-        embeddings = search.embed(
+        embed, search = ("embed", "index") if mode == "dense" else (mode, mode)
+        found = self._searches[mode].find(
             call,
-            Inputs(texts=[call.values["query"]], is_list=False),
+            self._index(mode),
+            call.values["query"],
+            count,
             field="query",
-            dimensions=index.dimensions,
-            default_prompt="query",
+            embedded=partial(laps.end, embed),
         )
-        laps.end("embed" if mode == "dense" else mode)
-        record = call.record
-        try:
-            found: list[Match] = index.search(
-                embeddings.vectors[0],
-                count,
-                where=where,
-                deadline=call.request.deadline,
-            )
-        finally:
-            spent = laps.end("index" if mode == "dense" else mode)
-            record.search_seconds = (record.search_seconds or 0.0) + spent
+        laps.end(search)
         return found
 
     def _reranked(self, reranker: Reranker, ranked: list[Candidate], call: Call) -> list[Candidate]:
