@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.bench.picture import bars
+from tools.bench.report import bars
 
 RESULTS = Path(__file__).parents[1] / "performance.json"
 

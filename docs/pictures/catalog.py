@@ -3,7 +3,7 @@
 from matplotlib.axes import Axes
 
 from model_compiler.source.catalog import BENCHMARKS, CATALOG, measurements
-from tools.bench.picture import LIGHT, as_svg, new_figure
+from tools.figure import LIGHT, as_svg, new_figure
 
 _WIDTH, _HEIGHT = 1000, 520
 _TICKS = (0.01, 0.1, 1, 2, 5, 10, 20)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
-from tools.bench.picture import LIGHT, as_svg, new_figure
+from tools.figure import LIGHT, as_svg, new_figure
 
 _WIDTH = 1000
 _BOX = 172, 66

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from model_compiler.fidelity.measure import Thresholds
-from tools.bench.picture import LIGHT, as_svg, new_figure
+from tools.figure import LIGHT, as_svg, new_figure
 
 _FOLDER = Path(__file__).parent
 #: Narrow, so that the texts can be read on a phone. In pixels, as all lengths.

@@ -7,8 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tools.bench import blocks, model, quality, rerank, server, shapes, soak, tokenizer_speed
-from tools.bench.picture import bars
-from tools.bench.run import ROOT, Machine, as_json, as_table
+from tools.bench.report import ROOT, Machine, as_json, as_table, bars
 
 #: `scripts/bench NAME` → the module with its `measure`, and `add_options` if it has any.
 _SUBJECTS: Mapping[str, ModuleType] = {

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tools.bench.run import KIT, ROOT, Row, Run
+from tools.bench.report import KIT, ROOT, Row, Run
 from tools.local_endpoint.models import DEFAULT_MODEL
 from zip_builder.build import build_zip
 from zip_builder.model import ModelChoice

@@ -11,39 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from tools.bench.run import KIT, ROOT, least, middle, turns
+from tools.bench.report import ROOT, least, middle, turns
 
 #: Consecutive starts of a contender: unmeasured ones to warm up, then measured ones.
 _WARM_UPS, _STARTS = 2, 3
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
-#: The kinds of `tools.bench.worker`, and their names in tables.
-LABELS: Mapping[str, str] = {
-    "baseline": "baseline",
-    KIT: "Embedding Kit",
-    "export": "plain ONNX export",
-    "sentence-transformers": "sentence-transformers",
-    "fastembed": "fastembed",
-    "model2vec": "model2vec",
-    "openvino-static": "OpenVINO, static int8",
-    "openvino-weights": "OpenVINO, int8 weights",
-    "llama-cpp": "llama.cpp, Q8_0",
-    "cross-encoder": "sentence-transformers",
-    "pairs-int8": "ONNX int8 (quantize_dynamic)",
-    "pairs": "plain ONNX export",
-}
-#: The packages that a peer or an export needs; all others are of this project.
-PACKAGES: Mapping[str, Sequence[str]] = {
-    "cross-encoder": ("sentence_transformers",),
-    "torch": ("torch", "transformers", "safetensors", "onnx", "onnxscript"),
-    "fastembed": ("fastembed",),
-    "llama-cpp": ("llama_cpp", "gguf", "torch", "transformers"),
-    "model2vec": ("model2vec",),
-    "openvino-static": ("openvino", "nncf", "onnx", "tokenizers"),
-    "openvino-weights": ("openvino", "nncf", "onnx", "tokenizers"),
-    "sentence-transformers": ("sentence_transformers",),
-}
 _FIND = "import sys, importlib.util as u; print(*(n for n in sys.argv[1:] if not u.find_spec(n)))"
 
 
@@ -56,11 +30,11 @@ class Contender:
     python: str = sys.executable
 
 
-def missing(python: str, kind: str) -> str:
-    """Return the packages that a contender needs and an interpreter lacks; empty if none."""
-    if kind not in PACKAGES:
+def missing(python: str, packages: Sequence[str]) -> str:
+    """Return which of the packages an interpreter lacks; empty if none."""
+    if not packages:
         return ""
-    command = [python, "-c", _FIND, *PACKAGES[kind]]
+    command = [python, "-c", _FIND, *packages]
     try:
         found = subprocess.run(command, capture_output=True, check=True, text=True)  # noqa: S603 - the user's own interpreter
     except (OSError, subprocess.CalledProcessError) as error:
@@ -71,17 +45,16 @@ def missing(python: str, kind: str) -> str:
     return f"not installed: {', '.join(names)}" if names else ""
 
 
-class Worker:
-    """The process of a contender.
+class Worker(subprocess.Popen[str]):
+    """The process of a contender, which ends with its `with` block.
 
     Attributes:
         start: Seconds until it was ready: `wall`, and `cpu` as measured by the process itself.
     """
 
     def __init__(self, contender: Contender) -> None:
-        self._kind = contender.kind
         began = time.perf_counter()
-        self._process = subprocess.Popen(  # noqa: S603 - our own program
+        super().__init__(
             [contender.python, "-m", "tools.bench.worker", contender.kind, str(contender.folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -96,18 +69,8 @@ class Worker:
                 "HF_HUB_OFFLINE": "1",
             },
         )
-        if self._process.stdin is None or self._process.stdout is None:
-            raise RuntimeError("the process was started without pipes")
-        self._requests, self._answers = self._process.stdin, self._process.stdout
+        self._kind = contender.kind
         self.start: dict[str, float] = {**self._answer(), "wall": time.perf_counter() - began}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._requests.close()
-        self._process.wait(timeout=30)
-        self._answers.close()
 
     def embed(self, texts: Sequence[str]) -> dict[str, float]:
         """Embed texts; return seconds of `cpu`, and `peak`, the highest MB since the start."""
@@ -120,15 +83,13 @@ class Worker:
         return found
 
     def _ask(self, request: object) -> Any:
-        self._requests.write(json.dumps(request) + "\n")
-        self._requests.flush()
+        print(json.dumps(request), file=self.stdin, flush=True)
         return self._answer()
 
     def _answer(self) -> Any:
-        line = self._answers.readline()
+        line = self.stdout.readline() if self.stdout else ""
         if not line:
-            self._process.wait()
-            raise RuntimeError(f"{self._kind} ended with status {self._process.returncode}")
+            raise RuntimeError(f"{self._kind} ended with status {self.wait()}")
         return json.loads(line)
 
 
@@ -168,14 +129,13 @@ def starts(
         return [start(name) for _ in range(_WARM_UPS + _STARTS)][_WARM_UPS:]
 
     rows = turns({name: partial(row, name) for name in contenders}, rounds=rounds, warm_up=0)
-    found = {
-        key: {name: [one[key] for one in chain(*measured)] for name, measured in rows.items()}
-        for key in ("cpu", "wall", "peak")
-    }
+
+    def found(key: str) -> dict[str, list[float]]:
+        return {name: [one[key] for one in chain(*each)] for name, each in rows.items()}
+
     return {
-        "cpu": least(found["cpu"], 1000),
-        "wall": least(found["wall"], 1000),
-        "peak": middle(found["peak"]),
+        **{key: least(found(key), 1000) for key in ("cpu", "wall")},
+        "peak": middle(found("peak")),
     }
 
 
@@ -186,10 +146,6 @@ def latency(
 
     Each is measured at least three times; `seconds` is the time for all of them.
     """
-
-    def cpu(name: str) -> float:
-        return running[name].embed(texts[name])["cpu"]
-
-    return least(
-        turns({name: partial(cpu, name) for name in running}, rounds=3, seconds=seconds), 1000
-    )
+    work = {name: partial(worker.embed, texts[name]) for name, worker in running.items()}
+    found = turns(work, rounds=3, seconds=seconds)
+    return least({name: [one["cpu"] for one in each] for name, each in found.items()}, 1000)

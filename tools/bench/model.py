@@ -17,7 +17,6 @@ import os
 import platform
 import random
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,8 +29,6 @@ from tokenizers import Tokenizer
 from model_compiler.fidelity import measure as fidelity
 from tools.bench.contenders import (
     DROP_CACHES,
-    LABELS,
-    PACKAGES,
     Contender,
     Worker,
     latency,
@@ -48,7 +45,8 @@ from tools.bench.replicas import (
     real,
     replica,
 )
-from tools.bench.run import BASE, CPU, KIT, Row, Run
+from tools.bench.report import BASE, CPU, KIT, Row, Run
+from tools.bench.worker import KINDS
 
 _GEMMA, _GEMMA_2, _MINILM = "embeddinggemma-300m", "embeddinggemma-2", "all-MiniLM-L6-v2"
 #: Models of the catalog, one of each kind, and their shapes.
@@ -106,31 +104,27 @@ class Texts:
     """Texts of English words with a given number of tokens."""
 
     def __init__(self, tokenizer: Path) -> None:
-        self._tokenizer = Tokenizer.from_file(str(tokenizer))
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        self._words = sorted(set(re.findall("[a-z]{2,10}", _WORDS.read_text(encoding="utf-8"))))
+        self._library = Tokenizer.from_file(str(tokenizer))
+        self._library.no_truncation()
+        self._library.no_padding()
+        #: The tokens of a text with one word.
+        self._one = self.count("a")
+        words = sorted(set(re.findall("[a-z]{2,10}", _WORDS.read_text(encoding="utf-8"))))
+        # In a small vocabulary, many words have several tokens.
+        self._words = [word for word in words if self.count(f"a {word}") == self._one + 1]
+
+    def count(self, text: str, other: str | None = None) -> int:
+        """Return the tokens of a text, or of a pair."""
+        return len(self._library.encode(text, other).ids)
 
     def text(self, tokens: int, seed: int = 0) -> str:
         """Return a text with this number of tokens, special tokens included."""
         source = random.Random(f"{tokens} {seed}")  # noqa: S311 - not a secret
-        text = ""
-        while (missing := tokens - self._count(text)) > 0:
-            # A word has several tokens in a small vocabulary. Add few, and one that fits last.
-            words = [source.choice(self._words) for _ in range(max(1, missing // 4))]
-            longer = f"{text} {' '.join(words)}".strip()
-            if self._count(longer) <= tokens:
-                text = longer
-            elif missing < 4:
-                text = f"{text} a".strip()
-        return text
+        return " ".join(["a", *source.choices(self._words, k=tokens - self._one)])
 
     def batch(self, lengths: Sequence[int]) -> list[str]:
         """Return a text of each length."""
         return [self.text(length, seed) for seed, length in enumerate(lengths)]
-
-    def _count(self, text: str) -> int:
-        return len(self._tokenizer.encode(text).ids)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -155,21 +149,28 @@ def measure(options: argparse.Namespace) -> Run:
     if full not in contenders:
         raise SystemExit(f"error: {family} needs --peers: an interpreter with {full}")
     base = BASE if BASE in contenders else full
+    targets = _targets(family, base, options)
+    rows: list[Row] = []
+
+    def add(name: str, unit: str, values: Mapping[str, float]) -> None:
+        rows.append(Row(name, unit, values, targets.get(name, {})))
+        sys.stderr.write(f"{name}: measured\n")
+
     texts = Texts(source / "tokenizer.json")
     memory = dict.fromkeys(contenders, (texts.text(min(_MEMORY_TOKENS, shape.max_tokens)),))
     warm = starts(contenders, memory, rounds=options.rounds)
-    found = [("init", CPU, warm["cpu"]), ("peak memory", "MB", warm["peak"])]
+    add("init", CPU, warm["cpu"])
+    add("peak memory", "MB", warm["peak"])
     if not quick and os.access(DROP_CACHES, os.W_OK):
         cold = starts(contenders, memory, rounds=max(1, options.rounds // 2), cold=True)
-        found.append(("init, page cache dropped", "ms", cold["wall"]))
+        add("init, page cache dropped", "ms", cold["wall"])
     with workers(contenders) as running:
         cosines = _cosines(running, full)
         for name, lengths in _requests(family, shape.max_tokens, quick=quick).items():
             request = dict.fromkeys(running, texts.batch(lengths))
             times = latency(running, request, seconds=1.0 if quick else 12.0)
             each = len(lengths) if name.endswith(", each") else 1
-            found.append((name, CPU, {kind: time / each for kind, time in times.items()}))
-            sys.stderr.write(f"{name}: measured\n")
+            add(name, CPU, {kind: time / each for kind, time in times.items()})
     with workers({_ENDPOINT: Contender(_ENDPOINT, contenders[KIT].folder)}) as running:
         spent = latency(running, {_ENDPOINT: [texts.text(32)]}, seconds=1.0)[_ENDPOINT]
     notes = [
@@ -177,19 +178,12 @@ def measure(options: argparse.Namespace) -> Run:
         f"a request of 32 tokens takes {spent:.2f} ms besides the ONNX run (target: 2 ms)",
     ]
     if family == _GEMMA:
-        (cpu,) = (values[KIT] / 1000 for name, _, values in found if name == "128 tokens")
+        (cpu,) = (row.values[KIT] / 1000 for row in rows if row.name == "128 tokens")
         notes.append(_rate(source, cpu))
-    targets = _targets(family, base, options)
-    return Run(
-        model=title,
-        labels={kind: LABELS[kind] for kind in contenders}
-        | ({} if options.peers or full != _EXPORT else {_EXPORT: "our graph in fp32"}),
-        base=base,
-        rows=[Row(name, unit, values, targets.get(name, {})) for name, unit, values in found],
-        notes=notes,
-        absent=absent,
-        cosines=cosines,
-    )
+    labels = {kind: KINDS[kind].label for kind in contenders}
+    if full == _EXPORT and not options.peers:
+        labels[_EXPORT] = "our graph in fp32"
+    return Run(title, labels, rows, base=base, notes=notes, absent=absent, cosines=cosines)
 
 
 def _targets(family: str, base: str, options: argparse.Namespace) -> dict[str, dict[str, float]]:
@@ -228,12 +222,13 @@ def _contenders(
         forms[_STATIC] = lambda: source
     found, absent = {}, {}
     for kind, make in forms.items():
-        python = peers if peers and kind in PACKAGES else sys.executable
-        reason = missing(python, kind)
+        packages = KINDS[kind].packages
+        python = peers if peers and packages else sys.executable
+        reason = missing(python, packages)
         if kind == _LLAMA and options.llama_cpp is None:
             reason = "--llama-cpp is not given"
         if reason:
-            absent[LABELS[kind]] = reason
+            absent[KINDS[kind].label] = reason
         else:
             found[kind] = Contender(kind, make(), python)
     return found, absent
@@ -279,21 +274,11 @@ def _rate(source: Path, seconds: float) -> str:
     heads, size = config["num_attention_heads"], config["head_dim"]
     layer = hidden * size * (2 * heads + 2) + 3 * hidden * wide
     rate = 128 * layer * config["num_hidden_layers"] / seconds
-    peak = _int8_peak()
-    part = (
-        f"{rate / peak:.2f} of the core's peak (target: 0.50)" if peak else "no peak: no C compiler"
-    )
-    return f"int8 multiply-adds at 128 tokens: {rate / 1e9:.0f} G/s, {part}"
-
-
-def _int8_peak() -> float | None:
-    """Return int8 multiply-adds per second of one core; None without a compiler or dot products."""
-    if (compiler := shutil.which("cc") or shutil.which("clang")) is None:
-        return None
     native = "-mcpu=native" if platform.machine() == "aarch64" else "-march=native"
     with tempfile.TemporaryDirectory() as folder:
-        command = [compiler, "-O3", native, str(_PEAK), "-o", f"{folder}/peak"]
-        if subprocess.run(command, capture_output=True, check=False).returncode:  # noqa: S603
-            return None
-        answer = subprocess.run([f"{folder}/peak"], capture_output=True, check=True)  # noqa: S603
-    return float(answer.stdout.split()[0])
+        command = f"cc -O3 {native} '{_PEAK}' -o {folder}/peak && {folder}/peak"
+        done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False)  # noqa: S603
+    part = "no peak: no C compiler, or no int8 dot products"
+    if not done.returncode:
+        part = f"{rate / float(done.stdout.split()[0]):.2f} of the core's peak (target: 0.50)"
+    return f"int8 multiply-adds at 128 tokens: {rate / 1e9:.0f} G/s, {part}"

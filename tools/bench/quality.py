@@ -26,14 +26,12 @@ import numpy.typing as npt
 import onnxruntime
 from tqdm import tqdm
 
-from embedder.core.artifact import load_artifact
+from embedder.core.artifact import Artifact, load_artifact
 from embedder.core.engine import Engine
 from embedder.core.session import session_options
-from model_compiler.compile import Options, compile_model
 from model_compiler.graph.builder import Precision
-from model_compiler.source.find import find_source
-from tools.bench.replicas import quantize
-from tools.bench.run import KIT, Row, Run
+from tools.bench.replicas import artifact_of, quantize
+from tools.bench.report import KIT, Row, Run
 
 Vectors = npt.NDArray[np.float32]
 
@@ -75,17 +73,12 @@ def measure(options: argparse.Namespace) -> Run:
     """Search with each precision, and compare with full precision query by query."""
     library = Path(sysconfig.get_paths()["stdlib"], "email" if options.quick else "")
     search = read_pairs(options.pairs) if options.pairs else corpus(library, _QUERIES)
-    source = find_source(options.model)
-    model = source.folder.name if Path(options.model).exists() else options.model
-    folders = {one: options.cache / f"quality-{model}-{one.value}" for one in Precision}
-    for one, folder in folders.items():
-        compile_model(source, folder, Options(precision=one, thresholds=None, progress=False))
-    artifacts = {_FULL: folders[Precision.FP32], KIT: folders[Precision.INT8]}
-    engines = {
-        name: Engine.load(load_artifact(folder), truncate="right")
-        for name, folder in artifacts.items()
+    artifacts = {
+        name: load_artifact(artifact_of(options.model, options.cache, one, f"quality-{one}"))
+        for name, one in ((_FULL, Precision.FP32), (KIT, Precision.INT8))
     }
-    engines[_USUAL] = _usual(folders[Precision.FP32])
+    engines = {name: Engine.load(one, truncate="right") for name, one in artifacts.items()}
+    engines[_USUAL] = _usual(artifacts[_FULL])
     found = {name: scores(*_vectors(engine, search), search) for name, engine in engines.items()}
     rows, notes = [], [f"{len(search.queries)} queries, {len(search.documents)} documents"]
     for place, row in enumerate((f"nDCG@{_RESULTS}", f"recall@{_RESULTS}")):
@@ -93,11 +86,11 @@ def measure(options: argparse.Namespace) -> Run:
         for name in (KIT, _USUAL):
             lost = found[name][place] - found[_FULL][place]
             low, high = interval(lost)
-            difference = f"{lost.mean():+.4f} to full precision"
             notes.append(
-                f"{row} of {_LABELS[name]}: {difference}, 95% interval {low:+.4f} to {high:+.4f}"
+                f"{row} of {_LABELS[name]}: {lost.mean():+.4f} to full precision, 95% interval "
+                f"{low:+.4f} to {high:+.4f}"
             )
-    return Run(f"search with {model}", _LABELS, rows, base=_FULL, notes=notes)
+    return Run(f"search with {options.model}", _LABELS, rows, base=_FULL, notes=notes)
 
 
 def corpus(folder: Path, queries: int) -> Search:
@@ -185,8 +178,8 @@ def scores(
 
 def interval(differences: npt.NDArray[np.float64]) -> tuple[float, float]:
     """Return the bootstrap's 95% interval of the mean of paired differences."""
-    generator, count = np.random.default_rng(_SEED), len(differences)
-    means = [differences[generator.integers(count, size=count)].mean() for _ in range(_SAMPLES)]
+    generator = np.random.default_rng(_SEED)
+    means = [generator.choice(differences, len(differences)).mean() for _ in range(_SAMPLES)]
     low, high = np.percentile(means, [2.5, 97.5])
     return float(low), float(high)
 
@@ -203,10 +196,9 @@ def _vectors(engine: Engine, search: Search) -> tuple[Vectors, Vectors]:
     return embed(search.queries, "query"), embed(search.documents, "document")
 
 
-def _usual(full: Path) -> Engine:
+def _usual(artifact: Artifact) -> Engine:
     """Return the engine of full precision with a graph that `quantize_dynamic` has converted."""
-    artifact = load_artifact(full)
-    quantized = full / "usual.onnx"
+    quantized = Path(artifact.folder) / "usual.onnx"
     quantize(Path(artifact.graph_path), quantized)
     session = onnxruntime.InferenceSession(str(quantized), session_options("extended", threads=1))
     output = artifact.manifest.graph.output

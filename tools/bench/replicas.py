@@ -25,9 +25,10 @@ from model_compiler.artifact.writer import new_folder
 from model_compiler.compile import Options, compile_model
 from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
-from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
+from tests.fixtures.byte_level_tokenizer import byte_level_tokenizer
 from tests.fixtures.gemma_tokenizer import gemma_tokenizer
 from tests.fixtures.replica import EMBEDDING_GEMMA, SMALL, write_replica
+from tests.fixtures.replica_files import write_json
 from tests.fixtures.unigram_tokenizer import FULL_SIZE as UNIGRAM
 from tests.fixtures.unigram_tokenizer import unigram_tokenizer
 from tools.bench.contenders import missing
@@ -36,6 +37,8 @@ Json = dict[str, Any]
 
 _TORCH = Path(__file__).with_name("torch_export.py")
 _PEER_MODELS = Path(__file__).with_name("peer_models.py")
+#: The packages of `torch_export.py`.
+_OF_TORCH = ("torch", "transformers", "safetensors", "onnx", "onnxscript")
 #: The classes of the modules, in the order of `modules.json`.
 _MODULES = ("Transformer", "Pooling", "Normalize")
 #: The files that the tokenizers of fastembed and transformers need.
@@ -67,8 +70,10 @@ SHAPES: Mapping[str, Shape] = {
 }
 
 
-def replica(cache: Path, name: str, peers: str | None, *, small: bool = False) -> Path:
-    """Return a sentence-transformers folder of a shape.
+def replica(
+    cache: Path, name: str, peers: str | None, *, small: bool = False, scores: bool = False
+) -> Path:
+    """Return a sentence-transformers folder of a shape; or a classifier's with one label.
 
     `peers` is an interpreter with torch and transformers, for a shape with a graph but Gemma's. A
     small Gemma has fewer and smaller layers than the published model.
@@ -79,40 +84,70 @@ def replica(cache: Path, name: str, peers: str | None, *, small: bool = False) -
         return write_replica(folder, SMALL if small else EMBEDDING_GEMMA)
 
     def write(folder: Path) -> None:
-        _describe(folder, shape)
+        tokenizer = tokenizer_json(shape.tokenizer, shape.vocabulary)
+        (folder / "tokenizer.json").write_bytes(tokenizer)
+        for file, value in (_of_classifier(shape) if scores else _of_embedder(shape)).items():
+            (folder / file).parent.mkdir(exist_ok=True)
+            write_json(folder / file, value)
+        if shape.pooling and not scores:
+            (folder / "2_Normalize").mkdir()  # The module has no settings.
         if shape.config:
             _torch(peers, folder, "weights")
             return
         rows = np.random.RandomState(0).standard_normal((shape.vocabulary, shape.dimensions))
         save_file({"embedding.weight": rows.astype(np.float32)}, folder / "model.safetensors")
 
-    return _once(cache / name, "modules.json", write)
+    folder = cache / (f"{name}-classifier" if scores else name)
+    return _once(folder, "config.json" if scores else "modules.json", write)
 
 
-def classifier(cache: Path, name: str, peers: str | None, *, max_tokens: int) -> Path:
-    """Return a plain classifier's folder of a shape, with one label; see `replica`."""
-    shape = SHAPES[name]
-
-    def write(folder: Path) -> None:
-        (folder / "tokenizer.json").write_bytes(tokenizer_json(shape.tokenizer, shape.vocabulary))
-        typed = ["token_type_ids"] * (shape.config["model_type"] == "bert")
-        names = ["input_ids", "attention_mask", *typed]
-        files = {
-            "config.json": {
-                "vocab_size": shape.vocabulary, "id2label": {"0": "LABEL_0"}, **shape.config
-            },
-            "tokenizer_config.json": {"model_max_length": max_tokens, "model_input_names": names},
-        }  # fmt: skip
-        _write(folder, files)
-        _torch(peers, folder, "weights")
-
-    return _once(cache / f"{name}-classifier", "config.json", write)
+def _of_classifier(shape: Shape) -> Json:
+    """Return the files of a cross-encoder, whose texts have up to 512 tokens."""
+    typed = ["token_type_ids"] * (shape.config["model_type"] == "bert")
+    names = ["input_ids", "attention_mask", *typed]
+    return {
+        "config.json": {
+            "vocab_size": shape.vocabulary,
+            "id2label": {"0": "LABEL_0"},
+            **shape.config,
+        },
+        "tokenizer_config.json": {"model_max_length": 512, "model_input_names": names},
+    }
 
 
-def artifact_of(source: Path, cache: Path) -> Path:
-    """Compile a sentence-transformers folder to int8. Random weights have no meaning to compare."""
-    artifact = cache / f"{source.name}-artifact"
-    compile_model(find_source(str(source)), artifact, Options(thresholds=None, progress=False))
+def _of_embedder(shape: Shape) -> Json:
+    kinds = _MODULES if shape.config else ("StaticEmbedding",)
+    files: Json = {
+        "config_sentence_transformers.json": {"similarity_fn_name": "cosine"},
+        "modules.json": [
+            {
+                "idx": place,
+                "name": str(place),
+                "path": f"{place}_{kind}" if place else "",
+                "type": f"sentence_transformers.models.{kind}",
+            }
+            for place, kind in enumerate(kinds)
+        ],
+    }
+    if shape.config.get("model_type") == "gte" and shape.tokenizer == "wordpiece":
+        # The English ones have BERT's, and a file that says so.
+        files["tokenizer_config.json"] = {"tokenizer_class": "BertTokenizer"}
+    if shape.config:
+        own = {} if "text_config" in shape.config else {"vocab_size": shape.vocabulary}
+        pooling = {"embedding_dimension": shape.dimensions, "pooling_mode": shape.pooling}
+        files["config.json"] = {**shape.config, **own}
+        files["sentence_bert_config.json"] = {"max_seq_length": shape.max_tokens}
+        files["1_Pooling/config.json"] = pooling
+    return files
+
+
+def artifact_of(
+    source: Path | str, cache: Path, precision: Precision = Precision.INT8, name: str = "artifact"
+) -> Path:
+    """Compile a model. Random weights have no meaning to compare."""
+    artifact = cache / f"{Path(source).name}-{name}"
+    options = Options(precision, thresholds=None, progress=False)
+    compile_model(find_source(str(source)), artifact, options)
     return artifact
 
 
@@ -126,8 +161,7 @@ def export_of(source: Path, cache: Path, peers: str | None) -> Path:
         if peers:
             _torch(peers, source, str(folder))
         else:
-            full, made = Options(Precision.FP32, thresholds=None, progress=False), folder / "made"
-            compile_model(find_source(str(source)), made, full)
+            made = artifact_of(source, folder, Precision.FP32)
             for file in made.glob("model.onnx*"):
                 file.rename(folder / file.name)
             shutil.rmtree(made)
@@ -215,7 +249,7 @@ def _once(folder: Path, marker: str, write: Callable[[Path], None]) -> Path:
 def _torch(python: str | None, *arguments: object) -> None:
     if python is None:
         raise SystemExit("error: this replica needs --peers: an interpreter that has torch")
-    if lacking := missing(python, "torch"):
+    if lacking := missing(python, _OF_TORCH):
         raise SystemExit(f"error: torch's export needs packages in {python}; {lacking}")
     _run(python, _TORCH, *arguments)
 
@@ -230,42 +264,6 @@ def _run(python: str, *arguments: object) -> None:
         ) from error
 
 
-def _describe(folder: Path, shape: Shape) -> None:
-    """Write all files but the weights."""
-    (folder / "tokenizer.json").write_bytes(tokenizer_json(shape.tokenizer, shape.vocabulary))
-    kinds = _MODULES if shape.config else ("StaticEmbedding",)
-    modules = [
-        {
-            "idx": place,
-            "name": str(place),
-            "path": f"{place}_{kind}" if place else "",
-            "type": f"sentence_transformers.models.{kind}",
-        }
-        for place, kind in enumerate(kinds)
-    ]
-    files: Json = {
-        "config_sentence_transformers.json": {"similarity_fn_name": "cosine"},
-        "modules.json": modules,
-    }
-    if shape.config.get("model_type") == "gte" and shape.tokenizer == "wordpiece":
-        # The English ones have BERT's, and a file that says so.
-        files["tokenizer_config.json"] = {"tokenizer_class": "BertTokenizer"}
-    if shape.config:
-        own = {} if "text_config" in shape.config else {"vocab_size": shape.vocabulary}
-        pooling = {"embedding_dimension": shape.dimensions, "pooling_mode": shape.pooling}
-        files["config.json"] = {**shape.config, **own}
-        files["sentence_bert_config.json"] = {"max_seq_length": shape.max_tokens}
-        files["1_Pooling/config.json"] = pooling
-        (folder / "2_Normalize").mkdir()
-    _write(folder, files)
-
-
-def _write(folder: Path, files: Json) -> None:
-    for name, value in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-
-
 def tokenizer_json(kind: str, vocabulary: int) -> bytes:
     """Return the file of a kind of tokenizer, as `shapes.toml` names them."""
     if kind == "wordpiece":
@@ -274,33 +272,7 @@ def tokenizer_json(kind: str, vocabulary: int) -> bytes:
         return unigram_tokenizer(tokens=UNIGRAM)
     if kind == "Gemma":
         return gemma_tokenizer(tokens=vocabulary)
-    trained = byte_level_tokenizer(kind, tokens=FULL_SIZES[kind])
-    return json.dumps(_filled(json.loads(trained), vocabulary)).encode()
-
-
-def _filled(value: Json, size: int) -> Json:
-    """Add tokens that no text has: the training text has too few words for a large vocabulary.
-
-    They are the last of the vocabulary, as its own are: added tokens follow, as in the published
-    files. In another order, `tokenizers` numbers the added tokens anew, and the fast tokenizers
-    leave such a file to it.
-    """
-    vocabulary = value["model"]["vocab"]
-    added = value["added_tokens"]
-    first = len(vocabulary)
-    count = size - len({*vocabulary.values(), *(token["id"] for token in added)})
-    vocabulary.update({f"unused{number}": number for number in range(first, first + count)})
-
-    def moved(token_id: int) -> int:
-        return token_id + count if token_id >= first else token_id
-
-    for token in added:
-        token["id"] = moved(token["id"])
-    processor = value["post_processor"]
-    for part in processor.get("processors", [processor]):
-        for special in part.get("special_tokens", {}).values():
-            special["ids"] = [moved(token_id) for token_id in special["ids"]]
-    return value
+    return byte_level_tokenizer(kind, tokens=vocabulary)
 
 
 def _wordpiece(size: int) -> bytes:

@@ -29,7 +29,7 @@ import orjson
 
 from model_compiler.fidelity import measure as fidelity
 from model_compiler.source.find import find_source
-from tools.bench.run import CPU, Row, Run, middle, turns
+from tools.bench.report import CPU, Row, Run, middle, turns
 from tools.local_endpoint.models import DEFAULT_MODEL, artifact_of
 from tools.process import answers, free_ports, running
 

@@ -12,7 +12,7 @@ from model_compiler.source.catalog import MEASURED_FILE, Measurement, measuremen
 from tools.bench.contenders import Contender, Worker, latency, starts, workers
 from tools.bench.model import Texts
 from tools.bench.replicas import SHAPES, artifact_of, replica
-from tools.bench.run import CPU, KIT, Machine, Row, Run
+from tools.bench.report import CPU, KIT, Machine, Row, Run
 
 #: The shape of all-MiniLM-L6-v2.
 REFERENCE = "bert-6x384"

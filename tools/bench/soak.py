@@ -36,7 +36,7 @@ import numpy as np
 import orjson
 from tqdm import tqdm
 
-from tools.bench.run import KIT, LIMIT, ROOT, Row, Run
+from tools.bench.report import KIT, LIMIT, ROOT, Row, Run
 from tools.bench.server import EMBEDDINGS, Sent, Server, bodies, family_of, kit, memory_kb
 from tools.local_endpoint.events import to_event
 from tools.local_endpoint.runtime import EmulatedRuntime, Function, emulator_binary

@@ -26,7 +26,7 @@ from model_compiler.tokenizer.tables import build
 from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
 from tests.fixtures.gemma_tokenizer import gemma_tokenizer
 from tests.fixtures.unigram_tokenizer import unigram_tokenizer
-from tools.bench.run import CPU, KIT, Row, Run, least, middle, turns
+from tools.bench.report import CPU, KIT, Row, Run, least, middle, turns
 
 _LIBRARY, _NEW = "tokenizers", "new words"
 _ENGLISH = (

@@ -12,8 +12,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 #: Embeds texts.
 Embed = Callable[[list[str]], Any]
@@ -22,7 +22,7 @@ Embed = Callable[[list[str]], Any]
 def main() -> None:
     """Start the contender, then process requests until the input ends."""
     kind, folder = sys.argv[1:]
-    embed = KINDS[kind](folder)
+    embed = KINDS[kind].start(folder)
     _say({"cpu": time.process_time(), **_memory()})
     for line in sys.stdin:
         request = json.loads(line)
@@ -65,13 +65,12 @@ def _endpoint(folder: str) -> Embed:
         return known[ids.shape]
 
     Session.run = remembered  # type: ignore[method-assign, assignment]
-    nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
     context = {"http": {"method": "POST"}, "requestId": "bench"}
     event: dict[str, Any] = {"version": "2.0", "requestContext": context, "headers": {}}
     event |= {"rawPath": "/v1/embeddings", "rawQueryString": "", "isBase64Encoded": False}
 
     def embed(texts: list[str]) -> Any:
-        with contextlib.redirect_stdout(nowhere):  # The log.
+        with open(os.devnull, "w") as log, contextlib.redirect_stdout(log):  # noqa: PTH123
             answer = handler({**event, "body": json.dumps({"input": texts, "model": "m"})}, None)
         if answer["statusCode"] != 200:
             raise SystemExit(f"the endpoint answered {answer}")
@@ -163,7 +162,7 @@ def _feed(folder: str) -> Callable[[list[Any]], dict[str, Any]]:
     return feed
 
 
-def _sentence_transformers(folder: str) -> Embed:
+def _sentences(folder: str) -> Embed:
     import torch  # noqa: PLC0415
     from sentence_transformers import SentenceTransformer  # noqa: PLC0415
 
@@ -200,20 +199,31 @@ def _model2vec(folder: str) -> Embed:
     return lambda texts: model.encode(texts)  # noqa: PLW0108 - has more parameters
 
 
-KINDS: dict[str, Callable[[str], Embed]] = {
-    "kit": _kit,
-    "endpoint": _endpoint,
-    "baseline": _baseline,
-    "export": _onnx,
-    "pairs": _pairs,
-    "pairs-int8": _pairs,
-    "cross-encoder": _cross_encoder,
-    "sentence-transformers": _sentence_transformers,
-    "fastembed": _fastembed,
-    "openvino-static": _openvino,
-    "openvino-weights": _openvino,
-    "llama-cpp": _llama_cpp,
-    "model2vec": _model2vec,
+class Kind(NamedTuple):
+    """A way to serve a model: its name in tables, what starts it, and packages that we lack."""
+
+    label: str
+    start: Callable[[str], Embed]
+    packages: Sequence[str] = ()
+
+
+_SENTENCES = ("sentence_transformers",)
+_OPENVINO = ("openvino", "nncf", "onnx", "tokenizers")
+_LLAMA_CPP = ("llama_cpp", "gguf", "torch", "transformers")
+KINDS: dict[str, Kind] = {
+    "baseline": Kind("baseline", _baseline),
+    "kit": Kind("Embedding Kit", _kit),
+    "endpoint": Kind("Embedding Kit without its model", _endpoint),
+    "export": Kind("plain ONNX export", _onnx),
+    "sentence-transformers": Kind("sentence-transformers", _sentences, _SENTENCES),
+    "fastembed": Kind("fastembed", _fastembed, ["fastembed"]),
+    "model2vec": Kind("model2vec", _model2vec, ["model2vec"]),
+    "openvino-static": Kind("OpenVINO, static int8", _openvino, _OPENVINO),
+    "openvino-weights": Kind("OpenVINO, int8 weights", _openvino, _OPENVINO),
+    "llama-cpp": Kind("llama.cpp, Q8_0", _llama_cpp, _LLAMA_CPP),
+    "cross-encoder": Kind("sentence-transformers", _cross_encoder, _SENTENCES),
+    "pairs-int8": Kind("ONNX int8 (quantize_dynamic)", _pairs),
+    "pairs": Kind("plain ONNX export", _pairs),
 }
 
 

@@ -13,6 +13,7 @@ from model_compiler.source.catalog.estimate import STATIC, estimate
 from tools.bench.contenders import Contender, Worker, missing
 from tools.bench.model import FAMILIES, Texts, real_texts
 from tools.bench.replicas import SHAPES, export_of, form_of
+from tools.bench.worker import KINDS
 
 
 @pytest.mark.parametrize("tokens", [12, 32, 256])
@@ -80,13 +81,16 @@ def test_an_estimate_counts_the_matrices_of_a_layer() -> None:
 
 def test_packages_that_a_peer_lacks_are_named(tmp_path: Path) -> None:
     """The development environment has neither torch nor OpenVINO."""
-    assert missing(sys.executable, "openvino-static") == "not installed: openvino, nncf"
-    assert missing("/none", "export") == ""
+    assert (
+        missing(sys.executable, KINDS["openvino-static"].packages)
+        == "not installed: openvino, nncf"
+    )
+    assert missing("/none", KINDS["export"].packages) == ""
     lacking = "torch's export needs packages in .*; not installed: torch, transformers, onnxscript"
     with pytest.raises(SystemExit, match=lacking):
         export_of(tmp_path, tmp_path / "cache", sys.executable)
     with pytest.raises(SystemExit, match="--peers must be a Python interpreter; found: /none"):
-        missing("/none", "fastembed")
+        missing("/none", ["fastembed"])
 
 
 def test_a_peer_that_cannot_write_its_form_ends_the_run(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tools.bench.run import Machine, Row, Run, as_table, turns
+from tools.bench.report import Machine, Row, Run, as_table, turns
 
 MACHINE = Machine("A CPU", 2, 0.5, "1.31.1")
 
@@ -38,7 +38,7 @@ def test_contenders_take_turns() -> None:
 def test_rounds_go_on_for_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """There are at least as many as asked for. Here each look at the clock takes a second."""
     clock = SimpleNamespace(monotonic=partial(next, count()))
-    monkeypatch.setattr("tools.bench.run.time", clock)
+    monkeypatch.setattr("tools.bench.report.time", clock)
     assert len(turns({"a": lambda: 1}, rounds=1, seconds=5)["a"]) == 5
     assert len(turns({"a": lambda: 1}, rounds=9)["a"]) == 9
 

@@ -1,4 +1,4 @@
-"""The frame of every subject: contenders take turns, and the run is a table, JSON and a picture."""
+"""The report of every subject: contenders take turns; a run is a table, JSON and a picture."""
 
 import json
 import os
@@ -11,11 +11,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
+from matplotlib.axes import Axes
+
+from tools.figure import LIGHT, as_svg, new_figure
+
 ROOT = Path(__file__).resolve().parents[2]
 #: The names of the usual baseline, of this project, and of a value that must not be exceeded.
 BASE, KIT, LIMIT = "baseline", "kit", "limit"
 #: The unit of most rows.
 CPU = "ms of CPU time"
+#: The height of a bar and the width of a picture, in pixels.
+_BAR, _WIDTH = 22, 720
 _T = TypeVar("_T")
 
 
@@ -118,9 +124,9 @@ def least(found: Mapping[str, Sequence[float]], factor: float = 1.0) -> dict[str
     return {name: factor * min(values) for name, values in found.items()}
 
 
-def middle(found: Mapping[str, Sequence[float]], factor: float = 1.0) -> dict[str, float]:
+def middle(found: Mapping[str, Sequence[float]]) -> dict[str, float]:
     """Return each contender's median."""
-    return {name: factor * statistics.median(values) for name, values in found.items()}
+    return {name: statistics.median(values) for name, values in found.items()}
 
 
 def as_json(run: Run, machine: Machine) -> str:
@@ -134,17 +140,10 @@ def as_table(run: Run, machine: Machine) -> str:
     names = [name for name in run.labels if any(name in row.values for row in run.rows)]
     where = f"{machine.cpu}, {machine.cores} cores, load {machine.load:.1f}"
     ratio = f"In brackets: the ratio to {run.labels.get(run.base, run.base)}."
-    lines = [
-        f"# {run.model}",
-        "",
-        f"{where}; ONNX Runtime {machine.onnxruntime}. {ratio}",
-        "",
-        _line("", *(run.labels[name] for name in names), "target"),
-        "|---" * (len(names) + 2) + "|",
-    ]
+    rows = [["", *(run.labels[name] for name in names), "target"], ["---"] * (len(names) + 2)]
     if run.cosines:
         shown = [f"{run.cosines[name]:.4f}" if name in run.cosines else "–" for name in names]
-        lines.append(_line("lowest cosine to full precision", *shown, ""))
+        rows.append(["lowest cosine to full precision", *shown, ""])
     for row in run.rows:
         limits = [
             f"≤ {limit:.3g} of {run.labels[other]}"
@@ -152,15 +151,16 @@ def as_table(run: Run, machine: Machine) -> str:
             if other in row.values
         ]
         target = ", ".join(limits) + (" **missed**" if row.missed else "")
-        cells = [_cell(row, name, run.base) for name in names]
-        lines.append(_line(f"{row.name}, {row.unit}", *cells, target))
-    lines += ["", *(f"- {note}" for note in run.notes)]
-    lines += [f"- {label}: absent ({reason})" for label, reason in run.absent.items()]
+        cells = (_cell(row, name, run.base) for name in names)
+        rows.append([f"{row.name}, {row.unit}", *cells, target])
+    notes = [*run.notes, *(f"{label}: absent ({why})" for label, why in run.absent.items())]
+    lines = [
+        *(f"# {run.model}", ""),
+        *(f"{where}; ONNX Runtime {machine.onnxruntime}. {ratio}", ""),
+        *(f"| {' | '.join(cells)} |" for cells in rows),
+        *("", *(f"- {note}" for note in notes)),
+    ]
     return "\n".join(lines) + "\n"
-
-
-def _line(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _cell(row: Row, name: str, base: str) -> str:
@@ -170,3 +170,86 @@ def _cell(row: Row, name: str, base: str) -> str:
     shown = f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.3g}"
     whole = row.values.get(base)
     return f"{shown} ({value / whole:.2f})" if whole and name != base else shown
+
+
+def bars(
+    report: str,
+    *,
+    title: str = "",
+    caption: Sequence[str] = (),
+    headings: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> str:
+    """Return a chart with a panel for each measurement, and in it a bar for each contender.
+
+    Args:
+        report: The JSON of a run, as `as_json` writes it. Less is better in each row.
+        title: By default the model's name.
+        caption: Lines below the title; by default the machine.
+        headings: The measurements to draw, and the headings of their panels; by default all.
+        labels: The contenders to draw, and their labels; by default all.
+    """
+    run: dict[str, Any] = json.loads(report)
+    labels = labels or run["labels"]
+    rows = {row["name"]: row for row in run["rows"]}
+    headings = headings or {
+        name: name[:1].upper() + name[1:]
+        for name, row in rows.items()
+        if row["unit"] != "a second"  # More of these is better.
+    }
+    caption = caption or [f"{run['machine']['cpu']}, all in one run. Less is better."]
+    top, count = 58 + 22 * len(caption), -(-len(headings) // 2)
+    height = top + count * (_BAR * len(labels) + 46) + 10
+    figure = new_figure(_WIDTH, height)
+    figure.text(20 / _WIDTH, 1 - 34 / height, title or run["model"], size=20, weight="bold")
+    for place, line in enumerate(caption):
+        figure.text(
+            20 / _WIDTH, 1 - (58 + 20 * place) / height, line, size=13, color=LIGHT["quiet"]
+        )
+    grid = figure.subplots(
+        count, 2, sharey=True, squeeze=False,
+        gridspec_kw={
+            "left": 185 / _WIDTH, "right": 1 - 20 / _WIDTH, "top": 1 - (top + 18) / height,
+            "bottom": 10 / height, "wspace": 0.08, "hspace": 46 / (_BAR * len(labels)),
+        },
+    )  # fmt: skip
+    panels = grid.flatten()
+    for axes in panels:
+        axes.set_axis_off()
+    for axes, (name, heading) in zip(panels, headings.items(), strict=False):
+        _panel(axes, rows[name], heading, labels, run["base"])
+    for axes in grid[:, 0]:
+        for place, (kind, label) in enumerate(labels.items()):
+            weight = "bold" if kind == KIT else "normal"
+            axes.annotate(
+                label, (0, place), (-8, 0), textcoords="offset points",
+                ha="right", va="center_baseline", weight=weight,
+            )  # fmt: skip
+    return as_svg(figure)
+
+
+def _panel(
+    axes: Axes, row: dict[str, Any], heading: str, labels: Mapping[str, str], base: str
+) -> None:
+    """Draw a heading, the gain over the best other, and a bar for each contender of the row."""
+    values = {kind: row["values"].get(kind) for kind in labels}
+    known = [value for value in values.values() if value is not None]
+    axes.set(xlim=(0, 1.32 * max(known) or 1), ylim=(len(labels) - 0.4, -0.6))
+    unit = row["unit"].replace(" of CPU time", " CPU")
+    if heading.endswith(", each"):
+        heading, unit = heading.removesuffix(", each").replace(" to ", "–"), "ms CPU each"
+    axes.text(0, -0.85, f"{heading}, {unit}", weight="bold", size=12)
+    for place, (kind, value) in enumerate(values.items()):
+        if value is None:
+            continue
+        color = LIGHT["green" if kind == KIT else "blue" if kind == base else "gray"]
+        axes.barh(place, value, 0.72, color=color)
+        shown = f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+        others = [known for other, known in values.items() if other != KIT and known]
+        gain = min(others) / value if kind == KIT and others and value else 0
+        axes.annotate(
+            f"{shown} ({gain:.1f}× less)" if gain > 1 else shown,
+            (value, place), (5, 0), textcoords="offset points", va="center_baseline",
+            weight="bold" if kind == KIT else "normal",
+            color=LIGHT["green" if kind == KIT else "ink"],
+        )  # fmt: skip
