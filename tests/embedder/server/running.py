@@ -6,9 +6,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import numpy as np
@@ -156,3 +157,32 @@ def running(
         app.close()
         batching.close()
         assert not thread.is_alive()
+
+
+class Busy(NamedTuple):
+    """A server with a run that lasts until `finish`, and what asks it in other threads."""
+
+    server: Running
+    session: GatedSession
+    first: Future
+    threads: ThreadPoolExecutor
+
+    def embed(self, inputs: Any, **options: Any) -> Future:
+        """Send a request that waits."""
+        return self.threads.submit(self.server.post, "/embed", {"inputs": inputs}, **options)
+
+    def finish(self, *answers: Future) -> None:
+        """Let all runs end; the first request and these others are answered."""
+        self.session.open()
+        for answer in (self.first, *answers):
+            assert answer.result(PATIENCE).status_code == 200
+
+
+@contextmanager
+def busy(*, first_headers: dict[str, str] | None = None, **options: Any) -> Iterator[Busy]:
+    """Run a server, and begin a run; options are those of `running`."""
+    session = GatedSession()
+    with running(session, **options) as server, ThreadPoolExecutor(8) as threads:
+        first = threads.submit(server.post, "/embed", {"inputs": "a"}, headers=first_headers)
+        session.wait_for_run()
+        yield Busy(server, session, first, threads)

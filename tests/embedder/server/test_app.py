@@ -22,7 +22,7 @@ from embedder.server.bounds import Bounds
 from embedder.server.exchange import Exchange
 from embedder.server.hooks import Hooks
 from embedder.server.keys import Keys
-from tests.embedder.server.running import PATIENCE, GatedSession, Running, running, wait_until
+from tests.embedder.server.running import PATIENCE, GatedSession, Running, busy, running, wait_until
 
 #: A body for each path; `/decode` gets its error.
 BODIES: dict[str, Any] = {
@@ -51,7 +51,7 @@ def server() -> Iterator[Running]:
 @pytest.mark.parametrize(
     ("method", "path"), sorted((m, p) for p, methods in ROUTES.items() for m in methods)
 )
-def test_every_path_is_answered_as_on_lambda(server: Running, method: str, path: str) -> None:
+def test_every_path_is_answered_as_on_lambda(server, method, path):
     """Status, headers and body are the same, but for ids and times."""
     body = json.dumps(BODIES.get(path, {"inputs": "a"})).encode() if method == "POST" else b""
     expected = server.router.handle(Request(method, path, body=body, id="1"))
@@ -77,21 +77,21 @@ def _without_times(body: bytes, timed: bool) -> Any:
 
 
 @pytest.mark.parametrize("path", ["/live", "/ready", "/ping", "/health"])
-def test_a_load_balancer_gets_its_200(server: Running, path: str) -> None:
+def test_a_load_balancer_gets_its_200(server, path):
     """All four answer without a key; other methods than GET and HEAD do not."""
     assert server.get(path).status_code == 200
     assert httpx.head(server.url + path, timeout=PATIENCE).status_code == 200
     assert server.post(path, {}).status_code == 405
 
 
-def test_the_clients_request_id_is_kept(server: Running) -> None:
+def test_the_clients_request_id_is_kept(server):
     """It is in the answer; one that is too long for a log is replaced."""
     assert server.get("/health", headers={"x-request-id": "mine"}).headers["x-request-id"] == "mine"
     other = server.get("/health", headers={"x-request-id": "x" * 200}).headers["x-request-id"]
     assert len(other) == 36
 
 
-def test_gzip_goes_both_ways(server: Running) -> None:
+def test_gzip_goes_both_ways(server):
     """A body in gzip is inflated, and a large answer is compressed for who asks for it."""
     body = gzip.compress(json.dumps({"inputs": [f"text {n}" for n in range(200)]}).encode())
     found = server.post("/embed", body, headers={"content-encoding": "gzip"})
@@ -103,7 +103,7 @@ def test_gzip_goes_both_ways(server: Running) -> None:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_body_over_six_megabytes_is_refused(server: Running, chunked: bool) -> None:
+def test_a_body_over_six_megabytes_is_refused(server, chunked):
     """The client can read why, and its connection goes on."""
     body = b" " * (MAX_REQUEST_BYTES + 1)
     with httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
@@ -115,7 +115,7 @@ def test_a_body_over_six_megabytes_is_refused(server: Running, chunked: bool) ->
         assert client.post("/embed", json={"inputs": "a"}).status_code == 200
 
 
-def test_a_body_that_is_far_too_large_is_not_read(server: Running) -> None:
+def test_a_body_that_is_far_too_large_is_not_read(server):
     """Its length says so in front; the connection is closed."""
     with server.connect() as connection:
         connection.sendall(
@@ -134,7 +134,7 @@ def _all(connection: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-def test_a_slow_body_is_ended() -> None:
+def test_a_slow_body_is_ended():
     """The response is a 408, and nothing was queued."""
     with running(body_timeout=0.05) as server, server.connect() as connection:
         connection.sendall(b"POST /embed HTTP/1.1\r\nhost: x\r\ncontent-length: 60\r\n\r\n{")
@@ -146,7 +146,7 @@ def test_a_slow_body_is_ended() -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST /embed HTTP/1.1\r\nhost: x\r\ncontent-le"])
-def test_a_connection_without_a_whole_head_is_ended(sent: bytes) -> None:
+def test_a_connection_without_a_whole_head_is_ended(sent):
     """A half-open connection, or one that sends a byte now and then, does not stay."""
     with running(header_timeout=0.05) as server, server.connect() as connection:
         connection.sendall(sent)
@@ -154,7 +154,7 @@ def test_a_connection_without_a_whole_head_is_ended(sent: bytes) -> None:
             assert connection.recv(1) == b""
 
 
-def test_an_idle_connection_is_kept_and_then_closed() -> None:
+def test_an_idle_connection_is_kept_and_then_closed():
     """The time between two requests is not that for headers."""
     with running(header_timeout=0.05, keep_alive=1) as server, server.connect() as connection:
         for _ in range(2):
@@ -167,7 +167,7 @@ def test_an_idle_connection_is_kept_and_then_closed() -> None:
         assert connection.recv(1) == b""
 
 
-def test_a_response_does_not_wait_for_acknowledgments(server: Running) -> None:
+def test_a_response_does_not_wait_for_acknowledgments(server):
     """Nagle's algorithm would delay the body, which is sent after the head, by 40 ms."""
     with server.connect() as connection:
         connection.sendall(b"GET /live HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -177,12 +177,10 @@ def test_a_response_does_not_wait_for_acknowledgments(server: Running) -> None:
         assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_a_client_that_goes_away_frees_the_queue(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_client_that_goes_away_frees_the_queue(capsys):
     """Its runs are dropped before they are computed, and the log has 499."""
-    session = GatedSession()
-    with running(session) as server, ThreadPoolExecutor(1) as threads:
-        first = threads.submit(server.post, "/embed", {"inputs": "first"})
-        session.wait_for_run()
+    with busy() as under_load:
+        server = under_load.server
         body = json.dumps({"inputs": "goes away"}).encode()
         with server.connect() as connection:
             head = f"POST /embed HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
@@ -190,9 +188,8 @@ def test_a_client_that_goes_away_frees_the_queue(capsys: pytest.CaptureFixture[s
             server.wait_until("waiting_runs", 1)
         server.wait_until("waiting_runs", 0)
         server.wait_until("in_flight", 1)
-        session.open()
-        assert first.result(PATIENCE).status_code == 200
-    assert len(session.shapes) == 1
+        under_load.finish()
+    assert len(under_load.session.shapes) == 1
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert sorted((line["status"], line.get("error")) for line in lines) == [
         (200, None),
@@ -200,13 +197,10 @@ def test_a_client_that_goes_away_frees_the_queue(capsys: pytest.CaptureFixture[s
     ]
 
 
-def test_a_full_queue_is_a_429_of_every_api() -> None:
+def test_a_full_queue_is_a_429_of_every_api():
     """A list and a single text get the same answer, in the words of the path's API."""
-    session = GatedSession()
-    with running(session, bounds=Bounds(39, 1e6)) as server, ThreadPoolExecutor(8) as threads:
-        running_now = threads.submit(server.post, "/embed", {"inputs": "a"})
-        session.wait_for_run()
-        waiting = threads.submit(server.post, "/embed", {"inputs": "b " * 34})
+    with busy(bounds=Bounds(39, 1e6)) as under_load:
+        server, waiting = under_load.server, under_load.embed("b " * 34)
         server.wait_until("waiting_tokens", 36)
         for inputs in ("one", ["one", "two", "three"]):
             refused = server.post("/embed", {"inputs": inputs})
@@ -221,78 +215,62 @@ def test_a_full_queue_is_a_429_of_every_api() -> None:
         assert refused.json()["error"]["code"] == "overloaded"
         refused = server.post("/", {"text": "a"})
         assert (refused.status_code, refused.json()["code"]) == (429, "overloaded")
-        session.open()
-        assert running_now.result(PATIENCE).status_code == 200
-        assert waiting.result(PATIENCE).status_code == 200
+        under_load.finish(waiting)
 
 
-def test_a_body_is_refused_before_it_is_tokenized() -> None:
+def test_a_body_is_refused_before_it_is_tokenized():
     """Its bytes say that its tokens do not fit with those of its caller: also before all came."""
-    session = GatedSession()
-    with running(session, bounds=Bounds(40, 1e6)) as server, ThreadPoolExecutor(2) as threads:
-        answers = [threads.submit(server.post, "/embed", {"inputs": "a"})]
-        session.wait_for_run()
-        answers.append(threads.submit(server.post, "/embed", {"inputs": "b " * 34}))
+    with busy(bounds=Bounds(40, 1e6)) as under_load:
+        server, waiting = under_load.server, under_load.embed("b " * 34)
         server.wait_until("waiting_tokens", 36)
         assert server.post("/embed", b"this is not JSON " * 2).status_code == 429
         with _upload(server, "any", b"{" * 500, length=500_000) as upload:
             assert upload.recv(65536).startswith(b"HTTP/1.1 429 ")
-        session.open()
-        assert [answer.result(PATIENCE).status_code for answer in answers] == [200, 200]
+        under_load.finish(waiting)
         assert server.post("/embed", b"this is not JSON " * 2).status_code == 400
 
 
-def test_too_many_requests_at_once_are_refused() -> None:
+def test_too_many_requests_at_once_are_refused():
     """Each takes a thread, so their number has a bound."""
-    session = GatedSession()
-    with running(session, max_concurrent_requests=1) as server, ThreadPoolExecutor(1) as threads:
-        answer = threads.submit(server.post, "/embed", {"inputs": "a"})
-        session.wait_for_run()
-        refused = server.post("/embed", {"inputs": "b"})
+    with busy(max_concurrent_requests=1) as under_load:
+        refused = under_load.server.post("/embed", {"inputs": "b"})
         assert refused.status_code == 429
         assert "it has 1 requests of this caller, and at most 1" in refused.json()["error"]
-        assert server.get("/ready").status_code == 200
-        session.open()
-        assert answer.result(PATIENCE).status_code == 200
+        assert under_load.server.get("/ready").status_code == 200
+        under_load.finish()
 
 
-def test_a_request_that_takes_too_long_is_ended() -> None:
+def test_a_request_that_takes_too_long_is_ended():
     """It gets the status of its API for that, and leaves the queue."""
-    session = GatedSession()
-    with running(session, timeout=0.2) as server, ThreadPoolExecutor(1) as threads:
-        threads.submit(server.post, "/embed", {"inputs": "a"})
-        session.wait_for_run()
-        late = server.post("/", {"text": "b"})
+    with busy(timeout=0.2) as under_load:
+        late = under_load.server.post("/", {"text": "b"})
         assert (late.status_code, late.json()["code"]) == (503, "out_of_time")
-        session.open()
+        under_load.session.open()
 
 
-def test_openais_client_sends_a_refused_request_again_by_itself() -> None:
+def test_openais_client_sends_a_refused_request_again_by_itself():
     """It reads our `Retry-After`, and the caller sees nothing of the 429."""
     import openai  # a second of each process that collects the tests
 
-    session = GatedSession()
-    with running(session, bounds=Bounds(8, 1e6)) as server, ThreadPoolExecutor(4) as threads:
-        statuses: list[int] = []
+    statuses: list[int] = []
+    with busy(bounds=Bounds(8, 1e6)) as under_load:
 
         def seen(response: Any) -> None:
             statuses.append(response.status_code)
-            session.open()
+            under_load.session.open()
 
         client = openai.OpenAI(
-            base_url=f"{server.url}/v1",
+            base_url=f"{under_load.server.url}/v1",
             api_key="none",
             http_client=openai.DefaultHttpxClient(event_hooks={"response": [seen]}),
         )
-        answers = [threads.submit(server.post, "/embed", {"inputs": "a"})]
-        session.wait_for_run()
-        answers.append(threads.submit(server.post, "/embed", {"inputs": "b c d e f"}))
-        server.wait_until("waiting_tokens", 8)
+        waiting = under_load.embed("b c d e f")
+        under_load.server.wait_until("waiting_tokens", 8)
         vector = client.embeddings.create(model="m", input="g").data[0].embedding
         client.close()
+        under_load.finish(waiting)
     assert len(vector) == 32
     assert statuses == [429, 200]
-    assert [answer.result(PATIENCE).status_code for answer in answers] == [200, 200]
 
 
 def _keys(*names: str) -> Hooks:
@@ -308,20 +286,17 @@ def _upload(server: Running, key: str, body: bytes, *, length: int) -> socket.so
     return connection
 
 
-def test_what_a_client_only_declares_refuses_nobody() -> None:
+def test_what_a_client_only_declares_refuses_nobody():
     """A large body that stops after some bytes takes nothing from others, even without keys."""
-    session = GatedSession()
-    with running(session, bounds=Bounds(40, 1e6)) as server, ThreadPoolExecutor(1) as threads:
-        running_now = threads.submit(server.post, "/embed", {"inputs": "a"})
-        session.wait_for_run()
+    with busy(bounds=Bounds(40, 1e6)) as under_load:
+        server = under_load.server
         with _upload(server, "any", b"{" * 200_000, length=500_000):
             server.wait_until("in_flight", 2)
-            session.open()
+            under_load.finish()
             assert server.post("/embed", {"inputs": "a"}).status_code == 200
-        assert running_now.result(PATIENCE).status_code == 200
 
 
-def test_bodies_that_arrived_have_a_bound_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_that_arrived_have_a_bound_in_bytes(monkeypatch):
     """A caller that uploads much refuses only itself; when that ends, there is room again."""
     monkeypatch.setattr(app, "_BODY_BYTES", 100_000)
     monkeypatch.setattr(app, "_STALLED_SECONDS", 1e9)
@@ -341,7 +316,7 @@ def test_bodies_that_arrived_have_a_bound_in_bytes(monkeypatch: pytest.MonkeyPat
         assert send("slow").status_code == 200
 
 
-def test_a_stalled_upload_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stalled_upload_gives_way(monkeypatch):
     """Without keys, a stalled upload does not keep other requests out."""
     monkeypatch.setattr(app, "_BODY_BYTES", 100_000)
     monkeypatch.setattr(app, "_STALLED_SECONDS", 1e9)
@@ -361,7 +336,7 @@ def test_a_stalled_upload_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
         server.wait_until("in_flight", 0)
 
 
-def test_an_upload_moves_by_many_bytes() -> None:
+def test_an_upload_moves_by_many_bytes():
     """A byte now and then is no progress."""
     upload = app.Upload(Exchange("1", "POST", "/embed"), asyncio.Timeout(None), moved=0.0)
     for total in (1, 16_000, 16_383):
@@ -371,7 +346,7 @@ def test_an_upload_moves_by_many_bytes() -> None:
     assert upload.moved > 0.0
 
 
-def test_a_caller_with_too_many_requests_refuses_only_itself() -> None:
+def test_a_caller_with_too_many_requests_refuses_only_itself():
     """The others have their equal part of the bound, and what is still uploaded is no request."""
     session = GatedSession()
     with (
@@ -396,34 +371,27 @@ def test_a_caller_with_too_many_requests_refuses_only_itself() -> None:
         server.wait_until("in_flight", 0)
 
 
-def test_a_list_of_one_key_refuses_no_text_of_another() -> None:
+def test_a_list_of_one_key_refuses_no_text_of_another():
     """The list fills the queue; the text of another key is admitted, and runs before it."""
-    session = GatedSession()
-    with (
-        running(session, bounds=Bounds(40, 1e6), hooks=_keys("greedy", "single")) as server,
-        ThreadPoolExecutor(8) as threads,
-    ):
-        greedy, single = ({"authorization": f"Bearer {name}"} for name in ("greedy", "single"))
-        answers = [threads.submit(server.post, "/embed", {"inputs": "a"}, headers=greedy)]
-        session.wait_for_run()
+    greedy, single = ({"authorization": f"Bearer {name}"} for name in ("greedy", "single"))
+    hooks = _keys("greedy", "single")
+    with busy(bounds=Bounds(40, 1e6), hooks=hooks, first_headers=greedy) as under_load:
+        server = under_load.server
         texts = [f"{n} " + "word " * 40 for n in range(100)]
-        answers.append(threads.submit(server.post, "/embed", {"inputs": texts}, headers=greedy))
+        answers = [under_load.embed(texts, headers=greedy)]
         wait_until(lambda: server.queue.waiting_tokens > 4000)
         again = server.post("/embed", {"inputs": "b"}, headers=greedy)
         assert (again.status_code, again.json()["error_type"]) == (429, "Overloaded")
         assert server.get("/info", headers=greedy).status_code == 200
-        answers.append(threads.submit(server.post, "/embed", {"inputs": "b"}, headers=single))
+        answers.append(under_load.embed("b", headers=single))
         runs = server.queue.waiting_runs
         server.wait_until("waiting_runs", runs + 1)
-        session.open(1)
-        assert session.wait_for_run() == (1, 4)
-        session.open()
-        assert [answer.result(PATIENCE).status_code for answer in answers] == [200, 200, 200]
+        under_load.session.open(1)
+        assert under_load.session.wait_for_run() == (1, 4)
+        under_load.finish(*answers)
 
 
-def test_a_request_without_a_key_is_refused_before_its_body(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_request_without_a_key_is_refused_before_its_body(capsys):
     """The 401 comes without the body; load balancers need no key; the log has the key's name."""
     with running(hooks=_keys("ada")) as server:
         with server.connect() as connection:
@@ -441,7 +409,7 @@ def test_a_request_without_a_key_is_refused_before_its_body(
     ] == [(401, None), (200, "ada")]
 
 
-def test_the_log_has_no_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_has_no_text(capsys):
     """A line has what Lambda's has, with the time in the queue."""
     with running() as server:
         server.post("/embed", {"inputs": "a secret"})
@@ -457,7 +425,7 @@ def test_the_log_has_no_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_worker_that_ended_makes_the_server_unready() -> None:
+def test_a_worker_that_ended_makes_the_server_unready():
     """Then only a new process helps, so `/live` fails as well."""
 
     class Panicking(GatedSession):

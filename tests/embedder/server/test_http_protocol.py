@@ -38,7 +38,7 @@ LENGTH = b"content-length: %d\r\n" % len(BODY)
 @pytest.mark.parametrize(
     ("path", "expected"), [(b"/live?" + b"x" * 8186, 200), (b"/live?" + b"x" * 8187, 414)]
 )
-def test_a_path_has_a_bound(server: Running, path: bytes, expected: int) -> None:
+def test_a_path_has_a_bound(server, path, expected):
     """The path and the query have at most 8 kB."""
     answer = exchange(server, b"GET ", path, b" HTTP/1.1\r\nhost: x\r\n" + CLOSE + b"\r\n")
     assert status(answer) == expected
@@ -58,7 +58,7 @@ def test_a_path_has_a_bound(server: Running, path: bytes, expected: int) -> None
         ([b"a: " + b"x" * 300_000 + b"\r\n"], 431),
     ],
 )
-def test_headers_have_a_bound(server: Running, headers: list[bytes], expected: int) -> None:
+def test_headers_have_a_bound(server, headers, expected):
     """At most 100, of 16 kB together, however they come."""
     head = b"GET /live HTTP/1.1\r\nhost: x\r\n" + CLOSE
     answer = exchange(server, head, *headers, b"\r\n")
@@ -71,7 +71,7 @@ def test_headers_have_a_bound(server: Running, headers: list[bytes], expected: i
     "endless",
     [b"GET /" + b"x" * (1 << 19), HEAD + b"a: b\r\n" * (1 << 16), HEAD + b"a" * (1 << 19)],
 )
-def test_a_head_without_an_end_is_not_kept(server: Running, endless: bytes) -> None:
+def test_a_head_without_an_end_is_not_kept(server, endless):
     """It is refused when it is over the bound, and what follows is not read for long."""
     with server.connect() as connection:
         connection.sendall(endless)
@@ -102,9 +102,7 @@ SENT: dict[str, tuple[bytes, int]] = {
 
 
 @pytest.mark.parametrize(("sent", "expected"), SENT.values(), ids=SENT)
-def test_what_comes_in_an_odd_way_has_one_answer(
-    server: Running, sent: bytes, expected: int, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_comes_in_an_odd_way_has_one_answer(server, sent, expected, capfd):
     """Nothing of a bad head is written to the server's output: anyone could fill it."""
     answer = exchange(server, sent)
     assert status(answer) == expected
@@ -115,7 +113,7 @@ def test_what_comes_in_an_odd_way_has_one_answer(
     server.wait_until("in_flight", 0)
 
 
-def test_requests_ahead_of_their_answers_have_a_bound(server: Running) -> None:
+def test_requests_ahead_of_their_answers_have_a_bound(server):
     """Those that were taken are answered; then the connection is closed."""
     answer = exchange(server, b"GET /live HTTP/1.1\r\nhost: x\r\n\r\n" * 20_000)
     assert answer.count(b"HTTP/1.1 ") == answer.count(b"HTTP/1.1 200 ") == 17
@@ -137,7 +135,7 @@ UPGRADE = b"upgrade: h2c\r\nhttp2-settings: AAMAAABkAARAAAAAAAIAAAAA\r\n"
     ],
 )
 @pytest.mark.parametrize("split", [1, 7, 10_000])
-def test_an_upgrade_is_ignored(server: Running, body: bytes, split: int) -> None:
+def test_an_upgrade_is_ignored(server, body, split):
     """The request is answered in HTTP/1.1, with its body, and so is the next one."""
     upgraded = HEAD + b"connection: Upgrade, HTTP2-Settings\r\n" + UPGRADE + body
     following = b"GET /live HTTP/1.1\r\nhost: x\r\n" + CLOSE + b"\r\n"

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -29,9 +28,7 @@ V1 = ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
         ({}, 8),
     ],
 )
-def test_a_quota_of_either_version_counts(
-    tmp_path: Path, files: dict[str, str], cores: int
-) -> None:
+def test_a_quota_of_either_version_counts(tmp_path, files, cores):
     """A part of a core is left out, but one worker always works."""
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -61,7 +58,7 @@ def heaps(first: str) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's heaps")
-def test_threads_share_one_heap() -> None:
+def test_threads_share_one_heap():
     """Without it, threads that allocate get heaps of their own."""
     one = "from embedder.server.process import use_one_heap\nassert use_one_heap()"
     assert heaps(one) == 1
@@ -69,7 +66,7 @@ def test_threads_share_one_heap() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux's pages")
-def test_further_pages_are_small() -> None:
+def test_further_pages_are_small():
     """The kernel gives the heap no large pages from then on."""
     program = """
 from embedder.core.huge_pages import back_heap_with_huge_pages

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -63,61 +64,69 @@ def ask(
         return list(queue.run_all(batches, deadline=deadline).vectors)
 
 
-def held(queue: BatchingSession, session: GatedSession, threads: ThreadPoolExecutor) -> Future:
-    """Keep the one worker busy; the next requests wait."""
+class Held(NamedTuple):
+    """A queue with one worker, which computes its first run until the session is opened."""
+
+    queue: BatchingSession
+    session: GatedSession
+    threads: ThreadPoolExecutor
+    first: Future
+
+    def ask(self, *batches: Batch, **options: Any) -> Future:
+        """Embed in a thread; the request waits."""
+        return self.threads.submit(ask, self.queue, list(batches), **options)
+
+    def wait_for(self, runs: int) -> None:
+        """Wait until this many runs wait."""
+        wait_until(lambda: self.queue.waiting_runs == runs)
+
+
+@pytest.fixture
+def held(make_queue: MakeQueue, threads: ThreadPoolExecutor, request) -> Held:
+    session = getattr(request, "param", GatedSession)()
+    queue = make_queue(session)
     first = threads.submit(ask, queue, [batch(0, tokens=4)])
     session.wait_for_run()
-    return first
+    return Held(queue, session, threads, first)
 
 
-def test_runs_that_wait_are_merged(make_queue, threads):
+def test_runs_that_wait_are_merged(held):
     """Runs of one padded length become one run, and each request gets its own rows."""
-    session = GatedSession()
-    queue = make_queue(session)
-    held(queue, session, threads)
     asked = [batch(seed, texts=1 + seed % 3) for seed in range(1, 7)]
-    answers = [threads.submit(ask, queue, [one]) for one in asked]
-    wait_until(lambda: queue.waiting_runs == 6)
-    session.open()
+    answers = [held.ask(one) for one in asked]
+    held.wait_for(6)
+    held.session.open()
     alone = HashSession()
     for one, answer in zip(asked, answers, strict=True):
         np.testing.assert_array_equal(answer.result(PATIENCE)[0], alone.run(*one))
-    assert session.shapes == [(1, 4), (12, 8)]
+    assert held.session.shapes == [(1, 4), (12, 8)]
 
 
-def test_a_single_text_goes_before_a_list_that_came_first(make_queue, threads):
+def test_a_single_text_goes_before_a_list_that_came_first(held):
     """All runs of a list wait at once, and still a later single text is next."""
-    session = GatedSession()
-    queue = make_queue(session)
-    held(queue, session, threads)
-    large = threads.submit(ask, queue, [batch(n, texts=32) for n in range(8)])
-    wait_until(lambda: queue.waiting_runs == 8)
-    single = threads.submit(ask, queue, [batch(9, tokens=12)])
-    wait_until(lambda: queue.waiting_runs == 9)
-    session.open(1)
-    assert session.wait_for_run() == (1, 12)
+    large = held.ask(*(batch(n, texts=32) for n in range(8)))
+    held.wait_for(8)
+    single = held.ask(batch(9, tokens=12))
+    held.wait_for(9)
+    held.session.open(1)
+    assert held.session.wait_for_run() == (1, 12)
     assert not large.done()
-    session.open()
+    held.session.open()
     single.result(PATIENCE)
     assert len(large.result(PATIENCE)) == 8
 
 
-def test_a_large_list_is_not_overtaken_until_its_deadline(make_queue, threads):
+def test_a_large_list_is_not_overtaken_until_its_deadline(held):
     """Its last run is due when half of its time is over; by its size alone that would be later."""
-    session = GatedSession()
-    queue = make_queue(session)
-    held(queue, session, threads)
-    deadline = time.monotonic() + 100
-    large = threads.submit(
-        ask, queue, [batch(n, texts=32, tokens=256) for n in range(8)], deadline=deadline
-    )
-    wait_until(lambda: queue.waiting_runs == 8)
-    later = threads.submit(ask, queue, [batch(9, texts=120, tokens=250)])
-    wait_until(lambda: queue.waiting_runs == 9)
-    session.open()
+    runs = [batch(n, texts=32, tokens=256) for n in range(8)]
+    large = held.ask(*runs, deadline=time.monotonic() + 100)
+    held.wait_for(8)
+    later = held.ask(batch(9, texts=120, tokens=250))
+    held.wait_for(9)
+    held.session.open()
     assert len(large.result(PATIENCE)) == 8
     later.result(PATIENCE)
-    assert session.shapes == [(1, 4), *[(32, 256)] * 8, (120, 250)]
+    assert held.session.shapes == [(1, 4), *[(32, 256)] * 8, (120, 250)]
 
 
 def test_a_list_uses_all_workers(make_queue, threads):
@@ -152,22 +161,20 @@ class GatedPickySession(GatedSession, PickySession):
     """Both."""
 
 
-def test_a_failure_in_company_is_only_its_own(make_queue, threads):
+@pytest.mark.parametrize("held", [GatedPickySession], indirect=True)
+def test_a_failure_in_company_is_only_its_own(held):
     """A merged run that fails is run again one by one: the other requests get their vectors."""
-    session = GatedPickySession()
-    queue = make_queue(session)
-    held(queue, session, threads)
-    good = [threads.submit(ask, queue, [batch(seed)]) for seed in (1, 2)]
+    good = [held.ask(batch(seed)) for seed in (1, 2)]
     bad_ids = np.full((1, 8), PickySession.bad_id)
-    bad = threads.submit(ask, queue, [Batch(bad_ids, np.ones_like(bad_ids))])
-    wait_until(lambda: queue.waiting_runs == 3)
-    session.open()
+    bad = held.ask(Batch(bad_ids, np.ones_like(bad_ids)))
+    held.wait_for(3)
+    held.session.open()
     for seed, answer in zip((1, 2), good, strict=True):
         np.testing.assert_array_equal(answer.result(PATIENCE)[0], HashSession().run(*batch(seed)))
     with pytest.raises(RuntimeError):
         bad.result(PATIENCE)
-    assert queue.alive
-    ask(queue, [batch(3)])
+    assert held.queue.alive
+    ask(held.queue, [batch(3)])
 
 
 def test_a_session_that_raises_is_a_failed_request_and_no_dead_worker(make_queue):
@@ -197,22 +204,19 @@ def test_a_worker_that_ends_is_noticed(make_queue):
     wait_until(lambda: not queue.alive)
 
 
-def test_a_gone_clients_runs_are_dropped(make_queue, threads):
+def test_a_gone_clients_runs_are_dropped(held):
     """They leave the queue, and are never computed."""
-    session = GatedSession()
-    queue = make_queue(session)
-    held(queue, session, threads)
     ticket = Ticket()
-    gone = threads.submit(ask, queue, [batch(n, tokens=16) for n in range(5)], ticket)
-    stays = threads.submit(ask, queue, [batch(9, tokens=20)])
-    wait_until(lambda: queue.waiting_tokens == 100)
-    queue.cancel(ticket)
-    assert queue.waiting_tokens == 20
+    gone = held.ask(*(batch(n, tokens=16) for n in range(5)), ticket=ticket)
+    stays = held.ask(batch(9, tokens=20))
+    wait_until(lambda: held.queue.waiting_tokens == 100)
+    held.queue.cancel(ticket)
+    assert held.queue.waiting_tokens == 20
     with pytest.raises(ClientGoneError):
         gone.result(PATIENCE)
-    session.open()
+    held.session.open()
     stays.result(PATIENCE)
-    assert session.shapes == [(1, 4), (1, 20)]
+    assert held.session.shapes == [(1, 4), (1, 20)]
 
 
 def test_a_client_that_is_gone_before_the_queue_is_never_queued(make_queue):
@@ -226,15 +230,11 @@ def test_a_client_that_is_gone_before_the_queue_is_never_queued(make_queue):
     assert session.shapes == []
 
 
-def test_a_deadline_ends_the_wait(make_queue, threads):
+def test_a_deadline_ends_the_wait(held):
     """A request that is not done in time leaves the queue, with an error that says how long."""
-    session = GatedSession()
-    queue = make_queue(session)
-    held(queue, session, threads)
     with pytest.raises(OutOfTimeError, match=r"not done after \d+\.\d s at the model"):
-        queue.run_all([batch(1)], deadline=time.monotonic() + 0.01)
-    assert queue.waiting_runs == 0
-    session.open()
+        held.queue.run_all([batch(1)], deadline=time.monotonic() + 0.01)
+    assert held.queue.waiting_runs == 0
 
 
 def test_large_requests_of_a_caller_are_prepared_one_after_the_other(make_queue, threads):
@@ -271,44 +271,35 @@ def test_a_request_that_fails_gives_its_turn_back(make_queue):
     _prepare(queue, "")
 
 
-def test_every_run_is_observed(make_queue, threads):
+def test_every_run_is_observed(held):
     """The metrics get how many texts and tokens a run had."""
-    session = GatedSession()
-    queue = make_queue(session)
     seen: list[tuple[int, int]] = []
-    queue.observe = lambda *run: seen.append(run)
-    first = held(queue, session, threads)
-    answers = [threads.submit(ask, queue, [batch(seed, texts=2)]) for seed in (1, 2)]
-    wait_until(lambda: queue.waiting_runs == 2)
-    session.open()
-    for answer in (first, *answers):
+    held.queue.observe = lambda *run: seen.append(run)
+    answers = [held.ask(batch(seed, texts=2)) for seed in (1, 2)]
+    held.wait_for(2)
+    held.session.open()
+    for answer in (held.first, *answers):
         answer.result(PATIENCE)
     wait_until(lambda: len(seen) == 2)
     assert seen == [(1, 4), (4, 32)]
 
 
-def test_the_time_in_the_queue_is_that_without_a_run(make_queue, threads):
+def test_the_time_in_the_queue_is_that_without_a_run(held):
     """Two runs at the same time count once."""
-    session = GatedSession()
-    queue = make_queue(session)
-    held(queue, session, threads)
-    waited = threads.submit(queue.run_all, [batch(1)])
-    wait_until(lambda: queue.waiting_runs == 1)
+    waited = held.threads.submit(held.queue.run_all, [batch(1)])
+    held.wait_for(1)
     threading.Event().wait(0.05)
-    session.open()
+    held.session.open()
     assert waited.result(PATIENCE).queue_seconds >= 0.05
 
 
-def test_close_finishes_what_waits(make_queue, threads):
+def test_close_finishes_what_waits(held):
     """A server that stops gives the vectors that were asked for."""
-    session = GatedSession()
-    queue = make_queue(session)
-    first = held(queue, session, threads)
-    second = threads.submit(ask, queue, [batch(2)])
-    wait_until(lambda: queue.waiting_runs == 1)
-    closing = threads.submit(queue.close)
-    session.open()
+    second = held.ask(batch(2))
+    held.wait_for(1)
+    closing = held.threads.submit(held.queue.close)
+    held.session.open()
     closing.result(PATIENCE)
-    assert first.result(PATIENCE)
+    assert held.first.result(PATIENCE)
     assert second.result(PATIENCE)
-    assert not queue.alive
+    assert not held.queue.alive

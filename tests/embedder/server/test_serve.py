@@ -116,9 +116,7 @@ def asker(url: str, client: httpx.Client) -> Callable[[str], bytes]:
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
-def test_vectors_alone_in_company_and_by_lambda_are_equal(
-    minilm_artifact: Artifact, count: int
-) -> None:
+def test_vectors_alone_in_company_and_by_lambda_are_equal(minilm_artifact, count):
     """They are equal to the last bit, in whatever company a text is run, on two workers."""
     inputs = texts(count)
     # A busy machine may need longer than the server gives a request by default.
@@ -139,7 +137,7 @@ def test_vectors_alone_in_company_and_by_lambda_are_equal(
     assert alone == by_lambdas_handler(minilm_artifact, inputs)
 
 
-def test_sigterm_under_load_loses_no_request(minilm_artifact: Artifact) -> None:
+def test_sigterm_under_load_loses_no_request(minilm_artifact):
     """Every request that was sent is answered, `/ready` says 503, and the process exits with 0."""
     inputs = [" ".join(WORDS[start : start + 100]) for start in range(48)]
     with (
@@ -162,7 +160,7 @@ def test_sigterm_under_load_loses_no_request(minilm_artifact: Artifact) -> None:
         assert program.wait(PATIENCE) == 0
 
 
-def test_info_has_the_servers_own_limits(minilm_artifact: Artifact) -> None:
+def test_info_has_the_servers_own_limits(minilm_artifact):
     """Lambda's are other ones: it gives an environment one request at a time."""
     flags = ("--max-concurrent-requests", "77", "--max-batch-tokens", "600")
     with process(minilm_artifact, "--no-keys", *flags) as (url, _):
@@ -171,13 +169,13 @@ def test_info_has_the_servers_own_limits(minilm_artifact: Artifact) -> None:
     assert info["max_batch_tokens"] == 600
 
 
-def test_it_starts_only_with_keys_or_no_keys(minilm_artifact: Artifact) -> None:
+def test_it_starts_only_with_keys_or_no_keys(minilm_artifact):
     """A server that anyone may use is started only by someone who says so."""
     with pytest.raises(AssertionError, match=r"^error: The server has no keys, .* or --no-keys if"):
         process(minilm_artifact).__enter__()
 
 
-def test_a_port_that_is_taken_is_one_clear_error(minilm_artifact: Artifact) -> None:
+def test_a_port_that_is_taken_is_one_clear_error(minilm_artifact):
     """The message names the address."""
     with process(minilm_artifact, "--no-keys") as (url, _):
         port = url.rpartition(":")[2]

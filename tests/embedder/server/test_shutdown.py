@@ -1,7 +1,6 @@
 """The end of a server: what SIGTERM does to requests under way, and to new ones."""
 
 import signal
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,20 +8,15 @@ import pytest
 
 from embedder.server.hooks import Hooks
 from embedder.server.metrics import Metrics
-from tests.embedder.server.running import PATIENCE, GatedSession, running
+from tests.embedder.server.running import PATIENCE, busy, running
 
 
 def test_requests_under_way_are_finished_and_new_ones_refused() -> None:
     """A new request gets 503 and when to send it again, on a connection that is closed."""
-    session = GatedSession()
     queue: Any = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
     hooks = Hooks(metrics=Metrics(queue))
-    with (
-        running(session, hooks=hooks, drain_accept=0.0, drain=600.0) as server,
-        ThreadPoolExecutor(1) as threads,
-    ):
-        under_way = threads.submit(server.post, "/embed", {"inputs": "a"})
-        session.wait_for_run()
+    with busy(hooks=hooks, drain_accept=0.0, drain=600.0) as under_load:
+        server = under_load.server
         server.server.handle_exit(signal.SIGTERM, None)
         server.wait_until("refusing", True)
         assert server.get("/ready").json() == {"status": "draining"}
@@ -35,8 +29,8 @@ def test_requests_under_way_are_finished_and_new_ones_refused() -> None:
         # It counts like every other.
         labels = '{api="openai",key="",operation="none",status="503"}'
         assert f"embedding_requests_total{labels} 1.0" in server.get("/metrics").text
-        session.open()
-        answer = under_way.result(PATIENCE)
+        under_load.session.open()
+        answer = under_load.first.result(PATIENCE)
         assert (answer.status_code, answer.headers["connection"]) == (200, "close")
         server.thread.join(PATIENCE)
         assert not server.thread.is_alive()
@@ -53,16 +47,13 @@ def test_at_first_new_requests_are_still_answered() -> None:
         assert (answer.status_code, answer.headers["connection"]) == (200, "close")
 
 
-def test_a_drain_has_an_end() -> None:
+def test_a_drain_has_an_end():
     """A request that is not done by then is dropped, and the server ends."""
-    session = GatedSession()
-    with running(session, drain_accept=0.0, drain=0.1) as server, ThreadPoolExecutor(1) as threads:
-        stuck = threads.submit(server.post, "/embed", {"inputs": "a"})
-        session.wait_for_run()
-        server.server.handle_exit(signal.SIGTERM, None)
-        server.thread.join(PATIENCE)
-        assert not server.thread.is_alive()
-        assert stuck.result(PATIENCE).status_code == 503
+    with busy(drain_accept=0.0, drain=0.1) as under_load:
+        under_load.server.server.handle_exit(signal.SIGTERM, None)
+        under_load.server.thread.join(PATIENCE)
+        assert not under_load.server.thread.is_alive()
+        assert under_load.first.result(PATIENCE).status_code == 503
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])

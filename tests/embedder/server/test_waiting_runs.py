@@ -58,9 +58,7 @@ ORDERS: dict[str, tuple[int, list[tuple[str, int, int, float]], list[list[str]]]
 
 
 @pytest.mark.parametrize(("budget", "runs", "taken"), ORDERS.values(), ids=ORDERS)
-def test_runs_are_taken_in_order(
-    budget: int, runs: list[tuple[str, int, int, float]], taken: list[list[str]]
-) -> None:
+def test_runs_are_taken_in_order(budget, runs, taken):
     """The order is that of the due times; what is taken together has one length."""
     waiting = WaitingRuns(budget)
     for owner, texts, tokens, due in runs:
@@ -68,7 +66,7 @@ def test_runs_are_taken_in_order(
     assert owners(waiting) == taken
 
 
-def test_tokens_are_those_that_wait() -> None:
+def test_tokens_are_those_that_wait():
     """They count padding, and go down when runs are taken or dropped."""
     waiting = WaitingRuns(32)
     waiting.add(run("a", 2, 8), due=1.0)
@@ -81,7 +79,7 @@ def test_tokens_are_those_that_wait() -> None:
     assert (waiting.shares.total, len(waiting), bool(waiting)) == (0, 0, False)
 
 
-def test_a_text_goes_before_the_lists_of_other_callers() -> None:
+def test_a_text_goes_before_the_lists_of_other_callers():
     """Its caller has had the least with it, whenever it comes and however early the others do."""
     waiting = WaitingRuns(256)
     for number in range(4):
@@ -92,7 +90,7 @@ def test_a_text_goes_before_the_lists_of_other_callers() -> None:
     assert owners(waiting)[:1] == [["c's text"]]
 
 
-def test_callers_with_lists_take_turns() -> None:
+def test_callers_with_lists_take_turns():
     """One with more runs, or with runs that are due earlier, gets no more of the model."""
     waiting = WaitingRuns(256)
     for number in range(6):
@@ -103,7 +101,7 @@ def test_callers_with_lists_take_turns() -> None:
     assert taken == ["a0", "b0", "a1", "b1", "a2", "b2", "a3", "a4", "a5"]
 
 
-def test_a_flood_of_texts_takes_no_more_than_its_part_of_a_run() -> None:
+def test_a_flood_of_texts_takes_no_more_than_its_part_of_a_run():
     """Merged runs are taken in turn as well: half of the tokens are each caller's."""
     waiting = WaitingRuns(64)
     for number in range(20):
@@ -113,7 +111,7 @@ def test_a_flood_of_texts_takes_no_more_than_its_part_of_a_run() -> None:
     assert [sorted(one).count("text") for one in owners(waiting)] == [4, 0, 0]
 
 
-def test_a_caller_that_comes_back_has_no_credit() -> None:
+def test_a_caller_that_comes_back_has_no_credit():
     """The time in which it asked for nothing is nobody's: it takes turns from then on."""
     waiting = WaitingRuns(8)
     for number in range(10):
