@@ -15,7 +15,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.postprocessor.cohere_rerank import CohereRerank as LlamaIndexCohereRerank
 from llama_index.postprocessor.tei_rerank import TextEmbeddingInference
 
-from embedder.core.artifact import load_artifact
+from embedder.core.artifact import Artifact
 from embedding_client import (
     AsyncEmbeddingClient,
     BatchLimits,
@@ -27,7 +27,8 @@ from embedding_client import (
 from embedding_client._cli import run
 from tests.docs.pages import RERANK, run_examples
 from tests.embedder.server.test_serve import process
-from tests.embedding_client.conftest import Serve, compile_small
+from tests.embedding_client.conftest import Serve
+from tests.fixtures.small_artifact import small_artifact
 from tests.model_compiler.goldens.reranker_models import write_reranker
 
 QUERY, TEXTS = "parse the date", ["hello world", "a date and a time", "x"]
@@ -35,15 +36,15 @@ Ranking = list[tuple[int, float]]
 
 
 @pytest.fixture(scope="module")
-def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
     """Return the artifact of a small reranker."""
-    return compile_small(write_reranker(tmp_path_factory.mktemp("reranker") / "model"))
+    return small_artifact(write_reranker(tmp_path_factory.mktemp("reranker") / "model"))
 
 
 @pytest.fixture(scope="module")
-def url(artifact: Path, serve: Serve) -> Iterator[str]:
+def url(artifact: Artifact, serve: Serve) -> Iterator[str]:
     """Serve it, for requests signed with local / local."""
-    with serve(artifact) as url:
+    with serve(Path(artifact.folder)) as url:
         yield url
 
 
@@ -89,7 +90,7 @@ def test_llama_index(artifact, ranking):
     """LlamaIndex's postprocessors for TEI and Cohere sign nothing, so they call the server."""
     nodes = [NodeWithScore(node=TextNode(text=text)) for text in TEXTS]
     best = [(TEXTS[place], score) for place, score in ranking[:2]]
-    with process(load_artifact(artifact), "--no-keys") as (server, _):
+    with process(artifact, "--no-keys") as (server, _):
         tei = TextEmbeddingInference(base_url=server, top_n=2)
         kept = tei.postprocess_nodes(nodes, query_str=QUERY)
         assert [(one.text, one.score) for one in kept] == best

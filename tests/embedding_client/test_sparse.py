@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedder.core.artifact import load_artifact
+from embedder.core.artifact import Artifact
 from embedder.core.sparse_encoder import SparseEncoder
 from embedding_client import (
     AsyncEmbeddingClient,
@@ -18,22 +18,23 @@ from embedding_client import (
     SparseVector,
 )
 from tests.docs.pages import RERANK, run_examples
-from tests.embedding_client.conftest import Serve, compile_small
+from tests.embedding_client.conftest import Serve
+from tests.fixtures.small_artifact import small_artifact
 from tests.model_compiler.goldens.sparse_models import write_sparse
 
 TEXTS = ["hello world", "parse the date", "x"]
 
 
 @pytest.fixture(scope="module")
-def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
     """Return the artifact of a small sparse encoder."""
-    return compile_small(write_sparse(tmp_path_factory.mktemp("sparse") / "model"))
+    return small_artifact(write_sparse(tmp_path_factory.mktemp("sparse") / "model"))
 
 
 @pytest.fixture(scope="module")
-def url(artifact: Path, serve: Serve) -> Iterator[str]:
+def url(artifact: Artifact, serve: Serve) -> Iterator[str]:
     """Serve it, for requests signed with local / local."""
-    with serve(artifact) as url:
+    with serve(Path(artifact.folder)) as url:
         yield url
 
 
@@ -44,12 +45,9 @@ def same(found: list[SparseVector], wanted: list[SparseVector]) -> bool:
     )
 
 
-def test_vectors_are_the_embedders(url: str, artifact: Path) -> None:
+def test_vectors_are_the_embedders(url, artifact):
     """To the last bit, however many texts a request has; also asynchronously."""
-    wanted = [
-        SparseVector(*vector)
-        for vector in SparseEncoder.load(load_artifact(artifact)).embed(TEXTS).vectors
-    ]
+    wanted = [SparseVector(*vector) for vector in SparseEncoder.load(artifact).embed(TEXTS).vectors]
     with EmbeddingClient(url, limits=BatchLimits(texts=2)) as client:
         found = client.embed_sparse(iter(TEXTS))
         assert same(found, wanted)
@@ -68,7 +66,7 @@ def test_vectors_are_the_embedders(url: str, artifact: Path) -> None:
     assert same(asyncio.run(encoded()), wanted)
 
 
-def test_the_pages_example(url: str, tmp_path: Path) -> None:
+def test_the_pages_example(url, tmp_path):
     """The example on docs/rerank.md runs, and prints the 64 largest weights of its text."""
     with EmbeddingClient(url) as client:
         (vector,) = client.embed_sparse(["A violin has four strings."], top_k=64)
@@ -77,7 +75,7 @@ def test_the_pages_example(url: str, tmp_path: Path) -> None:
     ]
 
 
-def test_errors_name_the_text(url: str) -> None:
+def test_errors_name_the_text(url):
     """A refused text is named by its place in the call, and an option by its field."""
     with EmbeddingClient(url, limits=BatchLimits(texts=2)) as client:
         with pytest.raises(RequestError, match=r'"texts\[3\]" has') as refused:

@@ -52,7 +52,7 @@ def sent(request: pytest.FixtureRequest) -> Sent:
     )
 
 
-def test_an_event_becomes_a_request(sent: Sent) -> None:
+def test_an_event_becomes_a_request(sent):
     """The method becomes upper case and the header names lower case; the rest is unchanged."""
     request = sent(EVENT)
     assert request.method == "POST"
@@ -62,20 +62,20 @@ def test_an_event_becomes_a_request(sent: Sent) -> None:
     assert request.id == "e1506fd5-9e7b-434f-bd42-4f8fa224b599"
 
 
-def test_the_invocations_id_goes_before_the_events(sent: Sent) -> None:
+def test_the_invocations_id_goes_before_the_events(sent):
     """The log must have the invocation's id, because Lambda's own report has it."""
     assert sent(EVENT, request_id="invocation").id == "invocation"
 
 
 @pytest.mark.parametrize("sent_id", ["x", "x" * 128, "", 7, None, "a\nb", "ü", "\ud800", "x" * 129])
-def test_an_id_of_up_to_128_characters_is_kept(sent: Sent, sent_id: Any) -> None:
+def test_an_id_of_up_to_128_characters_is_kept(sent, sent_id):
     """Any other is dropped, because ids are written to a header and to the log."""
     context = {**EVENT["requestContext"], "requestId": sent_id}
     kept = sent_id if sent_id in {"x", "x" * 128} else ""
     assert sent({**EVENT, "requestContext": context}).id == kept
 
 
-def test_only_path_and_method_are_needed(sent: Sent) -> None:
+def test_only_path_and_method_are_needed(sent):
     """All other fields may be absent, and the body null or empty."""
     request = sent({"rawPath": "", "requestContext": {"http": {"method": "GET"}}})
     assert (request.method, request.path, request.body) == ("GET", "/", b"")
@@ -83,7 +83,7 @@ def test_only_path_and_method_are_needed(sent: Sent) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_a_base64_body_becomes_its_bytes(body: bytes) -> None:
+def test_a_base64_body_becomes_its_bytes(body):
     """Lambda sends binary bodies as base64."""
     event = {**EVENT, "body": base64.b64encode(body).decode(), "isBase64Encoded": True}
     assert request_from_event(event).body == body
@@ -99,9 +99,7 @@ BAD_BODIES = [
 
 
 @pytest.mark.parametrize(("body", "is_base64", "message"), BAD_BODIES)
-def test_a_body_that_cannot_be_read_is_refused(
-    sent: Sent, body: Any, is_base64: bool, message: str
-) -> None:
+def test_a_body_that_cannot_be_read_is_refused(sent, body, is_base64, message):
     """A Function URL never sends one, but a handwritten event may have it."""
     with pytest.raises(MalformedBodyError, match=message):
         sent({**EVENT, "body": body, "isBase64Encoded": is_base64})
@@ -124,13 +122,13 @@ def test_a_body_that_cannot_be_read_is_refused(
         {"httpMethod": "GET", "path": "/", "requestContext": []},
     ],
 )
-def test_what_is_no_event_is_refused(event: Any) -> None:
+def test_what_is_no_event_is_refused(event):
     """Direct invocations and scheduled events get an error with the allowed formats."""
     with pytest.raises(NotAnEventError, match=r"payload format 2\.0.* payload format 1\.0"):
         request_from_event(to_payload_v2(event))
 
 
-def test_odd_headers_do_no_harm(sent: Sent) -> None:
+def test_odd_headers_do_no_harm(sent):
     """Headers with a value that is not a string are ignored."""
     assert sent({**EVENT, "headers": None}).headers == {}
     assert sent({**EVENT, "headers": {"A": "1", "b": None}}).headers == {"a": "1"}
@@ -147,19 +145,19 @@ def gzip_event(body: bytes, **changes: Any) -> dict[str, Any]:
     }
 
 
-def test_a_gzip_body_is_inflated(sent: Sent) -> None:
+def test_a_gzip_body_is_inflated(sent):
     """A gzip body arrives in base64, as all binary bodies do."""
     assert sent(gzip_event(gzip.compress(b'{"text": "a"}'))).body == b'{"text": "a"}'
 
 
-def test_a_gzip_body_that_came_as_text_is_refused() -> None:
+def test_a_gzip_body_that_came_as_text_is_refused():
     """The bytes are lost in that case, and the error explains how to send gzip."""
     event = {**gzip_event(b""), "body": "\x1f\ufffd", "isBase64Encoded": False}
     with pytest.raises(MalformedBodyError, match=r"must arrive base64-encoded .*octet-stream"):
         request_from_event(event)
 
 
-def test_an_inflated_body_has_the_limit_of_every_body(sent: Sent) -> None:
+def test_an_inflated_body_has_the_limit_of_every_body(sent):
     """The limit of six megabytes also applies to the inflated body."""
     bomb = gzip.compress(bytes(MAX_REQUEST_BYTES + 1))
     with pytest.raises(BodyTooLargeError, match=f"more than {MAX_REQUEST_BYTES} bytes"):
@@ -169,7 +167,7 @@ def test_an_inflated_body_has_the_limit_of_every_body(sent: Sent) -> None:
 @pytest.mark.parametrize(
     ("encoding", "found"), [("br", '"br"'), ("gzip, gzip", "a string of 10"), ("zstd", '"zstd"')]
 )
-def test_another_encoding_is_refused_by_name(sent: Sent, encoding: str, found: str) -> None:
+def test_another_encoding_is_refused_by_name(sent, encoding, found):
     """The error lists the allowed encodings and the value found."""
     event = gzip_event(b"", headers={"content-encoding": encoding})
     with pytest.raises(MalformedBodyError, match=f"absent, or gzip, or identity; found {found}"):
@@ -177,13 +175,13 @@ def test_another_encoding_is_refused_by_name(sent: Sent, encoding: str, found: s
 
 
 @pytest.mark.parametrize("encoding", ["identity", "", " Identity "])
-def test_no_encoding_is_none(sent: Sent, encoding: str) -> None:
+def test_no_encoding_is_none(sent, encoding):
     """A body with the encoding `identity` or an empty one is not changed."""
     event = {**EVENT, "headers": {"content-encoding": encoding}}
     assert sent(event).body == sent(EVENT).body
 
 
-def test_a_response_in_gzip_goes_out_in_base64() -> None:
+def test_a_response_in_gzip_goes_out_in_base64():
     """A Function URL expects binary responses in base64."""
     headers = {"content-encoding": "gzip"}
     event = response_to_event(Response(200, b"\x1f\x8b\xff", headers))
@@ -192,7 +190,7 @@ def test_a_response_in_gzip_goes_out_in_base64() -> None:
     assert event["headers"] == headers
 
 
-def test_a_response_becomes_what_the_function_url_wants() -> None:
+def test_a_response_becomes_what_the_function_url_wants():
     """The event has the body as text and the headers as an object, and can be written as JSON."""
     event = response_to_event(Response(404, "ü".encode(), {"x-request-id": "1"}))
     assert json.loads(json.dumps(event)) == {

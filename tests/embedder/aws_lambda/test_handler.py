@@ -14,9 +14,8 @@ import pytest
 
 from embedder.core.artifact import Artifact
 from embedder.http.router import Router
-from model_compiler.compile import Options, compile_model
-from model_compiler.source.find import find_source
 from tests.embedder.rest_api_event import rest_api_event
+from tests.fixtures.small_artifact import small_artifact
 from tests.model_compiler.goldens.static_models import WIDTH, write_sentence_transformers
 
 SOURCE_ROOT = Path(__file__).parents[3] / "lambda_image"
@@ -121,16 +120,14 @@ def test_a_cold_start_imports_nothing_that_it_does_not_need(environment):
 
 def test_a_static_model_starts_without_onnx_runtime(environment, tmp_path):
     """It is served by numpy alone, from the manifest to the answer."""
-    folder = write_sentence_transformers(tmp_path / "static")
-    options = Options(thresholds=None, progress=False)
-    compile_model(find_source(str(folder)), tmp_path / "artifact", options)
+    artifact = small_artifact(write_sentence_transformers(tmp_path / "static"))
     finished = run(
         "import json, sys\n"
         "from embedder.aws_lambda.handler import handler\n"
         f"answer = handler({EVENT!r}, None)\n"
         "print(answer['statusCode'], len(json.loads(answer['body'])['embedding']),"
         " 'onnxruntime' in sys.modules)\n",
-        environment | {"EMBEDDING_ARTIFACT": str(tmp_path / "artifact")},
+        environment | {"EMBEDDING_ARTIFACT": str(artifact.folder)},
     )
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout.splitlines()[-1] == f"200 {WIDTH} False"

@@ -57,9 +57,7 @@ def ask(runtime: Runtime, method: str, path: str, body: str | None) -> dict[str,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
-def test_every_answer_is_as_the_document_says(
-    runtime: Runtime, document: dict[str, Any], data: st.DataObject
-) -> None:
+def test_every_answer_is_as_the_document_says(runtime, document, data):
     """Responses also conform to the document after the runtime's own JSON conversion."""
     posts = sorted(
         path
@@ -79,7 +77,7 @@ def test_every_answer_is_as_the_document_says(
 
 
 @pytest.mark.parametrize("text", ["Grüße", "日本語", "😀", 'a "quoted" \\ text', "line\u2028break"])
-def test_any_script_gets_through(runtime: Runtime, minilm_artifact: Artifact, text: str) -> None:
+def test_any_script_gets_through(runtime, minilm_artifact, text):
     """The runtime's own JSON conversion does not change a text."""
     body = json.dumps({"inputs": text, "add_special_tokens": False}, ensure_ascii=False)
     (tokens,) = json.loads(ask(runtime, "POST", "/tokenize", body)["body"])
@@ -87,14 +85,14 @@ def test_any_script_gets_through(runtime: Runtime, minilm_artifact: Artifact, te
     assert [token["id"] for token in tokens] == tokenizer.encode(text)
 
 
-def test_a_lone_surrogate_in_the_event_gets_an_answer(runtime: Runtime) -> None:
+def test_a_lone_surrogate_in_the_event_gets_an_answer(runtime):
     """A lone surrogate that arrives as a JSON escape gets a 400 and does not crash the runtime."""
     answer = ask(runtime, "POST", "/", '{"text": "\ud83d"}')
     assert answer["statusCode"] == 400
     assert "lone surrogate" in answer["body"]
 
 
-def test_the_documentation_shows_this_document(document: dict[str, Any]) -> None:
+def test_the_documentation_shows_this_document(document):
     """docs/reference/openapi.json is `GET /openapi.json` of all-MiniLM-L6-v2, indented."""
     page = SOURCE_ROOT.parent / "docs" / "reference" / "openapi.json"
     assert json.loads(page.read_text(encoding="utf-8")) == document

@@ -12,7 +12,6 @@ from embedder.core.settings import Settings
 from embedder.http.router import Router
 from embedder.http.telemetry import Telemetry
 from tests.embedder.calls import post
-from tests.embedder.small_model import HashSession
 
 
 @pytest.fixture
@@ -24,7 +23,7 @@ def router(make_router: Callable[..., Router]) -> Router:
     return router
 
 
-def test_the_runtime_runs_both_hooks(router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_runtime_runs_both_hooks(router, monkeypatch):
     """The hooks are registered with the runtime, with the router as their argument."""
     monkeypatch.setattr(snapshot_restore_py, "_before_snapshot_registry", [])
     monkeypatch.setattr(snapshot_restore_py, "_after_restore_registry", [])
@@ -33,9 +32,7 @@ def test_the_runtime_runs_both_hooks(router: Router, monkeypatch: pytest.MonkeyP
     assert snapshot_restore_py.get_after_restore() == [(after_restore, (router,), {})]
 
 
-def test_the_snapshot_holds_a_model_that_has_run_and_no_vectors(
-    router: Router, session: HashSession
-) -> None:
+def test_the_snapshot_holds_a_model_that_has_run_and_no_vectors(router, session):
     """Restored copies start with a warm model and an empty cache."""
     runs = len(session.shapes)
     before_snapshot(router)
@@ -43,7 +40,7 @@ def test_the_snapshot_holds_a_model_that_has_run_and_no_vectors(
     assert len(router.model.engine.cache) == 0
 
 
-def test_a_restored_copy_is_cold_and_has_random_numbers_of_its_own(router: Router) -> None:
+def test_a_restored_copy_is_cold_and_has_random_numbers_of_its_own(router):
     """Copies of one snapshot draw different random numbers, and each reports a cold start."""
     assert router.telemetry is not None
     assert router.telemetry.cold is False

@@ -1,6 +1,5 @@
 """An embedding model, a sparse encoder and a reranker in one function, and its searches."""
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,12 +14,12 @@ from embedder.core.errors import IndexFolderError, SettingsError
 from embedder.core.search import Match
 from embedder.core.settings import Settings
 from embedder.http.apis.search import fused
-from embedder.http.http_types import Request
 from embedder.http.router import Router, build_router
-from jobs.release_check.handler import Answer, ReleaseRefusedError, check_version
+from jobs.release_check.handler import ReleaseRefusedError, check_version
 from model_compiler.index_builder import build_index
 from tests.embedder.calls import get, post, read
 from tests.fixtures.models_together import WRITERS, write_together
+from tests.jobs.release_check.conftest import version_of
 
 TEXTS = [
     *("hello world", "the time and the date", "x y z", "parse a date", "hello hello", "a time"),
@@ -119,12 +118,7 @@ def test_a_cache_that_a_sparse_encoder_does_not_have(models: Path) -> None:
 
 def test_one_release_check_is_of_all(models: Path, router: Router) -> None:
     """Golden weights are asked for by the path that is the sparse encoder's."""
-
-    def call(method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
-        encoded = json.dumps(body).encode() if body is not None else b""
-        response = router.handle(Request(method, path, body=encoded))
-        return Answer(status=response.status, body=json.loads(response.body))
-
+    call = version_of(router)
     embed, rerank, sparse = (artifact.manifest for artifact in load_artifacts(models))
     embed = embed._replace(golden=())
     (vector,) = call("POST", "/embed_sparse", {"inputs": "a date"}).body

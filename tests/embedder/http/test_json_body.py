@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,9 +20,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=6), VALUES, max_size=4), st.booleans(), st.booleans())
-def test_every_object_is_taken_as_it_is(
-    value: dict[str, Any], ascii_only: bool, spaced: bool
-) -> None:
+def test_every_object_is_taken_as_it_is(value, ascii_only, spaced):
     """Every object is accepted, with or without escapes, indented or compact, nested or flat."""
     text = json.dumps(value, ensure_ascii=ascii_only, indent=1 if spaced else None)
     assert parse_object(text.encode()) == value
@@ -50,7 +47,7 @@ def test_every_object_is_taken_as_it_is(
         (b"[" * 2000, "must be JSON"),
     ],
 )
-def test_what_is_no_object_is_refused(body: bytes, message: str) -> None:
+def test_what_is_no_object_is_refused(body, message):
     """The error gives the problem, its position, and the allowed format."""
     with pytest.raises(MalformedBodyError, match=message):
         parse_object(body)
@@ -67,14 +64,14 @@ def test_what_is_no_object_is_refused(body: bytes, message: str) -> None:
         b'{"a": 1, "b": {"c": 1}, "b": {}}',
     ],
 )
-def test_a_key_that_stands_twice_is_refused(body: bytes) -> None:
+def test_a_key_that_stands_twice_is_refused(body):
     """Duplicate keys are refused, because JSON parsers disagree on which value counts."""
     with pytest.raises(MalformedBodyError, match="a key twice in one object"):
         parse_object(body)
 
 
 @pytest.mark.parametrize("opening", ['{"a":', '{"a":[', "["])
-def test_depth_is_no_way_to_break_it(opening: str) -> None:
+def test_depth_is_no_way_to_break_it(opening):
     """An object at the parser's depth limit is accepted, and a deeper one is refused."""
     closing = "".join({"{": "}", "[": "]"}[c] for c in reversed(opening) if c in "{[")
     depth = 1000 // len(closing)
@@ -87,7 +84,7 @@ def test_depth_is_no_way_to_break_it(opening: str) -> None:
 @pytest.mark.parametrize(
     "text", ['"text": "b"', '\\"', '":', "\\", '{"text":1}', '"a":"a":', '\\\\":']
 )
-def test_a_text_that_looks_like_keys_is_no_key(text: str) -> None:
+def test_a_text_that_looks_like_keys_is_no_key(text):
     """Only keys are compared, not the contents of strings."""
     body = json.dumps({"text": text, "texts": [text, {"a": text}]}).encode()
     assert parse_object(body)["text"] == text
@@ -108,12 +105,12 @@ def test_a_text_that_looks_like_keys_is_no_key(text: str) -> None:
         ({"secret": 1}, "an object"),
     ],
 )
-def test_what_was_found_is_told_without_anybodys_text(value: object, told: str) -> None:
+def test_what_was_found_is_told_without_anybodys_text(value, told):
     """A string is described by its length, so that an error never quotes a user's text."""
     assert describe_value(value) == told
 
 
-def test_a_name_that_is_too_much_of_a_text_is_not_quoted() -> None:
+def test_a_name_that_is_too_much_of_a_text_is_not_quoted():
     """Long keys and names are described by their length too, because they may contain text."""
     assert quote_name("num_results") == '"num_results"'
     assert quote_name("embeddinggemma-300m:query") == '"embeddinggemma-300m:query"'
@@ -121,7 +118,7 @@ def test_a_name_that_is_too_much_of_a_text_is_not_quoted() -> None:
     assert quote_name("a" * 41) == "a string of 41 characters"
 
 
-def test_gzip_that_no_header_announces_is_named() -> None:
+def test_gzip_that_no_header_announces_is_named():
     """The error names the missing header instead of reporting invalid UTF-8."""
     with pytest.raises(MalformedBodyError, match='"content-encoding: gzip" does not say so'):
         parse_object(gzip.compress(b"{}"))

@@ -54,7 +54,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 @pytest.mark.parametrize("kind", TYPES.values(), ids=TYPES)
 @settings(max_examples=50)
 @given(value=VALUES)
-def test_the_schema_allows_exactly_what_is_taken(kind: JsonType, value: Any) -> None:
+def test_the_schema_allows_exactly_what_is_taken(kind, value):
     """The schema of a type allows exactly the values that the type accepts."""
     try:
         kind.check(value, "field")
@@ -65,7 +65,7 @@ def test_the_schema_allows_exactly_what_is_taken(kind: JsonType, value: Any) -> 
 
 
 @pytest.mark.parametrize("kind", TYPES.values(), ids=TYPES)
-def test_the_schema_is_one(kind: JsonType) -> None:
+def test_the_schema_is_one(kind):
     """The schema of each type is a valid JSON Schema."""
     Draft202012Validator.check_schema(kind.schema)
 
@@ -104,9 +104,7 @@ def test_the_schema_is_one(kind: JsonType) -> None:
         (SIZED, {"text": "a", "size": "b"}, r'"x\.size" must be a whole number'),
     ],
 )
-def test_a_refusal_says_what_is_allowed_and_what_was_found(
-    kind: JsonType, value: Any, message: str
-) -> None:
+def test_a_refusal_says_what_is_allowed_and_what_was_found(kind, value, message):
     """The message has the field, the rule and the value found."""
     with pytest.raises(InvalidFieldError, match=message):
         kind.check(value, "x")
@@ -122,13 +120,13 @@ def test_a_refusal_says_what_is_allowed_and_what_was_found(
         (InputsType(TextType(9), vocabulary_size=5), [[1], []], r'"x\[1\]" must hold token ids'),
     ],
 )
-def test_nothing_to_embed_is_an_error_of_its_own(kind: JsonType, value: Any, message: str) -> None:
+def test_nothing_to_embed_is_an_error_of_its_own(kind, value, message):
     """Empty inputs raise a separate error, because APIs report them with a separate status."""
     with pytest.raises(EmptyInputError, match=message):
         kind.check(value, "x")
 
 
-def test_any_case_gives_the_listed_case() -> None:
+def test_any_case_gives_the_listed_case():
     """A value in any letter case is converted to the listed case."""
     kind = Choice(("Left", "Right"), any_case=True)
     assert [kind.check(value, "x") for value in ("left", "RIGHT", "Left")] == [
@@ -138,7 +136,7 @@ def test_any_case_gives_the_listed_case() -> None:
     ]
 
 
-def test_an_object_gives_every_field() -> None:
+def test_an_object_gives_every_field():
     """An absent field has its default, and null counts as absent."""
     kind = Object((Field("a", Integer(1, 3), "A.", default=2), Field("b", Boolean(), "B.")))
     assert kind.check({"a": None}) == {"a": 2, "b": None}

@@ -1,9 +1,6 @@
 """An embedding model and a reranker in one function: loaded, served, checked and downloaded."""
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,36 +9,24 @@ from embedder.core.artifact import SET_FILE, Golden, GoldenPair, load_artifacts
 from embedder.core.artifact_download import download
 from embedder.core.errors import ArtifactError, SettingsError
 from embedder.core.settings import Settings
-from embedder.http.http_types import Request
 from embedder.http.router import Router, build_router
 from jobs.release_check.handler import (
-    Answer,
     ReleaseRefusedError,
     check_spaces,
     check_version,
     spaces_of,
 )
 from model_compiler.artifact.together import main
-from model_compiler.command import main as compile_model
 from tests.embedder.calls import post
+from tests.fixtures.models_together import write_set
 from tests.fixtures.s3_object_server import REGION, serving_object
-from tests.model_compiler.goldens.reranker_models import write_reranker
-from tests.model_compiler.goldens.tiny_models import write_model
+from tests.jobs.release_check.conftest import version_of
 from zip_builder.model import build_object, manifests_in
-
-
-def compiled(model: Path, output: Path) -> None:
-    words = ["--precision", "fp32", "--documents", "20", "--quiet"]
-    assert compile_model(["compile", str(model), "--output", str(output), *words]) == 0
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("pair")
-    compiled(write_model(folder / "tuned"), folder / "both" / "embed")
-    compiled(write_reranker(folder / "ranker"), folder / "both" / "rerank")
-    assert main([str(folder / "both")]) == 0
-    return folder / "both"
+    return write_set(tmp_path_factory.mktemp("pair"), ("embed", "rerank"))
 
 
 @pytest.fixture(scope="module")
@@ -69,26 +54,21 @@ def test_two_models_of_one_kind(pair, tmp_path, capsys):
     """`[reranker]` must be a reranker, and `[model]` next to it an embedding model."""
     (tmp_path / "rerank").symlink_to(pair / "embed")
     assert main([str(tmp_path)]) == 2
-    assert "tuned must be a reranker, [reranker]; found a model whose task is embed" in (
+    assert "embed-model must be a reranker, [reranker]; found a model whose task is embed" in (
         capsys.readouterr().err
     )
 
 
 def test_models_that_do_not_fit_into_the_memory_together(pair):
     """The start says how much both need; outside of Lambda there is no limit to compare with."""
-    with pytest.raises(SettingsError, match=r"tuned and ranker do not fit .* found 62 MB; allowed"):
+    with pytest.raises(SettingsError, match=r"embed-model and rerank-model do .* found 62 MB;"):
         build_router(Settings(artifact=str(pair), memory_mb=62))
     assert build_router(Settings(artifact=str(pair), memory_mb=128)).models[1:]
 
 
 def test_one_release_check_is_of_both(pair, router):
     """Golden vectors and golden pairs are compared, and both spaces."""
-
-    def call(method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
-        encoded = json.dumps(body).encode() if body is not None else b""
-        response = router.handle(Request(method, path, body=encoded))
-        return Answer(status=response.status, body=json.loads(response.body))
-
+    call = version_of(router)
     embedding, reranker = (artifact.manifest for artifact in load_artifacts(pair))
     vector = call("POST", "/", {"text": "a date"}).body["embedding"]
     embedding = embedding._replace(golden=(Golden("a date", None, tuple(vector[:5])),))

@@ -13,8 +13,9 @@ from jobs.embed.run import EmbedSteps, finish_job, plan_job
 from jobs.embed.worker import embed_shard, load_engine
 from jobs.errors import BatchError
 from jobs.storage import open_folder
-from tests.embedder.http.apis.test_rerank import compiled
 from tests.embedder.small_model import manifest_of
+from tests.fixtures.small_artifact import small_artifact
+from tests.model_compiler.goldens.reranker_models import write_reranker
 
 ROWS = [
     {"id": "a", "question": "parse the date", "text": "a date and a time", "n": "1"},
@@ -29,7 +30,7 @@ ROWS = [
 @pytest.fixture(scope="module")
 def reranker(tmp_path_factory: pytest.TempPathFactory) -> Reranker:
     """Return a small reranker."""
-    engine = load_engine(compiled(tmp_path_factory.mktemp("ranker")))
+    engine = load_engine(small_artifact(write_reranker(tmp_path_factory.mktemp("ranker") / "m")))
     assert isinstance(engine, Reranker)
     return engine
 
@@ -41,7 +42,7 @@ def pairs(job: Job, source: Path) -> Job:
     return replace(job, query="question", metadata=("n",), max_rejected_percent=50.0)
 
 
-def test_each_pair_has_the_score_that_it_has_alone(reranker: Reranker, pairs: Job) -> None:
+def test_each_pair_has_the_score_that_it_has_alone(reranker, pairs):
     """A part has ids, scores and metadata, the score space, and the refused rows by reason."""
     plan = plan_job(pairs, reranker.manifest)
     output = open_folder(plan.folder)
@@ -65,7 +66,7 @@ def test_each_pair_has_the_score_that_it_has_alone(reranker: Reranker, pairs: Jo
     assert "tokens together with the query" in problems[2]
 
 
-def test_a_pair_over_the_limit_may_be_cut(reranker: Reranker, pairs: Job) -> None:
+def test_a_pair_over_the_limit_may_be_cut(reranker, pairs):
     """`truncate` cuts as the model does it."""
     cut = replace(pairs, truncate="right")
     plan = plan_job(cut, reranker.manifest)
@@ -74,15 +75,16 @@ def test_a_pair_over_the_limit_may_be_cut(reranker: Reranker, pairs: Job) -> Non
     assert finish_job(plan).rows == 4
 
 
-def test_a_model_of_another_kind(reranker: Reranker, pairs: Job, tmp_path: Path) -> None:
+def test_a_model_of_another_kind(reranker, pairs, tmp_path):
     """Vectors need a model of vectors, and scores a reranker with one label."""
     event = {"job": {"source": "s3://in/a/", "destination": "s3://out/b/"}}
     with pytest.raises(BatchError, match="without query a model of vectors; m is a reranker"):
         EmbedSteps(reranker).plan(event)
     with pytest.raises(BatchError, match="is an embedding model"):
         plan_job(pairs, manifest_of())
+    two_labels = small_artifact(write_reranker(tmp_path / "m", labels=2))
     with pytest.raises(BatchError, match="one label; m has LABEL_0, LABEL_1"):
-        plan_job(pairs, compiled(tmp_path / "two", labels=2).manifest)
+        plan_job(pairs, two_labels.manifest)
 
 
 @pytest.mark.parametrize(
@@ -96,9 +98,7 @@ def test_a_model_of_another_kind(reranker: Reranker, pairs: Job, tmp_path: Path)
         ({"metadata": ("score",)}, "none named id or score.* found score"),
     ],
 )
-def test_settings_that_only_vectors_have(
-    job: Job, options: dict[str, object], message: str
-) -> None:
+def test_settings_that_only_vectors_have(job, options, message):
     """A job that asks for what a score has not is refused before anything is read."""
     with pytest.raises(BatchError, match=message):
-        replace(job, **{"query": "question", **options})  # type: ignore[arg-type]
+        replace(job, **{"query": "question", **options})

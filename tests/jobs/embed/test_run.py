@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from embedder.core.artifact import FileEntry
 from embedder.core.engine import Engine
 from embedding_client._batch_jobs import run_of
-from jobs.embed.job import Job
 from jobs.embed.readers import read_records
 from jobs.embed.run import (
     EmbedSteps,
@@ -92,7 +91,7 @@ FORMATS = {
 @pytest.mark.parametrize("name", FORMATS)
 @SHARED_FOLDER
 @given(texts=TEXTS, size=st.integers(1, 200))
-def test_each_row_is_in_one_shard(source: Path, job: Job, name: str, texts, size) -> None:
+def test_each_row_is_in_one_shard(source, job, name, texts, size):
     """The records of all shards, in order, are the rows of the file."""
     (source / name).write_bytes(FORMATS[name](texts))
     folder = open_folder(str(source))
@@ -105,7 +104,7 @@ def test_each_row_is_in_one_shard(source: Path, job: Job, name: str, texts, size
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_large_file_has_shards_of_the_wanted_size(source: Path, job: Job, name: str) -> None:
+def test_a_large_file_has_shards_of_the_wanted_size(source, job, name):
     """Shards are about as large as wanted, and each begins where the one before ends."""
     texts = [f"text {number} of a file" for number in range(100_000)]
     (source / name).write_bytes(FORMATS[name](texts) if name != "a.parquet" else _groups(texts))
@@ -126,7 +125,7 @@ def _groups(texts: list[str]) -> bytes:
     return file.getvalue()
 
 
-def test_several_files_are_one_plan(source: Path, job: Job) -> None:
+def test_several_files_are_one_plan(source, job):
     """Files are planned in the order of their paths, without those that begin with `.` or `_`."""
     (source / "b").mkdir()
     (source / "b" / "2.jsonl").write_bytes(jsonl(["two"]))
@@ -151,7 +150,7 @@ def test_several_files_are_one_plan(source: Path, job: Job) -> None:
         ("a.parquet", parquet(["x"], text="body"), r"a\.parquet has no column 'text'; it has 'id'"),
     ],
 )
-def test_a_bad_file_is_named(source: Path, job: Job, name: str, data: bytes, message: str) -> None:
+def test_a_bad_file_is_named(source, job, name, data, message):
     """A file that cannot be planned is an error with its name and the reason."""
     (source / name).write_bytes(data)
     with pytest.raises(BatchError, match=message):
@@ -161,9 +160,7 @@ def test_a_bad_file_is_named(source: Path, job: Job, name: str, data: bytes, mes
 @pytest.mark.parametrize(
     ("name", "gibibytes", "content"), [("a.csv", 33, "33.0"), ("a.jsonl.gz", 9, "36.0")]
 )
-def test_files_that_lambda_cannot_read_in_time_are_refused(
-    source: Path, job: Job, name: str, gibibytes: int, content: str
-) -> None:
+def test_files_that_lambda_cannot_read_in_time_are_refused(source, job, name, gibibytes, content):
     """The error has the limit and the size of the content, and comes before a file is read."""
     with (source / name).open("wb") as file:
         file.truncate(gibibytes << 30)  # without blocks on the disk
@@ -174,7 +171,7 @@ def test_files_that_lambda_cannot_read_in_time_are_refused(
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "c.jsonl", "c.csv", "c.parquet"])
-def test_metadata_of_other_types_is_refused(source: Path, job: Job, name: str) -> None:
+def test_metadata_of_other_types_is_refused(source, job, name):
     """All files have the same columns in the output."""
     table = arrow.table({"id": [1], "text": ["a"], "year": [2020]})
     pyarrow.parquet.write_table(table, source / "b.parquet")
@@ -189,7 +186,7 @@ def test_metadata_of_other_types_is_refused(source: Path, job: Job, name: str) -
         list(plan_shards(open_folder(str(source)), replace(job, metadata=("year",)), size=10))
 
 
-def test_larger_models_get_smaller_shards(job: Job) -> None:
+def test_larger_models_get_smaller_shards(job):
     """The size follows from the weights, between 16 KiB and 512 KiB, unless the job states one."""
     manifest = manifest_of()
 
@@ -216,7 +213,7 @@ def embed(engine, plan, shards) -> None:
         embed_shard(engine, open_folder(plan.job.source), output, shard, plan.job)
 
 
-def test_an_incomplete_job_names_its_shards_and_can_be_continued(engine, plan) -> None:
+def test_an_incomplete_job_names_its_shards_and_can_be_continued(engine, plan):
     """After a lost shard the job is incomplete; embedding the missing one completes it."""
     embed(engine, plan, plan.shards[1:])
     count = f"1 of {len(plan.shards)} shards in .*{plan.id} are not done yet "
@@ -229,7 +226,7 @@ def test_an_incomplete_job_names_its_shards_and_can_be_continued(engine, plan) -
     assert finish_job(plan).rows == 40
 
 
-def test_too_many_rejected_rows_fail_the_job(engine, plan) -> None:
+def test_too_many_rejected_rows_fail_the_job(engine, plan):
     """The error has the numbers; with a higher limit the finished job passes without new work."""
     strict = plan._replace(job=replace(plan.job, max_rejected_percent=2.0))
     embed(engine, strict, plan.shards)
@@ -239,7 +236,7 @@ def test_too_many_rejected_rows_fail_the_job(engine, plan) -> None:
     assert finish_job(plan).rejected == 1
 
 
-def test_the_same_job_continues_and_another_does_not(engine, plan, source: Path) -> None:
+def test_the_same_job_continues_and_another_does_not(engine, plan, source):
     """Planned again, a job has the same folder. With a changed input it has another."""
     assert plan_job(plan.job, engine.manifest) == plan
     with (source / "a.jsonl").open("a") as file:
@@ -256,20 +253,20 @@ def test_the_same_job_continues_and_another_does_not(engine, plan, source: Path)
         ({"prompt": "q"}, r"prompt must be one of \(the model has none\); found 'q'"),
     ],
 )
-def test_a_job_that_the_model_cannot_do_is_refused(engine, job, change, message) -> None:
+def test_a_job_that_the_model_cannot_do_is_refused(engine, job, change, message):
     """The model's dimensions and prompts are checked in the plan, before anything is embedded."""
     with pytest.raises(BatchError, match=message):
         plan_job(replace(job, **change), engine.manifest)
 
 
-def test_a_part_of_another_space_is_refused(engine, plan) -> None:
+def test_a_part_of_another_space_is_refused(engine, plan):
     """Vectors of two spaces in one folder are an error, not a mixture."""
     embed(engine, plan, plan.shards)
     with pytest.raises(BatchError, match=r"has vectors of small-model.*; the job's are of other"):
         finish_job(plan._replace(vector_space="other"))
 
 
-def test_a_folder_without_a_plan_is_an_error(tmp_path: Path) -> None:
+def test_a_folder_without_a_plan_is_an_error(tmp_path):
     """The error names the file that is missing."""
     with pytest.raises(BatchError, match=r"_job/job\.json cannot be read"):
         read_plan(str(tmp_path))
@@ -292,7 +289,7 @@ def shards_of(planned, s3) -> list[dict]:
     return [json.loads(line) for line in lines]
 
 
-def test_a_plan_says_where_the_state_machine_finds_the_shards(planned, s3) -> None:
+def test_a_plan_says_where_the_state_machine_finds_the_shards(planned, s3):
     """Bucket and key are those of a file with one shard a line; the number of lines is `shards`."""
     assert planned["bucket"] == "out"
     assert planned["folder"] == f"s3://out/vectors/{planned['id']}"
@@ -301,7 +298,7 @@ def test_a_plan_says_where_the_state_machine_finds_the_shards(planned, s3) -> No
     assert len(shards_of(planned, s3)) == planned["shards"] > 3
 
 
-def test_a_job_adds_up(steps, planned, s3) -> None:
+def test_a_job_adds_up(steps, planned, s3):
     """Every shard has a part, and the result has the sums; a shard that runs twice writes once."""
     items = [*shards_of(planned, s3), shards_of(planned, s3)[0]]
     done = [
@@ -318,7 +315,7 @@ def test_a_job_adds_up(steps, planned, s3) -> None:
     assert told == {"job": planned["id"], **{k: v for k, v in result.items() if k != "folder"}}
 
 
-def test_each_run_of_a_shard_leaves_a_record_that_the_client_reads(engine, planned, s3) -> None:
+def test_each_run_of_a_shard_leaves_a_record_that_the_client_reads(engine, planned, s3):
     """Its name has the counts of the part, the duration and the memory; the file is empty."""
     steps = EmbedSteps(engine, memory_mb=1769)
     before = len(s3.requests)
@@ -339,7 +336,7 @@ def test_each_run_of_a_shard_leaves_a_record_that_the_client_reads(engine, plann
     assert len(s3.requests) - before < 12 * planned["shards"]
 
 
-def test_the_executions_input_replaces_the_defaults(steps, planned, s3) -> None:
+def test_the_executions_input_replaces_the_defaults(steps, planned, s3):
     """A job may name another folder of the prefixes."""
     s3.objects["in/docs/new/b.jsonl"] = LINES[0].encode()
     job = {"source": "s3://in/docs/new/", "destination": "s3://out/vectors/new", "id": "id"}
@@ -348,7 +345,7 @@ def test_the_executions_input_replaces_the_defaults(steps, planned, s3) -> None:
     assert found["folder"].startswith("s3://out/vectors/new/")
 
 
-def test_a_plan_must_end_within_lambdas_15_minutes(steps, s3, monkeypatch) -> None:
+def test_a_plan_must_end_within_lambdas_15_minutes(steps, s3, monkeypatch):
     """Larger CSV and gzip files are refused, with the other ways to embed them."""
     monkeypatch.setattr("jobs.embed.run._LAMBDA_SCANNED_BYTES", 3)
     s3.objects["in/docs/a.csv"] = b"id,text\n1,x\n"
@@ -356,7 +353,7 @@ def test_a_plan_must_end_within_lambdas_15_minutes(steps, s3, monkeypatch) -> No
         steps.run({"step": "plan", "defaults": DEFAULTS})
 
 
-def test_an_empty_input_has_no_shards(steps, s3) -> None:
+def test_an_empty_input_has_no_shards(steps, s3):
     """A job without files, or with empty ones, is complete immediately."""
     assert steps.run({"step": "plan", "defaults": DEFAULTS})["shards"] == 0
     s3.objects |= {"in/docs/a.jsonl": b"", "in/docs/b.parquet": parquet([])}
@@ -365,7 +362,7 @@ def test_an_empty_input_has_no_shards(steps, s3) -> None:
     assert steps.run({"step": "finish", "folder": found["folder"]})["rows"] == 0
 
 
-def test_another_model_ends_the_shard(planned, s3, session) -> None:
+def test_another_model_ends_the_shard(planned, s3, session):
     """A model that is deployed during a job writes nothing into the job's folder."""
     other = manifest_of(max_tokens=16)._replace(vector_space="small-model@def456/fp32/0")
     steps = EmbedSteps(Engine(other, WordTokenizer(), session))
@@ -377,7 +374,7 @@ def test_another_model_ends_the_shard(planned, s3, session) -> None:
 
 
 @pytest.mark.parametrize("name", ["source", "destination"])
-def test_a_folder_of_the_functions_own_disk_is_refused(steps, s3, name) -> None:
+def test_a_folder_of_the_functions_own_disk_is_refused(steps, s3, name):
     """The next shard may run on another machine."""
     with pytest.raises(BatchError, match=f"{name} must be s3://BUCKET/PREFIX; found /tmp/x"):
         steps.run({"step": "plan", "defaults": DEFAULTS, "job": {name: "/tmp/x"}})

@@ -3,33 +3,27 @@
 import io
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as arrow
 import pyarrow.parquet
 import pytest
 
-from embedder.core.artifact import Artifact, load_artifact
+from embedder.core.artifact import Artifact
 from embedder.core.sparse_encoder import SparseEncoder
 from jobs.embed.job import Job
 from jobs.embed.run import plan_job
 from jobs.embed.worker import embed_shard, load_engine
 from jobs.errors import BatchError
 from jobs.storage import open_folder
-from model_compiler.compile import Options, compile_model
-from model_compiler.graph.builder import Precision
-from model_compiler.source.find import find_source
+from tests.fixtures.small_artifact import small_artifact
 from tests.model_compiler.goldens.sparse_models import write_sparse
 
 
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
     """Return the artifact of a small sparse encoder."""
-    folder = tmp_path_factory.mktemp("sparse")
-    options = Options(precision=Precision.FP32, thresholds=None, progress=False)
-    compile_model(find_source(str(write_sparse(folder / "m"))), folder / "a", options)
-    return load_artifact(folder / "a")
+    return small_artifact(write_sparse(tmp_path_factory.mktemp("sparse") / "m"))
 
 
 @pytest.fixture
@@ -42,7 +36,7 @@ def job(tmp_path: Path) -> Job:
     return Job(source=str(tmp_path / "in"), destination=str(tmp_path / "out"), id="id")
 
 
-def test_a_part_has_indices_and_values(artifact: Artifact, job: Job) -> None:
+def test_a_part_has_indices_and_values(artifact, job):
     """They are the encoder's own, and rows without a vector are rejected."""
     plan = plan_job(job, artifact.manifest)
     output = open_folder(plan.folder, create=True)
@@ -62,9 +56,7 @@ def test_a_part_has_indices_and_values(artifact: Artifact, job: Job) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"dimensions": 8}, {"dtype": "int8"}, {"metadata": ("values",)}])
-def test_what_a_sparse_job_has_not_is_refused(
-    artifact: Artifact, job: Job, wrong: dict[str, Any]
-) -> None:
+def test_what_a_sparse_job_has_not_is_refused(artifact, job, wrong):
     """Sparse vectors are not cut or quantized, and their columns have names of their own."""
     other = Job(source=job.source, destination=job.destination, **wrong)
     with pytest.raises(BatchError, match="is a sparse encoder: its job must have no dimensions"):

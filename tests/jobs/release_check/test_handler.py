@@ -2,7 +2,6 @@
 
 import io
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import jobs.release_check.handler as release_check
 from embedder.aws_lambda.function_url import request_from_event, response_to_event
 from embedder.core.artifact import Golden
 from embedder.core.settings import Settings
-from embedder.http.http_types import Request
 from embedder.http.router import Router, build_router
 from jobs.release_check.handler import (
     MAX_REASON,
@@ -22,6 +20,7 @@ from jobs.release_check.handler import (
     check_version,
     handler,
 )
+from tests.jobs.release_check.conftest import version_of
 
 OTHER_SPACE = "other@1/int8/abc/384"
 STACK = "arn:aws:cloudformation:eu-central-1:123456789012:stack/EmbeddingKit-dev-Endpoint/1"
@@ -34,14 +33,7 @@ def router(minilm_artifact) -> Router:
 
 @pytest.fixture(scope="module")
 def serving(router):
-    """Return a function that calls the embedder as the check calls a version."""
-
-    def call(method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
-        encoded = json.dumps(body).encode() if body is not None else b""
-        response = router.handle(Request(method, path, body=encoded))
-        return Answer(status=response.status, body=json.loads(response.body))
-
-    return call
+    return version_of(router)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ from botocore.awsrequest import AWSRequest
 from jsonschema import Draft202012Validator
 
 from embedder.aws_lambda.snapshot import after_restore, before_snapshot
-from embedder.core.artifact import load_artifact
 from embedder.core.engine import Engine
 from embedder.core.errors import SettingsError, StartError
 from embedder.core.reranker import Reranker
@@ -21,12 +20,10 @@ from embedder.core.settings import Settings
 from embedder.http.apis.operation import Model
 from embedder.http.router import Router, build_router
 from embedder.http.telemetry import Telemetry
-from model_compiler.compile import Options, compile_model
-from model_compiler.graph.builder import Precision
-from model_compiler.source.find import find_source
 from tests.embedder.calls import get, post, read
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import CREDENTIALS, Failure
+from tests.fixtures.small_artifact import small_artifact
 from tests.model_compiler.goldens.reranker_models import write_reranker
 
 TEXTS = [f"entry {number}" for number in range(30)]
@@ -304,9 +301,7 @@ def test_search_filters_and_names_the_source(engine, load, open_with, tmp_path):
     """`POST /search` has a document's key and headings, and says whose text a reranker lacks."""
     metadata = [{"document": "a.md", "headings": "A > B", "even": n % 2 == 0} for n in range(6)]
     index = open_with(engine, load(engine, [*TEXTS[:4], "\x01", TEXTS[5]], metadata))
-    options = Options(precision=Precision.FP32, thresholds=None, progress=False)
-    compile_model(find_source(str(write_reranker(tmp_path / "m"))), tmp_path / "a", options)
-    reranker = Reranker.load(load_artifact(tmp_path / "a"))
+    reranker = Reranker.load(small_artifact(write_reranker(tmp_path / "m")))
     router = Router(Model(engine, index), Model(reranker))  # type: ignore[arg-type]
     body = {"query": "entry 3", "filter": {"even": False}}
     answer = read(post(router, "/search", {**body, "rerank": False}))

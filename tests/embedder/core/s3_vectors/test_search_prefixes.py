@@ -14,9 +14,9 @@ from embedder.core.settings import Settings
 from embedder.http.apis.operation import Model
 from embedder.http.router import Router, build_router
 from embedder.http.search_prefixes import SearchPrefixes
-from model_compiler.command import main as compile_model
 from model_compiler.index_builder import build_index
 from tests.embedder.rest_api_event import rest_api_event
+from tests.fixtures.small_artifact import small_artifact
 from tests.model_compiler.goldens.sparse_models import write_sparse
 from tests.model_compiler.goldens.tiny_models import write_model
 
@@ -143,11 +143,8 @@ def test_other_limits_do_not_start(text: str) -> None:
 @pytest.mark.parametrize("write", [write_model, write_sparse], ids=["embed", "sparse"])
 def test_limits_need_an_index_of_documents(tmp_path: Path, write: Callable[[Path], Path]) -> None:
     """A carried index has none, whatever the kind of model."""
-    words = [str(write(tmp_path / "model")), "--output", str(tmp_path / "artifact"), "--quiet"]
-    assert compile_model(["compile", *words, "--precision", "fp32"]) == 0
-    build_index(["a", "b"], tmp_path / "artifact", tmp_path / "index")
-    settings = Settings(
-        artifact=tmp_path / "artifact", index=tmp_path / "index", search_prefixes=LIMITS
-    )
+    artifact = small_artifact(write(tmp_path / "model")).folder
+    build_index(["a", "b"], Path(artifact), tmp_path / "index")
+    settings = Settings(artifact=artifact, index=tmp_path / "index", search_prefixes=LIMITS)
     with pytest.raises(SettingsError, match="found no EMBEDDING_VECTOR_INDEX"):
         build_router(settings)

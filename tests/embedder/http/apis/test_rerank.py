@@ -2,34 +2,25 @@
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from openapi_spec_validator import validate
 
-from embedder.core.artifact import Artifact, load_artifact
+from embedder.core.artifact import Artifact
 from embedder.core.errors import SettingsError
 from embedder.core.settings import Settings
 from embedder.http.router import Router, build_router
-from model_compiler.compile import Options, compile_model
-from model_compiler.graph.builder import Precision
-from model_compiler.source.find import find_source
 from tests.embedder.calls import get, post, read
+from tests.fixtures.small_artifact import small_artifact
 from tests.model_compiler.goldens.reranker_models import write_reranker
 
 QUERY, TEXTS = "parse the date", ["hello world", "a date and a time", "x"]
 
 
-def compiled(folder: Path, **traits: Any) -> Artifact:
-    options = Options(precision=Precision.FP32, thresholds=None, progress=False)
-    compile_model(find_source(str(write_reranker(folder / "m", **traits))), folder / "a", options)
-    return load_artifact(folder / "a")
-
-
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
-    return compiled(tmp_path_factory.mktemp("reranker"))
+    return small_artifact(write_reranker(tmp_path_factory.mktemp("reranker") / "m"))
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +56,8 @@ def test_predict_gives_the_same_scores(router):
 
 def test_several_labels_have_no_order(tmp_path):
     """`/predict` gives each label's score, the highest first, and `/rerank` is not served."""
-    router = build_router(Settings(artifact=str(compiled(tmp_path, labels=3).folder)))
+    artifact = small_artifact(write_reranker(tmp_path / "m", labels=3))
+    router = build_router(Settings(artifact=str(artifact.folder)))
     labels = read(post(router, "/predict", {"inputs": [QUERY, "x"]}))
     assert sorted(entry["label"] for entry in labels) == ["LABEL_0", "LABEL_1", "LABEL_2"]
     assert labels == sorted(labels, key=lambda entry: -entry["score"])
