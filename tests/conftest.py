@@ -3,6 +3,7 @@
 import fcntl
 import gc
 import hashlib
+import os
 import shutil
 import signal
 import time
@@ -21,6 +22,12 @@ from model_compiler.tokenizer import tables
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / ".cache" / "test-artifacts"
 AN_HOUR = 3600.0
+
+# No test uses the AWS account of who runs it.
+for variable in [name for name in os.environ if name.startswith("AWS_")]:
+    del os.environ[variable]
+os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull
+os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 
 # A shell starts background jobs with SIGINT ignored, and children inherit that: the programs
 # that tests interrupt would never end.

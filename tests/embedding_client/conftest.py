@@ -10,9 +10,6 @@ from pathlib import Path
 import pytest
 
 from embedding_client import EmbeddingClient
-from model_compiler.compile import Options, compile_model
-from model_compiler.graph.builder import Precision
-from model_compiler.source.find import find_source
 from tools.local_endpoint.endpoint import endpoint
 
 Serve = Callable[[Path], AbstractContextManager[str]]
@@ -35,14 +32,9 @@ def serve() -> Serve:
 
     @contextlib.contextmanager
     def serving(artifact: Path) -> Iterator[str]:
-        with pytest.MonkeyPatch.context() as environment:
-            for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-                environment.delenv(name, raising=False)
-            for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
-                environment.delenv(name, raising=False)
-            url, _ = endpoint(artifact)
-            with url:
-                yield url.url
+        url, _ = endpoint(artifact)
+        with url:
+            yield url.url
 
     return serving
 
@@ -52,14 +44,6 @@ def running(minilm_artifact, serve) -> Iterator[Endpoint]:
     """Serve all-MiniLM-L6-v2."""
     with serve(Path(minilm_artifact.folder)) as url:
         yield Endpoint(url=url, dimensions=minilm_artifact.manifest.dimensions[0])
-
-
-def compile_small(folder: Path) -> Path:
-    """Compile a small model in full precision; return the folder of its artifact."""
-    options = Options(precision=Precision.FP32, thresholds=None, progress=False)
-    artifact = folder.with_name("artifact")
-    compile_model(find_source(str(folder)), artifact, options)
-    return artifact
 
 
 @pytest.fixture

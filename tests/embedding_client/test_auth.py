@@ -31,18 +31,6 @@ URL = "https://abc123.lambda-url.eu-central-1.on.aws"
 PAIR = Credentials("AKID", "secret")
 
 
-@pytest.fixture(autouse=True)
-def no_configuration(monkeypatch, tmp_path):
-    """Use only the AWS configuration of the test."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-
-
 def sent(auth, *, method="POST", url=URL + "/", library=httpx, **parts):
     """Return the request that an HTTP client with this auth sends."""
     seen = []
@@ -174,11 +162,11 @@ def test_the_region_comes_from_the_url(monkeypatch):
     assert region_of("127.0.0.1") == "us-east-1"
 
 
-def test_credentials_come_from_a_profile(tmp_path):
+def test_credentials_come_from_a_profile(monkeypatch, tmp_path):
     """Botocore reads the profile from the configuration files."""
-    (tmp_path / "credentials").write_text(
-        "[team]\naws_access_key_id = AKID\naws_secret_access_key = secret\n"
-    )
+    file = tmp_path / "credentials"
+    file.write_text("[team]\naws_access_key_id = AKID\naws_secret_access_key = secret\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
     accepted(sent(SigV4Auth(profile="team")))
 
 

@@ -11,11 +11,9 @@ import signal
 import subprocess
 import sys
 import termios
-import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -33,6 +31,7 @@ from embedding_client._batch_jobs import (
 from embedding_client._cli import run as run_command
 from embedding_client._errors import ConfigurationError
 from embedding_kit.prices import load_prices
+from tests.fixtures.local_server import QuietHandler, serving
 from tests.jobs.local_s3 import LocalS3, local_s3
 
 MACHINE = "arn:aws:states:eu-central-1:123456789012:stateMachine:docs-batch"
@@ -47,13 +46,10 @@ COUNTS = {
 SETTINGS = {"source": "s3://bucket/docs/", "destination": "s3://bucket/vectors/"}
 
 
-class StepFunctions(ThreadingHTTPServer):
+class StepFunctions:
     """Executions in memory. A map run exists once `counts` has its numbers."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
         self.executions: dict[str, dict] = {}
         self.counts: dict[str, int] = {}
         #: Why the history of an execution is not shown, if it is not.
@@ -61,9 +57,7 @@ class StepFunctions(ThreadingHTTPServer):
 
     def StartExecution(self, asked: dict) -> dict:  # noqa: N802 - AWS's name
         """Start an execution; its name must be new."""
-        arn = (
-            asked["stateMachineArn"].replace(":stateMachine:", ":execution:") + ":" + asked["name"]
-        )
+        arn = f"{MACHINE.replace('stateMachine', 'execution')}:{asked['name']}"
         if arn in self.executions:
             raise KeyError("ExecutionAlreadyExists", f"Execution Already Exists: '{arn}'")
         self.executions[arn] = {
@@ -88,13 +82,8 @@ class StepFunctions(ThreadingHTTPServer):
     def ListMapRuns(self, asked: dict) -> dict:  # noqa: N802
         """Return the map run, if it has begun."""
         arn = self._found(asked)["executionArn"]
-        run = {
-            "executionArn": arn,
-            "mapRunArn": f"{arn}:run",
-            "stateMachineArn": MACHINE,
-            "startDate": 0,
-        }
-        return {"mapRuns": [run] if self.counts else []}
+        run = {"executionArn": arn, "stateMachineArn": MACHINE, "startDate": 0}
+        return {"mapRuns": [{**run, "mapRunArn": f"{arn}:run"}] if self.counts else []}
 
     def DescribeMapRun(self, asked: dict) -> dict:  # noqa: N802
         """Return the numbers of shards, 25 seconds after the first began."""
@@ -134,43 +123,26 @@ class StepFunctions(ThreadingHTTPServer):
         return self.executions[arn]
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: StepFunctions
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        operation = self.headers["X-Amz-Target"].partition(".")[2]
-        status = 200
-        try:
-            answer = getattr(self.server, operation)(asked)
-        except KeyError as error:
-            status, answer = 400, {"__type": error.args[0], "message": error.args[1]}
-        body = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
 def states(monkeypatch):
-    for name in list(os.environ):
-        if name.startswith("AWS_"):
-            monkeypatch.delenv(name)
-    server = StepFunctions()
-    monkeypatch.setenv("AWS_ENDPOINT_URL_SFN", f"http://127.0.0.1:{server.server_address[1]}")
+    found = StepFunctions()
+
+    class Handler(QuietHandler):
+        def respond(self) -> None:
+            asked = json.loads(self.read_body())
+            operation = self.headers["X-Amz-Target"].partition(".")[2]
+            try:
+                status, answer = 200, getattr(found, operation)(asked)
+            except KeyError as error:
+                status, answer = 400, {"__type": error.args[0], "message": error.args[1]}
+            self.answer(status, json.dumps(answer).encode())
+
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "local")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "local")
     monkeypatch.setenv("EMBEDDING_BATCH", MACHINE)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Handler) as url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_SFN", url)
+        yield found
 
 
 @pytest.fixture
@@ -425,7 +397,7 @@ def test_a_state_machine_is_needed(embed, monkeypatch) -> None:
     )
 
 
-def test_no_credentials_and_no_server_are_different_errors(states, monkeypatch, tmp_path) -> None:
+def test_no_credentials_and_no_server_are_different_errors(states, monkeypatch) -> None:
     """Missing credentials are a mistake of the configuration; an unreachable AWS is not."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_SFN", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
@@ -433,8 +405,6 @@ def test_no_credentials_and_no_server_are_different_errors(states, monkeypatch, 
         BatchJobs(MACHINE).status("one")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(ConfigurationError, match="Unable to locate credentials"):
         BatchJobs(MACHINE).status("one")
     with pytest.raises(ConfigurationError, match=r"The config profile \(no\) could not be found"):

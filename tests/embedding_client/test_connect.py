@@ -60,8 +60,6 @@ def test_embed_notes_the_space_of_its_vectors(running, state, monkeypatch, capsy
     """Of those that it prints and of those in files."""
     monkeypatch.setattr(used_spaces, "LOOPBACK", frozenset())
     monkeypatch.chdir(state)
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.delenv(name, raising=False)
     (state / "a.txt").write_text("some text\n")
     assert cli.run(["--url", running.url, "--file", "a.txt", *output]) == 0
     printed = capsys.readouterr().out or (state / "a.jsonl").read_text()

@@ -35,14 +35,9 @@ TEXTS = ["hello world", "the time and the date", "parse a date", "a time", "hell
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Serve the models and their index, for requests signed with local / local."""
     models, index = write_together(tmp_path_factory.mktemp("models"), TEXTS)
-    with pytest.MonkeyPatch.context() as environment:
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-            environment.delenv(name, raising=False)
-        for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
-            environment.delenv(name, raising=False)
-        running, _ = endpoint(models, index=index)
-        with running:
-            yield running.url
+    running, _ = endpoint(models, index=index)
+    with running:
+        yield running.url
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +49,7 @@ def answer(url: str) -> dict[str, Any]:
     return value
 
 
-def test_the_client_searches(url: str, answer: dict[str, Any]) -> None:
+def test_the_client_searches(url, answer):
     """With one of the options `POST /search` answers, without them `POST /similar`."""
     wanted = [(each["id"], each["score"], each["scores"]) for each in answer["results"]]
     assert wanted[0][2].keys() == {"dense", "sparse", "fused", "rerank"}
@@ -74,9 +69,7 @@ def test_the_client_searches(url: str, answer: dict[str, Any]) -> None:
     assert asyncio.run(search()) == [name for name, _, _ in wanted]
 
 
-def test_the_command_searches(
-    url: str, answer: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_searches(url, answer, capsys):
     """`embed search` has the same options, which need the endpoint's own index."""
     command = ["search", QUERY, "--url", url, "--top", "2", "--json", "--mode", "hybrid"]
     assert run(command) == 0
@@ -87,7 +80,7 @@ def test_the_command_searches(
     assert "found --rerank with INDEX; allowed: without INDEX" in capsys.readouterr().err
 
 
-def test_retrievers_of_other_libraries(url: str, answer: dict[str, Any]) -> None:
+def test_retrievers_of_other_libraries(url, answer):
     """LangChain's documents and LlamaIndex's nodes are the results, in their order."""
     wanted = [(each["id"], each["text"], each["score"]) for each in answer["results"]]
     documents = FunctionUrlRetriever(url=url, k=2)
@@ -106,7 +99,7 @@ def test_retrievers_of_other_libraries(url: str, answer: dict[str, Any]) -> None
         LlamaIndexRetriever(url, vector_space="another@1/int8/abc").retrieve(QUERY)
 
 
-def test_the_pages_examples(url: str) -> None:
+def test_the_pages_examples(url):
     """The programs and commands of the page Search print something."""
     page = SEARCH.read_text("utf-8").replace("http://127.0.0.1:9000", url)
     programs = [[sys.executable, "-W", "error", "-c", "\n".join(blocks(page, "python"))]]

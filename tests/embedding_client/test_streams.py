@@ -65,9 +65,7 @@ def consume(request: pytest.FixtureRequest) -> Callable[..., Outcome]:
 
 
 @pytest.mark.parametrize("concurrency", [1, 3, 10])
-def test_a_failing_input_loses_no_complete_batch(
-    consume: Callable[..., Outcome], concurrency: int
-) -> None:
+def test_a_failing_input_loses_no_complete_batch(consume, concurrency):
     """The vectors of all complete batches arrive before the error of the input."""
 
     def texts() -> Iterator[str]:
@@ -79,7 +77,7 @@ def test_a_failing_input_loses_no_complete_batch(
     assert isinstance(error, OSError)
 
 
-def test_a_failing_request_loses_no_vectors_before_it(consume: Callable[..., Outcome]) -> None:
+def test_a_failing_request_loses_no_vectors_before_it(consume):
     """The vectors of the batches before it arrive first."""
 
     def handler(request: httpx.Request) -> httpx.Response:
@@ -90,7 +88,7 @@ def test_a_failing_request_loses_no_vectors_before_it(consume: Callable[..., Out
     assert isinstance(error, ForbiddenError)
 
 
-def test_refused_texts_do_not_end_a_stream_of_parts(consume: Callable[..., Outcome]) -> None:
+def test_refused_texts_do_not_end_a_stream_of_parts(consume):
     """Each part has the vectors, and the errors of the refused texts by position."""
 
     def handler(request: httpx.Request) -> httpx.Response:
@@ -105,7 +103,7 @@ def test_refused_texts_do_not_end_a_stream_of_parts(consume: Callable[..., Outco
     assert [refused.position for item in items for refused in item.refused.values()] == [1, 3]
 
 
-def test_only_as_many_texts_are_read_as_are_embedded(consume: Callable[..., Outcome]) -> None:
+def test_only_as_many_texts_are_read_as_are_embedded(consume):
     """The client never reads more than `concurrency` batches ahead of the items it returned."""
     read: list[int] = []
     sent: list[int] = []
@@ -125,7 +123,7 @@ def test_only_as_many_texts_are_read_as_are_embedded(consume: Callable[..., Outc
     assert all(ahead <= number + 5 for number, ahead in enumerate(sent))
 
 
-def test_a_slow_request_does_not_hold_up_later_ones() -> None:
+def test_a_slow_request_does_not_hold_up_later_ones():
     """The first of two concurrent requests is answered after the third was sent."""
     third = threading.Event()
 
@@ -144,7 +142,7 @@ def test_a_slow_request_does_not_hold_up_later_ones() -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_slow_request_does_not_hold_up_later_ones_asynchronously(backend: str) -> None:
+def test_a_slow_request_does_not_hold_up_later_ones_asynchronously(backend):
     """The first of two concurrent requests is answered after the third was sent."""
 
     async def main() -> list[float]:
@@ -168,7 +166,7 @@ def test_a_slow_request_does_not_hold_up_later_ones_asynchronously(backend: str)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_an_abandoned_stream_ends_with_its_client(backend: str) -> None:
+def test_an_abandoned_stream_ends_with_its_client(backend):
     """Requests of a stream that is not read to its end are canceled, not waited for."""
 
     async def main() -> None:
@@ -187,7 +185,7 @@ def test_an_abandoned_stream_ends_with_its_client(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_closed_stream_cancels_its_requests(backend: str) -> None:
+def test_a_closed_stream_cancels_its_requests(backend):
     """The client can be used afterwards."""
 
     async def main() -> None:
@@ -215,7 +213,7 @@ def test_a_closed_stream_cancels_its_requests(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_an_error_inside_the_context_is_raised_unchanged(backend: str) -> None:
+def test_an_error_inside_the_context_is_raised_unchanged(backend):
     """Not as a group of errors."""
 
     async def main() -> None:
@@ -227,7 +225,7 @@ def test_an_error_inside_the_context_is_raised_unchanged(backend: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["iter_embed", "iter_parts"])
-def test_an_asynchronous_stream_needs_the_context(method: str) -> None:
+def test_an_asynchronous_stream_needs_the_context(method):
     """The message shows the `async with` statement."""
     client = AsyncEmbeddingClient(URL, auth=httpx.Auth())
     with pytest.raises(ConfigurationError, match="async with AsyncEmbeddingClient"):

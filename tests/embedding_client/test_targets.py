@@ -30,13 +30,6 @@ ARN = "arn:aws:lambda:eu-central-1:123456789012:function:embedder:live"
 API = "https://lambda.eu-central-1.amazonaws.com"
 
 
-@pytest.fixture(autouse=True)
-def _no_configuration(monkeypatch, tmp_path):
-    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_LAMBDA"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-
-
 def result(response):
     """Return what the function returns for an HTTP response."""
     value = {

@@ -11,7 +11,7 @@ LENGTHS = st.lists(st.integers(1, LIMIT), max_size=60)
 
 
 @given(LENGTHS, st.integers(1, 1000))
-def test_every_input_stands_in_exactly_one_run(lengths: list[int], budget: int) -> None:
+def test_every_input_stands_in_exactly_one_run(lengths, budget):
     """Each input is in exactly one run."""
     runs = plan(lengths, limit=LIMIT, budget=budget)
     assert sorted(position for run in runs for position in run.positions) == list(
@@ -20,14 +20,14 @@ def test_every_input_stands_in_exactly_one_run(lengths: list[int], budget: int) 
 
 
 @given(LENGTHS, st.integers(1, 1000))
-def test_a_run_of_several_is_within_the_budget(lengths: list[int], budget: int) -> None:
+def test_a_run_of_several_is_within_the_budget(lengths, budget):
     """The budget limits the memory of a run."""
     runs = plan(lengths, limit=LIMIT, budget=budget)
     assert all(len(run.positions) == 1 or len(run.positions) * run.tokens <= budget for run in runs)
 
 
 @given(LENGTHS, st.integers(1, 1000))
-def test_an_inputs_padding_hangs_on_its_own_length(lengths: list[int], budget: int) -> None:
+def test_an_inputs_padding_hangs_on_its_own_length(lengths, budget):
     """The vector of an input is therefore the same in every batch."""
     for run in plan(lengths, limit=LIMIT, budget=budget):
         assert {padded_length(lengths[position], LIMIT) for position in run.positions} == {
@@ -36,14 +36,14 @@ def test_an_inputs_padding_hangs_on_its_own_length(lengths: list[int], budget: i
 
 
 @given(st.integers(1, 2048), st.integers(1, 2048))
-def test_padding_is_little_and_never_over_the_limit(length: int, over: int) -> None:
+def test_padding_is_little_and_never_over_the_limit(length, over):
     """Padding is at most 3 tokens up to a length of 64, 7 up to 256, and 0 above."""
     limit = length + over
     padding = padded_length(length, limit) - length
     assert 0 <= padding <= min(over, 3 if length <= 64 else 7 if length <= 256 else 0)
 
 
-def test_like_lengths_are_spread_evenly_and_unlike_ones_kept_apart() -> None:
+def test_like_lengths_are_spread_evenly_and_unlike_ones_kept_apart():
     """A long text does not increase the padding of short ones; nothing needs no run."""
     runs = plan([8] * 100, limit=LIMIT, budget=256)
     assert [len(run.positions) for run in runs] == [25, 25, 25, 25]
@@ -74,14 +74,12 @@ def estimator_of(*runs: tuple[int, float]) -> RuntimeEstimator:
         ([*[(100, 1.0)] * 3, *[(8, 0.1)] * 100], 8, 0.1),
     ],
 )
-def test_a_prediction_is_the_median_of_three_comparable_runs_or_more(
-    runs: list[tuple[int, float]], tokens: int, seconds: float | None
-) -> None:
+def test_a_prediction_is_the_median_of_three_comparable_runs_or_more(runs, tokens, seconds):
     """It is scaled by the tokens, and follows the newest runs."""
     assert estimator_of(*runs).seconds(tokens) == seconds
 
 
-def test_forgetting_drops_what_the_prediction_used_and_nothing_else() -> None:
+def test_forgetting_drops_what_the_prediction_used_and_nothing_else():
     """Comparable runs are dropped, and other runs are kept."""
     estimator = estimator_of(*[(100, 1.0)] * 3, *[(8, 0.1)] * 3)
     estimator.forget(100)

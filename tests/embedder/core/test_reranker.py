@@ -61,7 +61,7 @@ def reranker(session: PairSession, manifest: Manifest = MANIFEST, **options: Any
     return Reranker(manifest, WordTokenizer(), session, **options)
 
 
-def test_a_pair_has_the_models_tokens_and_types(session: PairSession) -> None:
+def test_a_pair_has_the_models_tokens_and_types(session):
     """The mask has 1 for the query and 2 for the passage, each with its special tokens."""
     reranker(session).rerank("a b", ["c"])
     ((ids, mask),) = session.rows
@@ -70,7 +70,7 @@ def test_a_pair_has_the_models_tokens_and_types(session: PairSession) -> None:
     assert mask == [1, 1, 1, 1, 2, 2, 0, 0]
 
 
-def test_a_score_is_the_sigmoid_of_the_logit(session: PairSession) -> None:
+def test_a_score_is_the_sigmoid_of_the_logit(session):
     """The raw score is the logit itself; both are float32 in the order of the passages."""
     made = reranker(session)
     raw = made.rerank("a", ["b", "c", "b"], raw=True).scores
@@ -81,13 +81,13 @@ def test_a_score_is_the_sigmoid_of_the_logit(session: PairSession) -> None:
 
 
 @pytest.mark.parametrize("logit", [-2000.0, -0.5, 0.0, 2000.0])
-def test_a_far_logit_has_a_score(session: PairSession, logit: float) -> None:
+def test_a_far_logit_has_a_score(session, logit):
     """No logit is too large or too small for the sigmoid."""
     score = reranker(session).activated(np.array([[logit]], np.float32))[0, 0]
     assert 0 <= score <= 1
 
 
-def test_equal_ids_of_another_split_are_another_input(session: PairSession) -> None:
+def test_equal_ids_of_another_split_are_another_input(session):
     """The cache separates pairs that have equal ids and different token types."""
     made = reranker(
         session, MANIFEST._replace(scoring=SCORING._replace(between=())), cache_entries=9
@@ -110,7 +110,7 @@ def test_equal_ids_of_another_split_are_another_input(session: PairSession) -> N
         (4, 5, (4, 5)),
     ],
 )
-def test_the_longer_text_is_cut_first(first: int, second: int, kept: tuple[int, int]) -> None:
+def test_the_longer_text_is_cut_first(first, second, kept):
     """As `tokenizers` does it: a pair within the room keeps all of both."""
     if first + second > 9:
         assert longest_first(first, second, 9) == kept
@@ -118,7 +118,7 @@ def test_the_longer_text_is_cut_first(first: int, second: int, kept: tuple[int, 
         assert kept == (first, second)
 
 
-def test_truncation_of_the_passage_keeps_the_query(session: PairSession) -> None:
+def test_truncation_of_the_passage_keeps_the_query(session):
     """A query that leaves no room is the query's error."""
     made = reranker(session)
     assert made.rerank("a b c d e f", ["g " * 20], truncate="passage").work.tokens == [12]
@@ -127,7 +127,7 @@ def test_truncation_of_the_passage_keeps_the_query(session: PairSession) -> None
         made.rerank("a b c d e f g h i", ["g"], truncate="passage")
 
 
-def test_a_passage_may_be_cut_before(session: PairSession) -> None:
+def test_a_passage_may_be_cut_before(session):
     """`max_passage_tokens` counts a passage's own tokens."""
     work = reranker(session).rerank("a", ["b " * 9, "c"], max_passage_tokens=3).work
     assert work.tokens == [7, 5]
@@ -143,7 +143,7 @@ TEMPLATE = SCORING._replace(
 )
 
 
-def test_a_templates_text_is_tokenized_with_the_text_next_to_it(session: PairSession) -> None:
+def test_a_templates_text_is_tokenized_with_the_text_next_to_it(session):
     """Its own tokens are not cut off, and the query stays whole however a pair is truncated."""
     made = reranker(session, MANIFEST._replace(scoring=TEMPLATE), truncate="right")
     words = WordTokenizer().encode
@@ -167,9 +167,7 @@ ERRORS: list[tuple[str, list[str], type[InputError], str, int | None]] = [
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_an_error_names_the_text(
-    session: PairSession, case: tuple[str, list[str], type[InputError], str, int | None]
-) -> None:
+def test_an_error_names_the_text(session, case):
     """An API finds the passage by its position, and a reader by its name."""
     query, passages, kind, message, position = case
     with pytest.raises(kind, match=message) as caught:
@@ -177,13 +175,13 @@ def test_an_error_names_the_text(
     assert caught.value.position == position
 
 
-def test_too_many_passages(session: PairSession) -> None:
+def test_too_many_passages(session):
     """A request has at most as many passages as Cohere's."""
     with pytest.raises(BatchTooLargeError, match=r"At most 10000 passages .*; found 10001"):
         reranker(session).rerank("a", ["b"] * (MAX_PASSAGES + 1))
 
 
-def test_a_score_that_is_no_number_names_its_passage(session: PairSession) -> None:
+def test_a_score_that_is_no_number_names_its_passage(session):
     """The first passage that has it is named, and nothing is kept of it."""
     session.broken = WordTokenizer().encode("bad")[0]
     with pytest.raises(InferenceError, match=r"no finite score for passages\[2\]"):

@@ -24,7 +24,7 @@ def write(folder: Path, **changes: object) -> Path:
     return folder
 
 
-def test_the_most_similar_come_first(tmp_path: Path) -> None:
+def test_the_most_similar_come_first(tmp_path):
     """Matches have text, position and cosine, sorted by cosine."""
     index = load_index(write(tmp_path), spaces=["other/2", SPACE])
     matches = index.search(np.array([1, 0], dtype=np.float32), 2)
@@ -33,7 +33,7 @@ def test_the_most_similar_come_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wanted", [1, 2, 3, 10])
-def test_a_large_index_gives_its_most_similar_entries(wanted: int) -> None:
+def test_a_large_index_gives_its_most_similar_entries(wanted):
     """The result is the same as with a full sort, even for a single match."""
     random = np.random.default_rng(11)
     vectors = random.standard_normal((5000, 16)).astype(np.float32)
@@ -44,7 +44,7 @@ def test_a_large_index_gives_its_most_similar_entries(wanted: int) -> None:
         assert [match.position for match in index.search(query, wanted)] == expected
 
 
-def test_more_than_there_are_is_all(tmp_path: Path) -> None:
+def test_more_than_there_are_is_all(tmp_path):
     """An empty index is valid, and finds nothing."""
     query = np.array([0, 1], dtype=np.float32)
     assert len(load_index(write(tmp_path), spaces=[SPACE]).search(query, 100)) == 3
@@ -53,7 +53,7 @@ def test_more_than_there_are_is_all(tmp_path: Path) -> None:
     assert empty.search(query, 3) == []
 
 
-def test_equal_scores_come_in_the_order_of_the_index() -> None:
+def test_equal_scores_come_in_the_order_of_the_index():
     """Entries with equal scores are sorted by position, so that results are deterministic."""
     vectors = np.tile(np.array([[1, 0]], dtype=np.float32), (50, 1))
     index = SearchIndex([str(number) for number in range(50)], vectors, SPACE)
@@ -74,15 +74,13 @@ def test_equal_scores_come_in_the_order_of_the_index() -> None:
         ({"vectors": np.zeros((3, 4), dtype=np.float32)}, r"shape \(3, 4\)"),
     ],
 )
-def test_an_index_that_does_not_fit_is_refused(
-    tmp_path: Path, changes: dict[str, object], message: str
-) -> None:
+def test_an_index_that_does_not_fit_is_refused(tmp_path, changes, message):
     """The index is refused at load, and the error explains the mismatch."""
     with pytest.raises(IndexFolderError, match=message):
         load_index(write(tmp_path, **changes), spaces=[SPACE])
 
 
-def test_an_altered_header_is_named(tmp_path: Path) -> None:
+def test_an_altered_header_is_named(tmp_path):
     """Without its last bracket it is no Python, which numpy reads there."""
     path = write(tmp_path) / "vectors.npy"
     path.write_bytes(path.read_bytes().replace(b"}", b"{", 1))
@@ -91,7 +89,7 @@ def test_an_altered_header_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "entries.json", "vectors.npy"])
-def test_a_missing_or_broken_file_is_named(tmp_path: Path, name: str) -> None:
+def test_a_missing_or_broken_file_is_named(tmp_path, name):
     """The error names the file, whether it is missing or invalid."""
     write(tmp_path)
     (tmp_path / name).write_bytes(b"\x00garbage")

@@ -1,15 +1,12 @@
 """The ONNX Runtime session: inputs, outputs, and a graph that contradicts the manifest."""
 
 import shutil
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from embedder.core.artifact import Artifact
 from embedder.core.errors import ArtifactError
 from embedder.core.session import Session, _saturates, session_options
 
@@ -17,7 +14,7 @@ IDS = np.array([[101, 7592, 2088, 102], [101, 7592, 102, 0]])
 MASK = np.array([[1, 1, 1, 1], [1, 1, 1, 0]])
 
 
-def test_a_batch_becomes_rows_of_length_1(minilm_artifact: Artifact) -> None:
+def test_a_batch_becomes_rows_of_length_1(minilm_artifact):
     """Vectors are float32 [batch, dimensions] and do not depend on masked ids."""
     session = Session(minilm_artifact)
     vectors = session.run(IDS, MASK)
@@ -29,7 +26,7 @@ def test_a_batch_becomes_rows_of_length_1(minilm_artifact: Artifact) -> None:
     np.testing.assert_allclose(session.run(other, MASK), vectors, atol=1e-6)
 
 
-def test_a_graph_that_cannot_be_loaded(minilm_artifact: Artifact, tmp_path: Path) -> None:
+def test_a_graph_that_cannot_be_loaded(minilm_artifact, tmp_path):
     """A graph of the right size with the wrong bytes is refused at load."""
     shutil.copytree(minilm_artifact.folder, tmp_path / "broken")
     path = tmp_path / "broken" / "model.onnx"
@@ -39,7 +36,7 @@ def test_a_graph_that_cannot_be_loaded(minilm_artifact: Artifact, tmp_path: Path
 
 
 @pytest.mark.parametrize("change", [{"inputs": ("input_ids",)}, {"output": "last_hidden_state"}])
-def test_a_graph_that_is_another(minilm_artifact: Artifact, change: dict[str, Any]) -> None:
+def test_a_graph_that_is_another(minilm_artifact, change):
     """A graph with other inputs or outputs than the manifest's is refused."""
     manifest = minilm_artifact.manifest
     graph = manifest.graph._replace(**change)
@@ -47,7 +44,7 @@ def test_a_graph_that_is_another(minilm_artifact: Artifact, change: dict[str, An
         Session(minilm_artifact._replace(manifest=manifest._replace(graph=graph)))
 
 
-def test_sums_of_int8_are_exact() -> None:
+def test_sums_of_int8_are_exact():
     """Products of the largest values do not saturate on any processor."""
     rows, columns = 64, 16
     left = np.full((2, rows), 255, np.uint8)
@@ -88,9 +85,7 @@ def test_sums_of_int8_are_exact() -> None:
         ("aarch64", "fp asimd", False),
     ],
 )
-def test_a_processor_without_vnni_saturates(
-    machine: str, flags: str, saturates: bool, tmp_path: Path
-) -> None:
+def test_a_processor_without_vnni_saturates(machine, flags, saturates, tmp_path):
     """x86 without VNNI does; ARM does not."""
     # Slower and correct where the features cannot be read.
     assert _saturates(machine, str(tmp_path / "cpuinfo")) is machine.startswith("x86")

@@ -32,7 +32,7 @@ def saved(folder: Path, table: Array, scales: Array | None = None) -> Artifact:
     return Artifact(folder, manifest._replace(graph=graph))
 
 
-def test_a_vector_is_the_normalized_mean_of_its_tokens_rows(tmp_path: Path, table: Array) -> None:
+def test_a_vector_is_the_normalized_mean_of_its_tokens_rows(tmp_path, table):
     """Each occurrence counts, and nothing under a 0 of the mask; zeros have no direction."""
     table[2] = 0
     session = load_session(saved(tmp_path, table))
@@ -45,7 +45,7 @@ def test_a_vector_is_the_normalized_mean_of_its_tokens_rows(tmp_path: Path, tabl
     assert not session.run(np.array([[2, 2]]), np.array([[1, 1]])).any()
 
 
-def test_a_row_of_int8_has_a_scale(tmp_path: Path, table: Array) -> None:
+def test_a_row_of_int8_has_a_scale(tmp_path, table):
     """A token's vector is its row of int8 times its scale."""
     rows = np.rint(table * 40).astype(np.int8)
     scales = np.linspace(0.01, 3, ROWS, dtype=np.float32)
@@ -57,9 +57,7 @@ def test_a_row_of_int8_has_a_scale(tmp_path: Path, table: Array) -> None:
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("tokens", [1, 3, 40, 255, 256, 257, 600])
-def test_a_text_has_the_same_vector_in_every_batch(
-    tmp_path: Path, table: Array, precision: str, tokens: int
-) -> None:
+def test_a_text_has_the_same_vector_in_every_batch(tmp_path, table, precision, tokens):
     """It is equal to the last bit, also over several blocks of tokens."""
     scales = None
     if precision == "int8":
@@ -81,13 +79,13 @@ def test_a_text_has_the_same_vector_in_every_batch(
         (lambda table: table[0], r"a table of float32 \[32\]"),
     ],
 )
-def test_a_table_that_is_another(tmp_path: Path, table: Array, change: Any, message: str) -> None:
+def test_a_table_that_is_another(tmp_path, table, change, message):
     """A table of another width, type or rank than the manifest's is refused."""
     with pytest.raises(ArtifactError, match=message):
         load_session(saved(tmp_path, change(table)))
 
 
-def test_scales_that_do_not_fit(tmp_path: Path, table: Array) -> None:
+def test_scales_that_do_not_fit(tmp_path, table):
     """An int8 table without a scale for each row is refused."""
     rows = np.rint(table * 40).astype(np.int8)
     with pytest.raises(ArtifactError, match=r"scales.npy cannot be read as an array: .*No such"):
@@ -97,7 +95,7 @@ def test_scales_that_do_not_fit(tmp_path: Path, table: Array) -> None:
 
 
 @pytest.mark.parametrize("name", ["embeddings.npy", "scales.npy"])
-def test_an_altered_header_is_read_or_refused(tmp_path: Path, table: Array, name: str) -> None:
+def test_an_altered_header_is_read_or_refused(tmp_path, table, name):
     """Each bit of the header, flipped alone, is an ArtifactError or is not seen."""
     artifact = saved(tmp_path, table.astype(np.int8), np.ones(ROWS, np.float32))
     path = tmp_path / name

@@ -77,9 +77,7 @@ class Served:
 
 
 @pytest.fixture
-def served(monkeypatch) -> Iterator[Served]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION"):
-        monkeypatch.delenv(name, raising=False)
+def served() -> Iterator[Served]:
     answers = Answers()
     verifier = Verifier(credentials=Credentials("local", "local"), region="us-east-1")
     with LocalFunctionUrl(runtime=answers, verifier=verifier) as url:

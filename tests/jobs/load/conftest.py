@@ -58,7 +58,6 @@ def s3_vectors(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalS3Vectors]:
     with local_s3_vectors() as served:
         for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL_S3VECTORS": served.url}.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
         monkeypatch.setattr(index_client, "_ATTEMPTS", 3)
         monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", _none)
         yield served

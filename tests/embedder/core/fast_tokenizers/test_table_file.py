@@ -1,7 +1,6 @@
 """The file format of a fast tokenizer: sections, versions, and files that are not table files."""
 
 import struct
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,6 @@ from embedder.core.fast_tokenizers.bpe import BytePairEncoding
 from embedder.core.fast_tokenizers.table_file import TableFile
 from model_compiler.tokenizer.table_file import table_file
 
-from .conftest import Both
-
 
 def written(folder: Path, data: bytes) -> str:
     path = folder / "tokenizer.bin"
@@ -20,7 +17,7 @@ def written(folder: Path, data: bytes) -> str:
     return str(path)
 
 
-def test_sections_come_back_as_they_were_written(tmp_path: Path) -> None:
+def test_sections_come_back_as_they_were_written(tmp_path):
     """Bytes and numbers of any length, including none, are read as written."""
     content = {"empty": b"", "bytes": b"abc", "numbers": struct.pack("<3I", 1, 2, 1 << 31)}
     content["long"] = bytes(range(256)) * 128 + b"end"
@@ -29,7 +26,7 @@ def test_sections_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert file.section("numbers").cast("I").tolist() == [1, 2, 1 << 31]
 
 
-def test_the_same_sections_give_the_same_bytes() -> None:
+def test_the_same_sections_give_the_same_bytes():
     """The file depends only on its sections, not on the machine or the time."""
     assert table_file({"a": b"1", "b": b"2"}) == table_file({"a": b"1", "b": b"2"})
 
@@ -44,21 +41,19 @@ def test_the_same_sections_give_the_same_bytes() -> None:
         (lambda _: table_file({"a": b""}), "has no section"),
     ],
 )
-def test_another_file_is_refused(
-    gemma: Both, tmp_path: Path, change: Callable[[bytes], bytes], message: str
-) -> None:
+def test_another_file_is_refused(gemma, tmp_path, change, message):
     """A truncated one, one of another version, something else, and tables of another kind."""
     with pytest.raises(ArtifactError, match=message):
         BytePairEncoding(written(tmp_path, change(gemma.path.read_bytes())))
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path):
     """The message names the file."""
     with pytest.raises(ArtifactError, match=r"tokenizer\.bin cannot be read"):
         TableFile(str(tmp_path / "tokenizer.bin"))
 
 
-def test_a_section_of_another_name_is_refused(tmp_path: Path) -> None:
+def test_a_section_of_another_name_is_refused(tmp_path):
     """The message names the missing section."""
     with pytest.raises(ArtifactError, match="has no section 'merges'"):
         TableFile(written(tmp_path, table_file({"a": b""}))).section("merges")
