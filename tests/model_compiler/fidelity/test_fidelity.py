@@ -15,8 +15,8 @@ from model_compiler.compile import Options, compile_model
 from model_compiler.errors import FidelityError, SourceError
 from model_compiler.fidelity import measure as fidelity
 from model_compiler.fidelity.measure import Thresholds, golden_problems, measure, problems, table
-from model_compiler.graph import encoder
 from model_compiler.graph.architectures import bert
+from model_compiler.graph.bases import encoder
 from model_compiler.graph.builder import GraphBuilder, Precision
 from model_compiler.graph.quantization import Floats, embedding, linear
 from model_compiler.source.catalog import Golden
@@ -112,30 +112,32 @@ def test_golden_values_are_held(engine: Engine) -> None:
     assert report.golden_differences["none"] == pytest.approx(2e-3, abs=1e-5)
 
 
-def test_what_is_not_a_number_is_a_problem() -> None:
-    """A cosine that could not be computed passes no threshold."""
-    broken = dataclasses.replace(PERFECT, cosine_min=float("nan"))
-    assert len(problems(broken, Thresholds())) == 1
-
-
-def test_a_large_model_gets_fewer_documents(engine: Engine) -> None:
-    """The neighbors' cost is bounded: a tenth of the documents, but never too few to rank."""
-    assert measure(engine, engine, multiply_adds=10**8).documents == 156
-    assert measure(engine, engine, multiply_adds=10**12).documents == 20
-
-
-def test_fewer_documents_may_be_asked_for(engine: Engine) -> None:
-    """The number of documents is also limited by the model's size."""
-    assert measure(engine, engine, multiply_adds=10**6, documents=40).documents == 40
-    assert measure(engine, engine, multiply_adds=10**8, documents=200).documents == 156
+@pytest.mark.parametrize(
+    ("multiply_adds", "asked", "documents"),
+    [
+        (10**8, {}, 156),
+        (10**12, {}, 20),
+        (10**6, {"documents": 40}, 40),
+        (10**8, {"documents": 200}, 156),
+    ],
+)
+def test_a_large_model_gets_fewer_documents(
+    engine: Engine, multiply_adds: int, asked: dict[str, int], documents: int
+) -> None:
+    """The neighbors' cost is bounded, but there are never too few to rank."""
+    found = measure(engine, engine, multiply_adds=multiply_adds, **asked)  # type: ignore[arg-type]
+    assert found.documents == documents
 
 
 def test_the_report_is_a_table() -> None:
-    """Each number is on a line with its name, in columns."""
+    """Each number is on a line with its name; what is no number passes no threshold."""
     lines = table(PERFECT).splitlines()
     assert len(lines) == 4
     assert lines[0].split()[-2:] == ["1.00000", "a"]
     assert "250 documents" in lines[3]
+    assert problems(PERFECT, Thresholds()) == []
+    broken = dataclasses.replace(PERFECT, cosine_min=float("nan"))
+    assert len(problems(broken, Thresholds())) == 1
 
 
 def spoil(patch: pytest.MonkeyPatch, name: str) -> None:

@@ -25,8 +25,10 @@ from model_compiler.routes import compile_routes
 from model_compiler.source.find import find_source
 from model_compiler.source.router import routes_of
 from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.goldens.files import read_json, write_json
 from tests.model_compiler.goldens.gte_model import respell
 from tests.model_compiler.goldens.reranker_models import write_reranker
+from tests.model_compiler.goldens.setting_changes import change_file
 from tests.model_compiler.goldens.sparse_models import (
     LEXICAL,
     ROUTER,
@@ -235,7 +237,8 @@ def test_a_table_that_is_not_the_manifests_is_refused(tmp_path: Path) -> None:
 
 
 POOLING, ST = "1_SpladePooling/config.json", "config_sentence_transformers.json"
-CHANGES: list[tuple[str, dict[str, Any], str]] = [
+AUTO_ENCODER = "sentence_transformers.sparse_encoder.modules.sparse_auto_encoder.SparseAutoEncoder"
+CHANGES: list[tuple[str, Any, str]] = [
     ("config.json", {"model_type": "mpnet"}, "a sparse encoder of model_type 'mpnet'"),
     ("config.json", {"tie_word_embeddings": False}, "tie_word_embeddings is false; the compiler"),
     ("config.json", {"hidden_act": "mish"}, "hidden_act 'mish' is not a supported"),
@@ -248,6 +251,13 @@ CHANGES: list[tuple[str, dict[str, Any], str]] = [
         "sentence_bert_config.json",
         {"transformer_task": "feature-extraction"},
         "transformer_task is",
+    ),
+    # Other kinds of models.
+    ("adapter_config.json", {}, "has an adapter"),
+    (
+        "modules.json",
+        lambda value: [*value, {"name": "2", "path": "2_Auto", "type": AUTO_ENCODER}],
+        "lists Transformer, SpladePooling, SparseAutoEncoder",
     ),
 ]
 
@@ -262,26 +272,16 @@ def test_a_modernbert_must_name_its_activation(tmp_path: Path, edit_json: Edit) 
 
 @pytest.mark.parametrize(("file", "change", "message"), CHANGES)
 def test_what_the_compiler_cannot_express_is_named(
-    tmp_path: Path, edit_json: Edit, file: str, change: dict[str, Any], message: str
+    tmp_path: Path, file: str, change: Any, message: str
 ) -> None:
-    """A setting that would change weights is refused with its file."""
+    """A setting or a module that would change weights is refused with its file."""
     folder = write_sparse(tmp_path / "model")
     read_sparse_folder(folder)
-    edit_json(folder / file, **change)
+    if callable(change):
+        write_json(folder / file, change(read_json(folder / file)))
+    else:
+        change_file(folder / file, change)
     with pytest.raises(CompilerError, match=message):
-        read_sparse_folder(folder)
-
-
-def test_other_modules_are_named(tmp_path: Path, edit_json: Edit) -> None:
-    """A sparse autoencoder and an adapter are refused as other kinds of models."""
-    folder = write_sparse(tmp_path / "model")
-    (folder / "adapter_config.json").write_text("{}")
-    with pytest.raises(CompilerError, match="has an adapter"):
-        read_sparse_folder(folder)
-    kind = "sentence_transformers.sparse_encoder.modules.sparse_auto_encoder.SparseAutoEncoder"
-    extra = {"idx": 2, "name": "2", "path": "2_Auto", "type": kind}
-    edit_json(folder / "modules.json", lambda value: [*value, extra])
-    with pytest.raises(CompilerError, match="lists Transformer, SpladePooling, SparseAutoEncoder"):
         read_sparse_folder(folder)
 
 

@@ -71,12 +71,18 @@ def test_an_export_is_fetched_in_one_variant(served: Hub, tiny: Path, edit_json:
     ]
 
 
-def test_the_weights_of_a_known_family_in_an_export(served: Hub, tiny: Path) -> None:
-    """Only the export in full precision is downloaded, because int8 is compiled from it."""
+def test_an_export_of_a_known_family(served: Hub, tiny: Path, tmp_path: Path) -> None:
+    """It is downloaded in full precision, if it alone has weights; of a reranker it never is."""
     (tiny / "model.safetensors").unlink()
     add_exports(tiny, "model.onnx", "model_quantized.onnx")
     find_source("acme/tiny", precision=Precision.INT8)
     assert [path for path in served.paths() if "onnx" in path] == ["onnx/model.onnx"]
+    served.asked.clear()
+    folder = write_reranker(tmp_path / "reranker")
+    add_exports(folder, "model.onnx")
+    served.repositories["acme/reranker"] = folder
+    read_cross_encoder(find_source("acme/reranker").folder).check()
+    assert "onnx/model.onnx" not in served.paths()
 
 
 def test_an_export_beside_weights(served: Hub, tiny: Path, edit_json: Edit) -> None:
@@ -202,14 +208,3 @@ def test_names_of_repositories() -> None:
     assert not hub.is_repository_name("embeddinggemma-300m")
     assert not hub.is_repository_name("./models/mine")
     assert not hub.is_repository_name("a/b/c")
-
-
-def test_the_weights_of_a_reranker(served: Hub, tmp_path: Path, edit_json: Edit) -> None:
-    """They are downloaded, whatever exports lie next to them."""
-    folder = write_reranker(tmp_path / "repository")
-    add_exports(folder, "model.onnx")
-    saved = {"activation_fn": "torch.nn.modules.linear.Identity", "version": "4.1.0"}
-    edit_json(folder / "config.json", sentence_transformers=saved)
-    served.repositories["acme/reranker"] = folder
-    read_cross_encoder(find_source("acme/reranker").folder).check()
-    assert "onnx/model.onnx" not in served.paths()

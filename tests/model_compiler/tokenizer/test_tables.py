@@ -85,22 +85,30 @@ def test_bert_gets_wordpiece_tables(wordpiece: dict[str, Any], tmp_path: Path) -
     ]
 
 
-def test_gemma_gets_byte_pair_tables(gemma: dict[str, Any]) -> None:
-    """Gemma's tokenizer is compiled to BPE tables."""
-    tables = build(json.dumps(gemma).encode())
-    assert (tables.kind, tables.file, tables.reason) == ("bpe", "tokenizer.bin", None)
+def test_each_kind_gets_tables_of_its_own(gemma: dict[str, Any], unigram: dict[str, Any]) -> None:
+    """Gemma's, XLM-RoBERTa's, Qwen's, RoBERTa's and ModernBERT's."""
+    kinds = {json.dumps(gemma).encode(): "bpe", json.dumps(unigram).encode(): "unigram"}
+    for name in BYTE_LEVEL:
+        kinds[byte_level_tokenizer(name, tokens=800, files=2)] = "byte_level_bpe"
+    for data, kind in kinds.items():
+        tables = build(data)
+        assert (tables.kind, tables.file, tables.reason) == (kind, "tokenizer.bin", None)
 
 
 def test_the_same_tokenizer_gives_the_same_bytes(
     wordpiece: dict[str, Any], gemma: dict[str, Any]
 ) -> None:
-    """The order of the vocabulary in the JSON does not matter."""
-    for document in (wordpiece, gemma):
+    """Neither the order of the vocabulary matters, nor how an older file writes a merge."""
+    as_strings = [" ".join(merge) for merge in gemma["model"]["merges"]]
+    for document, change in (
+        *(
+            (each, set_option("model", "vocab", to=dict(reversed(each["model"]["vocab"].items()))))
+            for each in (wordpiece, gemma)
+        ),
+        (gemma, set_option("model", "merges", to=as_strings)),
+    ):
         first = build(json.dumps(document).encode()).data
-        shuffled = set_option(
-            "model", "vocab", to=dict(reversed(document["model"]["vocab"].items()))
-        )
-        assert build(changed(document, shuffled)).data == first
+        assert build(changed(document, change)).data == first
 
 
 NOT_COVERED_BY_WORDPIECE: Cases = {
@@ -226,17 +234,6 @@ def qwen() -> dict[str, Any]:
     """Return a small vocabulary with Qwen's parts."""
     document: dict[str, Any] = json.loads(byte_level_tokenizer("Qwen", tokens=800, files=2))
     return document
-
-
-def test_byte_level_gets_tables_of_its_own() -> None:
-    """Qwen's, RoBERTa's and ModernBERT's tokenizers are compiled to byte-level tables."""
-    for name in BYTE_LEVEL:
-        tables = build(byte_level_tokenizer(name, tokens=800, files=2))
-        assert (tables.kind, tables.file, tables.reason) == (
-            "byte_level_bpe",
-            "tokenizer.bin",
-            None,
-        )
 
 
 _COMPOSED_TOKEN = special_tokens({"e\u0301": 777})[0] | {"normalized": True, "special": False}
@@ -411,13 +408,6 @@ def test_another_model_is_declined_by_name() -> None:
     assert tables.reason == "the fast tokenizers do not cover models of type WordLevel"
 
 
-def test_merges_as_strings_are_read(gemma: dict[str, Any]) -> None:
-    """Older files write a merge as one string."""
-    as_strings = [" ".join(merge) for merge in gemma["model"]["merges"]]
-    older = build(changed(gemma, set_option("model", "merges", to=as_strings)))
-    assert older.data == build(json.dumps(gemma).encode()).data
-
-
 def test_a_difference_to_the_library_makes_the_library_serve(
     wordpiece: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -457,9 +447,3 @@ def test_older_files_are_read(unigram: dict[str, Any]) -> None:
     today, older = (build(json.dumps(each).encode()) for each in (unigram, document))
     assert today.kind == "unigram"
     assert today.data == older.data
-
-
-def test_special_tokens_are_put_around_a_text(unigram: dict[str, Any]) -> None:
-    """XLM-RoBERTa's template gives `<s>` before the text and `</s>` after it."""
-    tables = build(json.dumps(unigram).encode(), embedding_rows=1500)
-    assert (tables.kind, tables.file, tables.reason) == ("unigram", "tokenizer.bin", None)

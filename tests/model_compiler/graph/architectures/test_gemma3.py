@@ -1,4 +1,4 @@
-"""The parts that only Gemma 3 has: outliers, zeros, and how its configuration is read."""
+"""What only Gemma 3 has: outliers, and a row of zeros."""
 
 from pathlib import Path
 from typing import Any
@@ -8,11 +8,10 @@ import numpy.typing as npt
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from model_compiler.graph.architectures import gemma3
 from model_compiler.graph.builder import Precision
-from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.gemma3_model import SHAPE, sequences, write_gemma3
-from tests.model_compiler.graph.architectures.conftest import Floats, embed, opened
+from tests.model_compiler.graph.architectures.conftest import Floats, embed
 
 IDS = sequences()
 
@@ -54,16 +53,3 @@ def test_a_row_of_zeros_stays_finite(folder: Path, compile_tiny: Compile) -> Non
     ids = [np.array([5, 20, 5, 21, 5])]
     exact = embed(compile_tiny(folder), ids)
     assert cosines(embed(compile_tiny(folder, Precision.INT8), ids), exact).min() > 0.99
-
-
-def test_layers_follow_the_pattern_where_none_are_listed(folder: Path, edit_json: Edit) -> None:
-    """Every n-th layer attends fully, and the others slide."""
-    path = folder / "config.json"
-    edit_json(path, lambda config: {**config, "layer_types": None, "_sliding_window_pattern": 3})
-    sliding = gemma3.parse(opened(path)).sliding
-    assert sliding == (True, True, False, True, True, False)
-
-
-def test_the_window_is_read_as_transformers_reads_it(folder: Path) -> None:
-    """The stored width covers both sides: with 16, a token attends to 8 on each side."""
-    assert gemma3.parse(opened(folder / "config.json")).reach == 8

@@ -1,4 +1,4 @@
-"""What only models with Llama's layers have: the last token, a layer at the end, and settings."""
+"""What only models with Llama's layers have: an instruction, and the last token."""
 
 from pathlib import Path
 
@@ -8,10 +8,9 @@ import pytest
 
 from embedder.core.engine import Engine
 from model_compiler.artifact.manifest import Choices
-from model_compiler.graph.architectures import llama
 from tests.model_compiler.conftest import Compile, Edit
-from tests.model_compiler.goldens.llama_model import POSITIONS, TEXTS, write_llama, write_voyage
-from tests.model_compiler.graph.architectures.conftest import GOLDEN, embed_each, opened
+from tests.model_compiler.goldens.llama_model import TEXTS, write_llama
+from tests.model_compiler.graph.architectures.conftest import GOLDEN, embed_each
 
 
 @pytest.fixture
@@ -26,14 +25,6 @@ def test_a_prompt_is_in_front_of_the_text(folder: Path, compile_tiny: Compile) -
     vectors = embed_each(artifact, list(TEXTS.values()), prompt="query")
     np.testing.assert_allclose(vectors, GOLDEN["qwen3 query"], atol=1e-6, rtol=0)
     assert artifact.manifest.default_prompt == "document"
-
-
-def test_a_long_text_keeps_its_last_token(folder: Path, compile_tiny: Compile) -> None:
-    """A text over the limit is cut before the appended token, from which its vector is taken."""
-    engine = Engine.load(compile_tiny(folder), truncate="right")
-    cut, over = engine.embed([TEXTS[321][:319], TEXTS[321]]).vectors
-    np.testing.assert_array_equal(cut, over)
-    assert engine.embed([TEXTS[321]]).tokens == [POSITIONS]
 
 
 def test_a_pooling_without_the_prompt(folder: Path, compile_tiny: Compile, edit_json: Edit) -> None:
@@ -58,16 +49,3 @@ def test_every_value_is_on_the_path_to_the_vector(folder: Path, compile_tiny: Co
     for node in reversed(graph.node):
         assert needed >= set(node.output), node.name
         needed |= set(node.input)
-
-
-def test_the_width_of_heads_has_transformers_default(folder: Path, edit_json: Edit) -> None:
-    """Without `head_dim` it is 128, whatever the hidden size and the number of heads are."""
-    path = folder / "config.json"
-    edit_json(path, head_dim=None)
-    assert llama.parse_qwen3(opened(path)).head_size == 128
-
-
-def test_voyages_own_code(tmp_path: Path, compile_tiny: Compile) -> None:
-    """Its class projects each token's vector, and the graph their mean."""
-    vectors = embed_each(compile_tiny(write_voyage(tmp_path / "voyage")[0]), list(TEXTS.values()))
-    np.testing.assert_allclose(vectors, GOLDEN["qwen3 own code"], atol=1e-6, rtol=0)
