@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 from model_compiler.command import main
 from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
-from tests.model_compiler.goldens.files import Tensors
+from tests.model_compiler.goldens.files import Tensors, change_tensors
 from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.sparse_models import write_sparse
 from tests.model_compiler.goldens.static_models import WIDTH, write_sentence_transformers
@@ -126,14 +126,6 @@ def test_a_static_model(tmp_path: Path, served: Hub, capsys: Capture) -> None:
     assert "tokenizer.json is missing" in found["problems"][0]
 
 
-def test_damaged_weights(tiny_folder: Path, capsys: Capture) -> None:
-    """The headers of a folder's weights are read."""
-    weights = tiny_folder / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-8])
-    found = inspected(capsys, str(tiny_folder), status=1)
-    assert "The file ends inside a tensor" in found["problems"][0]
-
-
 def a_missing_tensor(tensors: Tensors, name: str) -> None:
     del tensors[name]
 
@@ -200,37 +192,27 @@ def test_what_a_compile_finds_beside_an_export(
     assert "uses opset 11; the appended operators need 13" in problem
 
 
-def test_a_sparse_encoder(tmp_path: Path, capsys: Capture) -> None:
+@pytest.mark.parametrize(
+    ("write", "settings", "tensor"),
+    [
+        (write_sparse, {"task": "sparse", "dimensions": [77]}, "cls.predictions.bias"),
+        (write_reranker, {"task": "rerank", "labels": ["LABEL_0"]}, "classifier.weight"),
+    ],
+)
+def test_models_of_other_kinds(
+    *,
+    tmp_path: Path,
+    capsys: Capture,
+    write: Callable[[Path], Path],
+    settings: dict[str, Any],
+    tensor: str,
+) -> None:
     """The inspection has the task, and checks the weights of the head."""
-    folder = write_sparse(tmp_path / "tiny")
-    settings = inspected(capsys, str(folder), status=0)["settings"]
-    assert (settings["task"], settings["dimensions"]) == ("sparse", [77])
-    tensors = load_file(folder / "model.safetensors")
-    del tensors["cls.predictions.bias"]
-    save_file(tensors, folder / "model.safetensors")
+    folder = write(tmp_path / "tiny")
+    assert inspected(capsys, str(folder), status=0)["settings"].items() >= settings.items()
+    change_tensors(folder, lambda found: {name: found[name] for name in found if name != tensor})
     (problem,) = inspected(capsys, str(folder), status=1)["problems"]
-    assert "has no tensor 'cls.predictions.bias'" in problem
-
-
-def test_a_reranker(tmp_path: Path, capsys: Capture) -> None:
-    """The inspection has the task and the labels, and checks the weights of the head."""
-    folder = write_reranker(tmp_path / "tiny")
-    settings = inspected(capsys, str(folder), status=0)["settings"]
-    assert (settings["task"], settings["labels"]) == ("rerank", ["LABEL_0"])
-    (folder / "model.safetensors").unlink()
-    (problem,) = inspected(capsys, str(folder), status=1)["problems"]
-    assert "model.safetensors is missing" in problem
-
-
-def test_a_module_of_its_own(tiny_folder: Path, capsys: Capture) -> None:
-    """Remote code is named once, with the word that other programs have for it."""
-    modules = tiny_folder / "modules.json"
-    text = modules.read_text(encoding="utf-8")
-    found = json.loads(text)[0]["type"]
-    modules.write_text(text.replace(found, "custom_st.Transformer"), encoding="utf-8")
-    (problem,) = inspected(capsys, str(tiny_folder), status=1)["problems"]
-    assert "the module 'custom_st.Transformer'" in problem
-    assert "needs trust_remote_code" in problem
+    assert f"has no tensor '{tensor}'" in problem
 
 
 def test_pickles(tiny_folder: Path, capsys: Capture) -> None:
@@ -242,13 +224,15 @@ def test_pickles(tiny_folder: Path, capsys: Capture) -> None:
     assert "Convert it with: python -c" in found["problems"][0]
 
 
-def test_an_export_instead_of_weights(tiny_folder: Path, edit_json: Edit, capsys: Capture) -> None:
-    """The graph of an export is read, and the reason for its use is stated."""
+def test_an_unknown_family(tiny_folder: Path, edit_json: Edit, capsys: Capture) -> None:
+    """The family is the problem; next to an export it is the reason, and the graph is read."""
+    reason = "'deberta-v2' is not a supported architecture"
     edit_json(tiny_folder / "config.json", model_type="deberta-v2")
+    assert reason in inspected(capsys, str(tiny_folder), status=1)["problems"][0]
     (tiny_folder / "model.onnx").write_bytes(b"graph")
     found = inspected(capsys, str(tiny_folder), status=1)
     assert (found["path"], found["export"]) == ("export", "model.onnx")
-    assert "'deberta-v2' is not a supported" in found["instead_of_weights"]
+    assert reason in found["instead_of_weights"]
     assert "is cut short or not an ONNX file" in found["problems"][0]
 
 
@@ -273,15 +257,6 @@ def test_an_encoder_in_a_folder_of_any_name(
     graph = "model.onnx"
     compiled = compile_tiny(tiny_folder)
     assert Path(compiled.folder, graph).read_bytes() == Path(expected.folder, graph).read_bytes()
-
-
-def test_an_unknown_family_without_an_export(
-    tiny_folder: Path, edit_json: Edit, capsys: Capture
-) -> None:
-    """The family is the problem, not the missing export."""
-    edit_json(tiny_folder / "config.json", model_type="deberta-v2")
-    found = inspected(capsys, str(tiny_folder), status=1)
-    assert "'deberta-v2' is not a supported architecture" in found["problems"][0]
 
 
 def test_only_descriptions_are_downloaded(served: Hub, tiny: Path, capsys: Capture) -> None:

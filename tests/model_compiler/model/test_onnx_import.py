@@ -168,7 +168,7 @@ def test_dense_modules_are_applied(tmp_path: Path, take: Take) -> None:
 
 
 def test_sentence_embedding_is_taken_by_its_name(folder: Path, take: Take) -> None:
-    """If the export has the output, it is used, whatever the order of the outputs."""
+    """If the export has the output, it is used without the folder's modules."""
     export(folder / "model.onnx", outputs=("last_hidden_state", "sentence_embedding"))
     shutil.rmtree(folder / "1_Pooling")
     (folder / "modules.json").unlink()
@@ -195,29 +195,39 @@ def test_the_embedder_serves_it_like_any_other(folder: Path, take: Take) -> None
 
 
 def test_weights_beside_the_graph_come_along(folder: Path, take: Take) -> None:
-    """Weights in a separate file are copied and listed; the error names a missing file."""
+    """They are copied and listed; a file that is missing, a pipe or cut short is named."""
     export(folder / "model.onnx", external=True)
     artifact = take(folder)
-    assert "model.onnx_data" in artifact.manifest.files
-    (folder / "model.onnx_data").unlink()
+    data = folder / "model.onnx_data"
+    assert data.name in artifact.manifest.files
+    data.write_bytes(data.read_bytes()[:100])
+    with pytest.raises(SourceError, match=r"model\.onnx_data is cut short: it has 100 bytes"):
+        take(folder)
+    data.unlink()
     with pytest.raises(SourceError, match=r"model\.onnx_data is missing, in which model.onnx"):
         take(folder)
+    os.mkfifo(data)
+    with pytest.raises(SourceError, match=r"model\.onnx_data is missing"):
+        take(folder)
 
 
-def test_what_cannot_be_fed_or_read_is_refused(folder: Path, take: Take) -> None:
+@pytest.mark.parametrize(
+    ("places", "message"),
+    [
+        ({"outputs": ("pooler_output",)}, "outputs pooler_output; one must be .* it as method"),
+        (
+            {"inputs": ("input_ids", "attention_mask", "pixel_values")},
+            "inputs input_ids, attention_mask, pixel_value",
+        ),
+        ({"inputs": ("input_ids",)}, "inputs input_ids; the embedder can give"),
+    ],
+)
+def test_what_cannot_be_fed_or_read_is_refused(
+    folder: Path, take: Take, places: dict[str, Any], message: str
+) -> None:
     """Inputs and outputs that the embedder does not know are named with those that it does."""
-    export(folder / "model.onnx", outputs=("pooler_output",))
-    with pytest.raises(
-        UnsupportedModelError, match=r"outputs pooler_output; one must be .* names it as method"
-    ):
-        take(folder)
-    export(folder / "model.onnx", inputs=("input_ids", "attention_mask", "pixel_values"))
-    with pytest.raises(
-        UnsupportedModelError, match="inputs input_ids, attention_mask, pixel_value"
-    ):
-        take(folder)
-    export(folder / "model.onnx", inputs=("input_ids",))
-    with pytest.raises(UnsupportedModelError, match="inputs input_ids; the embedder can give"):
+    export(folder / "model.onnx", **places)
+    with pytest.raises(UnsupportedModelError, match=message):
         take(folder)
 
 
@@ -258,15 +268,11 @@ def test_bytes_that_are_no_graph(folder: Path, take: Take) -> None:
         take(folder)
 
 
-def unknown_family(folder: Path, edit_json: Edit, family: str = "deberta-v2") -> None:
-    edit_json(folder / "config.json", model_type=family)
-
-
 def test_weights_of_an_unknown_family(
     tiny_folder: Path, take: Take, edit_json: Edit, capsys: Capture
 ) -> None:
     """The export next to the weights is used; the command and the manifest state the reason."""
-    unknown_family(tiny_folder, edit_json)
+    edit_json(tiny_folder / "config.json", model_type="deberta-v2")
     export(tiny_folder / "onnx" / "model.onnx")
     artifact = take(tiny_folder)
     check_vector(artifact, TABLE[[2, 7, 3]].mean(axis=0))
@@ -284,7 +290,7 @@ def test_weights_of_a_known_family_are_compiled(tiny_folder: Path, take: Take) -
     assert take(tiny_folder, thresholds=None).manifest.model.architecture == "bert"
 
 
-@pytest.mark.parametrize("name", ["token_embeddings", "dense_vecs", "sentence_embedding"])
+@pytest.mark.parametrize("name", ["token_embeddings", "dense_vecs"])
 def test_names_of_outputs(folder: Path, take: Take, name: str) -> None:
     """Token vectors are pooled as the folder configures; a text's vector is only normalized."""
     export(folder / "model.onnx", outputs=(name,))
@@ -380,19 +386,6 @@ def test_weights_named_like_files_of_the_artifact(tmp_path: Path, take: Take, na
     dense = load_file(folder / "2_Dense" / "model.safetensors")
     pooled = TABLE[[2, 7, 3]].mean(axis=0)
     check_vector(artifact, dense["linear.weight"] @ pooled + dense["linear.bias"])
-
-
-def test_weights_that_are_cut_short(folder: Path, take: Take) -> None:
-    """A file of weights that is shorter than the graph says, or a pipe, is refused."""
-    export(folder / "model.onnx", external=True)
-    data = folder / "model.onnx_data"
-    data.write_bytes(data.read_bytes()[:100])
-    with pytest.raises(SourceError, match=r"model\.onnx_data is cut short: it has 100 bytes"):
-        take(folder)
-    data.unlink()
-    os.mkfifo(data)
-    with pytest.raises(SourceError, match=r"model\.onnx_data is missing"):
-        take(folder)
 
 
 def _fixed(model: onnx.ModelProto) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-import tokenizers
 from safetensors.numpy import load_file, save_file
 
 from embedder.core.session import Session, session_options
@@ -17,68 +16,32 @@ from model_compiler.model.compiled import WEIGHTS_FILE
 from model_compiler.model.folder import read_model_folder
 from tests.model_compiler.conftest import Compile, Edit, padded
 from tests.model_compiler.goldens.encoder_models import write_encoder
-from tests.model_compiler.goldens.tiny_models import TEXTS, VARIANTS, write_model
-from tests.model_compiler.graph.architectures.conftest import GOLDEN
+from tests.model_compiler.goldens.files import change_tensors, respelled
+from tests.model_compiler.goldens.tiny_models import TEXTS, write_model
+from tests.model_compiler.graph.architectures.conftest import GOLDEN, embed
 
 
-def run(folder: Path, precision: Precision = Precision.FP32, *, batch: bool = False) -> np.ndarray:
-    """Compile the folder's graph and embed the golden texts, one by one or at once."""
-    model = read_model_folder(folder, precision)
-    output = folder.parent / f"{folder.name}-graph"
-    output.mkdir(exist_ok=True)
-    model.write(output)
-    options = session_options("none", threads=1)
-    session = onnxruntime.InferenceSession(str(output / GRAPH_FILE), options)
-    library = tokenizers.Tokenizer.from_buffer(model.tokenizer.data)
-    library.enable_truncation(model.max_tokens)
-    sequences = [library.encode(text).ids for text in TEXTS]
-    batches = [sequences] if batch else [[sequence] for sequence in sequences]
-    vectors = []
-    for ids, mask in map(padded, batches):
-        vectors += list(session.run(None, {"input_ids": ids, "attention_mask": mask})[0])
-    return np.array(vectors)
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("precision", Precision)
-def test_padding_changes_nothing(tmp_path: Path, variant: str, precision: Precision) -> None:
-    """A text's vector in a padded batch is its vector alone."""
-    folder = write_model(tmp_path / "model", **VARIANTS[variant])
-    np.testing.assert_allclose(
-        run(folder, precision, batch=True), run(folder, precision), atol=1e-6, rtol=0
-    )
-
-
-def test_an_outlier_row_costs_other_rows_nothing(tmp_path: Path) -> None:
+def test_an_outlier_row_costs_other_rows_nothing(tiny_folder: Path, compile_tiny: Compile) -> None:
     """A token with an embedding a million times larger does not change other texts."""
-    folder = write_model(tmp_path / "model")
-    before = run(folder, Precision.INT8, batch=True)
-    tensors = load_file(folder / "model.safetensors")
+    before = embed(compile_tiny(tiny_folder, Precision.INT8), TEXTS)
+    tensors = load_file(tiny_folder / "model.safetensors")
     letter_x = 5 + 23
     tensors["embeddings.word_embeddings.weight"][letter_x] *= 1e6
-    save_file(tensors, folder / "model.safetensors")
-    after = run(folder, Precision.INT8, batch=True)
+    save_file(tensors, tiny_folder / "model.safetensors")
+    after = embed(compile_tiny(tiny_folder, Precision.INT8), TEXTS)
     without_x = [place for place, text in enumerate(TEXTS) if "x" not in text]
     np.testing.assert_allclose(after[without_x], before[without_x], atol=1e-6, rtol=0)
 
 
-def test_checkpoint_with_a_head_and_old_names(tmp_path: Path) -> None:
-    """A prefix `bert.`, a language model's head, and gamma and beta change no vector."""
-    folder = write_model(tmp_path / "model")
-    tensors = load_file(folder / "model.safetensors")
+def test_old_names(tiny_folder: Path, compile_tiny: Compile) -> None:
+    """Gamma and beta, which the first files of BERT have, change no vector."""
     old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
-    renamed = {}
-    for name, tensor in tensors.items():
-        for new_name, old_name in old.items():
-            name = name.replace(new_name, old_name)  # noqa: PLW2901
-        renamed[f"bert.{name}"] = tensor
-    renamed["cls.predictions.bias"] = np.zeros(3, np.float32)
-    renamed["bert.embeddings.position_ids"] = np.arange(40)[None]
-    save_file(renamed, folder / "model.safetensors")
-    np.testing.assert_allclose(run(folder), GOLDEN["bert plain"], atol=1e-6, rtol=0)
+    change_tensors(tiny_folder, lambda tensors: respelled(tensors, old, {}))
+    found = embed(compile_tiny(tiny_folder), TEXTS)
+    np.testing.assert_allclose(found, GOLDEN["bert plain"], atol=1e-6, rtol=0)
 
 
-def test_a_few_huge_channels_cost_the_others_nothing(tmp_path: Path) -> None:
+def test_a_few_huge_channels_cost_the_others_nothing(tmp_path: Path, compile_tiny: Compile) -> None:
     """With activations of 1e5 in two channels of every layer, int8 stays close to fp32."""
     folder = write_model(tmp_path / "model", config={"hidden_size": 96, "num_attention_heads": 4})
     tensors = load_file(folder / "model.safetensors")
@@ -86,7 +49,7 @@ def test_a_few_huge_channels_cost_the_others_nothing(tmp_path: Path) -> None:
         if name.endswith("LayerNorm.weight"):
             tensor[[7, 40]] *= 1e5
     save_file(tensors, folder / "model.safetensors")
-    exact, near = run(folder), run(folder, Precision.INT8)
+    exact, near = (embed(compile_tiny(folder, precision), TEXTS) for precision in Precision)
     assert (exact * near).sum(axis=1).min() > 0.99
 
 
