@@ -3,6 +3,16 @@
 Step Functions tries a step again after `UnavailableError` alone: it knows an error by its class.
 """
 
+__all__ = [
+    "BatchError",
+    "ChangedInputError",
+    "ChangedModelError",
+    "IncompleteJobError",
+    "RejectedRowsError",
+    "UnavailableError",
+    "VectorSpaceError",
+]
+
 
 class BatchError(Exception):
     """A job cannot be planned or continued."""
