@@ -3,16 +3,14 @@
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from embedder.core.artifact import Artifact
 from model_compiler.source.catalog import CATALOG, find, measurements
 from model_compiler.source.catalog.estimate import STATIC, estimate
-from tools.bench.contenders import Contender, Worker, missing
+from tools.bench.contenders import missing
 from tools.bench.model import FAMILIES, Texts, real_texts
-from tools.bench.replicas import SHAPES, export_of, form_of
+from tools.bench.replicas import SHAPES, export_of
 from tools.bench.worker import KINDS
 
 
@@ -93,27 +91,12 @@ def test_packages_that_a_peer_lacks_are_named(tmp_path: Path) -> None:
         missing("/none", ["fastembed"])
 
 
-def test_a_peer_that_cannot_write_its_form_ends_the_run(tmp_path: Path) -> None:
-    """The error has the last lines that it printed, and no incomplete folder is left."""
-    with pytest.raises(SystemExit, match=r"(?s)failed with status 1:.*No module named 'nncf'"):
-        form_of(tmp_path / "export", "openvino-weights", sys.executable)
-    assert not list(tmp_path.iterdir())
-
-
 def test_texts_of_a_cosine_calibrate_nothing() -> None:
     """No sentence is in both groups: static scales are judged by texts that did not make them."""
     cosines, calibration = real_texts()
     assert (len(cosines), len(calibration)) == (40, 85)
     sentences = {text.rstrip(".") for one in calibration for text in one.split(". ")}
     assert not any(text.rstrip(".") in sentences for one in cosines for text in one.split(". "))
-
-
-def test_a_contender_returns_its_vectors(minilm_artifact: Artifact) -> None:
-    """One for each text, to be compared with full precision."""
-    with Worker(Contender("kit", Path(minilm_artifact.folder))) as worker:
-        vectors = np.array(worker.vectors(["some text", "another"]))
-    assert vectors.shape == (2, 384)
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
 @pytest.mark.parametrize(("name", "shape"), FAMILIES.items(), ids=str)
