@@ -28,9 +28,9 @@ from model_compiler.source.find import find_source
 from tests.fixtures.byte_level_tokenizer import byte_level_tokenizer
 from tests.fixtures.gemma_tokenizer import gemma_tokenizer
 from tests.fixtures.replica import EMBEDDING_GEMMA, SMALL, write_replica
-from tests.fixtures.replica_files import write_json
 from tests.fixtures.unigram_tokenizer import FULL_SIZE as UNIGRAM
 from tests.fixtures.unigram_tokenizer import unigram_tokenizer
+from tests.model_compiler.goldens.files import write_json
 from tools.bench.contenders import missing
 
 Json = dict[str, Any]
