@@ -8,70 +8,61 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from embedding_client._async_client import AsyncEmbeddingClient
-    from embedding_client._auth import ApiKeyAuth, SigV4Auth
-    from embedding_client._client import EmbeddingClient
-    from embedding_client._errors import (
-        ConfigurationError,
-        CredentialsError,
-        EmbeddingClientError,
-        FileError,
-        ForbiddenError,
-        RequestError,
-        ResponseError,
-        ServiceError,
-        ThrottledError,
-        UnreachableError,
-        VectorSpaceError,
-    )
-    from embedding_client._flows import RetryPolicy
-    from embedding_client._protocol import BatchLimits, EmbedOptions, Match, Ranked, SparseVector
-    from embedding_client._responses import Part
+    # `as` tells type checkers that a name is exported.
+    from embedding_client._async_client import AsyncEmbeddingClient as AsyncEmbeddingClient
+    from embedding_client._auth import ApiKeyAuth as ApiKeyAuth
+    from embedding_client._auth import SigV4Auth as SigV4Auth
+    from embedding_client._client import EmbeddingClient as EmbeddingClient
+    from embedding_client._errors import ConfigurationError as ConfigurationError
+    from embedding_client._errors import CredentialsError as CredentialsError
+    from embedding_client._errors import EmbeddingClientError as EmbeddingClientError
+    from embedding_client._errors import FileError as FileError
+    from embedding_client._errors import ForbiddenError as ForbiddenError
+    from embedding_client._errors import RequestError as RequestError
+    from embedding_client._errors import ResponseError as ResponseError
+    from embedding_client._errors import ServiceError as ServiceError
+    from embedding_client._errors import ThrottledError as ThrottledError
+    from embedding_client._errors import UnreachableError as UnreachableError
+    from embedding_client._errors import VectorSpaceError as VectorSpaceError
+    from embedding_client._flows import RetryPolicy as RetryPolicy
+    from embedding_client._protocol import BatchLimits as BatchLimits
+    from embedding_client._protocol import EmbedOptions as EmbedOptions
+    from embedding_client._protocol import Match as Match
+    from embedding_client._protocol import Ranked as Ranked
+    from embedding_client._protocol import SparseVector as SparseVector
+    from embedding_client._responses import Part as Part
 
-__all__ = [
-    "ApiKeyAuth",
-    "AsyncEmbeddingClient",
-    "BatchLimits",
-    "ConfigurationError",
-    "CredentialsError",
-    "EmbedOptions",
-    "EmbeddingClient",
-    "EmbeddingClientError",
-    "FileError",
-    "ForbiddenError",
-    "Match",
-    "Part",
-    "Ranked",
-    "RequestError",
-    "ResponseError",
-    "RetryPolicy",
-    "ServiceError",
-    "SigV4Auth",
-    "SparseVector",
-    "ThrottledError",
-    "UnreachableError",
-    "VectorSpaceError",
-]
-
-# The module of each name that is not an exception of `_errors`.
+#: The module of each public name.
 _MODULES = {
     "ApiKeyAuth": "_auth",
     "AsyncEmbeddingClient": "_async_client",
     "BatchLimits": "_protocol",
+    "ConfigurationError": "_errors",
+    "CredentialsError": "_errors",
     "EmbedOptions": "_protocol",
     "EmbeddingClient": "_client",
+    "EmbeddingClientError": "_errors",
+    "FileError": "_errors",
+    "ForbiddenError": "_errors",
     "Match": "_protocol",
     "Part": "_responses",
     "Ranked": "_protocol",
+    "RequestError": "_errors",
+    "ResponseError": "_errors",
     "RetryPolicy": "_flows",
+    "ServiceError": "_errors",
     "SigV4Auth": "_auth",
     "SparseVector": "_protocol",
+    "ThrottledError": "_errors",
+    "UnreachableError": "_errors",
+    "VectorSpaceError": "_errors",
 }
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULES.get(name, '_errors')}"), name)
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = value
     return value

@@ -331,9 +331,7 @@ class _Version(argparse.Action):
 def _add_reading(parser: Any, default: str = "from its name, text for standard input") -> None:
     parser.add_argument("--column", default="text", help="the field with the text (default: text)")
     parser.add_argument(
-        "--format",
-        choices=FORMATS,
-        help=f"the format of the file; default: {default}",
+        "--format", choices=FORMATS, help=f"the format of the file; default: {default}"
     )
 
 

@@ -139,8 +139,7 @@ class _Endpoint:
             vector = [float(number) for number in answer.json()["data"][0]["embedding"]]
         except (ValueError, LookupError, TypeError) as error:
             raise ServiceError(
-                f"{self.url} answered without a vector in OpenAI's form.",
-                status=answer.status_code,
+                f"{self.url} answered without a vector in OpenAI's form.", status=answer.status_code
             ) from error
         self._vectors.append(vector)
 

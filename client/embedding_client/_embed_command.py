@@ -156,11 +156,7 @@ def _rows(texts: Sequence[str]) -> Iterator[Row]:
         fields = {"text": text}
         problem = problem_of(fields, "text")
         yield Row(
-            number=number,
-            line=None,
-            fields=fields,
-            text=None if problem else text,
-            problem=problem,
+            number=number, line=None, fields=fields, text=None if problem else text, problem=problem
         )
 
 

@@ -141,9 +141,7 @@ def _add_start(parser: argparse.ArgumentParser) -> None:
         "--dimensions", type=whole(1, 1_000_000), help="one of the vector lengths of the model"
     )
     parser.add_argument(
-        "--dtype",
-        choices=("float", "int8", "uint8", "binary", "ubinary"),
-        help="default: float",
+        "--dtype", choices=("float", "int8", "uint8", "binary", "ubinary"), help="default: float"
     )
     parser.add_argument(
         "--truncate",

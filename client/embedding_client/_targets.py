@@ -230,10 +230,7 @@ def find_target(
         )
     if function is not None:
         return function_target(
-            function,
-            endpoint_url=endpoint_url,
-            region=region,
-            allow_plain_http=allow_plain_http,
+            function, endpoint_url=endpoint_url, region=region, allow_plain_http=allow_plain_http
         )
     if endpoint_url is not None or region is not None:
         raise ConfigurationError("endpoint_url and region belong to function=; found a URL.")
@@ -260,10 +257,7 @@ def choose_auth(
         region = region or target.region
         signer = SigV4Auth if profile or region else SigV4AuthIfRefused
         return signer(
-            profile=profile,
-            hosts=[target.host],
-            region=region,
-            allow_plain_http=allow_plain_http,
+            profile=profile, hosts=[target.host], region=region, allow_plain_http=allow_plain_http
         )
     if auth is not None:
         raise ConfigurationError("Give only one of auth and api_key.")

@@ -17,105 +17,65 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from embedding_kit.account_rules import apply_role_rules, encrypt_logs
-    from embedding_kit.artifact_bucket import ArtifactBucket
-    from embedding_kit.batch import EmbeddingBatch
-    from embedding_kit.endpoint import EmbeddingEndpoint
-    from embedding_kit.endpoint_interface import IEmbeddingEndpoint
-    from embedding_kit.fargate_service import EmbeddingService
-    from embedding_kit.front.rest_api import EmbeddingRestApi
-    from embedding_kit.hosting import Hosting
-    from embedding_kit.index_loading import IndexLoading
-    from embedding_kit.ingestion import Ingestion
-    from embedding_kit.monitoring.alarms import EndpointAlarms
-    from embedding_kit.monitoring.budget import CostBudget
-    from embedding_kit.monitoring.dashboard import EndpointDashboard
-    from embedding_kit.monitoring.parts import PartAlarms
-    from embedding_kit.monitoring.topic import AlarmTopic
-    from embedding_kit.release_notices import ReleaseNotices
-    from embedding_kit.repository import EmbeddingRepository
-    from embedding_kit.search_watch import SearchWatch
-    from embedding_kit.settings import (
-        AlarmSettings,
-        ApiGatewayFront,
-        BatchSettings,
-        Budget,
-        Callers,
-        Cors,
-        Domain,
-        Experiment,
-        Firewall,
-        FrontCaller,
-        FunctionSettings,
-        IngestSettings,
-        Model,
-        ModelSource,
-        NetworkSettings,
-        Provisioned,
-        Release,
-        RepositorySettings,
-        RoleRules,
-        ScheduledCapacity,
-        ServerSettings,
-        SnapStart,
-        VectorIndexSettings,
-        WatchSettings,
-    )
-    from embedding_kit.vector_index import IVectorIndex, VectorIndex
+    # `as` tells type checkers that a name is exported.
+    from embedding_kit.account_rules import apply_role_rules as apply_role_rules
+    from embedding_kit.account_rules import encrypt_logs as encrypt_logs
+    from embedding_kit.artifact_bucket import ArtifactBucket as ArtifactBucket
+    from embedding_kit.batch import EmbeddingBatch as EmbeddingBatch
+    from embedding_kit.endpoint import EmbeddingEndpoint as EmbeddingEndpoint
+    from embedding_kit.endpoint_interface import IEmbeddingEndpoint as IEmbeddingEndpoint
+    from embedding_kit.fargate_service import EmbeddingService as EmbeddingService
+    from embedding_kit.front.rest_api import EmbeddingRestApi as EmbeddingRestApi
+    from embedding_kit.hosting import Hosting as Hosting
+    from embedding_kit.index_loading import IndexLoading as IndexLoading
+    from embedding_kit.ingestion import Ingestion as Ingestion
+    from embedding_kit.monitoring.alarms import EndpointAlarms as EndpointAlarms
+    from embedding_kit.monitoring.budget import CostBudget as CostBudget
+    from embedding_kit.monitoring.dashboard import EndpointDashboard as EndpointDashboard
+    from embedding_kit.monitoring.parts import PartAlarms as PartAlarms
+    from embedding_kit.monitoring.topic import AlarmTopic as AlarmTopic
+    from embedding_kit.release_notices import ReleaseNotices as ReleaseNotices
+    from embedding_kit.repository import EmbeddingRepository as EmbeddingRepository
+    from embedding_kit.search_watch import SearchWatch as SearchWatch
+    from embedding_kit.settings import AlarmSettings as AlarmSettings
+    from embedding_kit.settings import ApiGatewayFront as ApiGatewayFront
+    from embedding_kit.settings import BatchSettings as BatchSettings
+    from embedding_kit.settings import Budget as Budget
+    from embedding_kit.settings import Callers as Callers
+    from embedding_kit.settings import Cors as Cors
+    from embedding_kit.settings import Domain as Domain
+    from embedding_kit.settings import Experiment as Experiment
+    from embedding_kit.settings import Firewall as Firewall
+    from embedding_kit.settings import FrontCaller as FrontCaller
+    from embedding_kit.settings import FunctionSettings as FunctionSettings
+    from embedding_kit.settings import IngestSettings as IngestSettings
+    from embedding_kit.settings import Model as Model
+    from embedding_kit.settings import ModelSource as ModelSource
+    from embedding_kit.settings import NetworkSettings as NetworkSettings
+    from embedding_kit.settings import Provisioned as Provisioned
+    from embedding_kit.settings import Release as Release
+    from embedding_kit.settings import RepositorySettings as RepositorySettings
+    from embedding_kit.settings import RoleRules as RoleRules
+    from embedding_kit.settings import ScheduledCapacity as ScheduledCapacity
+    from embedding_kit.settings import ServerSettings as ServerSettings
+    from embedding_kit.settings import SnapStart as SnapStart
+    from embedding_kit.settings import VectorIndexSettings as VectorIndexSettings
+    from embedding_kit.settings import WatchSettings as WatchSettings
+    from embedding_kit.vector_index import IVectorIndex as IVectorIndex
+    from embedding_kit.vector_index import VectorIndex as VectorIndex
 
-__all__ = [
-    "AlarmSettings",
-    "AlarmTopic",
-    "ApiGatewayFront",
-    "ArtifactBucket",
-    "BatchSettings",
-    "Budget",
-    "Callers",
-    "Cors",
-    "CostBudget",
-    "Domain",
-    "EmbeddingBatch",
-    "EmbeddingEndpoint",
-    "EmbeddingRepository",
-    "EmbeddingRestApi",
-    "EmbeddingService",
-    "EndpointAlarms",
-    "EndpointDashboard",
-    "Experiment",
-    "Firewall",
-    "FrontCaller",
-    "FunctionSettings",
-    "Hosting",
-    "IEmbeddingEndpoint",
-    "IVectorIndex",
-    "IndexLoading",
-    "IngestSettings",
-    "Ingestion",
-    "Model",
-    "ModelSource",
-    "NetworkSettings",
-    "PartAlarms",
-    "Provisioned",
-    "Release",
-    "ReleaseNotices",
-    "RepositorySettings",
-    "RoleRules",
-    "ScheduledCapacity",
-    "SearchWatch",
-    "ServerSettings",
-    "SnapStart",
-    "VectorIndex",
-    "VectorIndexSettings",
-    "WatchSettings",
-    "apply_role_rules",
-    "encrypt_logs",
-]
-
-# The module of each name that is not one of the settings.
+#: The module of each public name.
 _MODULES = {
+    "AlarmSettings": "settings",
     "AlarmTopic": "monitoring.topic",
+    "ApiGatewayFront": "settings",
     "ArtifactBucket": "artifact_bucket",
+    "BatchSettings": "settings",
+    "Budget": "settings",
+    "Callers": "settings",
+    "Cors": "settings",
     "CostBudget": "monitoring.budget",
+    "Domain": "settings",
     "EmbeddingBatch": "batch",
     "EmbeddingEndpoint": "endpoint",
     "EmbeddingRepository": "repository",
@@ -123,23 +83,41 @@ _MODULES = {
     "EmbeddingService": "fargate_service",
     "EndpointAlarms": "monitoring.alarms",
     "EndpointDashboard": "monitoring.dashboard",
+    "Experiment": "settings",
+    "Firewall": "settings",
+    "FrontCaller": "settings",
+    "FunctionSettings": "settings",
     "Hosting": "hosting",
     "IEmbeddingEndpoint": "endpoint_interface",
     "IVectorIndex": "vector_index",
     "IndexLoading": "index_loading",
+    "IngestSettings": "settings",
     "Ingestion": "ingestion",
+    "Model": "settings",
+    "ModelSource": "settings",
+    "NetworkSettings": "settings",
     "PartAlarms": "monitoring.parts",
+    "Provisioned": "settings",
+    "Release": "settings",
     "ReleaseNotices": "release_notices",
+    "RepositorySettings": "settings",
+    "RoleRules": "settings",
+    "ScheduledCapacity": "settings",
     "SearchWatch": "search_watch",
+    "ServerSettings": "settings",
+    "SnapStart": "settings",
     "VectorIndex": "vector_index",
+    "VectorIndexSettings": "settings",
+    "WatchSettings": "settings",
     "apply_role_rules": "account_rules",
     "encrypt_logs": "account_rules",
 }
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'settings')}"), name)
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = value
     return value

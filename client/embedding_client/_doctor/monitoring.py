@@ -65,12 +65,7 @@ def check_subscribers(snapshot: Snapshot) -> CheckResult:
     if "Observability" not in snapshot.stacks():
         raise SkippedError("the environment has no alarms of its own")
     subscriptions = [
-        snapshot.aws.pages(
-            "sns",
-            "list_subscriptions_by_topic",
-            "Subscriptions",
-            TopicArn=topic,
-        )
+        snapshot.aws.pages("sns", "list_subscriptions_by_topic", "Subscriptions", TopicArn=topic)
         for key in ("AlarmTopicArn", "PageTopicArn")
         if (topic := snapshot.output("Observability", key))
     ]
@@ -103,8 +98,7 @@ def check_logs(snapshot: Snapshot) -> CheckResult:
         )
     if group is None:
         return failed(
-            f"the log group {name} does not exist",
-            f"scripts/deploy {environment} creates it",
+            f"the log group {name} does not exist", f"scripts/deploy {environment} creates it"
         )
     days = group.get("retentionInDays")
     if days is None:

@@ -163,11 +163,7 @@ class Web:
         with self._lock:
             began = time.perf_counter()
             response = self._http.request(
-                method,
-                url,
-                content=body,
-                headers=headers,
-                auth=self._auth if signed else None,
+                method, url, content=body, headers=headers, auth=self._auth if signed else None
             )
             seconds = time.perf_counter() - began
         return Reply(response.status_code, response.headers, response.content, 1000 * seconds)
