@@ -43,7 +43,7 @@ from embedding_kit.settings import (
     check_without_images,
     load_source,
 )
-from embedding_kit.settings.base import Settings, allowed, rule_error
+from embedding_kit.settings.base import Settings, allowed, optional, rule_error
 from embedding_kit.settings.model import COMPANIONS, check_index
 
 #: The tag that costs are allocated by; its value is the environment's name. It must be activated
@@ -62,20 +62,15 @@ class EnvironmentSettings(Settings):
     """The settings of one environment."""
 
     name: str = Field(exclude=True, description="The file's name; FILE-BRANCH for a branch.")
-    branch_of: str | None = Field(
-        default=None, exclude=True, description="The file of which this is a branch."
-    )
+    branch_of: str | None = optional("The file of which this is a branch.", exclude=True)
     account: (
         Annotated[str, allowed("an account number of 12 digits, as text", pattern=r"^[0-9]{12}$")]
         | None
-    ) = Field(
-        default=None,
-        description="The AWS account, with `region`; the deploying shell's if unset. The scripts "
-        "refuse credentials of another account.",
+    ) = optional(
+        "The AWS account, with `region`; the deploying shell's if unset. The scripts refuse "
+        "credentials of another account."
     )
-    region: _Region | None = Field(
-        default=None, description="The AWS region; the deploying shell's if unset."
-    )
+    region: _Region | None = optional("The AWS region; the deploying shell's if unset.")
     tags: dict[str, str] = Field(
         default={}, description="Tags of all resources, in addition to the cost allocation tags."
     )
@@ -90,46 +85,36 @@ class EnvironmentSettings(Settings):
         "until this is `false` and deployed.",
     )
     # Before the model, which gets it.
-    reranker: ModelSource | None = Field(
-        default=None,
-        description="A reranker that the same function serves, next to an embedding model; none "
-        "by default.",
+    reranker: ModelSource | None = optional(
+        "A reranker that the same function serves, next to an embedding model; none by default."
     )
-    sparse: ModelSource | None = Field(
-        default=None,
-        description="A sparse encoder that the same function serves, next to an embedding model; "
-        "none by default.",
+    sparse: ModelSource | None = optional(
+        "A sparse encoder that the same function serves, next to an embedding model; none by "
+        "default."
     )
     model: Model = Field(description="The model that is served.")
-    standby: Model | None = Field(
-        default=None,
-        description="A second model, with its index kept up to date: the next one before a switch, "
-        "and the earlier one after it; none by default.",
+    standby: Model | None = optional(
+        "A second model, with its index kept up to date: the next one before a switch, and the "
+        "earlier one after it; none by default."
     )
     function: FunctionSettings = Field(
         default=FunctionSettings(), description="The function's size and limits."
     )
-    cold_start: ColdStart | None = Field(
-        default=None,
-        description="The strategy against cold starts. If unset, environments are initialized when "
-        "a request needs one.",
+    cold_start: ColdStart | None = optional(
+        "The strategy against cold starts. If unset, environments are initialized when a request "
+        "needs one."
     )
     release: Release = Field(default=Release(), description="How traffic shifts to a new version.")
-    experiment: Experiment | None = Field(
-        default=None, description="A comparison with another published version."
-    )
+    experiment: Experiment | None = optional("A comparison with another published version.")
     callers: Callers = Field(
         default=Callers(), description="The principals that may call; none by default."
     )
-    cors: Cors | None = Field(
-        default=None, description="The web pages that may call from a browser; none by default."
+    cors: Cors | None = optional("The web pages that may call from a browser; none by default.")
+    front: ApiGatewayFront | None = optional(
+        "What callers reach besides the function's URL; nothing by default."
     )
-    front: ApiGatewayFront | None = Field(
-        default=None,
-        description="What callers reach besides the function's URL; nothing by default.",
-    )
-    network: NetworkSettings | None = Field(
-        default=None, description="The VPC of functions and services; none by default."
+    network: NetworkSettings | None = optional(
+        "The VPC of functions and services; none by default."
     )
     observability: Observability = Field(
         default=Observability(), description="What is watched and traced."
@@ -137,40 +122,31 @@ class EnvironmentSettings(Settings):
     alarms: AlarmTable = Field(
         default=AlarmTable(), description="Thresholds and recipients of alarms."
     )
-    budget: Budget | None = Field(default=None, description="The monthly budget.")
+    budget: Budget | None = optional("The monthly budget.")
     repository: RepositorySettings = Field(
         default=RepositorySettings(), description="The images' repository."
     )
-    batch: BatchSettings | None = Field(
-        default=None, description="Batch jobs over files in S3; none by default."
+    batch: BatchSettings | None = optional("Batch jobs over files in S3; none by default.")
+
+    index: VectorIndexSettings | None = optional(
+        "An index in S3 Vectors to search in; none by default."
+    )
+    ingest: IngestSettings | None = optional(
+        "Documents in S3 that the index is kept equal to; none by default."
+    )
+    watch: WatchSettings | None = optional(
+        "A daily check that search over the documents still works; none by default."
+    )
+    server: ServerSettings | None = optional(
+        "A long-lived server of the same model on Fargate; none by default."
     )
 
-    index: VectorIndexSettings | None = Field(
-        default=None, description="An index in S3 Vectors to search in; none by default."
+    encryption: Encryption | None = optional(
+        "Your KMS key; the keys of AWS and of the kit by default."
     )
-    ingest: IngestSettings | None = Field(
-        default=None,
-        description="Documents in S3 that the index is kept equal to; none by default.",
-    )
-    watch: WatchSettings | None = Field(
-        default=None,
-        description="A daily check that search over the documents still works; none by default.",
-    )
-    server: ServerSettings | None = Field(
-        default=None,
-        description="A long-lived server of the same model on Fargate; none by default.",
-    )
-
-    encryption: Encryption | None = Field(
-        default=None,
-        description="Your KMS key; the keys of AWS and of the kit by default.",
-    )
-    roles: RoleRules | None = Field(
-        default=None, description="Rules for all IAM roles; none by default."
-    )
-    existing: Existing | None = Field(
-        default=None,
-        description="Existing resources that are used by name; by default the kit creates all.",
+    roles: RoleRules | None = optional("Rules for all IAM roles; none by default.")
+    existing: Existing | None = optional(
+        "Existing resources that are used by name; by default the kit creates all."
     )
 
     @property
@@ -324,9 +300,5 @@ class EnvironmentSettings(Settings):
             page_topic=self.alarms.page_topic,
         )
         if self.front is not None:
-            check_front(
-                self.front,
-                account=self.account,
-                region=self.region,
-            )
+            check_front(self.front, account=self.account, region=self.region)
         return self

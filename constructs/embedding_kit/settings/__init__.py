@@ -14,12 +14,7 @@ from embedding_kit.settings.api_gateway import (
 from embedding_kit.settings.base import Duration, Settings
 from embedding_kit.settings.batch import BatchSettings
 from embedding_kit.settings.callers import Callers, Cors
-from embedding_kit.settings.cold_start import (
-    ColdStart,
-    Provisioned,
-    ScheduledCapacity,
-    SnapStart,
-)
+from embedding_kit.settings.cold_start import ColdStart, Provisioned, ScheduledCapacity, SnapStart
 from embedding_kit.settings.compatibility import (
     check_batch,
     check_endpoint,
@@ -52,9 +47,6 @@ from embedding_kit.settings.ownership import (
     check_ownership,
 )
 from embedding_kit.settings.package import artifact_in_s3, check_without_images
-from embedding_kit.settings.release import (
-    Experiment,
-    Release,
-)
+from embedding_kit.settings.release import Experiment, Release
 from embedding_kit.settings.server import ServerSettings
 from embedding_kit.settings.watch import WatchSettings, check_watch

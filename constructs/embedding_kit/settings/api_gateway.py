@@ -17,16 +17,18 @@ from embedding_kit.settings.base import (
     Settings,
     allowed,
     format_duration,
+    optional,
     rule_error,
 )
-from embedding_kit.settings.locations import Certificate, DomainName
+from embedding_kit.settings.locations import Certificate, DomainName, arn_form
 
 _WebAcl = Annotated[
     str,
-    allowed(
-        "a web ACL's ARN such as "
-        "arn:aws:wafv2:eu-central-1:111122223333:regional/webacl/company/1234abcd-12ab",
-        pattern=r"^arn:aws[a-z-]*:wafv2:[a-z0-9-]+:[0-9]{12}:(regional|global)/webacl/[\w-]+/[\w-]+$",
+    arn_form(
+        "a web ACL's ARN",
+        "wafv2",
+        "regional/webacl/company/1234abcd-12ab",
+        r"(regional|global)/webacl/[\w-]+/[\w-]+",
     ),
 ]
 
@@ -34,10 +36,9 @@ _WebAcl = Annotated[
 class Firewall(Settings):
     """A web ACL: your own, or one with AWS's managed rules and a limit for each address."""
 
-    web_acl: _WebAcl | None = Field(
-        default=None,
-        description="An existing web ACL. Its rules must not inspect bodies: "
-        "AWS's core rule set blocks bodies over 8 KB and texts that look like HTML.",
+    web_acl: _WebAcl | None = optional(
+        "An existing web ACL. Its rules must not inspect bodies: AWS's core rule set blocks bodies "
+        "over 8 KB and texts that look like HTML."
     )
     requests_per_five_minutes: Annotated[int, Field(ge=10, le=2_000_000_000)] = Field(
         default=10_000,
@@ -80,11 +81,7 @@ _KeyLabel = Annotated[
     ),
 ]
 _Function = Annotated[
-    str,
-    allowed(
-        "an ARN such as arn:aws:lambda:eu-central-1:111122223333:function:authorize:live",
-        pattern=r"^arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:[\w-]+(:[\w$-]+)?$",
-    ),
+    str, arn_form("an ARN", "lambda", "function:authorize:live", r"function:[\w-]+(:[\w$-]+)?")
 ]
 _HostedZone = Annotated[
     str,
@@ -114,8 +111,8 @@ class FrontCaller(Settings):
     burst: Annotated[int, Field(ge=1)] = Field(
         description="Requests that one key may send at once, above `rate`."
     )
-    monthly_requests: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Requests in a calendar month, for each key; no quota if unset."
+    monthly_requests: Annotated[int, Field(ge=1)] | None = optional(
+        "Requests in a calendar month, for each key; no quota if unset."
     )
 
 
@@ -123,15 +120,13 @@ class Domain(Settings):
     """A custom domain name. The API's default name is then switched off."""
 
     name: DomainName = Field(description="The name, such as embeddings.example.com.")
-    certificate: Certificate | None = Field(
-        default=None,
-        description="The name's certificate in ACM, in the same region. If unset, the kit makes "
-        "one, which `hosted_zone` validates and renews.",
+    certificate: Certificate | None = optional(
+        "The name's certificate in ACM, in the same region. If unset, the kit makes one, which "
+        "`hosted_zone` validates and renews."
     )
-    hosted_zone: _HostedZone | None = Field(
-        default=None,
-        description="The id of the public zone in Route 53 that gets the name's record. If unset, "
-        "make the name an alias of the output `DomainTarget` in your DNS.",
+    hosted_zone: _HostedZone | None = optional(
+        "The id of the public zone in Route 53 that gets the name's record. If unset, make the "
+        "name an alias of the output `DomainTarget` in your DNS."
     )
 
     @model_validator(mode="after")
@@ -159,18 +154,14 @@ class ApiGatewayFront(Settings):
         description="VPC endpoints of `execute-api` through which callers come. The API is then "
         "private: nothing else reaches it. Without them it is public (regional).",
     )
-    domain: Domain | None = Field(
-        default=None, description="A custom domain name; of a public API only."
+    domain: Domain | None = optional("A custom domain name; of a public API only.")
+    firewall: Firewall | None = optional(
+        "A web application firewall (AWS WAF), of which AWS bills rules and requests; none by "
+        "default."
     )
-    firewall: Firewall | None = Field(
-        default=None,
-        description="A web application firewall (AWS WAF), of which AWS bills rules and requests; "
-        "none by default.",
-    )
-    authorizer: _Function | None = Field(
-        default=None,
-        description="A Lambda function of yours that decides about each request, besides the key. "
-        "It gets the headers and not the body, and its answers are not cached.",
+    authorizer: _Function | None = optional(
+        "A Lambda function of yours that decides about each request, besides the key. It gets the "
+        "headers and not the body, and its answers are not cached."
     )
     timeout: Duration = Field(
         default=_DEFAULT_TIMEOUT,

@@ -47,6 +47,11 @@ def rule_error(rule: str, *, found: object, allowed: str) -> PydanticCustomError
     return PydanticCustomError("rule", "{rule}; found: {found}; allowed: {allowed}", context)
 
 
+def optional(description: str, **more: Any) -> Any:
+    """Return the field of a setting that is None if it is not given."""
+    return Field(default=None, description=description, **more)
+
+
 class allowed:  # noqa: N801 - an annotation, written as one
     """Describe a field's allowed values, for errors and the docs, where its type does not.
 
@@ -105,9 +110,7 @@ def _parse(value: object) -> object:
         raise rule_error("a duration is expected", found=value, allowed=DURATION_ALLOWED)
     if len(match[1]) > _DURATION_DIGITS:
         raise rule_error(
-            f"a duration has up to {_DURATION_DIGITS} digits",
-            found=value,
-            allowed=DURATION_ALLOWED,
+            f"a duration has up to {_DURATION_DIGITS} digits", found=value, allowed=DURATION_ALLOWED
         )
     return timedelta(milliseconds=int(match[1]) * _UNITS[match[2]])
 

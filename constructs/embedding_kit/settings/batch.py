@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from embedding_kit.settings.base import Settings, rule_error
+from embedding_kit.settings.base import Settings, optional, rule_error
 from embedding_kit.settings.locations import FolderUrl, Location, location_of
 
 
@@ -27,10 +27,9 @@ class BatchSettings(Settings):
     max_concurrency: Annotated[int, Field(ge=1, le=10_000)] = Field(
         default=20, description="The highest number of shards that are embedded at a time."
     )
-    reserved_concurrency: Annotated[int, Field(ge=1)] | None = Field(
-        default=None,
-        description="Concurrency that is reserved for the function, from `max_concurrency` up. It "
-        "is taken from the account's quota, so that jobs and callers never take each other's.",
+    reserved_concurrency: Annotated[int, Field(ge=1)] | None = optional(
+        "Concurrency that is reserved for the function, from `max_concurrency` up. It is taken "
+        "from the account's quota, so that jobs and callers never take each other's."
     )
 
     @property

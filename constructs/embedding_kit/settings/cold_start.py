@@ -18,6 +18,7 @@ from embedding_kit.settings.base import (
     Settings,
     allowed,
     format_duration,
+    optional,
     rule_error,
 )
 
@@ -65,11 +66,9 @@ class ScheduledCapacity(Settings):
     time_zone: Annotated[str, allowed(_ZONE_ALLOWED)] = Field(
         default="Etc/UTC", description="The schedule's time zone."
     )
-    minimum: _Minimum | None = Field(
-        default=None, description="The minimum provisioned concurrency from then on."
-    )
-    maximum: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="The maximum provisioned concurrency from then on."
+    minimum: _Minimum | None = optional("The minimum provisioned concurrency from then on.")
+    maximum: Annotated[int, Field(ge=1)] | None = optional(
+        "The maximum provisioned concurrency from then on."
     )
 
     @field_validator("at")
@@ -107,10 +106,9 @@ class Provisioned(Settings):
     target_utilization: Annotated[float, Field(ge=_LEAST_TARGET, le=0.9)] = Field(
         default=0.7, description="The utilization that autoscaling aims at, from 0.1 to 0.9."
     )
-    request_duration: Duration | None = Field(
-        default=None,
-        description="The mean duration of a request (the metric `Duration`). "
-        "AWS serves 10 requests per second per environment, so short requests limit utilization.",
+    request_duration: Duration | None = optional(
+        "The mean duration of a request (the metric `Duration`). AWS serves 10 requests per second "
+        "per environment, so short requests limit utilization."
     )
     minimum: _Minimum = Field(default=1, description="The minimum provisioned concurrency.")
     maximum: Annotated[int, Field(ge=1)] = Field(

@@ -8,7 +8,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from embedding_kit.settings.base import Duration, Settings, allowed, format_duration, rule_error
+from embedding_kit.settings.base import (
+    Duration,
+    Settings,
+    allowed,
+    format_duration,
+    optional,
+    rule_error,
+)
 
 #: The values that CloudWatch Logs accepts (PutRetentionPolicy).
 RETENTION_DAYS = (
@@ -30,15 +37,12 @@ class FunctionSettings(Settings):
         description="How the code is deployed: as an `image`, which Docker builds, or as a `zip`, "
         "without Docker. It cannot be changed once deployed.",
     )
-    artifact: Literal["package", "s3"] | None = Field(
-        default=None,
-        description="Where the model's artifact of a zip is: in the `package`, or in `s3`, from "
-        "which the function downloads it when it is initialized. If unset, in the package if it "
-        "fits.",
+    artifact: Literal["package", "s3"] | None = optional(
+        "Where the model's artifact of a zip is: in the `package`, or in `s3`, from which the "
+        "function downloads it when it is initialized. If unset, in the package if it fits."
     )
     memory_mb: Annotated[int, Field(ge=128, le=10240)] = Field(
-        default=2048,
-        description="Memory in MB; 1,769 MB equal one vCPU.",
+        default=2048, description="Memory in MB; 1,769 MB equal one vCPU."
     )
     timeout: Duration = Field(
         default=timedelta(seconds=30),
@@ -47,22 +51,19 @@ class FunctionSettings(Settings):
     log_retention_days: Annotated[
         int, allowed("one of " + ", ".join(str(days) for days in RETENTION_DAYS))
     ] = Field(default=30, description="Retention of logs in days.")
-    reserved_concurrency: Annotated[int, Field(ge=1)] | None = Field(
-        default=None,
-        description="The highest number of concurrent requests; others get 429. "
-        "It is taken from the account's quota.",
+    reserved_concurrency: Annotated[int, Field(ge=1)] | None = optional(
+        "The highest number of concurrent requests; others get 429. It is taken from the account's "
+        "quota."
     )
     account_concurrency: Annotated[int, Field(ge=1)] = Field(
-        default=1000,
-        description="The account's quota of concurrent executions in the region.",
+        default=1000, description="The account's quota of concurrent executions in the region."
     )
     truncate: Literal["refuse", "right", "left"] = Field(
         default="refuse",
         description="Whether texts above the model's limit are refused or truncated by default.",
     )
-    cache_entries: Annotated[int, Field(ge=0, le=1_000_000)] | None = Field(
-        default=None,
-        description="Number of cached vectors, 0 for none; the embedder's default if unset.",
+    cache_entries: Annotated[int, Field(ge=0, le=1_000_000)] | None = optional(
+        "Number of cached vectors, 0 for none; the embedder's default if unset."
     )
     mcp: bool = Field(
         default=False,

@@ -11,7 +11,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from embedding_kit.settings.base import Distinct, Settings, allowed, rule_error
+from embedding_kit.settings.base import Distinct, Settings, allowed, optional, rule_error
 from embedding_kit.settings.batch import BatchSettings
 from embedding_kit.settings.locations import FolderUrl
 from embedding_kit.settings.model import Model
@@ -43,11 +43,10 @@ class VectorIndexSettings(Settings):
         description="Columns that a load copies and a search only returns, so that their values "
         "may be long. `text` is always one.",
     )
-    source: FolderUrl | None = Field(
-        default=None,
-        description="The folder with the output of batch jobs, which loads may read and write "
-        "their own records to. If unset, `output` of `[batch]`; without both, there is no state "
-        "machine for loads.",
+    source: FolderUrl | None = optional(
+        "The folder with the output of batch jobs, which loads may read and write their own "
+        "records to. If unset, `output` of `[batch]`; without both, there is no state machine for "
+        "loads."
     )
 
     @property

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from embedding_kit.settings.base import Settings, rule_error
+from embedding_kit.settings.base import Settings, optional, rule_error
 from embedding_kit.settings.index import TEXT_KEY, VectorIndexSettings
 from embedding_kit.settings.locations import FolderUrl, Location, location_of
 
@@ -20,21 +20,18 @@ _OWN_KEYS = frozenset({"document", "headings", "tenant", "title"})
 class IngestSettings(Settings):
     """The documents of an S3 folder in the index of `[index]`; off without this table."""
 
-    source: FolderUrl | None = Field(
-        default=None,
-        description="The folder of the documents, in an existing bucket of the same region that "
-        "sends its events to EventBridge. By default the kit makes a bucket. It writes its records "
-        "to the folder `_ingest` of the bucket.",
+    source: FolderUrl | None = optional(
+        "The folder of the documents, in an existing bucket of the same region that sends its "
+        "events to EventBridge. By default the kit makes a bucket. It writes its records to the "
+        "folder `_ingest` of the bucket."
     )
-    chunk_tokens: Annotated[int, Field(ge=8, le=8192)] | None = Field(
-        default=None,
-        description="The most tokens of a chunk. With special tokens and prompt it must fit the "
-        "model, or the function does not start. By default 256, or what the model takes.",
+    chunk_tokens: Annotated[int, Field(ge=8, le=8192)] | None = optional(
+        "The most tokens of a chunk. With special tokens and prompt it must fit the model, or the "
+        "function does not start. By default 256, or what the model takes."
     )
-    overlap_tokens: Annotated[int, Field(ge=0, le=4096)] | None = Field(
-        default=None,
-        description="The most tokens that a chunk repeats from the end of the one before it; up "
-        "to half of `chunk_tokens`. By default 32, or half of `chunk_tokens`.",
+    overlap_tokens: Annotated[int, Field(ge=0, le=4096)] | None = optional(
+        "The most tokens that a chunk repeats from the end of the one before it; up to half of "
+        "`chunk_tokens`. By default 32, or half of `chunk_tokens`."
     )
 
     tags: bool = Field(

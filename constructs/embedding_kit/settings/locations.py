@@ -11,12 +11,17 @@ from pydantic import AfterValidator
 
 from embedding_kit.settings.base import allowed, rule_error
 
+
+def arn_form(what: str, service: str, example: str, form: str) -> allowed:
+    """Describe the ARN of a service's resource by an example, and the form, of its last part."""
+    return allowed(
+        f"{what} such as arn:aws:{service}:eu-central-1:111122223333:{example}",
+        pattern=rf"^arn:aws[a-z-]*:{service}:[a-z0-9-]+:[0-9]{{12}}:{form}$",
+    )
+
+
 Certificate = Annotated[
-    str,
-    allowed(
-        "an ARN such as arn:aws:acm:eu-central-1:111122223333:certificate/1234abcd",
-        pattern=r"^arn:aws[a-z-]*:acm:[a-z0-9-]+:[0-9]{12}:certificate/[A-Za-z0-9-]+$",
-    ),
+    str, arn_form("an ARN", "acm", "certificate/1234abcd", "certificate/[A-Za-z0-9-]+")
 ]
 DomainName = Annotated[
     str,
@@ -65,10 +70,4 @@ def _checked(url: str) -> str:
 #: The URL of a folder in S3.
 FolderUrl = Annotated[str, AfterValidator(_checked), allowed(_ALLOWED)]
 #: The ARN of a KMS key.
-KeyArn = Annotated[
-    str,
-    allowed(
-        "a key's ARN such as arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab",
-        pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$",
-    ),
-]
+KeyArn = Annotated[str, arn_form("a key's ARN", "kms", "key/1234abcd-12ab", "key/[A-Za-z0-9-]+")]

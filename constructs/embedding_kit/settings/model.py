@@ -9,13 +9,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from embedding_kit.settings.base import Distinct, Settings, allowed, rule_error
-from embedding_kit.settings.model_folder import (
-    FOLDER_HOLDS,
-    cached_folder,
-    folder_name,
-    s3_place,
-)
+from embedding_kit.settings.base import Distinct, Settings, allowed, optional, rule_error
+from embedding_kit.settings.model_folder import FOLDER_HOLDS, cached_folder, folder_name, s3_place
 
 #: The terms that a user must accept, by the license's short name.
 TERMS = {"gemma": "https://ai.google.dev/gemma/terms"}
@@ -69,26 +64,22 @@ class ModelSource(Settings):
     revision: (
         Annotated[str, allowed("a commit of 40 hexadecimal digits", pattern=r"^[0-9a-f]{40}$")]
         | None
-    ) = Field(
-        default=None,
-        description="The commit of the hub's repository. If unset, the catalog's; for a model "
-        "without one there, the newest when the image is built.",
+    ) = optional(
+        "The commit of the hub's repository. If unset, the catalog's; for a model without one "
+        "there, the newest when the image is built."
     )
-    precision: Literal["int8", "fp32"] | None = Field(
-        default=None,
-        description="Precision of the weights: `int8` is smaller and faster, `fp32` is exact. If "
-        "unset, `int8`, or full precision for a model with its own ONNX export.",
+    precision: Literal["int8", "fp32"] | None = optional(
+        "Precision of the weights: `int8` is smaller and faster, `fp32` is exact. If unset, "
+        "`int8`, or full precision for a model with its own ONNX export."
     )
-    accept_license: Literal["gemma"] | None = Field(
-        default=None,
-        description="A license with terms that you accept; some models require it.",
+    accept_license: Literal["gemma"] | None = optional(
+        "A license with terms that you accept; some models require it."
     )
-    folder: Path | None = Field(
-        default=None,
+    folder: Path | None = optional(
+        "A sentence-transformers folder or `s3://bucket/prefix` to compile, such as a fine-tuned "
+        "model, instead of fetching the model; a path is relative to the environment's file, and "
+        "`scripts/deploy` and `scripts/build` read S3.",
         strict=False,
-        description="A sentence-transformers folder or `s3://bucket/prefix` to compile, such as a "
-        "fine-tuned model, instead of fetching the model; a path is relative to the environment's "
-        "file, and `scripts/deploy` and `scripts/build` read S3.",
     )
 
     @property
@@ -197,45 +188,36 @@ class Model(ModelSource):
         description="Dimensions that callers may request from a model trained for truncation. If "
         "unset, the catalog's; for your own model, the full dimension only.",
     )
-    index_dimension: Annotated[int, Field(ge=1, le=4096)] | None = Field(
-        default=None,
-        description="The number of dimensions of its vectors in the index of `[index]`, one of the "
-        "model's. If unset, the model's full number; a model that is not in the catalog needs this "
-        "setting.",
+    index_dimension: Annotated[int, Field(ge=1, le=4096)] | None = optional(
+        "The number of dimensions of its vectors in the index of `[index]`, one of the model's. If "
+        "unset, the model's full number; a model that is not in the catalog needs this setting."
     )
-    route: Literal["query", "document"] | None = Field(
-        default=None,
-        description="The part of a Router that is served; its vectors are in one space with the "
-        "other part's. Without it, a Router is refused when it is built.",
+    route: Literal["query", "document"] | None = optional(
+        "The part of a Router that is served; its vectors are in one space with the other part's. "
+        "Without it, a Router is refused when it is built."
     )
     hub_token_variable: (
         Annotated[str, allowed("a variable's name such as HF_TOKEN", pattern=r"^[A-Z][A-Z0-9_]*$")]
         | None
-    ) = Field(
-        default=None,
-        description="The variable of the deploying shell with the model hub's token, for a gated "
-        "model. The image build gets it as a secret; no layer contains it.",
+    ) = optional(
+        "The variable of the deploying shell with the model hub's token, for a gated model. The "
+        "image build gets it as a secret; no layer contains it."
     )
-    base_image: _BaseImage | None = Field(
-        default=None,
-        description="AWS's base image of Python for ARM64 by its digest, or a mirror of it. "
-        "If unset, the newest image at build time.",
+    base_image: _BaseImage | None = optional(
+        "AWS's base image of Python for ARM64 by its digest, or a mirror of it. If unset, the "
+        "newest image at build time."
     )
-    index: Path | None = Field(
-        default=None,
+    index: Path | None = optional(
+        "A file with the texts that `POST /similar` searches; relative to the environment's file.",
         strict=False,
-        description="A file with the texts that `POST /similar` searches; relative to the "
-        "environment's file.",
     )
-    reranker: SkipJsonSchema[ModelSource | None] = Field(
-        default=None,
-        description="A reranker that the same function serves; in an environment's file it is the "
-        "table `[reranker]`.",
+    reranker: SkipJsonSchema[ModelSource | None] = optional(
+        "A reranker that the same function serves; in an environment's file it is the table "
+        "`[reranker]`."
     )
-    sparse: SkipJsonSchema[ModelSource | None] = Field(
-        default=None,
-        description="A sparse encoder that the same function serves; in an environment's file it "
-        "is the table `[sparse]`.",
+    sparse: SkipJsonSchema[ModelSource | None] = optional(
+        "A sparse encoder that the same function serves; in an environment's file it is the table "
+        "`[sparse]`."
     )
 
     @property

@@ -32,7 +32,7 @@ class NetworkSettings(Settings):
     subnets: Annotated[Subnets, Field(min_length=1, max_length=16)] = Field(
         description="Private subnets, better in two or more Availability Zones. A function has no "
         "public address, so what it calls needs VPC endpoints or a NAT gateway: S3 with `[batch]` "
-        'and `function.artifact = "s3"`, S3 Vectors with `[index]`. Logs and traces need none.',
+        'and `function.artifact = "s3"`, S3 Vectors with `[index]`. Logs and traces need none.'
     )
     security_groups: SecurityGroups = Field(
         default=(),

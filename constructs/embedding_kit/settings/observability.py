@@ -11,8 +11,10 @@ from embedding_kit.settings.base import (
     Settings,
     allowed,
     format_duration,
+    optional,
     rule_error,
 )
+from embedding_kit.settings.locations import arn_form
 
 #: The runbook's path in the repository. It has a section for each alarm, named like the alarm.
 RUNBOOK = "docs/runbook.md"
@@ -49,28 +51,24 @@ class Observability(Settings):
 class AlarmSettings(Settings):
     """The alarms' thresholds. Unset ones are derived from the function's limits."""
 
-    duration_p99: Duration | None = Field(
-        default=None,
-        description="Threshold of the p99 duration; half the timeout if unset. The p50 duration's "
-        "is a fifth of it.",
+    duration_p99: Duration | None = optional(
+        "Threshold of the p99 duration; half the timeout if unset. The p50 duration's is a fifth "
+        "of it."
     )
     error_percent: _Percent = Field(
         default=1.0, description="Failed invocations, and throttled requests (429), in percent."
     )
-    warning_percent: _Percent | None = Field(
-        default=None,
-        description="Warns before an alarm pages, at this percentage of its threshold; no warnings "
-        "if unset.",
+    warning_percent: _Percent | None = optional(
+        "Warns before an alarm pages, at this percentage of its threshold; no warnings if unset."
     )
     anomalies: bool = Field(
         default=False,
         description="Whether alarms compare traffic and billed time with such hours of the last "
         "two weeks.",
     )
-    expected_traffic_interval: Duration | None = Field(
-        default=None,
-        description="The longest normal time without a request, 5m to 1d in steps of 5m; "
-        "no such alarm if unset.",
+    expected_traffic_interval: Duration | None = optional(
+        "The longest normal time without a request, 5m to 1d in steps of 5m; no such alarm if "
+        "unset."
     )
 
     runbook_url: _Address = Field(
@@ -101,13 +99,7 @@ class AlarmSettings(Settings):
         return self.duration_p99 or timeout / 2
 
 
-_PageTopic = Annotated[
-    str,
-    allowed(
-        "a topic's ARN such as arn:aws:sns:eu-central-1:111122223333:on-call",
-        pattern=r"^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$",
-    ),
-]
+_PageTopic = Annotated[str, arn_form("a topic's ARN", "sns", "on-call", "[A-Za-z0-9_-]{1,256}")]
 
 
 class AlarmTable(AlarmSettings):
@@ -116,19 +108,16 @@ class AlarmTable(AlarmSettings):
     emails: Distinct[_Email] = Field(
         default=(), description="Email addresses for alarms and the budget."
     )
-    page_topic: _PageTopic | None = Field(
-        default=None,
-        description="The SNS topic that gets pages; `emails` if unset, and then all other notices "
-        "only. Its policy and its key must let CloudWatch publish.",
+    page_topic: _PageTopic | None = optional(
+        "The SNS topic that gets pages; `emails` if unset, and then all other notices only. Its "
+        "policy and its key must let CloudWatch publish."
     )
 
 
 class Budget(Settings):
     """The endpoint's monthly budget."""
 
-    monthly_usd: Annotated[float, Field(ge=1, le=1_000_000)] | None = Field(
-        default=None,
-        description="US dollars per month; notifies at 50, 80, 100% of actual, 100% of forecast. "
-        "If unset, $20 for monitoring and requests, and 1.5 times the list price of what runs "
-        "without a request.",
+    monthly_usd: Annotated[float, Field(ge=1, le=1_000_000)] | None = optional(
+        "US dollars per month; notifies at 50, 80, 100% of actual, 100% of forecast. If unset, $20 "
+        "for monitoring and requests, and 1.5 times the list price of what runs without a request."
     )

@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from embedding_kit.settings.base import Distinct, Settings, allowed, rule_error
+from embedding_kit.settings.base import Distinct, Settings, allowed, optional, rule_error
 from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.locations import KeyArn, location_of
 from embedding_kit.settings.model import Model
@@ -56,15 +56,13 @@ _Path = Annotated[
 class RoleRules(Settings):
     """Rules that every IAM role of the environment follows."""
 
-    permissions_boundary: _PermissionsBoundary | None = Field(
-        default=None,
-        description="The managed policy that limits all roles as their permissions boundary. It "
-        "must allow what docs/security.md lists.",
+    permissions_boundary: _PermissionsBoundary | None = optional(
+        "The managed policy that limits all roles as their permissions boundary. It must allow "
+        "what docs/security.md lists."
     )
-    path: _Path | None = Field(
-        default=None,
-        description="The path of all roles; `/` if unset. A change makes new roles, which needs a "
-        "release all at once and without provisioned concurrency.",
+    path: _Path | None = optional(
+        "The path of all roles; `/` if unset. A change makes new roles, which needs a release all "
+        "at once and without provisioned concurrency."
     )
 
     @model_validator(mode="after")
@@ -111,29 +109,25 @@ class Existing(Settings):
     of them.
     """
 
-    repository: _Repository | None = Field(
-        default=None,
-        description="The ECR repository of the images. Its policy must let bootstrap's role push "
-        "and Lambda pull.",
+    repository: _Repository | None = optional(
+        "The ECR repository of the images. Its policy must let bootstrap's role push and Lambda "
+        "pull."
     )
     bucket: (
         Annotated[str, AfterValidator(_bucket_name), allowed("a bucket's name such as artifacts")]
         | None
-    ) = Field(
-        default=None,
-        description="The S3 bucket of an artifact in S3. Its policy must let bootstrap's roles "
-        "publish and deploy from it, and nothing in it may expire.",
+    ) = optional(
+        "The S3 bucket of an artifact in S3. Its policy must let bootstrap's roles publish and "
+        "deploy from it, and nothing in it may expire."
     )
-    role: _Role | None = Field(
-        default=None,
-        description="The execution role of the function that serves requests. Synth writes the "
-        "permissions that it needs into `cdk.out/iam-policy-report.txt`. A change of the role "
-        "needs a release all at once and without provisioned concurrency.",
+    role: _Role | None = optional(
+        "The execution role of the function that serves requests. Synth writes the permissions "
+        "that it needs into `cdk.out/iam-policy-report.txt`. A change of the role needs a release "
+        "all at once and without provisioned concurrency."
     )
-    log_group: _LogGroup | None = Field(
-        default=None,
-        description="The log group of the function that serves requests, of the class Standard. "
-        "Nothing else may write to it. Its retention and its key are yours.",
+    log_group: _LogGroup | None = optional(
+        "The log group of the function that serves requests, of the class Standard. Nothing else "
+        "may write to it. Its retention and its key are yours."
     )
     keys: Distinct[KeyArn] = Field(
         default=(),

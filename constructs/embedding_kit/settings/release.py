@@ -9,7 +9,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from embedding_kit.settings.base import Duration, Settings, allowed, format_duration, rule_error
+from embedding_kit.settings.base import (
+    Duration,
+    Settings,
+    allowed,
+    format_duration,
+    optional,
+    rule_error,
+)
 
 #: CodeDeploy's limit between the first and the last shift of a Lambda deployment.
 _SHIFT_LIMIT = timedelta(hours=48)
@@ -90,8 +97,7 @@ class Experiment(Settings):
     version: Annotated[
         int, Field(ge=1), allowed("the number of a published version, such as 12")
     ] = Field(description="The other published version.")
-    percent: Annotated[float, Field(gt=0, lt=100)] | None = Field(
-        default=None,
-        description="Percent of the URL's requests that it answers; its vector space must be the "
-        "same. If unset, it has a second URL, and the callers divide the traffic.",
+    percent: Annotated[float, Field(gt=0, lt=100)] | None = optional(
+        "Percent of the URL's requests that it answers; its vector space must be the same. If "
+        "unset, it has a second URL, and the callers divide the traffic."
     )

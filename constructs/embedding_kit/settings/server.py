@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from embedding_kit.settings.base import Distinct, Settings, allowed, rule_error
-from embedding_kit.settings.locations import Certificate, DomainName
+from embedding_kit.settings.base import Distinct, Settings, allowed, optional, rule_error
+from embedding_kit.settings.locations import Certificate, DomainName, arn_form
 from embedding_kit.settings.network import SecurityGroups, Subnets, VpcId
 
 #: Memory in MB that Fargate has for a task of so much CPU: the least, the most, the step.
@@ -28,7 +28,6 @@ _MEMORY = {
 _NOT_OFFERED = (256, 1536)
 
 _Network = Annotated[str, allowed("a network in CIDR notation such as 10.0.0.0/16")]
-_Arn = "^arn:aws[a-z-]*:"
 
 
 def _optional_in_a_file(schema: dict[str, Any]) -> None:
@@ -40,10 +39,11 @@ def _optional_in_a_file(schema: dict[str, Any]) -> None:
 
 _KeysSecret = Annotated[
     str,
-    allowed(
-        "a secret's whole ARN, with the six characters at its end, such as "
-        "arn:aws:secretsmanager:eu-central-1:111122223333:secret:keys-AbCdEf",
-        pattern=rf"{_Arn}secretsmanager:[a-z0-9-]+:[0-9]{{12}}:secret:[\w/+=.@-]+-\w{{6}}$",
+    arn_form(
+        "a secret's whole ARN, with the six characters at its end,",
+        "secretsmanager",
+        "secret:keys-AbCdEf",
+        r"secret:[\w/+=.@-]+-\w{6}",
     ),
 ]
 _OtlpEndpoint = Annotated[
@@ -88,20 +88,17 @@ class ServerSettings(Settings):
         description="Whether the load balancer has public addresses. Then it needs `certificate` "
         "and `keys_secret`.",
     )
-    certificate: Certificate | None = Field(
-        default=None,
-        description="The certificate for HTTPS, in the same region. Without one, texts and vectors "
-        "travel in the clear between callers and the load balancer, and keys are not allowed. "
-        "Between the load balancer and the tasks all of it does, keys included, within the VPC.",
+    certificate: Certificate | None = optional(
+        "The certificate for HTTPS, in the same region. Without one, texts and vectors travel in "
+        "the clear between callers and the load balancer, and keys are not allowed. Between the "
+        "load balancer and the tasks all of it does, keys included, within the VPC."
     )
-    domain_name: DomainName | None = Field(
-        default=None,
-        description="A name of the certificate, by which callers reach the server. Make it an "
-        "alias of the load balancer in your DNS.",
+    domain_name: DomainName | None = optional(
+        "A name of the certificate, by which callers reach the server. Make it an alias of the "
+        "load balancer in your DNS."
     )
-    keys_secret: _KeysSecret | None = Field(
-        default=None,
-        description="The secret with the lines of the API keys. A task reads it when it starts.",
+    keys_secret: _KeysSecret | None = optional(
+        "The secret with the lines of the API keys. A task reads it when it starts."
     )
     no_keys: bool = Field(
         default=False,
@@ -128,10 +125,9 @@ class ServerSettings(Settings):
         "task of yours can do.",
     )
 
-    otlp_endpoint: _OtlpEndpoint | None = Field(
-        default=None,
-        description="The OpenTelemetry collector that gets traces by OTLP over HTTP. It must let "
-        "the tasks connect, and may sample. No traces if unset.",
+    otlp_endpoint: _OtlpEndpoint | None = optional(
+        "The OpenTelemetry collector that gets traces by OTLP over HTTP. It must let the tasks "
+        "connect, and may sample. No traces if unset."
     )
 
     @property

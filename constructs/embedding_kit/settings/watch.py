@@ -3,9 +3,7 @@
 import re
 from typing import Annotated
 
-from pydantic import Field
-
-from embedding_kit.settings.base import Settings, allowed, rule_error
+from embedding_kit.settings.base import Settings, allowed, optional, rule_error
 from embedding_kit.settings.ingest import IngestSettings
 
 #: As the function that indexes documents ignores names.
@@ -18,11 +16,10 @@ _Questions = Annotated[
 class WatchSettings(Settings):
     """A daily comparison of the index with the documents of `[ingest]`; off without this table."""
 
-    questions: _Questions | None = Field(
-        default=None,
-        description="The key of the file with golden questions in the documents' bucket, with "
-        "`query` and `document` on each line. No document itself, so outside the folder of "
-        "`[ingest]`, or with a name that begins with `_`.",
+    questions: _Questions | None = optional(
+        "The key of the file with golden questions in the documents' bucket, with `query` and "
+        "`document` on each line. No document itself, so outside the folder of `[ingest]`, or with "
+        "a name that begins with `_`."
     )
 
 
