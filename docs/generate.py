@@ -23,13 +23,7 @@ from model_compiler.source.catalog import BENCHMARKS, CATALOG, measurements
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
 from commands_page import commands_page
-from cost_tables import (
-    cold_start_table,
-    example_table,
-    length_table,
-    server_table,
-    standing_table,
-)
+from cost_tables import cold_start_table, example_table, length_table, server_table, standing_table
 from measured_on_aws import measured_table
 from models_tables import models_table, prompts_table
 from pictures import benchmark, catalog, demo, diagrams, measured

@@ -4,13 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from aws_cdk import (
-    Aws,
-    DefaultStackSynthesizer,
-    DockerImageAssetLocation,
-    FileAssetLocation,
-    Stack,
-)
+from aws_cdk import Aws, DefaultStackSynthesizer, DockerImageAssetLocation, FileAssetLocation, Stack
 
 from embedding_kit.artifact_bucket import ARTIFACTS
 from embedding_kit.environment import EnvironmentSettings
@@ -118,6 +112,7 @@ class PromotedZip(DefaultStackSynthesizer):
         packaging: Any = None,
     ) -> FileAssetLocation:
         """Return where a file is: a file that a command builds is already there."""
+        # jsii passes only the properties that this signature names.
         if executable is None:
             return super().add_file_asset(
                 source_hash=source_hash,

@@ -14,11 +14,7 @@ ARTIFACTS = "artifact/"
 #: What the CDK's command does to publish a file: find out whether it is there, how the bucket is
 #: encrypted and where it is, and upload it in parts.
 #: https://github.com/aws/aws-cdk-cli, cdk-assets-lib/lib/private/handlers/files.ts
-_BUCKET_ACTIONS = (
-    "s3:GetBucketLocation",
-    "s3:GetEncryptionConfiguration",
-    "s3:ListBucket",
-)
+_BUCKET_ACTIONS = ("s3:GetBucketLocation", "s3:GetEncryptionConfiguration", "s3:ListBucket")
 _OBJECT_ACTIONS = ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject")
 #: An interrupted upload leaves parts that are no object; they are deleted after this time.
 _PARTS_KEPT = Duration.days(7)

@@ -6,14 +6,7 @@ from constructs import Construct
 from embedding_kit.distributed_map import DistributedJobs, MapProgram
 from embedding_kit.findings import acknowledge_wildcard
 from embedding_kit.hosting import Hosting
-from embedding_kit.permissions import (
-    READ_KEY,
-    WRITE_KEY,
-    allow,
-    allow_keys,
-    allow_listing,
-    objects,
-)
+from embedding_kit.permissions import READ_KEY, WRITE_KEY, allow, allow_keys, allow_listing, objects
 from embedding_kit.settings import BatchSettings, Model, check_memory
 
 PROGRAM = MapProgram(

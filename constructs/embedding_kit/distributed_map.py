@@ -112,9 +112,7 @@ class MapProgram:
                 "Plan": {**step(plan, seconds=_TIMEOUT_SECONDS), "Next": f"Has{label}"},
                 f"Has{label}": {
                     "Type": "Choice",
-                    "Choices": [
-                        {"Variable": f"$.{item}s", "NumericGreaterThan": 0, "Next": label},
-                    ],
+                    "Choices": [{"Variable": f"$.{item}s", "NumericGreaterThan": 0, "Next": label}],
                     "Default": "Finish",
                 },
                 label: {

@@ -39,16 +39,11 @@ from embedding_kit.synth_validation import AliasResources
 from embedding_kit.vector_index import IVectorIndex
 
 
-def principals(callers: Callers) -> list[iam.IPrincipal]:
-    """Return the principals that a permission names: roles, users, accounts, the organization."""
-    kinds = {"arn:": iam.ArnPrincipal, "o-": iam.OrganizationPrincipal}
-    return [
-        next(
-            (kind(name) for start, kind in kinds.items() if name.startswith(start)),
-            iam.AccountPrincipal(name),
-        )
-        for name in callers.named
-    ]
+def _principal(name: str) -> iam.IPrincipal:
+    """Return the principal of a permission: a role or a user, the organization, or an account."""
+    if name.startswith("arn:"):
+        return iam.ArnPrincipal(name)
+    return iam.OrganizationPrincipal(name) if name.startswith("o-") else iam.AccountPrincipal(name)
 
 
 def _role_of_units(scope: Construct, callers: Callers) -> iam.Role | None:
@@ -246,12 +241,15 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         )
         self.function = made.function
         self.log_group = made.log_group
+        other, percent = self._other_version(experiment), experiment and experiment.percent
         self.alias = lambda_.Alias(
             self,
             "Live",
             alias_name=LIVE,
             version=self.function.current_version,
-            additional_versions=self._weights(experiment),
+            additional_versions=[lambda_.VersionWeight(version=other, weight=percent / 100)]
+            if other and percent
+            else None,
         )
         self.alias_arn = self.alias.function_arn
         self.function_url = _url(self.alias)
@@ -272,7 +270,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             hosting=hosting,
         )
         self.deployment_group: codedeploy.LambdaDeploymentGroup | None = None
-        if not (experiment and experiment.percent):
+        if not percent:
             # CodeDeploy cannot move an alias that has fixed weights.
             self.deployment_group = GuardedRelease(
                 self,
@@ -284,9 +282,10 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
                 timeout=self.settings.timeout,
             ).deployment_group
         self._urls = [self.function_url]
-        self.candidate = self._candidate(experiment)
+        self.candidate: lambda_.Alias | None = None
         self.candidate_url: str | None = None
-        if self.candidate:
+        if other and not percent:
+            self.candidate = lambda_.Alias(self, "Candidate", alias_name=_CANDIDATE, version=other)
             self._urls.append(_url(self.candidate))
             self.candidate_url = self._urls[1].url
         self._has_experiment = experiment is not None
@@ -307,7 +306,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             raise _unlimited("invoke = true")
         self.is_invoked = callers.invoke
         self.caller_role = _role_of_units(self, callers)
-        grantees: list[iam.IGrantable] = [*principals(callers)]
+        grantees: list[iam.IGrantable] = [_principal(name) for name in callers.named]
         for grantee in [*grantees, self.caller_role] if self.caller_role else grantees:
             self.grant_invoke_url(grantee)
             if callers.invoke:
@@ -321,9 +320,19 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         Args:
             cors: The origins of the pages. Default without this method: none.
         """
+        # Lambda answers preflight requests and adds the CORS headers to all responses, so the
+        # embedder must not. OPTIONS is not a method here: the API accepts names of up to six
+        # letters.
+        allowed = lambda_.CfnUrl.CorsProperty(
+            allow_origins=list(cors.origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=list(SIGNING_HEADERS),
+            expose_headers=_EXPOSED_HEADERS,
+            max_age=_PREFLIGHT_SECONDS,
+        )
         for url in self._urls:
             if isinstance(url.node.default_child, lambda_.CfnUrl):
-                url.node.default_child.cors = _cors_property(cors)
+                url.node.default_child.cors = allowed
 
     def add_vector_index(self, index: IVectorIndex) -> None:
         """Let `POST /similar` search an index in S3 Vectors.
@@ -414,41 +423,15 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         self._searchers.setdefault(prefix, []).append(arn)
         self._embedder.limit_searches(self._searchers)
 
-    def _weights(self, experiment: Experiment | None) -> list[lambda_.VersionWeight] | None:
-        if not (experiment and experiment.percent):
+    def _other_version(self, experiment: Experiment | None) -> lambda_.IVersion | None:
+        if experiment is None:
             return None
-        version = self._published("Other", experiment.version)
-        return [lambda_.VersionWeight(version=version, weight=experiment.percent / 100)]
-
-    def _candidate(self, experiment: Experiment | None) -> lambda_.Alias | None:
-        if experiment is None or experiment.percent:
-            return None
-        return lambda_.Alias(
-            self,
-            "Candidate",
-            alias_name=_CANDIDATE,
-            version=self._published("Other", experiment.version),
-        )
-
-    def _published(self, id: str, version: int) -> lambda_.IVersion:
         return lambda_.Version.from_version_attributes(
-            self, id, lambda_=self.function, version=str(version)
+            self, "Other", lambda_=self.function, version=str(experiment.version)
         )
 
 
 def _url(alias: lambda_.Alias) -> lambda_.FunctionUrl:
     return alias.add_function_url(
         auth_type=lambda_.FunctionUrlAuthType.AWS_IAM, invoke_mode=lambda_.InvokeMode.BUFFERED
-    )
-
-
-def _cors_property(cors: Cors) -> lambda_.CfnUrl.CorsProperty:
-    # Lambda answers preflight requests and adds the CORS headers to all responses, so the embedder
-    # must not. OPTIONS is not a method here: the API accepts names of up to six letters.
-    return lambda_.CfnUrl.CorsProperty(
-        allow_origins=list(cors.origins),
-        allow_methods=["GET", "POST"],
-        allow_headers=list(SIGNING_HEADERS),
-        expose_headers=_EXPOSED_HEADERS,
-        max_age=_PREFLIGHT_SECONDS,
     )

@@ -1,6 +1,7 @@
 """The long-lived server: tasks on Fargate behind a load balancer."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from aws_cdk import Aws, Duration, Names
 from aws_cdk import aws_certificatemanager as acm
@@ -280,19 +281,16 @@ class EmbeddingService(Construct):
 
     def _add_listener(self) -> None:
         """Add the listener: HTTPS with a certificate, HTTP without."""
-        certificate = self.settings.certificate
+        kind: dict[str, Any] = {"port": 80, "protocol": elbv2.ApplicationProtocol.HTTP}
+        if arn := self.settings.certificate:
+            kind = {
+                "port": _HTTPS,
+                "protocol": elbv2.ApplicationProtocol.HTTPS,
+                "certificates": [acm.Certificate.from_certificate_arn(self, "Certificate", arn)],
+                "ssl_policy": elbv2.SslPolicy.TLS13_12_RES_PQ,
+            }
         listener = self.load_balancer.add_listener(
-            "Listener",
-            port=443 if certificate else 80,
-            protocol=elbv2.ApplicationProtocol.HTTPS
-            if certificate
-            else elbv2.ApplicationProtocol.HTTP,
-            certificates=[acm.Certificate.from_certificate_arn(self, "Certificate", certificate)]
-            if certificate
-            else None,
-            ssl_policy=elbv2.SslPolicy.TLS13_12_RES_PQ if certificate else None,
-            open=False,
-            default_target_groups=[self.target_group],
+            "Listener", open=False, default_target_groups=[self.target_group], **kind
         )
         # The metrics are those of one task, whichever answers: they are read from the tasks.
         listener.add_action(

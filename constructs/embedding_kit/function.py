@@ -43,23 +43,19 @@ def packaged_function(
     if package == "image":
         code = image_code(model, command=[handler] if handler else None)
         function = lambda_.DockerImageFunction(scope, id, code=code, **properties)
-        acknowledge_untraced(function, tracing, "Serverless-LambdaTracing")
-        return function
-    version = (image_folder() / ".python-version").read_text(encoding="utf-8").strip()
-    function = lambda_.Function(
-        scope,
-        id,
-        code=zip_code(scope, model, with_artifact=with_artifact),
-        handler=handler or EMBEDDER,
-        runtime=getattr(lambda_.Runtime, f"PYTHON_{version.replace('.', '_')}"),
-        **properties,
-    )
-    acknowledge(
-        function,
-        "AwsSolutions-L1",
-        "Serverless-LambdaLatestVersion",
-        reason="The Python of the image, with the same packages.",
-    )
+    else:
+        version = (image_folder() / ".python-version").read_text(encoding="utf-8").strip()
+        function = lambda_.Function(
+            scope,
+            id,
+            code=zip_code(scope, model, with_artifact=with_artifact),
+            handler=handler or EMBEDDER,
+            runtime=getattr(lambda_.Runtime, f"PYTHON_{version.replace('.', '_')}"),
+            **properties,
+        )
+        reason = "The Python of the image, with the same packages."
+        rules = ("AwsSolutions-L1", "Serverless-LambdaLatestVersion")
+        acknowledge(function, *rules, reason=reason)
     acknowledge_untraced(function, tracing, "Serverless-LambdaTracing")
     return function
 

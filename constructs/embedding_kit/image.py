@@ -66,6 +66,10 @@ def image_asset(
 def _recipe(model: Model, target: str | None) -> dict[str, Any]:
     """Return how the image of a target is built; functions and tasks have the same properties."""
     token = model.hub_token_variable
+    named: dict[str, ModelSource] = {"folder": model, **model.companions}
+    contexts = {name: str(source.folder) for name, source in named.items() if source.folder}
+    if model.index:
+        contexts["texts"] = str(model.index.parent)
     return {
         "target": target,
         "exclude": [file for name, files in _OWN_FILES.items() if name != target for file in files],
@@ -74,20 +78,9 @@ def _recipe(model: Model, target: str | None) -> dict[str, Any]:
         # The variable is read when the image is built; synth knows only its name.
         "build_secrets": {"hub_token": f"env={token}"} if token else None,
         # A named context replaces the Dockerfile's empty stage of that name in BuildKit.
-        "build_contexts": _contexts(model),
+        "build_contexts": contexts or None,
         # The CDK hashes the image's folder and the arguments, but not the named contexts. Their
         # paths on this machine must not change the image.
         "extra_hash": files_digest(model.files),
         "invalidation": assets.DockerImageAssetInvalidationOptions(build_contexts=False),
     }
-
-
-def _contexts(model: Model) -> dict[str, str] | None:
-    contexts = {}
-    named: dict[str, ModelSource] = {"folder": model, **model.companions}
-    for context, source in named.items():
-        if source.folder:
-            contexts[context] = str(source.folder)
-    if model.index:
-        contexts["texts"] = str(model.index.parent)
-    return contexts or None

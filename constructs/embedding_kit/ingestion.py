@@ -180,10 +180,7 @@ class Ingestion(DistributedJobs):
             event_pattern=events.EventPattern(
                 source=["aws.s3"],
                 detail_type=["Object Created", "Object Deleted", *tag_events],
-                detail={
-                    "bucket": {"name": [location.bucket]},
-                    "object": {"key": [named]},
-                },
+                detail={"bucket": {"name": [location.bucket]}, "object": {"key": [named]}},
             ),
             targets=[events_targets.SqsQueue(self.queue, dead_letter_queue=self.dead_letters)],
         )

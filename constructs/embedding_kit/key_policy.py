@@ -38,20 +38,12 @@ def needed_statements(
 def logs_statement(*, partition: str, region: str, account: str) -> _Statement:
     """Return the statement for CloudWatch Logs, for the log groups of one account and region."""
     groups = f"arn:{partition}:logs:{region}:{account}:log-group:*"
-    return {
-        "Sid": "LogsAreEncrypted",
-        "Effect": "Allow",
-        "Principal": {"Service": f"logs.{region}.amazonaws.com"},
-        "Action": [
-            "kms:Decrypt",
-            "kms:Describe*",
-            "kms:Encrypt",
-            "kms:GenerateDataKey*",
-            "kms:ReEncrypt*",
-        ],
-        "Resource": "*",
-        "Condition": {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},
-    }
+    return _statement(
+        "LogsAreEncrypted",
+        {"Service": f"logs.{region}.amazonaws.com"},
+        ["kms:Decrypt", "kms:Describe*", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"],
+        Condition={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},
+    )
 
 
 def _notices_statement(service: str, *, account: str) -> _Statement:
@@ -60,14 +52,12 @@ def _notices_statement(service: str, *, account: str) -> _Statement:
     The key that AWS manages for SNS has none of these services, so a topic with that key gets no
     notice, and only the alarm's history says so.
     """
-    return {
-        "Sid": f"{service.partition('.')[0].capitalize()}Publishes",
-        "Effect": "Allow",
-        "Principal": {"Service": service},
-        "Action": ["kms:Decrypt", "kms:GenerateDataKey*"],
-        "Resource": "*",
-        "Condition": {"StringEquals": {"aws:SourceAccount": account}},
-    }
+    return _statement(
+        f"{service.partition('.')[0].capitalize()}Publishes",
+        {"Service": service},
+        ["kms:Decrypt", "kms:GenerateDataKey*"],
+        Condition={"StringEquals": {"aws:SourceAccount": account}},
+    )
 
 
 def _iam_statement(*, partition: str, account: str) -> _Statement:
@@ -76,25 +66,25 @@ def _iam_statement(*, partition: str, account: str) -> _Statement:
     By it, CloudFormation's role creates the grants of Lambda and ECR, and the kit's roles use the
     key as their own policies say.
     """
-    return {
-        "Sid": "PoliciesOfTheAccountDecide",
-        "Effect": "Allow",
-        "Principal": {"AWS": f"arn:{partition}:iam::{account}:root"},
-        "Action": "kms:*",
-        "Resource": "*",
-    }
+    root = {"AWS": f"arn:{partition}:iam::{account}:root"}
+    return _statement("PoliciesOfTheAccountDecide", root, "kms:*")
 
 
 def _vectors_statement(*, partition: str, region: str, account: str) -> _Statement:
     buckets = f"arn:{partition}:s3vectors:{region}:{account}:bucket/*"
-    return {
-        "Sid": "VectorsAreIndexed",
-        "Effect": "Allow",
-        "Principal": {"Service": "indexing.s3vectors.amazonaws.com"},
-        "Action": ["kms:Decrypt"],
-        "Resource": "*",
-        "Condition": {
+    return _statement(
+        "VectorsAreIndexed",
+        {"Service": "indexing.s3vectors.amazonaws.com"},
+        ["kms:Decrypt"],
+        Condition={
             "StringEquals": {"aws:SourceAccount": account},
             "ArnLike": {"aws:SourceArn": buckets},
         },
-    }
+    )
+
+
+def _statement(
+    sid: str, principal: dict[str, str], actions: str | list[str], **more: Any
+) -> _Statement:
+    allows = {"Sid": sid, "Effect": "Allow", "Principal": principal, "Action": actions}
+    return {**allows, "Resource": "*", **more}

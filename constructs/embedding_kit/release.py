@@ -74,11 +74,7 @@ class GuardedRelease(Construct):
             Annotations.of(self).add_warning_v2("embedding-kit:breakGlass", _BREAK_GLASS)
 
     def _make_alarms(
-        self,
-        version: str,
-        metrics: EndpointMetrics,
-        alarms: AlarmSettings,
-        timeout: timedelta,
+        self, version: str, metrics: EndpointMetrics, alarms: AlarmSettings, timeout: timedelta
     ) -> list[cloudwatch.Alarm]:
         crashes = metrics.of_version(version, "Errors", "Sum")
         failures = cloudwatch.MathExpression(
@@ -152,7 +148,5 @@ class GuardedRelease(Construct):
             else codedeploy.TimeBasedLinearTrafficRouting
         )
         return codedeploy.LambdaDeploymentConfig(
-            self,
-            "Steps",
-            traffic_routing=routing(interval=interval, percentage=release.percent),
+            self, "Steps", traffic_routing=routing(interval=interval, percentage=release.percent)
         )

@@ -146,12 +146,7 @@ def zip_code(scope: Construct, model: Model, *, with_artifact: bool = True) -> l
     # The copy in the assembly is what is built, whatever changes before the deploy.
     recipe = _staged(scope, "Recipe", _RECIPE)
     options = [] if with_artifact else ["--without-artifact"]
-    made_from = [
-        recipe.asset_hash,
-        files_digest(model.files),
-        *model_choices(model),
-        *options,
-    ]
+    made_from = [recipe.asset_hash, files_digest(model.files), *model_choices(model), *options]
     published = _publish(
         Stack.of(scope),
         name=hashlib.sha256(json.dumps(made_from).encode()).hexdigest(),

@@ -68,9 +68,7 @@ def _rate(limit: int, name: str) -> _Rule:
         action=wafv2.CfnWebACL.RuleActionProperty(block={}),
         statement=wafv2.CfnWebACL.StatementProperty(
             rate_based_statement=wafv2.CfnWebACL.RateBasedStatementProperty(
-                aggregate_key_type="IP",
-                limit=limit,
-                evaluation_window_sec=_WINDOW_SECONDS,
+                aggregate_key_type="IP", limit=limit, evaluation_window_sec=_WINDOW_SECONDS
             )
         ),
         visibility_config=_visible(f"{name}-RequestsOfAnAddress"),

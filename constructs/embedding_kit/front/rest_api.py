@@ -82,13 +82,7 @@ class _ApiCaller(Construct):
     """
 
     def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        *,
-        caller: FrontCaller,
-        stage: apigateway.Stage,
-        name: str,
+        self, scope: Construct, id: str, *, caller: FrontCaller, stage: apigateway.Stage, name: str
     ) -> None:
         """Create the usage plan and the keys."""
         super().__init__(scope, id)
@@ -185,7 +179,15 @@ class EmbeddingRestApi(Construct):
         self.access_log = AccessLog(self, "AccessLog", name=endpoint.name)
         self.api = self._make_api(endpoint, tracing)
         self.stage = self.api.deployment_stage
-        self._permit(endpoint)
+        # The stage may invoke the alias, and nothing else.
+        lambda_.CfnPermission(
+            self,
+            "Invoke",
+            action="lambda:InvokeFunction",
+            function_name=endpoint.alias_arn,
+            principal="apigateway.amazonaws.com",
+            source_arn=self.api.arn_for_execute_api("*", "/*", STAGE),
+        )
         for name, answer in GATEWAY_RESPONSES.items():
             self.api.add_gateway_response(
                 name,
@@ -205,17 +207,9 @@ class EmbeddingRestApi(Construct):
         }
         self.web_acl: WebAcl | None = None
         if settings.firewall:
-            self.web_acl = WebAcl(
-                self,
-                "Firewall",
-                settings=settings.firewall,
-                name=self.name,
-            )
+            self.web_acl = WebAcl(self, "Firewall", settings=settings.firewall, name=self.name)
             wafv2.CfnWebACLAssociation(
-                self,
-                "Protection",
-                resource_arn=self.stage.stage_arn,
-                web_acl_arn=self.web_acl.arn,
+                self, "Protection", resource_arn=self.stage.stage_arn, web_acl_arn=self.web_acl.arn
             )
         self.domain = self._make_domain(settings.domain) if settings.domain else None
         self.url = f"https://{settings.domain.name}/" if settings.domain else self.api.url
@@ -253,10 +247,7 @@ class EmbeddingRestApi(Construct):
         acknowledge_untraced(api.deployment_stage, tracing, "Serverless-APIGWXrayEnabled")
         # The CDK's own output of the address; the stack has one by its name.
         api.node.try_remove_child("Endpoint")
-        methods = [
-            api.root.add_method("ANY"),
-            api.root.add_resource("{proxy+}").add_method("ANY"),
-        ]
+        methods = [api.root.add_method("ANY"), api.root.add_resource("{proxy+}").add_method("ANY")]
         reason = "The embedder validates requests, with an error for each mistake."
         acknowledge(api, "AwsSolutions-APIG2", reason=reason)
         stage = api.deployment_stage
@@ -329,17 +320,6 @@ class EmbeddingRestApi(Construct):
             # They are the keys of the cache. The CDK writes none as an empty text.
             resource.add_property_deletion_override("IdentitySource")
         return authorizer
-
-    def _permit(self, endpoint: IEmbeddingEndpoint) -> None:
-        """Let the stage of this API invoke the alias, and nothing else."""
-        lambda_.CfnPermission(
-            self,
-            "Invoke",
-            action="lambda:InvokeFunction",
-            function_name=endpoint.alias_arn,
-            principal="apigateway.amazonaws.com",
-            source_arn=self.api.arn_for_execute_api("*", "/*", STAGE),
-        )
 
     def _make_domain(self, domain: Domain) -> apigateway.DomainName:
         zone: route53.IHostedZone | None = None

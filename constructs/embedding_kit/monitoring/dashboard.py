@@ -1,5 +1,7 @@
 """The dashboard: alarm states, traffic, latency, cold starts, capacity, cost, log queries."""
 
+from collections.abc import Sequence
+
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
@@ -8,10 +10,11 @@ from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.metrics import PERIOD
 from embedding_kit.monitoring.alarms import EndpointAlarms
 from embedding_kit.monitoring.cost import endpoint_cost, list_prices
-from embedding_kit.monitoring.graphs import FROM_ZERO, graph
 from embedding_kit.prices import Prices
 from embedding_kit.settings import ColdStart, Provisioned, SnapStart
 
+#: A vertical axis that begins at zero.
+_FROM_ZERO = cloudwatch.YAxisProps(min=0, show_units=False)
 _WIDTH = 24
 _PRICES_PAGE = "https://aws.amazon.com/lambda/pricing/"
 _DURATION = "lambda_duration"
@@ -32,6 +35,35 @@ _COLD_STARTS = (
 )
 
 
+def graph(
+    title: str,
+    *left: cloudwatch.IMetric,
+    right: Sequence[cloudwatch.IMetric] = (),
+    limit: tuple[float, str] | None = None,
+    width: int = 8,
+) -> cloudwatch.GraphWidget:
+    """Return a graph with an axis on each side, a third of a row wide by default.
+
+    Args:
+        title: The title.
+        left: The metrics on the left axis.
+        right: The metrics on the right axis.
+        limit: A horizontal line on the left axis: its value and its label.
+        width: The width, of 24 a row.
+    """
+    lines = [cloudwatch.HorizontalAnnotation(value=limit[0], label=limit[1])] if limit else []
+    return cloudwatch.GraphWidget(
+        title=title,
+        left=list(left),
+        right=list(right),
+        left_annotations=lines,
+        left_y_axis=_FROM_ZERO,
+        right_y_axis=_FROM_ZERO,
+        width=width,
+        height=_HEIGHT,
+    )
+
+
 class EndpointDashboard(Construct):
     """The endpoint's dashboard.
 
@@ -40,12 +72,7 @@ class EndpointDashboard(Construct):
     """
 
     def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        *,
-        endpoint: EmbeddingEndpoint,
-        alarms: EndpointAlarms,
+        self, scope: Construct, id: str, *, endpoint: EmbeddingEndpoint, alarms: EndpointAlarms
     ) -> None:
         """Create the dashboard.
 
@@ -150,11 +177,7 @@ class EndpointDashboard(Construct):
         if isinstance(kind, SnapStart):
             starts.append(metrics.of_platform("RestoreDuration", "p99", "Restore, p99"))
         return [
-            graph(
-                "Init duration, ms",
-                *starts,
-                limit=self._threshold("InitDurationP99"),
-            ),
+            graph("Init duration, ms", *starts, limit=self._threshold("InitDurationP99")),
             graph(
                 "Initializations",
                 metrics.of_platform("InitDuration", "SampleCount", "On demand"),
@@ -224,7 +247,7 @@ class EndpointDashboard(Construct):
                 left=[cost.per_hour],
                 width=12,
                 height=4,
-                left_y_axis=FROM_ZERO,
+                left_y_axis=_FROM_ZERO,
             ),
             cloudwatch.TextWidget(
                 markdown=f"List prices of [AWS Lambda]({_PRICES_PAGE}) on ARM64, "

@@ -14,7 +14,7 @@ from embedding_kit.ingestion import Ingestion
 from embedding_kit.metrics import metric
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.cost import cost_per_million_rows, list_prices
-from embedding_kit.monitoring.graphs import graph
+from embedding_kit.monitoring.dashboard import graph
 from embedding_kit.search_watch import SearchWatch
 from embedding_kit.settings.watch import THRESHOLDS
 
@@ -23,12 +23,7 @@ _MINUTES = 5
 _PERIOD = Duration.minutes(_MINUTES)
 #: Of one failure in a period; each alarm may say otherwise.
 _definition = partial(
-    AlarmDefinition,
-    threshold=0,
-    essential=True,
-    datapoints=1,
-    periods=1,
-    period_minutes=_MINUTES,
+    AlarmDefinition, threshold=0, essential=True, datapoints=1, periods=1, period_minutes=_MINUTES
 )
 #: A message that failed comes again after 15 minutes, and a run waits up to 10 for another one.
 _OLDEST_SECONDS = 3600

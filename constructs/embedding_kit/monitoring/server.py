@@ -9,7 +9,7 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from embedding_kit.fargate_service import REJECTED_METRIC, EmbeddingService
 from embedding_kit.metrics import PERIOD, metric, percent
 from embedding_kit.monitoring.alarm_definitions import MEMORY_PERCENT, AlarmDefinition
-from embedding_kit.monitoring.graphs import graph
+from embedding_kit.monitoring.dashboard import graph
 from embedding_kit.settings import AlarmSettings
 
 #: The server's own limit on a request.

@@ -25,12 +25,7 @@ class AlarmTopic(Construct):
     """
 
     def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        *,
-        emails: Sequence[str] = (),
-        key: kms.IKey | None = None,
+        self, scope: Construct, id: str, *, emails: Sequence[str] = (), key: kms.IKey | None = None
     ) -> None:
         """Create the topic, and its key if there is no other.
 
