@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from tools.bench import blocks, model, quality, rerank, server, shapes, soak, tokenizer_speed
+from tools.bench import blocks, model, quality, server, shapes, soak, tokenizer_speed
 from tools.bench.report import ROOT, Machine, as_json, as_table, bars
 
 #: `scripts/bench NAME` → the module with its `measure`, and `add_options` if it has any.
@@ -14,7 +14,6 @@ _SUBJECTS: Mapping[str, ModuleType] = {
     "bench": model,
     "blocks": blocks,
     "quality": quality,
-    "rerank": rerank,
     "server": server,
     "shapes": shapes,
     "soak": soak,

@@ -7,8 +7,8 @@ distinct blocks decides how long a start waits for its files.
 The function's files are put into a separate file system that reads nothing ahead, which needs
 root. After a start and one request, the kernel says which pages were read (`mincore`). Files are
 counted one after the other, each from a page of 4 KiB: in the order of their paths, as an image's
-layers have them, or first the files that a start reads. Python itself is in the base image; its
-pages are counted with what the machine reads ahead.
+layers have them, or first the files that a start reads. Python itself is in the base image, and
+not counted.
 """
 
 import argparse
@@ -66,20 +66,15 @@ def measure(options: argparse.Namespace) -> Run:
             opened.extractall(folder / "files")
         _start(folder / "files")  # Python's own byte code is written, if it was not.
         tree = stack.enter_context(_mounted(folder))
-        base = _files(Path(find_python()).resolve().parents[1])
-        for path in base:
-            _drop(path)
         _start(tree)
         files = _files(tree)
         read = {path: pages(path) for path in files}
-        of_python = {path: pages(path) for path in base}
     first = sorted(files, key=lambda path: (not any(read[path]), path))
     count, ordered = blocks(files, read), blocks(first, read)
     whole = {path: [True] * len(read[path]) for path in files}
     notes = [
         f"{sum(map(any, read.values()))} of {len(files)} files",
         f"the whole image without its base: {blocks(files, whole)} blocks",
-        f"Python itself, in its own order: {blocks(base, of_python)} blocks",
     ]
     for path in first if options.files else ():
         if found := sum(read[path]):
@@ -159,8 +154,3 @@ def pages(path: Path) -> list[bool]:
 
 def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-
-
-def _drop(path: Path) -> None:
-    with path.open("rb") as file:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

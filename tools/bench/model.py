@@ -3,7 +3,8 @@
 The replica of a published model has its real shapes and tokenizer, and random weights. Without
 --family it is EmbeddingGemma's, next to a quantized export of torch (the baseline), the plain
 export, sentence-transformers and fastembed. Another family is next to its usual deployment: the
-plain export, or model2vec for a static model. all-MiniLM-L6-v2 has its real weights.
+plain export; model2vec for a static model; for a reranker, sentence-transformers and ONNX Runtime,
+with a query and its passages in a request. all-MiniLM-L6-v2 has its real weights.
 
 --peers is an interpreter with torch, which makes replicas and exports; without it, the graph that
 this project writes in full precision replaces an export, and there are no targets. It adds OpenVINO
@@ -20,7 +21,9 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -49,49 +52,33 @@ from tools.bench.report import BASE, CPU, KIT, Row, Run
 from tools.bench.worker import KINDS
 
 _GEMMA, _GEMMA_2, _MINILM = "embeddinggemma-300m", "embeddinggemma-2", "all-MiniLM-L6-v2"
-#: Models of the catalog, one of each kind, and their shapes.
-FAMILIES = {
-    _GEMMA: "gemma3-24x768",
-    _GEMMA_2: "embedding-gemma2-24x512",
-    _MINILM: "bert-6x384",
-    "multilingual-e5-small": "bert-12x384-multilingual",
-    "all-mpnet-base-v2": "mpnet-12x768",
-    "gte-modernbert-base": "modernbert-22x768",
-    "bge-m3": "xlm-roberta-24x1024",
-    "potion-base-8M": "static-29528x256",
-    "Qwen3-Embedding-0.6B": "qwen3-28x1024",
+_EXPORT, _STATIC, _ENDPOINT, _LLAMA = "export", "model2vec", "endpoint", "llama-cpp"
+#: Of a reranker: sentence-transformers, and the plain export.
+_CROSS_ENCODER, _PAIRS = "cross-encoder", "pairs"
+_QUERY, _PASSAGE_TOKENS = "how many strings has a violin", 128
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What is measured of a model, as `families.toml` describes it.
+
+    Attributes:
+        passages: Of a request to a reranker; 0 for other models.
+        targets: Contender → row → the highest accepted ratio to it.
+    """
+
+    shape: str
+    lengths: Sequence[int] = ()
+    passages: int = 0
+    targets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+FAMILIES: Mapping[str, Family] = {
+    name: Family(**values)
+    for name, values in tomllib.loads(
+        Path(__file__).with_name("families.toml").read_text("utf-8")
+    ).items()
 }
-_EXPORT, _STATIC, _ENDPOINT = "export", "model2vec", "endpoint"
-_LLAMA = "llama-cpp"
-#: The highest accepted ratios to the baseline of the full-size replica of EmbeddingGemma.
-_GEMMA_TARGETS = {
-    "init": 1 / 9,
-    "init, page cache dropped": 1 / 5,
-    "peak memory": 0.75,
-    "8 tokens": 0.88,
-    "32 tokens": 0.90,
-    "128 tokens": 0.96,
-    "512 tokens": 0.94,
-    "2048 tokens": 0.60,
-    "64 texts of 8 tokens, each": 0.40,
-}
-#: Those of EmbeddingGemma 2: of the start and of memory to the plain export, else to the baseline.
-_GEMMA_2_TARGETS = {
-    "init": 1 / 9,
-    "peak memory": 0.5,
-    **{f"{tokens} tokens": 0.75 for tokens in (8, 32, 128, 512, 2048, 8192)},
-}
-#: The highest accepted ratios to the usual deployment of another family.
-_TARGETS = {
-    "init": 1 / 5,
-    "peak memory": 0.5,
-    "32 tokens": 0.45,
-    "256 tokens": 0.5,
-    "2048 tokens": 0.5,
-    "64 short texts": 0.25,
-}
-#: The target of the start with a vocabulary from 250,000 tokens on, which most of it loads.
-_LARGE_VOCABULARY, _LARGE_INIT = 250_000, 1 / 8
 #: The length in tokens of the request after which memory is read.
 _MEMORY_TOKENS = 512
 _WORDS = Path(fidelity.__file__).with_name("documents.txt")
@@ -137,27 +124,33 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace) -> Run:
     """Measure a family's contenders."""
-    family, quick = options.family or _GEMMA, options.quick
-    shape = SHAPES[FAMILIES[family]]
-    if family == _MINILM:
-        source, title = real(options.cache, family), f"{family}, real weights"
+    name, quick = options.family or _GEMMA, options.quick
+    family = FAMILIES[name]
+    reranks = bool(family.passages)
+    shape = SHAPES[family.shape]
+    if name == _MINILM:
+        source, title = real(options.cache, name), f"{name}, real weights"
     else:
-        source = replica(options.cache, FAMILIES[family], options.peers, small=quick)
-        title = f"replica of {family}" + (" (small)" if quick else "")
-    contenders, absent = _contenders(source, family, options)
-    full = _EXPORT if shape.config else _STATIC
+        source = replica(options.cache, family.shape, options.peers, small=quick, scores=reranks)
+        title = f"replica of {name}" + (" (small)" if quick else "")
+    contenders, notes = _contenders(source, name, options)
+    full = _PAIRS if reranks else _EXPORT if shape.config else _STATIC
     if full not in contenders:
-        raise SystemExit(f"error: {family} needs --peers: an interpreter with {full}")
-    base = BASE if BASE in contenders else full
-    targets = _targets(family, base, options)
+        raise SystemExit(f"error: {name} needs --peers: an interpreter with {full}")
+    base = next(kind for kind in (BASE, _CROSS_ENCODER, full) if kind in contenders)
+    # Targets were set for torch's exports, and for the full size.
+    targets = family.targets if options.peers and not quick else {}
     rows: list[Row] = []
 
-    def add(name: str, unit: str, values: Mapping[str, float]) -> None:
-        rows.append(Row(name, unit, values, targets.get(name, {})))
-        sys.stderr.write(f"{name}: measured\n")
+    def add(row: str, unit: str, values: Mapping[str, float]) -> None:
+        own = {kind: ratios[row] for kind, ratios in targets.items() if row in ratios}
+        rows.append(Row(row, unit, values, own))
+        sys.stderr.write(f"{row}: measured\n")
 
     texts = Texts(source / "tokenizer.json")
-    memory = dict.fromkeys(contenders, (texts.text(min(_MEMORY_TOKENS, shape.max_tokens)),))
+    requests = requests_of(name, texts, 512 if quick else shape.max_tokens)
+    asked = (_QUERY, "four") if reranks else (texts.text(min(_MEMORY_TOKENS, shape.max_tokens)),)
+    memory = dict.fromkeys(contenders, asked)
     warm = starts(contenders, memory, rounds=options.rounds)
     add("init", CPU, warm["cpu"])
     add("peak memory", "MB", warm["peak"])
@@ -165,50 +158,45 @@ def measure(options: argparse.Namespace) -> Run:
         cold = starts(contenders, memory, rounds=max(1, options.rounds // 2), cold=True)
         add("init, page cache dropped", "ms", cold["wall"])
     with workers(contenders) as running:
-        cosines = _cosines(running, full)
-        for name, lengths in _requests(family, shape.max_tokens, quick=quick).items():
-            request = dict.fromkeys(running, texts.batch(lengths))
-            times = latency(running, request, seconds=1.0 if quick else 12.0)
-            each = len(lengths) if name.endswith(", each") else 1
-            add(name, CPU, {kind: time / each for kind, time in times.items()})
-    with workers({_ENDPOINT: Contender(_ENDPOINT, contenders[KIT].folder)}) as running:
-        spent = latency(running, {_ENDPOINT: [texts.text(32)]}, seconds=1.0)[_ENDPOINT]
-    notes = [
-        "exported by torch" if options.peers else "not exported: our own graph in fp32",
-        f"a request of 32 tokens takes {spent:.2f} ms besides the ONNX run (target: 2 ms)",
-    ]
-    if family == _GEMMA:
+        if not reranks:
+            rows.insert(0, _cosines(running, full))
+        for row, request in requests.items():
+            asked_of = dict.fromkeys(running, request)
+            times = latency(running, asked_of, seconds=1.0 if quick else 12.0)
+            each = len(request) if row.endswith(", each") else 1
+            add(row, CPU, {kind: time / each for kind, time in times.items()})
+    notes.append("exported by torch" if options.peers else "not exported: our own graph in fp32")
+    if not reranks:
+        with workers({_ENDPOINT: Contender(_ENDPOINT, contenders[KIT].folder)}) as running:
+            spent = latency(running, {_ENDPOINT: [texts.text(32)]}, seconds=1.0)[_ENDPOINT]
+        taken = f"a request of 32 tokens takes {spent:.2f} ms besides the ONNX run (target: 2 ms)"
+        notes.append(taken)
+    if name == _GEMMA:
         (cpu,) = (row.values[KIT] / 1000 for row in rows if row.name == "128 tokens")
         notes.append(_rate(source, cpu))
     labels = {kind: KINDS[kind].label for kind in contenders}
     if full == _EXPORT and not options.peers:
         labels[_EXPORT] = "our graph in fp32"
-    return Run(title, labels, rows, base=base, notes=notes, absent=absent, cosines=cosines)
-
-
-def _targets(family: str, base: str, options: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """Return the highest accepted ratio to a contender for each row that has one."""
-    if not options.peers or options.quick or family == _MINILM:
-        return {}  # They were set for torch's exports, and the full size of the other models.
-    ratios = {_GEMMA: _GEMMA_TARGETS, _GEMMA_2: _GEMMA_2_TARGETS}.get(family, _TARGETS)
-    if ratios is _TARGETS and SHAPES[FAMILIES[family]].vocabulary >= _LARGE_VOCABULARY:
-        ratios = {**_TARGETS, "init": _LARGE_INIT}
-    to_export = ("init", "peak memory") if family == _GEMMA_2 else ()
-    return {name: {_EXPORT if name in to_export else base: one} for name, one in ratios.items()}
+    return Run(title, labels, rows, base=base, notes=notes)
 
 
 def _contenders(
-    source: Path, family: str, options: argparse.Namespace
-) -> tuple[dict[str, Contender], dict[str, str]]:
+    source: Path, name: str, options: argparse.Namespace
+) -> tuple[dict[str, Contender], list[str]]:
     """Make the forms of a model; return the contenders by kind, and why others are absent."""
-    cache, peers = options.cache, options.peers
+    cache, peers, family = options.cache, options.peers, FAMILIES[name]
     forms: dict[str, Callable[[], Path]] = {KIT: lambda: artifact_of(source, cache)}
-    if SHAPES[FAMILIES[family]].config:
+    if SHAPES[family.shape].config:
         export = export_of(source, cache, peers)
-        forms[_EXPORT] = lambda: export
-        if family in (_GEMMA, _GEMMA_2):
+        forms[_PAIRS if family.passages else _EXPORT] = lambda: export
+    if family.passages:
+        forms |= {_CROSS_ENCODER: lambda: source, "pairs-int8": lambda: baseline_of(export)}
+    elif not SHAPES[family.shape].config:
+        forms[_STATIC] = lambda: source
+    else:
+        if name in (_GEMMA, _GEMMA_2):
             forms = {BASE: lambda: baseline_of(export), **forms}
-        if family == _GEMMA:
+        if name == _GEMMA:
             forms |= {"sentence-transformers": lambda: source, "fastembed": lambda: export}
         if peers:
             texts = cache / "calibration.txt"
@@ -218,9 +206,7 @@ def _contenders(
                 "openvino-weights": lambda: form_of(export, "openvino-weights", peers),
                 _LLAMA: lambda: form_of(source, _LLAMA, peers, options.llama_cpp),
             }
-    else:
-        forms[_STATIC] = lambda: source
-    found, absent = {}, {}
+    found, absent = {}, []
     for kind, make in forms.items():
         packages = KINDS[kind].packages
         python = peers if peers and packages else sys.executable
@@ -228,7 +214,7 @@ def _contenders(
         if kind == _LLAMA and options.llama_cpp is None:
             reason = "--llama-cpp is not given"
         if reason:
-            absent[KINDS[kind].label] = reason
+            absent.append(f"{KINDS[kind].label}: absent ({reason})")
         else:
             found[kind] = Contender(kind, make(), python)
     return found, absent
@@ -244,27 +230,33 @@ def real_texts() -> tuple[list[str], list[str]]:
     )
 
 
-def _cosines(running: Mapping[str, Worker], full: str) -> dict[str, float]:
+def _cosines(running: Mapping[str, Worker], full: str) -> Row:
     """Return each contender's lowest cosine to the contender in full precision."""
     texts, _ = real_texts()
     found = {name: np.array(worker.vectors(texts)) for name, worker in running.items()}
     found = {name: v / np.linalg.norm(v, axis=1, keepdims=True) for name, v in found.items()}
-    return {name: float((vectors * found[full]).sum(1).min()) for name, vectors in found.items()}
+    lowest = {name: float((each * found[full]).sum(1).min()) for name, each in found.items()}
+    return Row("lowest cosine to full precision", "", lowest)
 
 
-def _requests(family: str, max_tokens: int, *, quick: bool) -> dict[str, Sequence[int]]:
-    """Return requests by their names: the number of tokens of each text."""
-    gemma = family in (_GEMMA, _GEMMA_2)
-    lengths = (8, 32, 128, 512, 2048, 8192) if gemma else (8, 32, 128, 256, 2048)
-    most = 512 if quick else max_tokens
-    found: dict[str, Sequence[int]] = {f"{n} tokens": [n] for n in lengths if n <= most}
-    found["64 texts of 8 tokens, each"] = [8] * 64
-    if not gemma:
-        # Queries and titles differ in length: 4 to 24 tokens.
-        return {**found, "64 short texts": [4 + 37 * place % 21 for place in range(64)]}
-    source = random.Random(3)  # noqa: S311 - not a secret
-    mixed = [min(400, max(4, round(2.718 ** source.gauss(3.7, 0.8)))) for _ in range(24)]
-    return {**found, "24 texts of 4 to 400 tokens, each": mixed}
+def requests_of(name: str, texts: Texts, most: int) -> dict[str, list[str]]:
+    """Return the texts of requests by their names; a text has up to `most` tokens."""
+    family = FAMILIES[name]
+    if family.passages:
+        # `Texts` counts two special tokens itself.
+        length = _PASSAGE_TOKENS - texts.count(_QUERY, "") + 2
+        row = f"{family.passages} passages of {_PASSAGE_TOKENS} tokens"
+        return {row: [_QUERY, *texts.batch([length] * family.passages)]}
+    found = {
+        f"{length} tokens": [texts.text(length)] for length in family.lengths if length <= most
+    }
+    found["64 texts of 8 tokens, each"] = texts.batch([8] * 64)
+    if name in (_GEMMA, _GEMMA_2):
+        source = random.Random(3)  # noqa: S311 - not a secret
+        mixed = [min(400, max(4, round(2.718 ** source.gauss(3.7, 0.8)))) for _ in range(24)]
+        return {**found, "24 texts of 4 to 400 tokens, each": texts.batch(mixed)}
+    # Queries and titles differ in length: 4 to 24 tokens.
+    return {**found, "64 short texts": texts.batch([4 + 37 * place % 21 for place in range(64)])}
 
 
 def _rate(source: Path, seconds: float) -> str:

@@ -13,7 +13,6 @@ of the queries with replacement (the paired bootstrap).
 
 import argparse
 import ast
-import json
 import random
 import re
 import sysconfig
@@ -24,6 +23,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
+from pydantic import BaseModel, Field, ValidationError
 from tqdm import tqdm
 
 from embedder.core.artifact import Artifact, load_artifact
@@ -134,6 +134,11 @@ def _docstrings(folder: Path) -> Iterator[tuple[str, str]]:
                     yield f"{path.stem}.{node.name}", text
 
 
+class _Pair(BaseModel):
+    query: str = Field(pattern=r"\S")
+    document: str = Field(pattern=r"\S")
+
+
 def read_pairs(path: Path) -> Search:
     """Read queries and their documents."""
     documents: dict[str, int] = {}
@@ -141,17 +146,14 @@ def read_pairs(path: Path) -> Search:
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
             try:
-                pair = json.loads(line)
-                query, document = pair["query"], pair["document"]
-            except (ValueError, KeyError, TypeError):
-                query = document = None
-            if not all(isinstance(text, str) and text.strip() for text in (query, document)):
+                pair = _Pair.model_validate_json(line)
+            except ValidationError as error:
                 raise SystemExit(
                     f"error: {path}:{number} must be an object with the texts query and document, "
                     f"neither empty; found: {line.strip()[:80]}"
-                )
-            place = documents.setdefault(document, len(documents))
-            relevant.setdefault(query, set()).add(place)
+                ) from error
+            place = documents.setdefault(pair.document, len(documents))
+            relevant.setdefault(pair.query, set()).add(place)
     if not relevant:
         raise SystemExit(f"error: {path} must have at least one line; found: none")
     return Search(list(relevant), list(documents), [frozenset(one) for one in relevant.values()])

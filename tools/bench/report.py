@@ -50,6 +50,7 @@ class Row:
     """One measurement of all contenders. Less is better, where there are targets.
 
     Attributes:
+        unit: The unit; empty for a cosine.
         values: The values by contender; those that could not be measured are missing.
         targets: Contender → the highest accepted ratio of Embedding Kit's value to its value.
     """
@@ -58,6 +59,9 @@ class Row:
     unit: str
     values: Mapping[str, float]
     targets: Mapping[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.unit}" if self.unit else self.name
 
     @property
     def missed(self) -> bool:
@@ -77,9 +81,7 @@ class Run:
         model: The model, or else the subject.
         labels: The labels of the contenders, by name.
         base: The contender to which the table shows ratios.
-        notes: Facts that are no row, and values that could not be measured.
-        absent: The reason why a contender is missing, by its label.
-        cosines: The lowest cosine to full precision of each contender's vectors.
+        notes: Facts that are no row, and what could not be measured.
     """
 
     model: str
@@ -87,13 +89,11 @@ class Run:
     rows: Sequence[Row]
     base: str = BASE
     notes: Sequence[str] = ()
-    absent: Mapping[str, str] = field(default_factory=dict)
-    cosines: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def missed(self) -> list[str]:
         """The rows in which Embedding Kit exceeds a target."""
-        return [f"{row.name}, {row.unit}" for row in self.rows if row.missed]
+        return [str(row) for row in self.rows if row.missed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +140,7 @@ def as_table(run: Run, machine: Machine) -> str:
     names = [name for name in run.labels if any(name in row.values for row in run.rows)]
     where = f"{machine.cpu}, {machine.cores} cores, load {machine.load:.1f}"
     ratio = f"In brackets: the ratio to {run.labels.get(run.base, run.base)}."
-    rows = [["", *(run.labels[name] for name in names), "target"], ["---"] * (len(names) + 2)]
-    if run.cosines:
-        shown = [f"{run.cosines[name]:.4f}" if name in run.cosines else "–" for name in names]
-        rows.append(["lowest cosine to full precision", *shown, ""])
+    lines = [["", *(run.labels[name] for name in names), "target"], ["---"] * (len(names) + 2)]
     for row in run.rows:
         limits = [
             f"≤ {limit:.3g} of {run.labels[other]}"
@@ -151,22 +148,19 @@ def as_table(run: Run, machine: Machine) -> str:
             if other in row.values
         ]
         target = ", ".join(limits) + (" **missed**" if row.missed else "")
-        cells = (_cell(row, name, run.base) for name in names)
-        rows.append([f"{row.name}, {row.unit}", *cells, target])
-    notes = [*run.notes, *(f"{label}: absent ({why})" for label, why in run.absent.items())]
-    lines = [
-        *(f"# {run.model}", ""),
-        *(f"{where}; ONNX Runtime {machine.onnxruntime}. {ratio}", ""),
-        *(f"| {' | '.join(cells)} |" for cells in rows),
-        *("", *(f"- {note}" for note in notes)),
-    ]
-    return "\n".join(lines) + "\n"
+        lines.append([str(row), *(_cell(row, name, run.base) for name in names), target])
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    notes = "".join(f"- {note}\n" for note in run.notes)
+    about = f"{where}; ONNX Runtime {machine.onnxruntime}. {ratio}"
+    return f"# {run.model}\n\n{about}\n\n{table}\n\n{notes}"
 
 
 def _cell(row: Row, name: str, base: str) -> str:
     value = row.values.get(name)
     if value is None:
         return "–"
+    if not row.unit:
+        return f"{value:.4f}"
     shown = f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.3g}"
     whole = row.values.get(base)
     return f"{shown} ({value / whole:.2f})" if whole and name != base else shown
@@ -195,7 +189,7 @@ def bars(
     headings = headings or {
         name: name[:1].upper() + name[1:]
         for name, row in rows.items()
-        if row["unit"] != "a second"  # More of these is better.
+        if row["unit"] not in {"", "a second"}  # More of these is better.
     }
     caption = caption or [f"{run['machine']['cpu']}, all in one run. Less is better."]
     top, count = 58 + 22 * len(caption), -(-len(headings) // 2)

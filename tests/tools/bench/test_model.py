@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from model_compiler.source.catalog import CATALOG, find, measurements
 from model_compiler.source.catalog.estimate import STATIC, estimate
 from tools.bench.contenders import missing
-from tools.bench.model import FAMILIES, Texts, real_texts
+from tools.bench.model import FAMILIES, Texts, real_texts, requests_of
 from tools.bench.replicas import SHAPES, export_of
 from tools.bench.worker import KINDS
 
@@ -99,9 +99,20 @@ def test_texts_of_a_cosine_calibrate_nothing() -> None:
     assert not any(text.rstrip(".") in sentences for one in cosines for text in one.split(". "))
 
 
-@pytest.mark.parametrize(("name", "shape"), FAMILIES.items(), ids=str)
-def test_a_family_has_the_shape_of_its_model(name: str, shape: str) -> None:
+@pytest.mark.parametrize("name", [name for name, each in FAMILIES.items() if not each.passages])
+def test_a_family_has_the_shape_of_its_model(name: str) -> None:
     """Ratios are relative to the model of `environments/dev.toml`."""
     entry = find(name)
     assert entry
-    assert entry.shape == shape
+    assert entry.shape == FAMILIES[name].shape
+
+
+def test_a_target_is_for_a_row_of_its_family(minilm_folder: Path) -> None:
+    """Another name would be no target at all."""
+    texts = Texts(minilm_folder / "tokenizer.json")
+    starts = {"init", "init, page cache dropped", "peak memory"}
+    for name, family in FAMILIES.items():
+        requests = requests_of(name, texts, SHAPES[family.shape].max_tokens)
+        for contender, ratios in family.targets.items():
+            assert contender in KINDS
+            assert set(ratios) <= starts | set(requests)
