@@ -12,7 +12,6 @@ class ArtifactStack(EnvironmentStack):
     """The bucket of one environment's artifacts."""
 
     def __init__(self, app: cdk.App, settings: EnvironmentSettings) -> None:
-        """Create the stack."""
         super().__init__(app, artifact_stack_name(settings.name), settings, title="artifacts")
         name = artifact_bucket(settings, account=settings.account, region=settings.region)
         made = ArtifactBucket(self, "Bucket", name=name, key=self.key)

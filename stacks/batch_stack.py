@@ -26,7 +26,6 @@ class BatchStack(EnvironmentStack):
         batch: BatchSettings,
         images: Mapping[str, str],
     ) -> None:
-        """Create the stack."""
         name, synthesizer = batch_stack_name(settings.name), image_synthesizer(settings, images)
         super().__init__(app, name, settings, title="batch", synthesizer=synthesizer)
         self.batch = EmbeddingBatch(

@@ -20,6 +20,12 @@ from stacks.server_stack import ServerStack
 class EnvironmentStacks:
     """The stacks of an environment in an app.
 
+    Args:
+        app: The app.
+        settings: The environment's settings.
+        images: The digests of images in the environment's repository, by target; without them each
+            image is built.
+
     Attributes:
         artifact: The stack of the bucket of artifacts; None without an artifact in S3, or with an
             existing bucket.
@@ -40,14 +46,6 @@ class EnvironmentStacks:
         *,
         images: Mapping[str, str] | None = None,
     ) -> None:
-        """Create the stacks.
-
-        Args:
-            app: The app.
-            settings: The environment's settings.
-            images: The digests of images in the environment's repository, by target; without them
-                each image is built.
-        """
         images = images or {}
         self.repository = RepositoryStack(app, settings) if has_repository_stack(settings) else None
         self.artifact = ArtifactStack(app, settings) if has_bucket_stack(settings) else None

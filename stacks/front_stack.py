@@ -24,7 +24,6 @@ class FrontStack(EnvironmentStack):
         front: ApiGatewayFront,
         endpoint: IEmbeddingEndpoint,
     ) -> None:
-        """Create the stack."""
         name = front_stack_name(settings.name)
         super().__init__(app, name, settings, title="API in front of the endpoint")
         self.front = EmbeddingRestApi(

@@ -35,7 +35,6 @@ class IndexStack(EnvironmentStack):
         index: VectorIndexSettings,
         images: Mapping[str, str],
     ) -> None:
-        """Create the stack."""
         name, synthesizer = index_stack_name(settings.name), image_synthesizer(settings, images)
         super().__init__(app, name, settings, title="index", synthesizer=synthesizer)
         model, ingest = settings.model, settings.ingest

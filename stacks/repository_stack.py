@@ -12,7 +12,6 @@ class RepositoryStack(EnvironmentStack):
     """The repository of one environment's images."""
 
     def __init__(self, app: cdk.App, settings: EnvironmentSettings) -> None:
-        """Create the stack."""
         name = repository_stack_name(settings.name)
         super().__init__(app, name, settings, title="image repository")
         made = EmbeddingRepository(

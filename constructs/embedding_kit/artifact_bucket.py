@@ -37,6 +37,12 @@ class ArtifactBucket(Construct):
     `BucketDeployment` would copy it with a function, which needs memory and disk for the artifact,
     and permission to read every asset in the bootstrap bucket.
 
+    Args:
+        name: The bucket's name, which may have `${AWS::AccountId}` and `${AWS::Region}`.
+        key: The KMS key that encrypts the objects; S3's own if None. Its policy must allow
+            `kms:Decrypt` and `kms:GenerateDataKey` to bootstrap's publishing role, and
+            `kms:Decrypt` to its roles of the deploy and of CloudFormation.
+
     Attributes:
         bucket: The bucket.
     """
@@ -44,16 +50,6 @@ class ArtifactBucket(Construct):
     def __init__(
         self, scope: Construct, id: str, *, name: str, key: kms.IKey | None = None
     ) -> None:
-        """Create the bucket.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            name: The bucket's name, which may have `${AWS::AccountId}` and `${AWS::Region}`.
-            key: The KMS key that encrypts the objects; S3's own if None. Its policy must allow
-                `kms:Decrypt` and `kms:GenerateDataKey` to bootstrap's publishing role, and
-                `kms:Decrypt` to its roles of the deploy and of CloudFormation.
-        """
         super().__init__(scope, id)
         self.bucket = private_bucket(
             self,

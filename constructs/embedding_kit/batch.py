@@ -33,8 +33,19 @@ class EmbeddingBatch(DistributedJobs):
     An execution of the state machine plans a job, embeds its shards in parallel, and checks that
     none is missing. Its input has the job's settings; `{}` embeds everything below `input`.
 
+    Args:
+        model: The model that embeds; an endpoint with the same model has the same vectors.
+        settings: The folders in S3, memory and concurrency.
+        name: The name in logs and in the metrics' namespace; by default derived from the
+            construct's path.
+        hosting: VPC, keys and tracing of the function; the state machine is traced too. Default: no
+            VPC, no keys, no traces.
+
     Attributes:
         settings: The settings. For the others, see `DistributedJobs`.
+
+    Raises:
+        ValueError: The model needs more memory.
     """
 
     def __init__(
@@ -47,21 +58,6 @@ class EmbeddingBatch(DistributedJobs):
         name: str | None = None,
         hosting: Hosting | None = None,
     ) -> None:
-        """Create the function and the state machine.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            model: The model that embeds; an endpoint with the same model has the same vectors.
-            settings: The folders in S3, memory and concurrency.
-            name: The name in logs and in the metrics' namespace; by default derived from the
-                construct's path.
-            hosting: VPC, keys and tracing of the function; the state machine is traced too.
-                Default: no VPC, no keys, no traces.
-
-        Raises:
-            ValueError: The model needs more memory.
-        """
         check_memory(model, settings, table="batch")
         self.settings = settings
         super().__init__(

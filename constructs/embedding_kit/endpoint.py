@@ -141,6 +141,26 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
     The URL belongs to the alias. A URL of the function itself would bypass provisioned concurrency
     and gradual releases.
 
+    Args:
+        model: The model that is served.
+        function: Package, memory, time, disk, logs and concurrency. Default: an image with 2,048 MB
+            and a timeout of 30 s.
+        cold_start: The strategy against cold starts. Default: none, so that execution environments
+            are initialized when a request needs one.
+        release: How traffic shifts to a new version. Default: all at once after its check.
+        experiment: Another published version to compare with. Default: none.
+        alarms: The thresholds for `EndpointAlarms` and for the rollback of a release. Default:
+            derived from the function's limits.
+        name: The name in logs and in the metrics' namespace, unique in account and region. Default:
+            derived from the construct's path.
+        hosting: VPC, key and tracing. Default: no VPC, no key, no traces.
+        role: An execution role. It is granted the function's permissions, except with
+            `role.without_policy_updates()`. An existing role's name, after its path, leaves the
+            role unchanged, and synth writes the permissions that it needs into
+            `iam-policy-report.txt` in the cloud assembly. Default: a new role.
+        log_group: A log group that only this function writes to. Default: a new one with the
+            retention in `function`.
+
     Attributes:
         function: The function behind the alias.
         alias: The alias `live`.
@@ -161,6 +181,10 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         caller_role: The role that principals of organizational units assume to call; None without
             such units.
         is_invoked: Whether callers may use Lambda's Invoke besides the URL.
+
+    Raises:
+        ValueError: The settings or these properties are incompatible, or another endpoint of the
+            app has the same name in the same account and region.
     """
 
     def __init__(
@@ -179,34 +203,6 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         role: iam.IRole | str | None = None,
         log_group: logs.ILogGroup | None = None,
     ) -> None:
-        """Create the endpoint.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            model: The model that is served.
-            function: Package, memory, time, disk, logs and concurrency. Default: an image with
-                2,048 MB and a timeout of 30 s.
-            cold_start: The strategy against cold starts. Default: none, so that execution
-                environments are initialized when a request needs one.
-            release: How traffic shifts to a new version. Default: all at once after its check.
-            experiment: Another published version to compare with. Default: none.
-            alarms: The thresholds for `EndpointAlarms` and for the rollback of a release. Default:
-                derived from the function's limits.
-            name: The name in logs and in the metrics' namespace, unique in account and region.
-                Default: derived from the construct's path.
-            hosting: VPC, key and tracing. Default: no VPC, no key, no traces.
-            role: An execution role. It is granted the function's permissions, except with
-                `role.without_policy_updates()`. An existing role's name, after its path, leaves the
-                role unchanged, and synth writes the permissions that it needs into
-                `iam-policy-report.txt` in the cloud assembly. Default: a new role.
-            log_group: A log group that only this function writes to. Default: a new one with the
-                retention in `function`.
-
-        Raises:
-            ValueError: The settings or these properties are incompatible, or another endpoint of
-                the app has the same name in the same account and region.
-        """
         super().__init__(scope, id)
         self.settings = function or FunctionSettings()
         self.alarm_settings = alarms or AlarmSettings()

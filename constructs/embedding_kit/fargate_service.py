@@ -63,6 +63,16 @@ class EmbeddingService(Construct):
 
     Callers send an API key, or need none; there is no signature.
 
+    Args:
+        model: The model that embeds; an endpoint with the same model has the same vectors.
+        settings: The size, the network and the callers.
+        name: The name in logs and in the metrics' namespace; by default derived from the
+            construct's path.
+        function: The settings of the function next to it; requests are answered alike.
+        vector_index: The index in S3 Vectors that the server searches.
+        existing_keys: ARNs of KMS keys, of which one may encrypt the secret of the API keys.
+        deletion_protection: Whether the load balancer refuses to be deleted.
+
     Attributes:
         service: The service of tasks.
         load_balancer: The load balancer.
@@ -87,20 +97,6 @@ class EmbeddingService(Construct):
         existing_keys: Sequence[str] = (),
         deletion_protection: bool = False,
     ) -> None:
-        """Create the service.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            model: The model that embeds; an endpoint with the same model has the same vectors.
-            settings: The size, the network and the callers.
-            name: The name in logs and in the metrics' namespace; by default derived from the
-                construct's path.
-            function: The settings of the function next to it; requests are answered alike.
-            vector_index: The index in S3 Vectors that the server searches.
-            existing_keys: ARNs of KMS keys, of which one may encrypt the secret of the API keys.
-            deletion_protection: Whether the load balancer refuses to be deleted.
-        """
         super().__init__(scope, id)
         self.settings = settings
         self.name = name or Names.unique_resource_name(self, separator="-", max_length=100)

@@ -70,6 +70,9 @@ class EmbeddingFunction(Construct):
     Attributes:
         function: The function.
         log_group: The log group of the function and of the platform, in JSON format.
+
+    Raises:
+        ValueError: The settings also configure the log group.
     """
 
     def __init__(
@@ -86,11 +89,6 @@ class EmbeddingFunction(Construct):
         role: iam.IRole | str | None = None,
         log_group: logs.ILogGroup | None = None,
     ) -> None:
-        """Create the function.
-
-        Raises:
-            ValueError: The settings also configure the log group.
-        """
         super().__init__(scope, id)
         if log_group is not None and "log_retention_days" in settings.model_fields_set:
             raise rule_error(

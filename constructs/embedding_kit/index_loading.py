@@ -45,6 +45,17 @@ class IndexLoading(DistributedJobs):
     An execution of the state machine loads the job in its input's `source`, or the only one below
     the folder of all jobs. Loads of one index share its rate, so run one at a time.
     For its attributes, see `DistributedJobs`.
+
+    Args:
+        model: The model of the index. It is in the image, which batch jobs share, and is not
+            loaded.
+        index: The index.
+        source: The folder with the output of batch jobs, `s3://BUCKET/PREFIX`.
+        settings: The columns; by default all of them.
+        name: The name in logs and in the metrics' namespace; by default derived from the
+            construct's path.
+        hosting: VPC, keys and tracing of the function; the state machine is traced too. Default: no
+            VPC, no keys, no traces.
     """
 
     def __init__(
@@ -59,21 +70,6 @@ class IndexLoading(DistributedJobs):
         name: str | None = None,
         hosting: Hosting | None = None,
     ) -> None:
-        """Create the function and the state machine.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            model: The model of the index. It is in the image, which batch jobs share, and is not
-                loaded.
-            index: The index.
-            source: The folder with the output of batch jobs, `s3://BUCKET/PREFIX`.
-            settings: The columns; by default all of them.
-            name: The name in logs and in the metrics' namespace; by default derived from the
-                construct's path.
-            hosting: VPC, keys and tracing of the function; the state machine is traced too.
-                Default: no VPC, no keys, no traces.
-        """
         settings = settings or VectorIndexSettings()
         self._index = index
         super().__init__(

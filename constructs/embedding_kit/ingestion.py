@@ -54,6 +54,18 @@ class Ingestion(DistributedJobs):
     An execution of the state machine compares all documents with the index; the first one loads
     what is there already.
 
+    Args:
+        model: The model of the index.
+        index: The index; no one else should write to it.
+        settings: The documents and their chunks.
+        index_settings: The index's metadata keys, which documents may have values of.
+        bucket: The bucket of the documents, if the settings name none; it must send its events to
+            EventBridge.
+        name: The name in logs and in the metrics' namespace; by default derived from the
+            construct's path.
+        hosting: VPC, keys and tracing of the function; the state machine is traced too. Default: no
+            VPC, no keys, no traces.
+
     Attributes:
         queue: The events that wait.
         dead_letters: Documents that cannot be read, with the reasons, and events that fail.
@@ -65,6 +77,9 @@ class Ingestion(DistributedJobs):
         memory_mb: The function's memory.
         variable: The function's settings, the value of its variable `EMBEDDING_INGEST`. For the
             others, see `DistributedJobs`.
+
+    Raises:
+        ValueError: There is no folder and no bucket, or both are given.
     """
 
     def __init__(
@@ -80,25 +95,6 @@ class Ingestion(DistributedJobs):
         name: str | None = None,
         hosting: Hosting | None = None,
     ) -> None:
-        """Create queue, function, state machine and schedule.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            model: The model of the index.
-            index: The index; no one else should write to it.
-            settings: The documents and their chunks.
-            index_settings: The index's metadata keys, which documents may have values of.
-            bucket: The bucket of the documents, if the settings name none; it must send its events
-                to EventBridge.
-            name: The name in logs and in the metrics' namespace; by default derived from the
-                construct's path.
-            hosting: VPC, keys and tracing of the function; the state machine is traced too.
-                Default: no VPC, no keys, no traces.
-
-        Raises:
-            ValueError: There is no folder and no bucket, or both are given.
-        """
         hosting = hosting or Hosting()
         location, keys = settings.location, hosting.existing_keys
         self.tags = settings.tags

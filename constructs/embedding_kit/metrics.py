@@ -103,7 +103,6 @@ class EndpointMetrics:
     """
 
     def __init__(self, function: lambda_.IFunction, *, alias_name: str, namespace: str) -> None:
-        """Name the metrics."""
         self.namespace = namespace
         self._function = function
         self._alias = {

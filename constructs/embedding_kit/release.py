@@ -45,7 +45,6 @@ class GuardedRelease(Construct):
         alarms: AlarmSettings,
         timeout: timedelta,
     ) -> None:
-        """Create the deployment group and its alarms."""
         super().__init__(scope, id)
         self.alarms: list[cloudwatch.Alarm] = []
         if release.in_steps:

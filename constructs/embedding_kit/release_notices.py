@@ -17,6 +17,11 @@ class ReleaseNotices(Construct):
     service principal. Events:
     https://docs.aws.amazon.com/codedeploy/latest/userguide/monitoring-cloudwatch-events.html
 
+    Args:
+        deployment_group: An endpoint's `deployment_group`.
+        topic: The topic that receives the notices.
+        runbook_url: The runbook's address, as in `AlarmSettings`.
+
     Attributes:
         rule: The event rule.
     """
@@ -30,15 +35,6 @@ class ReleaseNotices(Construct):
         topic: sns.ITopic,
         runbook_url: str = RUNBOOK,
     ) -> None:
-        """Create the rule.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            deployment_group: An endpoint's `deployment_group`.
-            topic: The topic that receives the notices.
-            runbook_url: The runbook's address, as in `AlarmSettings`.
-        """
         super().__init__(scope, id)
         self.rule = events.Rule(
             self,

@@ -35,6 +35,15 @@ class EmbeddingRepository(Construct):
     content, and the lifecycle deletes only untagged images, so
     an image that a version runs is never deleted, however old the version is.
 
+    Args:
+        name: The repository's name. A stack publishes its image here with
+            `DefaultStackSynthesizer(image_assets_repository_name=name)`, so it is plain text.
+        settings: Which roles of other accounts pull; none by default.
+        removal_policy: With `DESTROY` the images are deleted with the stack; they stay by default.
+        key: The KMS key that encrypts the images; ECR's own if None. ECR cannot change it later,
+            and a repository that is replaced would meet its own name. ECR uses it by grants, which
+            the role that deploys must be allowed to create.
+
     Attributes:
         repository: The ECR repository.
     """
@@ -49,20 +58,6 @@ class EmbeddingRepository(Construct):
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
         key: kms.IKey | None = None,
     ) -> None:
-        """Create the repository.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            name: The repository's name. A stack publishes its image here with
-                `DefaultStackSynthesizer(image_assets_repository_name=name)`, so it is plain text.
-            settings: Which roles of other accounts pull; none by default.
-            removal_policy: With `DESTROY` the images are deleted with the stack; they stay by
-                default.
-            key: The KMS key that encrypts the images; ECR's own if None. ECR cannot change it
-                later, and a repository that is replaced would meet its own name. ECR uses it by
-                grants, which the role that deploys must be allowed to create.
-        """
         super().__init__(scope, id)
         settings = settings or RepositorySettings()
         delete = removal_policy is RemovalPolicy.DESTROY

@@ -26,6 +26,13 @@ _LISTS, _REPORTS = "*/chunks/*", "*/watch/*"
 class SearchWatch(Construct):
     """Says each day whether search still works, by samples of the index and of its documents.
 
+    Args:
+        model: The model of the index.
+        index: The index, which the function only reads.
+        ingestion: What keeps the index equal to the documents.
+        settings: The questions; none by default.
+        hosting: VPC, key and tracing of the function. Default: none of them.
+
     Attributes:
         function: The function; an event `{"step": "watch"}` runs it.
         log_group: The function's log group.
@@ -44,17 +51,6 @@ class SearchWatch(Construct):
         settings: WatchSettings | None = None,
         hosting: Hosting | None = None,
     ) -> None:
-        """Create the function and its schedule.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            model: The model of the index.
-            index: The index, which the function only reads.
-            ingestion: What keeps the index equal to the documents.
-            settings: The questions; none by default.
-            hosting: VPC, key and tracing of the function. Default: none of them.
-        """
         super().__init__(scope, id)
         self.settings = settings or WatchSettings()
         self.namespace = ingestion.namespace

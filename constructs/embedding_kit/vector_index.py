@@ -93,6 +93,12 @@ class VectorIndex(IVectorIndex):
     must be loaded. The earlier one stays next to it: CloudFormation deletes neither index nor
     bucket, except for those that it creates in an update that fails.
 
+    Args:
+        model: The model of the vectors that are loaded, which has the dimension.
+        settings: The metadata keys; none but the text by default.
+        key: The KMS key that encrypts the vectors; S3's own by default. Its policy must let
+            `indexing.s3vectors.amazonaws.com` decrypt.
+
     Attributes:
         index_arn: The index's ARN.
         key_arn: The KMS key that encrypts the vectors; None for S3's own.
@@ -100,6 +106,9 @@ class VectorIndex(IVectorIndex):
         index: The index.
         dimension: The number of dimensions.
         settings: The settings.
+
+    Raises:
+        ValueError: The model has no vectors of that dimension, or its dimension is unknown.
     """
 
     def __init__(
@@ -111,19 +120,6 @@ class VectorIndex(IVectorIndex):
         settings: VectorIndexSettings | None = None,
         key: kms.IKey | None = None,
     ) -> None:
-        """Create the vector bucket and the index.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            model: The model of the vectors that are loaded, which has the dimension.
-            settings: The metadata keys; none but the text by default.
-            key: The KMS key that encrypts the vectors; S3's own by default. Its policy must let
-                `indexing.s3vectors.amazonaws.com` decrypt.
-
-        Raises:
-            ValueError: The model has no vectors of that dimension, or its dimension is unknown.
-        """
         super().__init__(scope, id)
         self.settings = settings or VectorIndexSettings()
         self.dimension = index_dimension(model)

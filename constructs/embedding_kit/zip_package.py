@@ -63,29 +63,26 @@ _COMPILER = ["compiler-requirements.txt", "embedder", "model_compiler"]
 class ArtifactInS3(Construct):
     """An artifact that a function downloads when it is initialized, published with its stack.
 
+    The CDK's command compiles and uploads it, if it is not in the bucket yet.
     Its key is the hash of what it is compiled from, which gives the same bytes each time: the bytes
     themselves, and a version of the object, are unknown until the stack is deployed.
 
+    Args:
+        model: The model.
+        key_arn: The KMS key that encrypts the bucket; S3's own if None.
+
     Attributes:
         location: The object, as `s3://BUCKET/KEY`.
+
+    Raises:
+        ValueError: The stack publishes into bootstrap's bucket, from which `cdk gc` deletes
+            artifacts that only older versions of the function use.
+        FileNotFoundError: The model's folder does not exist.
     """
 
     def __init__(
         self, scope: Construct, id: str, *, model: Model, key_arn: str | None = None
     ) -> None:
-        """Have the CDK's command compile and upload the artifact, if it is not in the bucket yet.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            model: The model.
-            key_arn: The KMS key that encrypts the bucket; S3's own if None.
-
-        Raises:
-            ValueError: The stack publishes into bootstrap's bucket, from which `cdk gc` deletes
-                artifacts that only older versions of the function use.
-            FileNotFoundError: The model's folder does not exist.
-        """
         super().__init__(scope, id)
         self._key_arn = key_arn
         stack = Stack.of(self)

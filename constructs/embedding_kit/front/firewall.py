@@ -39,7 +39,6 @@ class WebAcl(Construct):
     """
 
     def __init__(self, scope: Construct, id: str, *, settings: Firewall, name: str) -> None:
-        """Create the web ACL."""
         super().__init__(scope, id)
         if settings.web_acl is not None:
             self.arn = settings.web_acl

@@ -56,7 +56,6 @@ class AccessLog(Construct):
     """
 
     def __init__(self, scope: Construct, id: str, *, name: str) -> None:
-        """Create the log group."""
         super().__init__(scope, id)
         self.namespace = f"EmbeddingKit/{name}/Front"
         self.log_group = make_log_group(self, "Group")
@@ -84,7 +83,6 @@ class _ApiCaller(Construct):
     def __init__(
         self, scope: Construct, id: str, *, caller: FrontCaller, stage: apigateway.Stage, name: str
     ) -> None:
-        """Create the usage plan and the keys."""
         super().__init__(scope, id)
         self.plan = apigateway.UsagePlan(
             self,
@@ -143,6 +141,11 @@ class EmbeddingRestApi(Construct):
 
     Every path and method goes to the endpoint's alias, which answers as behind its URL.
 
+    Args:
+        endpoint: The endpoint.
+        settings: The callers, the network, the domain and the firewall.
+        tracing: Whether X-Ray traces requests, and bills for it; not by default.
+
     Attributes:
         name: The API's name, by which its metrics and keys are found.
         api: The API.
@@ -164,15 +167,6 @@ class EmbeddingRestApi(Construct):
         settings: ApiGatewayFront,
         tracing: lambda_.Tracing = lambda_.Tracing.DISABLED,
     ) -> None:
-        """Create the API.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            endpoint: The endpoint.
-            settings: The callers, the network, the domain and the firewall.
-            tracing: Whether X-Ray traces requests, and bills for it; not by default.
-        """
         super().__init__(scope, id)
         self.settings = settings
         self.name = f"embedding-kit-{endpoint.name}"

@@ -30,10 +30,21 @@ class EndpointAlarms(Construct):
     Each other alarm notifies the topic itself. Each description states the condition, a likely
     cause and the runbook's section.
 
+    Args:
+        endpoint: The endpoint, with its alarm settings.
+        topic: A topic that all alarms notify. Its key must let CloudWatch encrypt.
+        page_actions: Further actions of the composite alarm, on ALARM and on OK.
+        other_actions: Further actions of each alarm that does not page, on ALARM.
+        watch: Whether there are only the essential alarms.
+        disabled: Names of alarms to leave out.
+
     Attributes:
         alarms: Each alarm by its name.
         thresholds: Each alarm's threshold by its name, in the unit of its metric.
         page: The composite alarm; None if nothing is notified.
+
+    Raises:
+        ValueError: `disabled` has a name that no alarm of this endpoint has.
     """
 
     def __init__(
@@ -48,21 +59,6 @@ class EndpointAlarms(Construct):
         watch: Watch = "full",
         disabled: Sequence[str] = (),
     ) -> None:
-        """Create the alarms.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            endpoint: The endpoint, with its alarm settings.
-            topic: A topic that all alarms notify. Its key must let CloudWatch encrypt.
-            page_actions: Further actions of the composite alarm, on ALARM and on OK.
-            other_actions: Further actions of each alarm that does not page, on ALARM.
-            watch: Whether there are only the essential alarms.
-            disabled: Names of alarms to leave out.
-
-        Raises:
-            ValueError: `disabled` has a name that no alarm of this endpoint has.
-        """
         super().__init__(scope, id)
         settings = endpoint.alarm_settings
         made = with_warnings(alarm_definitions(endpoint), settings.warning_percent)

@@ -16,8 +16,19 @@ class CostBudget(Construct):
     Activate the tag for cost allocation once, in the account that pays. Until then the budget finds
     no costs.
 
+    Args:
+        settings: The monthly amount.
+        tag: Key and value of the cost-allocation tag.
+        topic: The topic to notify; without one, only the console shows the budget. Its key must let
+            AWS Budgets encrypt.
+        default_usd: The amount if the settings have none, such as
+            `embedding_kit.standing_cost.default_budget` of an environment.
+
     Attributes:
         budget: The budget.
+
+    Raises:
+        ValueError: There is no amount.
     """
 
     def __init__(
@@ -30,21 +41,6 @@ class CostBudget(Construct):
         topic: sns.ITopic | None = None,
         default_usd: float | None = None,
     ) -> None:
-        """Create the budget.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            settings: The monthly amount.
-            tag: Key and value of the cost-allocation tag.
-            topic: The topic to notify; without one, only the console shows the budget. Its key
-                must let AWS Budgets encrypt.
-            default_usd: The amount if the settings have none, such as
-                `embedding_kit.standing_cost.default_budget` of an environment.
-
-        Raises:
-            ValueError: There is no amount.
-        """
         super().__init__(scope, id)
         amount = settings.monthly_usd or default_usd
         if amount is None:

@@ -67,6 +67,10 @@ def graph(
 class EndpointDashboard(Construct):
     """The endpoint's dashboard.
 
+    Args:
+        endpoint: The endpoint.
+        alarms: The alarms at the top.
+
     Attributes:
         dashboard: The dashboard; `dashboard.add_widgets` adds further ones at the end.
     """
@@ -74,14 +78,6 @@ class EndpointDashboard(Construct):
     def __init__(
         self, scope: Construct, id: str, *, endpoint: EmbeddingEndpoint, alarms: EndpointAlarms
     ) -> None:
-        """Create the dashboard.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            endpoint: The endpoint.
-            alarms: The alarms at the top.
-        """
         super().__init__(scope, id)
         self._endpoint = endpoint
         self._metrics = endpoint.metrics

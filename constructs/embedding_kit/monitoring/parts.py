@@ -39,6 +39,17 @@ class PartAlarms(Construct):
 
     Each notifies a topic itself, without a composite alarm.
 
+    Args:
+        part: What the alarms are about.
+        settings: The thresholds of a server and of a REST API, and the runbook. Default: those of
+            `AlarmSettings`.
+        topic: A topic that all alarms notify. Its key must let CloudWatch encrypt. Default: none.
+        page_topic: Another topic for the alarm on failed requests of a server or of a REST API,
+            also when it is over. Default: `topic`.
+        watch: Whether there are only the essential alarms. Default: all of them.
+        prefix: Begins the alarms' descriptions and the titles of documents' graphs, to tell two of
+            a kind apart. Default: nothing.
+
     Attributes:
         alarms: Each alarm by its name.
     """
@@ -55,22 +66,6 @@ class PartAlarms(Construct):
         watch: Watch = "full",
         prefix: str = "",
     ) -> None:
-        """Create the alarms.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            part: What the alarms are about.
-            settings: The thresholds of a server and of a REST API, and the runbook. Default: those
-                of `AlarmSettings`.
-            topic: A topic that all alarms notify. Its key must let CloudWatch encrypt. Default:
-                none.
-            page_topic: Another topic for the alarm on failed requests of a server or of a REST API,
-                also when it is over. Default: `topic`.
-            watch: Whether there are only the essential alarms. Default: all of them.
-            prefix: Begins the alarms' descriptions and the titles of documents' graphs, to tell
-                two of a kind apart. Default: nothing.
-        """
         super().__init__(scope, id)
         settings = settings or AlarmSettings()
         definitions, self._title, self._graphs = _monitoring(part, settings, prefix)

@@ -19,6 +19,12 @@ _PUBLISHERS = ("cloudwatch.amazonaws.com", "budgets.amazonaws.com")
 class AlarmTopic(Construct):
     """An SNS topic that is encrypted with a KMS key.
 
+    Args:
+        emails: Addresses to subscribe. Each recipient confirms the subscription once.
+        key: The KMS key of the topic; a new one if None. The policy of an imported key must let
+            CloudWatch, and AWS Budgets with a budget, use `kms:Decrypt` and `kms:GenerateDataKey*`:
+            without it, no notice is sent.
+
     Attributes:
         topic: The topic.
         emails: The subscribed addresses.
@@ -27,16 +33,6 @@ class AlarmTopic(Construct):
     def __init__(
         self, scope: Construct, id: str, *, emails: Sequence[str] = (), key: kms.IKey | None = None
     ) -> None:
-        """Create the topic, and its key if there is no other.
-
-        Args:
-            scope: The parent.
-            id: The construct's id.
-            emails: Addresses to subscribe. Each recipient confirms the subscription once.
-            key: The KMS key of the topic; a new one if None. The policy of an imported key must
-                let CloudWatch, and AWS Budgets with a budget, use `kms:Decrypt` and
-                `kms:GenerateDataKey*`: without it, no notice is sent.
-        """
         super().__init__(scope, id)
         self.emails = tuple(emails)
         key = key or kms.Key(
