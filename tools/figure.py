@@ -1,10 +1,13 @@
-"""Figures of matplotlib in the reader's light or dark scheme."""
+"""Figures of matplotlib in the reader's light or dark scheme, and the chart of a benchmark."""
 
 import io
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 #: The colors in the light scheme, which figures use, and those in the dark one.
@@ -33,6 +36,8 @@ matplotlib.rcParams.update({
     "axes.spines.top": False,
     "axes.spines.right": False,
 })  # fmt: skip
+#: The height of a bar and the width of a chart, in pixels; and this project's name in a run.
+_BAR, _WIDTH, _OURS = 22, 720, "kit"
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -59,3 +64,86 @@ def as_svg(figure: Figure) -> str:
     dark = f"@media (prefers-color-scheme: dark){{{rules}}}</style>"
     lines = svg.replace("</style>", dark, 1).splitlines()
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def bars(
+    report: str,
+    *,
+    title: str = "",
+    caption: Sequence[str] = (),
+    headings: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> str:
+    """Return a chart with a panel for each measurement, and in it a bar for each contender.
+
+    Args:
+        report: The JSON of a run, as `scripts/bench` writes it. Less is better in each row.
+        title: By default the model's name.
+        caption: Lines below the title; by default the machine.
+        headings: The measurements to draw, and the headings of their panels; by default all.
+        labels: The contenders to draw, and their labels; by default all.
+    """
+    run: dict[str, Any] = json.loads(report)
+    labels = labels or run["labels"]
+    rows = {row["name"]: row for row in run["rows"]}
+    headings = headings or {
+        name: name[:1].upper() + name[1:]
+        for name, row in rows.items()
+        if row["unit"] not in {"", "a second"}  # More of these is better.
+    }
+    caption = caption or [f"{run['machine']['cpu']}, all in one run. Less is better."]
+    top, count = 58 + 22 * len(caption), -(-len(headings) // 2)
+    height = top + count * (_BAR * len(labels) + 46) + 10
+    figure = new_figure(_WIDTH, height)
+    figure.text(20 / _WIDTH, 1 - 34 / height, title or run["model"], size=20, weight="bold")
+    for place, line in enumerate(caption):
+        figure.text(
+            20 / _WIDTH, 1 - (58 + 20 * place) / height, line, size=13, color=LIGHT["quiet"]
+        )
+    grid = figure.subplots(
+        count, 2, sharey=True, squeeze=False,
+        gridspec_kw={
+            "left": 185 / _WIDTH, "right": 1 - 20 / _WIDTH, "top": 1 - (top + 18) / height,
+            "bottom": 10 / height, "wspace": 0.08, "hspace": 46 / (_BAR * len(labels)),
+        },
+    )  # fmt: skip
+    panels = grid.flatten()
+    for axes in panels:
+        axes.set_axis_off()
+    for axes, (name, heading) in zip(panels, headings.items(), strict=False):
+        _panel(axes, rows[name], heading, labels, run["base"])
+    for axes in grid[:, 0]:
+        for place, (kind, label) in enumerate(labels.items()):
+            weight = "bold" if kind == _OURS else "normal"
+            axes.annotate(
+                label, (0, place), (-8, 0), textcoords="offset points",
+                ha="right", va="center_baseline", weight=weight,
+            )  # fmt: skip
+    return as_svg(figure)
+
+
+def _panel(
+    axes: Axes, row: dict[str, Any], heading: str, labels: Mapping[str, str], base: str
+) -> None:
+    """Draw a heading, the gain over the best other, and a bar for each contender of the row."""
+    values = {kind: row["values"].get(kind) for kind in labels}
+    known = [value for value in values.values() if value is not None]
+    axes.set(xlim=(0, 1.32 * max(known) or 1), ylim=(len(labels) - 0.4, -0.6))
+    unit = row["unit"].replace(" of CPU time", " CPU")
+    if heading.endswith(", each"):
+        heading, unit = heading.removesuffix(", each").replace(" to ", "–"), "ms CPU each"
+    axes.text(0, -0.85, f"{heading}, {unit}", weight="bold", size=12)
+    for place, (kind, value) in enumerate(values.items()):
+        if value is None:
+            continue
+        color = LIGHT["green" if kind == _OURS else "blue" if kind == base else "gray"]
+        axes.barh(place, value, 0.72, color=color)
+        shown = f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+        others = [known for other, known in values.items() if other != _OURS and known]
+        gain = min(others) / value if kind == _OURS and others and value else 0
+        axes.annotate(
+            f"{shown} ({gain:.1f}× less)" if gain > 1 else shown,
+            (value, place), (5, 0), textcoords="offset points", va="center_baseline",
+            weight="bold" if kind == _OURS else "normal",
+            color=LIGHT["green" if kind == _OURS else "ink"],
+        )  # fmt: skip

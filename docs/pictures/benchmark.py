@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.bench.report import bars
+from tools.figure import bars
 
 RESULTS = Path(__file__).parents[1] / "performance.json"
 

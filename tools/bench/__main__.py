@@ -7,9 +7,10 @@ from pathlib import Path
 from types import ModuleType
 
 from tools.bench import blocks, model, quality, server, shapes, soak, tokenizer_speed
-from tools.bench.report import ROOT, Machine, as_json, as_table, bars
+from tools.bench.report import ROOT, as_json, as_table, this_machine
+from tools.figure import bars
 
-#: `scripts/bench NAME` → the module with its `measure`, and `add_options` if it has any.
+#: `scripts/bench NAME` → the module with its `measure`, and its further `OPTIONS`.
 _SUBJECTS: Mapping[str, ModuleType] = {
     "bench": model,
     "blocks": blocks,
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser(name).parse_args(words)
     if options.quick:
         options.rounds = 1
-    machine = Machine.here()
+    machine = this_machine()
     run = _SUBJECTS[name].measure(options)
     table, numbers = as_table(run, machine), as_json(run, machine)
     path = options.output / f"{getattr(options, 'family', None) or name}.json"
@@ -61,8 +62,8 @@ def _parser(name: str) -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "bench")
     parser.add_argument("--output", type=Path, default=ROOT / ".cache" / "bench" / "results")
-    if hasattr(_SUBJECTS[name], "add_options"):
-        _SUBJECTS[name].add_options(parser)
+    for option, settings in getattr(_SUBJECTS[name], "OPTIONS", {}).items():
+        parser.add_argument(option, **settings)
     return parser
 
 

@@ -22,6 +22,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from tools.bench.report import KIT, ROOT, Row, Run
 from tools.local_endpoint.models import DEFAULT_MODEL
@@ -44,10 +45,10 @@ assert answer["statusCode"] == 200, answer
 """
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the subject's options."""
-    parser.add_argument("--model", default=DEFAULT_MODEL, help="default: %(default)s")
-    parser.add_argument("--files", action="store_true", help="list the files that a start reads")
+OPTIONS: Mapping[str, Any] = {
+    "--model": {"default": DEFAULT_MODEL, "help": "default: %(default)s"},
+    "--files": {"action": "store_true", "help": "list the files that a start reads"},
+}
 
 
 def measure(options: argparse.Namespace) -> Run:

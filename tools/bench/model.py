@@ -25,6 +25,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -114,12 +115,10 @@ class Texts:
         return [self.text(length, seed) for seed, length in enumerate(lengths)]
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the subject's options."""
-    parser.add_argument("--family", choices=sorted(FAMILIES), help="needs --peers, but for MiniLM")
-    parser.add_argument(
-        "--llama-cpp", type=Path, metavar="FOLDER", help="llama.cpp's source, for its converter"
-    )
+OPTIONS: Mapping[str, Any] = {
+    "--family": {"choices": sorted(FAMILIES), "help": "needs --peers, but for MiniLM"},
+    "--llama-cpp": {"type": Path, "metavar": "FOLDER", "help": "its source, for the converter"},
+}
 
 
 def measure(options: argparse.Namespace) -> Run:

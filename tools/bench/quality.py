@@ -16,9 +16,10 @@ import ast
 import random
 import re
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,12 +62,10 @@ class Search:
     relevant: Sequence[frozenset[int]]
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the subject's options."""
-    parser.add_argument(
-        "--model", default="all-MiniLM-L6-v2", help="a name or a folder (default: %(default)s)"
-    )
-    parser.add_argument("--pairs", type=Path, metavar="FILE", help="JSON Lines of query, document")
+OPTIONS: Mapping[str, Any] = {
+    "--model": {"default": "all-MiniLM-L6-v2", "help": "a name or a folder (default: %(default)s)"},
+    "--pairs": {"type": Path, "metavar": "FILE", "help": "JSON Lines of query, document"},
+}
 
 
 def measure(options: argparse.Namespace) -> Run:

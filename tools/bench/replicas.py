@@ -35,9 +35,8 @@ from tools.bench.contenders import missing
 
 Json = dict[str, Any]
 
-_TORCH = Path(__file__).with_name("torch_export.py")
-_PEER_MODELS = Path(__file__).with_name("peer_models.py")
-#: The packages of `torch_export.py`.
+_PEER_FORMS = Path(__file__).with_name("peer_forms.py")
+#: The packages of torch's export.
 _OF_TORCH = ("torch", "transformers", "safetensors", "onnx", "onnxscript")
 #: The classes of the modules, in the order of `modules.json`.
 _MODULES = ("Transformer", "Pooling", "Normalize")
@@ -92,7 +91,7 @@ def replica(
         if shape.pooling and not scores:
             (folder / "2_Normalize").mkdir()  # The module has no settings.
         if shape.config:
-            _torch(peers, folder, "weights")
+            _torch(peers, "weights", folder, folder)
             return
         rows = np.random.RandomState(0).standard_normal((shape.vocabulary, shape.dimensions))
         save_file({"embedding.weight": rows.astype(np.float32)}, folder / "model.safetensors")
@@ -159,7 +158,7 @@ def export_of(source: Path, cache: Path, peers: str | None) -> Path:
 
     def write(folder: Path) -> None:
         if peers:
-            _torch(peers, source, str(folder))
+            _torch(peers, "export", source, folder)
         else:
             made = artifact_of(source, folder, Precision.FP32)
             for file in made.glob("model.onnx*"):
@@ -224,14 +223,14 @@ def real(cache: Path, name: str) -> Path:
 
 
 def form_of(source: Path, kind: str, python: str, *extra: Path) -> Path:
-    """Return the form of an export's folder for an engine of `peer_models.py`.
+    """Return the form of an export's folder for an engine of `peer_forms.py`.
 
     llama.cpp takes the sentence-transformers folder. `extra` is what the module says.
     """
 
     def write(folder: Path) -> None:
         engine = kind.removesuffix("-static").removesuffix("-weights")
-        _run(python, _PEER_MODELS, engine, source.resolve(), folder, *extra)
+        _run(python, engine, source.resolve(), folder, *extra)
         shutil.copy(source / "tokenizer.json", folder)
 
     marker = "model.gguf" if kind == "llama-cpp" else "model.xml"
@@ -251,11 +250,11 @@ def _torch(python: str | None, *arguments: object) -> None:
         raise SystemExit("error: this replica needs --peers: an interpreter that has torch")
     if lacking := missing(python, _OF_TORCH):
         raise SystemExit(f"error: torch's export needs packages in {python}; {lacking}")
-    _run(python, _TORCH, *arguments)
+    _run(python, *arguments)
 
 
 def _run(python: str, *arguments: object) -> None:
-    command = [python, *map(str, arguments)]
+    command = [python, str(_PEER_FORMS), *map(str, arguments)]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - the user's own interpreter
     except subprocess.CalledProcessError as error:

@@ -150,17 +150,6 @@ def infinity(python: str, folder: Path) -> Server:
     )
 
 
-@dataclass(frozen=True)
-class Load:
-    """What is sent: the kind of the texts, and the number of clients at the same time."""
-
-    kind: str
-    clients: int
-
-    def __str__(self) -> str:
-        return f"{self.kind} texts, {self.clients} client{'s' if self.clients > 1 else ''}"
-
-
 @dataclass
 class Sent:
     """What came back."""
@@ -217,16 +206,17 @@ def _text(kind: str, chosen: random.Random) -> str:
     return " ".join(_WORDS[start : start + size]) + f" {chosen.randrange(10**6)}"
 
 
-async def send(server: Server, load: Load, *, seconds: float, seed: int) -> Sent:
+async def send(server: Server, kind: str, clients: int, *, seconds: float, seed: int) -> Sent:
     """Send requests for some seconds; those under way at the end are waited for.
 
     Raises:
         RuntimeError: No request was answered with status 200.
     """
-    sent, requests = Sent(), itertools.cycle(bodies(load.kind, seed=seed))
+    sent, requests = Sent(), itertools.cycle(bodies(kind, seed=seed))
     began, cpu = time.perf_counter(), server.cpu_seconds()
-    clients = (sent.client(server, requests, until=began + seconds) for _ in range(load.clients))
-    await asyncio.gather(*clients)
+    await asyncio.gather(
+        *(sent.client(server, requests, until=began + seconds) for _ in range(clients))
+    )
     sent.seconds = time.perf_counter() - began
     sent.cpu_seconds = server.cpu_seconds() - cpu
     if not sent.latencies:
@@ -235,15 +225,16 @@ async def send(server: Server, load: Load, *, seconds: float, seed: int) -> Sent
 
 
 _ALONE, _INFINITY = "one by one", "infinity"
-#: Each load, and the highest accepted ratio to the CPU time of another server.
-LOADS: Mapping[Load, Mapping[str, float]] = {
-    Load("short", 1): {_INFINITY: 1 / 3.5},
-    Load("short", 8): {_INFINITY: 1 / 3.5},
-    Load("short", 64): {_INFINITY: 1 / 4, _ALONE: 1 / 1.5},
-    Load("mixed", 1): {_INFINITY: 1 / 2.3},
-    Load("mixed", 8): {_INFINITY: 1 / 2.5},
-    Load("mixed", 64): {_INFINITY: 1 / 2.5},
-}
+#: The kind of the texts, the number of clients at the same time, and the highest accepted ratios
+#: to the CPU time of another server.
+_LOADS: Sequence[tuple[str, int, Mapping[str, float]]] = [
+    ("short", 1, {_INFINITY: 1 / 3.5}),
+    ("short", 8, {_INFINITY: 1 / 3.5}),
+    ("short", 64, {_INFINITY: 1 / 4, _ALONE: 1 / 1.5}),
+    ("mixed", 1, {_INFINITY: 1 / 2.3}),
+    ("mixed", 8, {_INFINITY: 1 / 2.5}),
+    ("mixed", 64, {_INFINITY: 1 / 2.5}),
+]
 #: The columns of a load: what is added to its name, the unit, and the value.
 _COLUMNS: Sequence[tuple[str, str, Callable[[Sent], float]]] = [
     ("", CPU, lambda sent: 1000 * sent.cpu_seconds / len(sent.latencies)),
@@ -261,17 +252,20 @@ def measure(options: argparse.Namespace) -> Run:
         servers.append(infinity(options.peers, find_source(DEFAULT_MODEL).folder))
     rows: list[Row] = []
 
-    def sent(server: Server, load: Load, seeds: "itertools.count[int]") -> Sent:
-        return asyncio.run(send(server, load, seconds=seconds, seed=next(seeds)))
+    def sent(server: Server, kind: str, clients: int, seeds: Iterator[int]) -> Sent:
+        return asyncio.run(send(server, kind, clients, seconds=seconds, seed=next(seeds)))
 
     with contextlib.ExitStack() as stack:
         for server in servers:
             stack.enter_context(server.running())
-            asyncio.run(send(server, Load("mixed", 8), seconds=seconds, seed=99))
-        for load, targets in LOADS.items():
+            sent(server, "mixed", 8, itertools.count(99))
+        for kind, clients, targets in _LOADS:
             # Each round has other texts, the same for all servers.
-            work = {one.name: partial(sent, one, load, itertools.count()) for one in servers}
+            work = {
+                one.name: partial(sent, one, kind, clients, itertools.count()) for one in servers
+            }
             found = turns(work, rounds=options.rounds, warm_up=0)
+            load = f"{kind} texts, {clients} client{'s' if clients > 1 else ''}"
             for what, unit, value in _COLUMNS:
                 values = {name: list(map(value, each)) for name, each in found.items()}
                 rows.append(Row(f"{load}{what}", unit, middle(values), {} if what else targets))

@@ -7,12 +7,14 @@ the ratios to it are written. Shapes that are not named keep their numbers.
 import argparse
 import dataclasses
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from model_compiler.source.catalog import MEASURED_FILE, Measurement, measurements
 from tools.bench.contenders import Contender, Worker, latency, starts, workers
 from tools.bench.model import Texts
 from tools.bench.replicas import SHAPES, artifact_of, replica
-from tools.bench.report import CPU, KIT, Machine, Row, Run
+from tools.bench.report import CPU, KIT, Row, Run, this_machine
 
 #: The shape of all-MiniLM-L6-v2.
 REFERENCE = "bert-6x384"
@@ -23,11 +25,9 @@ _SECONDS = 30
 _PEAK_LENGTHS = (512, 2048, 8192)
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the subject's options."""
-    parser.add_argument(
-        "shapes", nargs="*", metavar="SHAPE", help=f"default: all of {', '.join(SHAPES)}"
-    )
+OPTIONS: Mapping[str, Any] = {
+    "shapes": {"nargs": "*", "metavar": "SHAPE", "help": f"default: all of {', '.join(SHAPES)}"},
+}
 
 
 def measure(options: argparse.Namespace) -> Run:
@@ -79,7 +79,7 @@ def _measure(name: str, options: argparse.Namespace) -> list[Row]:
 def _save(name: str, new: Measurement, reference: dict[str, float]) -> None:
     """Put one shape into the file; the reference's own times are those of its own run."""
     measurements.cache_clear()
-    before, machine = measurements(), Machine.here()
+    before, machine = measurements(), this_machine()
     found = {**before.shapes, name: new}
     value = {
         "reference": REFERENCE,

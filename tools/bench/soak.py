@@ -25,13 +25,12 @@ import os
 import random
 import statistics
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import numpy as np
 import orjson
 from tqdm import tqdm
@@ -182,11 +181,11 @@ class OtherCallers:
             await asyncio.sleep(0.5)
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the subject's options."""
-    parser.add_argument("artifact", type=Path, help="the folder of a compiled model")
-    parser.add_argument("--server", action="store_true", help="the server instead of the function")
-    parser.add_argument("--requests", type=int, default=100_000)
+OPTIONS: Mapping[str, Any] = {
+    "artifact": {"type": Path, "help": "the folder of a compiled model"},
+    "--server": {"action": "store_true", "help": "the server instead of the function"},
+    "--requests": {"type": int, "default": 100_000},
+}
 
 
 def measure(options: argparse.Namespace) -> Run:
@@ -256,19 +255,19 @@ def _function(artifact: Path, requests: Iterator[Case]) -> Soak:
         environment={"EMBEDDING_ARTIFACT": str(artifact)},
     )
     result = Soak()
+
+    def memory() -> float:
+        # The function is the largest process below this one.
+        return max(map(memory_kb, family_of(os.getpid())[1:]))
+
     with contextlib.closing(EmulatedRuntime(function, binary=binary)) as runtime:
         for case in requests:
             method, path, body, _ = case
             request = SignedRequest(method=method, target=path, headers=_JSON, body=_body(body))
             event = to_event(request, access_key="local", source_ip="127.0.0.1")
             answer = json.loads(runtime.invoke(event))
-            result.add(case, answer["statusCode"], str(answer).encode(), _function_memory)
+            result.add(case, answer["statusCode"], str(answer).encode(), memory)
     return result
-
-
-def _function_memory() -> float:
-    """Return the allocated memory, in kB, of the function: the largest process below this one."""
-    return max(map(memory_kb, family_of(os.getpid())[1:]))
 
 
 async def soak(server: Server, requests: Iterator[Case], *, clients: int, key: str = "") -> Soak:
@@ -277,25 +276,20 @@ async def soak(server: Server, requests: Iterator[Case], *, clients: int, key: s
 
     async def client() -> None:
         for case in requests:
-            answer = await _send(session, case)
+            answer = await session.request(*case[:2], data=_body(case[2]))
             # Sixteen clients are more than the queue holds where the machine is slow.
             while answer.status == 429:
                 await asyncio.sleep(1)
-                answer = await _send(session, case)
+                answer = await session.request(*case[:2], data=_body(case[2]))
             result.add(case, answer.status, await answer.read(), server.allocated_kb)
 
     async with server.session(key) as session:
         await asyncio.gather(*[client() for _ in range(clients)])
         for case, answer in result.sample:
-            again = await _send(session, case)
+            again = await session.request(*case[:2], data=_body(case[2]))
             if _fixed(await again.read()) != _fixed(answer):
                 result.wrong.append(f"{case[0]} {case[1]} has another answer when it is alone")
     return result
-
-
-async def _send(session: aiohttp.ClientSession, case: Case) -> aiohttp.ClientResponse:
-    method, path, body, _ = case
-    return await session.request(method, path, data=_body(body))
 
 
 def _body(body: Any) -> bytes:
@@ -350,10 +344,6 @@ def _post(path: str, body: Callable[[random.Random], Any], status: int = 200) ->
     return lambda rng: ("POST", path, body(rng), status)
 
 
-def _get(path: str) -> _Request:
-    return lambda _: ("GET", path, None, 200)
-
-
 #: Each kind of request, with its share in percent.
 _MIX: list[tuple[int, _Request]] = [
     (30, _post("/", lambda r: {"text": _text(r)})),
@@ -365,9 +355,9 @@ _MIX: list[tuple[int, _Request]] = [
     (3, _post("/tokenize", lambda r: {"inputs": _texts(r)})),
     (2, _post("/similarity", lambda r: {"inputs": {_SOURCE: _text(r), "sentences": _texts(r)}})),
     (1, _post("/", lambda r: {"texts": [_text(r) for _ in range(64)]})),
-    (2, _get("/health")),
-    (1, _get("/info")),
-    (1, _get("/openapi.json")),
+    (2, lambda _: ("GET", "/health", None, 200)),
+    (1, lambda _: ("GET", "/info", None, 200)),
+    (1, lambda _: ("GET", "/openapi.json", None, 200)),
     (2, _post("/", lambda r: {"text": _text(r), "size": 7}, 400)),
     (2, _post("/embed", lambda r: {"inputs": "word " * r.randint(3000, 5000)}, 422)),
     (2, _post("/v1/embeddings", lambda r: {"input": [_text(r), ""]}, 400)),

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import timeit
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -21,11 +21,8 @@ import tokenizers
 
 from embedder.core.fast_tokenizers import Tokenizer, load
 from embedder.core.fast_tokenizers.memo import WordMemo
-from model_compiler.source.find import find_source
 from model_compiler.tokenizer.tables import build
-from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
-from tests.fixtures.gemma_tokenizer import gemma_tokenizer
-from tests.fixtures.unigram_tokenizer import unigram_tokenizer
+from tools.bench.replicas import SHAPES, tokenizer_json
 from tools.bench.report import CPU, KIT, Row, Run, least, middle, turns
 
 _LIBRARY, _NEW = "tokenizers", "new words"
@@ -46,10 +43,21 @@ print(1e3 * (time.process_time() - started))
 """
 
 
+#: By the name of a tokenizer, a shape with it.
+_MODELS = {
+    "MiniLM's WordPiece": "bert-6x384",
+    "Gemma's BPE": "gemma3-24x768",
+    "ModernBERT's BPE": "modernbert-22x768",
+    "Qwen's BPE": "qwen3-28x1024",
+    "XLM-RoBERTa's Unigram": "xlm-roberta-12x768",
+}
+
+
 def measure(options: argparse.Namespace) -> Run:
     """Measure the tokenizers."""
     rows: list[Row] = []
-    for name, data in islice(_tokenizers(), 1 if options.quick else None):
+    for name, shape in islice(_MODELS.items(), 1 if options.quick else None):
+        data = tokenizer_json(SHAPES[shape].tokenizer, SHAPES[shape].vocabulary)
         with tempfile.TemporaryDirectory() as folder:
             tables = build(data)
             own, file = Path(folder) / tables.file, Path(folder) / "tokenizer.json"
@@ -65,15 +73,6 @@ def measure(options: argparse.Namespace) -> Run:
         rows.append(Row(f"{name}: text", "µs of CPU time", least(found)))
     labels = {KIT: "Embedding Kit", _NEW: "Embedding Kit, new words", _LIBRARY: "tokenizers"}
     return Run("The tokenizers", labels, rows, base=_LIBRARY)
-
-
-def _tokenizers() -> Iterator[tuple[str, bytes]]:
-    folder = find_source("all-MiniLM-L6-v2").folder
-    yield "MiniLM's WordPiece", (folder / "tokenizer.json").read_bytes()
-    yield "Gemma's BPE", gemma_tokenizer()
-    for name in ("ModernBERT", "Qwen"):
-        yield f"{name}'s BPE", byte_level_tokenizer(name, tokens=FULL_SIZES[name])
-    yield "XLM-RoBERTa's Unigram", unigram_tokenizer()
 
 
 def _load(kind: str, file: Path) -> float:
