@@ -16,14 +16,17 @@ from __future__ import annotations
 import itertools
 import time
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from embedder.core.artifact import KINDS, Artifact, Manifest
 from embedder.core.cache import VectorCache
-from embedder.core.errors import AnswerableError, InferenceError, OutOfTimeError
-from embedder.core.runtimes import Batch, InferenceSession, RunBatches
+from embedder.core.embedding_request import CHARACTERS_PER_TOKEN, Embeddings, Timings
+from embedder.core.errors import AnswerableError, ArtifactError, InferenceError, OutOfTimeError
+from embedder.core.fast_tokenizers import Tokenizer, load
+from embedder.core.runtimes import Batch, InferenceSession, RunBatches, load_session
 
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
@@ -264,6 +267,125 @@ class SegmentRuns(Runs):
             [inputs[place][end:].ljust(run.tokens, b"\0") for place, end in ends.items()]
         )
         return as_batch(ids, mask, run)
+
+
+class ServedModel:
+    """What serves an artifact: its tokenizer, its session, and a cache of the session's rows.
+
+    Threads may share it, if they may share the session: ONNX Runtime's may be shared.
+
+    Args:
+        manifest: the artifact's manifest; of another task, it is an `ArtifactError`.
+        tokenizer: texts to token ids.
+        session: token ids to rows; one with `run_all` gets all runs of a request at once.
+        truncate: the default handling of an input over the limit.
+        max_characters: the longest text; None takes the manifest's limit, or computes it from the
+            limit of tokens.
+        cache_entries: how many rows to keep.
+        run_tokens: the most tokens of one run, padding included; one input is always allowed. It
+            changes no row.
+    """
+
+    #: The task of the artifacts that it takes.
+    task: ClassVar[str]
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        tokenizer: Tokenizer,
+        session: InferenceSession,
+        *,
+        truncate: str = "refuse",
+        max_characters: int | None = None,
+        cache_entries: int = 0,
+        run_tokens: int = TOKEN_BUDGET,
+    ) -> None:
+        if manifest.task != self.task:
+            raise ArtifactError(
+                f"{manifest.model.name} is {manifest.kind}; {KINDS[self.task]}'s artifact is "
+                "needed."
+            )
+        self.manifest, self.tokenizer, self.run_tokens = manifest, tokenizer, run_tokens
+        self._runs = self._kind_of_runs(
+            session,
+            width=len(manifest.scoring.labels) if manifest.scoring else manifest.full_dimensions,
+            limit=manifest.max_tokens,
+            cache_entries=cache_entries,
+            run_tokens=run_tokens,
+        )
+        self.cache = self._runs.cache
+        computed = manifest.max_tokens * CHARACTERS_PER_TOKEN
+        self._prepare(truncate, max_characters or manifest.max_characters or computed)
+
+    @classmethod
+    def load(
+        cls,
+        artifact: Artifact,
+        *,
+        threads: int = 1,
+        wrap: Callable[[InferenceSession], InferenceSession] | None = None,
+        **options: Any,
+    ) -> Self:
+        """Load an artifact's tokenizer and session, of which a run may use some threads.
+
+        `wrap` gets the session and returns the one that is used. What cannot be served is an
+        `ArtifactError`.
+        """
+        tokenizer = load(artifact.manifest.tokenizer.kind, artifact.tokenizer_path)
+        session = load_session(artifact, threads=threads)
+        return cls(
+            artifact.manifest, tokenizer, session if wrap is None else wrap(session), **options
+        )
+
+    @property
+    def _kind_of_runs(self) -> type[Runs]:
+        raise NotImplementedError
+
+    def _prepare(self, truncate: str, max_characters: int) -> None:
+        """Set up what this kind of model has besides."""
+        raise NotImplementedError
+
+    def _run(
+        self,
+        packed: Sequence[bytes],
+        tokens: Sequence[int],
+        *,
+        characters: int,
+        started: float,
+        deadline: float | None,
+    ) -> Embeddings:
+        """Compute the row of each input, equal ones once; the result has no vector space yet.
+
+        The inputs are as `Runs` takes them, `started` is the `time.perf_counter()` at which the
+        request came. An `InferenceError` has the place of the first input without a row.
+        """
+        tokenized = time.perf_counter()
+        spent = tokenized - started
+        allowed = 0.0 if deadline is None else deadline - time.monotonic() + spent
+        places: dict[bytes, int] = {}
+        order = [places.setdefault(each, len(places)) for each in packed]
+        try:
+            rows, done = self._runs.compute(list(places), deadline, allowed)
+        except InferenceError as error:
+            if error.place is not None:
+                error.place = order.index(error.place)
+            raise
+        return Embeddings(
+            vectors=rows[order] if len(places) < len(order) else rows,
+            tokens=tokens,
+            vector_space="",
+            timings=Timings(
+                spent,
+                time.perf_counter() - tokenized - done.queue_seconds,
+                done.queue_seconds,
+            ),
+            characters=characters,
+            cache_hits=done.cache_hits,
+            repeats=len(order) - len(places),
+            runs=done.runs,
+            padding_tokens=done.padding_tokens,
+            computed_tokens=done.computed_tokens,
+        )
 
 
 def as_batch(ids: bytes, mask: bytes, run: Run) -> Batch:

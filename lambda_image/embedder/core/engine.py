@@ -9,86 +9,33 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from embedder.core.artifact import KINDS, SEGMENTS, Manifest
-from embedder.core.batching import TOKEN_BUDGET, Runs, SegmentRuns
-from embedder.core.embedding_request import (
-    CHARACTERS_PER_TOKEN,
-    Embeddings,
-    EmbedRequest,
-    Inputs,
-    Limits,
-    Timings,
-)
-from embedder.core.errors import ArtifactError
-from embedder.core.fast_tokenizers import Tokenizer
-from embedder.core.runtimes import InferenceSession, Loadable
+from embedder.core.artifact import SEGMENTS
+from embedder.core.batching import Runs, SegmentRuns, ServedModel
+from embedder.core.embedding_request import Embeddings, EmbedRequest, Inputs, Limits
 from embedder.core.tokenization import RequestTokenizer
 
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
 
 
-class Engine(Loadable):
-    """The model: its tokenizer, its session, and a cache of vectors.
+class Engine(ServedModel):
+    """A model that makes vectors; its rows are full-size ones."""
 
-    Threads may share it, if they may share the session: ONNX Runtime's may be shared.
-
-    Args:
-        manifest: the artifact's manifest; of another task, it is an `ArtifactError`.
-        tokenizer: texts to token ids.
-        session: token ids to full-size vectors; one with `run_all` gets all runs of a request at
-            once.
-        truncate: the default handling of an input over the limit.
-        max_characters: the longest text; None takes the manifest's limit, or computes it from the
-            limit of tokens.
-        cache_entries: how many vectors to keep.
-        run_tokens: the most tokens of one run, padding included. It changes no vector.
-    """
-
-    #: The task of the artifacts that it takes.
     task: ClassVar[str] = "embed"
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        tokenizer: Tokenizer,
-        session: InferenceSession,
-        *,
-        truncate: str = "refuse",
-        max_characters: int | None = None,
-        cache_entries: int = 0,
-        run_tokens: int = TOKEN_BUDGET,
-    ) -> None:
-        if manifest.task != self.task:
-            raise ArtifactError(
-                f"{manifest.model.name} is {manifest.kind}; {KINDS[self.task]}'s artifact is "
-                "needed."
-            )
-        self.manifest = manifest
-        self.tokenizer = tokenizer
-        self._runs = self._kind_of_runs(
-            session,
-            width=manifest.full_dimensions,
-            limit=manifest.max_tokens,
-            cache_entries=cache_entries,
-            run_tokens=run_tokens,
-        )
-        #: The most tokens of one run, padding included; one input is always allowed.
-        self.run_tokens = run_tokens
-        self.cache = self._runs.cache
+    def _prepare(self, truncate: str, max_characters: int) -> None:
+        manifest = self.manifest
         self.limits = Limits(
             dimensions=manifest.dimensions,
             max_tokens=manifest.max_tokens,
-            max_characters=max_characters
-            or manifest.max_characters
-            or manifest.max_tokens * CHARACTERS_PER_TOKEN,
+            max_characters=max_characters,
             vocabulary_size=self.tokenizer.vocabulary_size,
             prompts=manifest.prompts,
             default_prompt=manifest.default_prompt,
             truncate=truncate,
         )
         self.request_tokenizer = RequestTokenizer(
-            tokenizer, self.limits, pools_prompt=SEGMENTS not in manifest.graph.inputs
+            self.tokenizer, self.limits, pools_prompt=SEGMENTS not in manifest.graph.inputs
         )
 
     @property
@@ -127,11 +74,8 @@ class Engine(Loadable):
             InferenceError: if the model did not give finite vectors.
         """
         started = time.perf_counter()
-        deadline = request.deadline
-        allowed = 0.0 if deadline is None else deadline - time.monotonic()
         sequences, characters = self.request_tokenizer.encode(request)
-        tokenized = time.perf_counter()
-        # Each input's ids as bytes, int32; equal ones share a place among the distinct.
+        # Each input's ids as bytes, int32.
         packed = [array("i", ids).tobytes() for ids in sequences]
         if not self.request_tokenizer.pools_prompt:
             left_out = self.request_tokenizer.left_out(request)
@@ -139,30 +83,18 @@ class Engine(Loadable):
                 ids + b"\2" * left_out + b"\1" * (len(sequence) - left_out)
                 for ids, sequence in zip(packed, sequences, strict=True)
             ]
-        places: dict[bytes, int] = {}
-        order = [places.setdefault(ids, len(places)) for ids in packed]
-        whole, done = self._runs.compute(list(places), deadline, allowed)
-        if len(places) < len(order):
-            whole = whole[order]
-        dimensions = request.dimensions or self.limits.full_dimensions
-        if dimensions < self.limits.full_dimensions:
-            whole = truncate_vectors(whole, dimensions, normalize=request.normalize)
-        return Embeddings(
-            vectors=whole,
-            tokens=[len(ids) for ids in sequences],
-            vector_space=self.vector_space(dimensions, normalize=request.normalize),
-            timings=Timings(
-                tokenized - started,
-                time.perf_counter() - tokenized - done.queue_seconds,
-                done.queue_seconds,
-            ),
+        found = self._run(
+            packed,
+            [len(ids) for ids in sequences],
             characters=characters,
-            cache_hits=done.cache_hits,
-            repeats=len(order) - len(places),
-            runs=done.runs,
-            padding_tokens=done.padding_tokens,
-            computed_tokens=done.computed_tokens,
+            started=started,
+            deadline=request.deadline,
         )
+        vectors, dimensions = found.vectors, request.dimensions or self.limits.full_dimensions
+        if dimensions < self.limits.full_dimensions:
+            vectors = truncate_vectors(vectors, dimensions, normalize=request.normalize)
+        space = self.vector_space(dimensions, normalize=request.normalize)
+        return found._replace(vectors=vectors, vector_space=space)
 
     def vector_space(self, dimensions: int | None = None, *, normalize: bool = True) -> str:
         """Name the space of vectors with these dimensions; None takes all."""

@@ -6,22 +6,18 @@ import math
 import time
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from embedder.core.artifact import Manifest, ScoringEntry
-from embedder.core.batching import TOKEN_BUDGET, SegmentRuns
-from embedder.core.embedding_request import CHARACTERS_PER_TOKEN, Embeddings, Timings
+from embedder.core.batching import Runs, SegmentRuns, ServedModel
+from embedder.core.embedding_request import Embeddings
 from embedder.core.errors import (
-    ArtifactError,
     BatchTooLargeError,
     EmptyInputError,
     InferenceError,
     InputTooLongError,
 )
-from embedder.core.fast_tokenizers import Tokenizer
-from embedder.core.runtimes import InferenceSession, Loadable
 
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
@@ -46,47 +42,28 @@ class Scores(NamedTuple):
     work: Embeddings
 
 
-class Reranker(Loadable):
-    """A model that scores passages for a query: its tokenizer, its session, a cache of scores.
+class Reranker(ServedModel):
+    """A model that scores passages for a query; its rows are logits.
 
-    A passage's score does not depend on the passages beside it, to the last bit. Threads may share
-    it, if they may share the session. The arguments are as those of `Engine`, with scores in the
-    place of vectors; `truncate` is `refuse`, or `right` for the model's own truncation.
+    A passage's score does not depend on the passages beside it, to the last bit. `truncate` is
+    `refuse`, or `right` for the model's own truncation.
     """
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        tokenizer: Tokenizer,
-        session: InferenceSession,
-        *,
-        truncate: str = "refuse",
-        max_characters: int | None = None,
-        cache_entries: int = 0,
-        run_tokens: int = TOKEN_BUDGET,
-    ) -> None:
-        if manifest.scoring is None:
-            raise ArtifactError(
-                f"{manifest.model.name} is {manifest.kind}; a reranker's artifact is needed."
-            )
-        self.manifest = manifest
-        self.scoring: ScoringEntry = manifest.scoring
-        self.tokenizer = tokenizer
-        self.max_tokens = manifest.max_tokens
-        self.max_characters = max_characters or manifest.max_tokens * CHARACTERS_PER_TOKEN
-        self.truncate = "refuse" if truncate == "refuse" else self.scoring.truncation
-        self.run_tokens = run_tokens
-        prefix = self.scoring.passage_prefix
+    task: ClassVar[str] = "rerank"
+
+    def _prepare(self, truncate: str, max_characters: int) -> None:
+        scoring = self.manifest.scoring
+        assert scoring is not None  # noqa: S101 - for mypy: the task says so
+        self.scoring = scoring
+        self.max_tokens, self.max_characters = self.manifest.max_tokens, max_characters
+        self.truncate = "refuse" if truncate == "refuse" else scoring.truncation
+        prefix = scoring.passage_prefix
         # A space at its end becomes part of the passage's first word.
-        self._prefix_tokens = len(tokenizer.encode(prefix.rstrip())) if prefix else 0
-        self._runs = SegmentRuns(
-            session,
-            width=len(self.scoring.labels),
-            limit=manifest.max_tokens,
-            cache_entries=cache_entries,
-            run_tokens=run_tokens,
-        )
-        self.cache = self._runs.cache
+        self._prefix_tokens = len(self.tokenizer.encode(prefix.rstrip())) if prefix else 0
+
+    @property
+    def _kind_of_runs(self) -> type[Runs]:
+        return SegmentRuns
 
     def score_space(self) -> str:
         """Name the space of the scores: scores of two spaces must not be compared."""
@@ -142,7 +119,6 @@ class Reranker(Loadable):
         An error about one text has its `position` among the passages, or None for the query.
         """
         started = time.perf_counter()
-        allowed = 0.0 if deadline is None else deadline - time.monotonic()
         if not pairs:
             raise EmptyInputError("must hold at least one passage.", name="passages")
         if len(pairs) > MAX_PASSAGES:
@@ -166,36 +142,20 @@ class Reranker(Loadable):
             pair, length = self._pair(first, second, how, position)
             packed.append(pair)
             lengths.append(length)
-        tokenized = time.perf_counter()
-        places: dict[bytes, int] = {}
-        order = [places.setdefault(pair, len(places)) for pair in packed]
         try:
-            logits, done = self._runs.compute(list(places), deadline, allowed)
+            work = self._run(
+                packed, lengths, characters=characters, started=started, deadline=deadline
+            )
         except InferenceError as error:
             if error.place is None:
                 raise
             raise InferenceError(
-                f"The model gave no finite score for passages[{order.index(error.place)}]."
+                f"The model gave no finite score for passages[{error.place}]."
             ) from error
-        logits = logits[order]
-        work = Embeddings(
-            vectors=logits,
-            tokens=lengths,
-            vector_space=self.score_space(),
-            timings=Timings(
-                tokenized - started,
-                time.perf_counter() - tokenized - done.queue_seconds,
-                done.queue_seconds,
-            ),
-            characters=characters,
-            cache_hits=done.cache_hits,
-            repeats=len(order) - len(places),
-            runs=done.runs,
-            padding_tokens=done.padding_tokens,
-            computed_tokens=done.computed_tokens,
-        )
-        scores = logits if raw else self.activated(logits)
-        return Scores(scores[:, 0] if len(self.scoring.labels) == 1 else scores, work)
+        scores = work.vectors if raw else self.activated(work.vectors)
+        if len(self.scoring.labels) == 1:
+            scores = scores[:, 0]
+        return Scores(scores, work._replace(vector_space=self.score_space()))
 
     def activated(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Return the model's scores for its logits, both float32 [passages, labels]."""

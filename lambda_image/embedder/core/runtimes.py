@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from embedder.core.artifact import Artifact, Manifest
-from embedder.core.fast_tokenizers import Tokenizer, load
+from embedder.core.artifact import Artifact
 
 if TYPE_CHECKING:  # see startup
     import numpy as np
@@ -70,32 +69,3 @@ def load_session(artifact: Artifact, *, threads: int = 1) -> InferenceSession:
     from embedder.core.session import Session  # noqa: PLC0415
 
     return Session(artifact, threads=threads)
-
-
-class Loadable:
-    """What serves an artifact, made of its manifest, its tokenizer and its session."""
-
-    def __init__(
-        self, manifest: Manifest, tokenizer: Tokenizer, session: InferenceSession, **options: Any
-    ) -> None:
-        raise NotImplementedError
-
-    @classmethod
-    def load(
-        cls,
-        artifact: Artifact,
-        *,
-        threads: int = 1,
-        wrap: Callable[[InferenceSession], InferenceSession] | None = None,
-        **options: Any,
-    ) -> Self:
-        """Load an artifact's tokenizer and session, of which a run may use some threads.
-
-        `wrap` gets the session and returns the one that is used. What cannot be served is an
-        `ArtifactError`.
-        """
-        tokenizer = load(artifact.manifest.tokenizer.kind, artifact.tokenizer_path)
-        session = load_session(artifact, threads=threads)
-        return cls(
-            artifact.manifest, tokenizer, session if wrap is None else wrap(session), **options
-        )
