@@ -23,26 +23,10 @@ from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Graph, Model
 from model_compiler.model.compiled import CompiledModel
-from model_compiler.model.cross_encoder import read_cross_encoder
-from model_compiler.model.exports import (
-    Choice,
-    Kind,
-    files_of,
-    find_export,
-    find_weights,
-    read_export,
-    read_weights,
-    why_not_compiled,
-)
-from model_compiler.model.folder import (
-    check_kind,
-    is_cross_encoder,
-    is_sparse,
-    read_model_folder,
-)
+from model_compiler.model.exports import Choice, Kind, files_of, why_not_compiled
+from model_compiler.model.folder import check_kind
 from model_compiler.model.onnx_import import ImportedModel
-from model_compiler.model.sparse import read_sparse_folder
-from model_compiler.model.static import is_static, read_static_folder
+from model_compiler.model.reading import reading_of
 from model_compiler.source import Source
 from model_compiler.tokenizer import tables as tokenizer_tables
 from model_compiler.tokenizer.tables import TokenizerTables, check_room
@@ -152,31 +136,23 @@ def _measured(
 def _read(folder: Path, options: Options) -> tuple[Model, dict[str, Any]]:
     """Read the model, and for an export the manifest's entries about its origin."""
     check_kind(folder)
-    if is_cross_encoder(folder):
-        return read_cross_encoder(folder, options.precision or Precision.INT8), {}
-    if is_sparse(folder):
-        return read_sparse_folder(folder, options.precision or Precision.INT8), {}
-    precision, reason = options.precision or Precision.INT8, None
-    files = files_of(folder)
-    if name := find_weights(folder, files):
-        compiled = read_weights(folder, name, precision)
-        if not isinstance(compiled, str):
-            _note(f"There are no weights but those in {name}, which are compiled.")
-            return compiled, {}
-        reason = compiled
-    choice = find_export(folder, files, options.precision)
-    if choice is None:
-        read = read_static_folder if is_static(folder) else read_model_folder
-        return read(folder, precision), {}
-    reason = reason or why_not_compiled(folder)
-    _note(f"{reason or 'There are no weights.'} The ready export {choice.name} is used instead.")
-    model = read_export(folder, choice)
-    _note_precision(model, choice, options)
+    reading = reading_of(folder, files_of(folder), options.precision)
+    export, reason = reading.export, reading.reason
+    if export and reading.path == "weights":
+        _note(f"There are no weights but those in {export.name}, which are compiled.")
+    elif export:
+        reason = reason or why_not_compiled(folder)
+        why = reason or "There are no weights."
+        _note(f"{why} The ready export {export.name} is used instead.")
+    model = reading.read()
+    if export is None or not isinstance(model, ImportedModel):
+        return model, {}
+    _note_precision(model, export, options)
     compared = bool(model.reference and options.thresholds)
     return model, {
-        "export": choice.name,
+        "export": export.name,
         "instead_of_weights": reason,
-        "reference": choice.reference if compared else None,
+        "reference": export.reference if compared else None,
     }
 
 

@@ -7,7 +7,6 @@ ready export; of a hub's repository it only knows their names.
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
@@ -16,24 +15,9 @@ from model_compiler.errors import CompilerError, printable
 from model_compiler.files.config import CONVERSION, missing
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Model
-from model_compiler.model.cross_encoder import read_cross_encoder
-from model_compiler.model.exports import (
-    choose,
-    files_of,
-    find_weights,
-    has_weights,
-    read_export,
-    read_weights,
-    why_not_compiled,
-)
-from model_compiler.model.folder import (
-    check_kind,
-    is_cross_encoder,
-    is_sparse,
-    read_model_folder,
-)
-from model_compiler.model.sparse import read_sparse_folder
-from model_compiler.model.static import is_static, read_static_folder
+from model_compiler.model.exports import files_of
+from model_compiler.model.folder import check_kind
+from model_compiler.model.reading import reading_of
 from model_compiler.source import Source
 from model_compiler.tokenizer import tables
 
@@ -91,13 +75,7 @@ def inspect_model(source: Source, precision: Precision | None = None) -> Inspect
     if not found.compiles:
         return found
     files = files_of(source.folder) if source.files is None else source.files
-    model: Model | None
-    if is_cross_encoder(source.folder) or is_sparse(source.folder):
-        found.path = "weights"
-        read = read_sparse_folder if is_sparse(source.folder) else read_cross_encoder
-        model = found.attempt(lambda: read(source.folder, precision or Precision.INT8))
-    else:
-        model = _read(source, files, precision, found)
+    model = _read(source, files, precision, found)
     if model and found.compiles:
         found.attempt(lambda: _describe(model, source, found))
         if source.files is None:
@@ -148,58 +126,26 @@ def _shown(value: Any) -> str:
 def _read(
     source: Source, files: Collection[str], precision: Precision | None, found: Inspection
 ) -> Model | None:
-    """Read the model by the path that the compiler takes; None if that is not possible."""
-    folder = source.folder
-    static = found.attempt(lambda: has_weights(folder, files) and is_static(folder))
-    if static is not False:  # None: modules.json cannot be read, whatever the rest is.
-        return _read_static(source, precision or Precision.INT8, found) if static else None
-    reason = None
-    if not has_weights(folder, files):
-        if name := find_weights(folder, files):
-            compiled = _read_initializers(source, name, precision or Precision.INT8, found)
-            if isinstance(compiled, Model):
-                return compiled
-            reason = compiled
-    elif (reason := why_not_compiled(folder)) is None:
-        found.path = "weights"
-        return found.attempt(lambda: read_model_folder(folder, precision or Precision.INT8))
-    choice = found.attempt(lambda: choose(files, precision))
-    if choice is None:
-        found.problems.append(reason or _no_weights(files))
+    """Read the model from what the compiler takes; None if that is not possible."""
+    folder, downloaded = source.folder, source.files is None
+    reading = found.attempt(lambda: reading_of(folder, files, precision, downloaded=downloaded))
+    if reading is None:  # modules.json cannot be read, whatever the rest is
         return None
-    found.path, found.export, found.instead_of_weights = "export", choice.name, reason
-    if source.files is None:
-        return found.attempt(lambda: read_export(folder, choice))
-    found.notes.append(f"{choice.name} itself was not downloaded and is checked by the compile.")
-    return None
-
-
-def _read_initializers(
-    source: Source, name: str, precision: Precision, found: Inspection
-) -> Model | str | None:
-    """Read a model with its weights only in an export, or the reason why they do not fit.
-
-    None if the rest of the model cannot be read.
-    """
-    note = f"There are no weights but those in {name}, which are compiled."
-    compiled: Model | str | None
-    if source.files is None:
-        compiled = read_weights(source.folder, name, precision)
-    else:
-        note += " The compile checks that they fit; if not, it uses the export as it is."
-        read = partial(read_model_folder, source.folder, precision, export=source.folder / name)
-        compiled = found.attempt(read)
-    if isinstance(compiled, Model):
-        found.path = "weights"
+    export, found.path = reading.export, reading.path
+    if reading.path is None:
+        found.problems.append(reading.reason or _no_weights(files))
+        return None
+    if export and reading.path == "weights":
+        note = f"There are no weights but those in {export.name}, which are compiled."
+        if not downloaded:
+            note += " The compile checks that they fit; if not, it uses the export as it is."
         found.notes.append(note)
-    return compiled
-
-
-def _read_static(source: Source, precision: Precision, found: Inspection) -> Model | None:
-    found.path = "static"
-    if source.files is None:
-        return found.attempt(lambda: read_static_folder(source.folder, precision))
-    found.notes.append("Its table was not downloaded and is checked by the compile.")
+    elif export:
+        found.export, found.instead_of_weights = export.name, reading.reason
+    if downloaded or reading.path == "weights":
+        return found.attempt(reading.read)
+    missing = f"{export.name} itself" if export else "Its table"
+    found.notes.append(f"{missing} was not downloaded and is checked by the compile.")
     return None
 
 

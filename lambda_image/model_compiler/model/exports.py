@@ -24,7 +24,6 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.files.export_weights import load_export
 from model_compiler.graph import architectures
 from model_compiler.graph.builder import Precision
-from model_compiler.model.compiled import CompiledModel
 from model_compiler.model.folder import (
     POOLED,
     UNPOOLED,
@@ -33,7 +32,6 @@ from model_compiler.model.folder import (
     is_pooled,
     read_head,
     read_max_tokens,
-    read_model_folder,
     read_modules,
     read_prompts,
 )
@@ -173,34 +171,6 @@ def has_weights(folder: Path, files: Collection[str]) -> bool:
     return any(path.parent == inside for path in weights)
 
 
-def find_export(folder: Path, files: Collection[str], precision: Precision | None) -> Choice | None:
-    """Return the export to import; None if weights can be compiled, or there is no export."""
-    if has_weights(folder, files) and why_not_compiled(folder) is None:
-        return None
-    return choose(files, precision)
-
-
-def find_weights(folder: Path, files: Collection[str]) -> str | None:
-    """Return the export with initializers that may be the weights of a model without others.
-
-    None if there are weights, the family is unknown, or there is no export in full precision.
-    """
-    if has_weights(folder, files) or "modules.json" not in files or why_not_compiled(folder):
-        return None
-    choice = choose(files, None)
-    return choice.name if choice and choice.kind is Kind.FULL else None
-
-
-def read_weights(folder: Path, name: str, precision: Precision) -> CompiledModel | str:
-    """Read a model that is compiled from an export's initializers, or say why it cannot be."""
-    try:
-        model = read_model_folder(folder, precision, export=folder / name)
-        model.check(values=False)
-    except (SourceError, UnsupportedModelError) as error:
-        return _relative(error, folder)
-    return model
-
-
 def why_not_compiled(folder: Path) -> str | None:
     """Return why the compiler cannot express a folder's model; None if it can.
 
@@ -211,13 +181,13 @@ def why_not_compiled(folder: Path) -> str | None:
             return None
         architectures.parse(ConfigFile(_encoder_folder(folder) / "config.json"))
     except UnsupportedModelError as error:
-        return _relative(error, folder)
+        return relative(error, folder)
     except SourceError:
         return None
     return None
 
 
-def _relative(error: Exception, folder: Path) -> str:
+def relative(error: Exception, folder: Path) -> str:
     """Return a message for the manifest, which must not depend on where the folder is."""
     return str(error).replace(f"{folder}{os.sep}", "")
 

@@ -8,7 +8,8 @@ from safetensors.numpy import load_file, save_file
 
 from model_compiler.errors import SourceError
 from model_compiler.graph.builder import Precision
-from model_compiler.model.exports import Choice, Kind, choose, files_of, find_weights, read_weights
+from model_compiler.model.exports import Choice, Kind, choose, files_of
+from model_compiler.model.reading import reading_of
 from tests.model_compiler.conftest import Compile, Edit
 from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
 
@@ -55,8 +56,7 @@ def test_the_artifact_is_that_of_the_weights(
 def test_initializers_of_another_shape(with_export: Path, edit_json: Edit) -> None:
     """The reason names the tensor and both shapes, without the folder."""
     edit_json(with_export / "config.json", intermediate_size=32)
-    name = find_weights(with_export, files_of(with_export))
-    assert read_weights(with_export, name, Precision.INT8) == (
+    assert reading_of(with_export, files_of(with_export), None).reason == (
         "onnx/model.onnx: 0.auto_model.encoder.layer.0.intermediate.dense.weight has shape "
         "[64, 32]; the model's configuration asks for [32, 32]."
     ).replace("0.auto_model", prefix_of(with_export))
@@ -84,25 +84,31 @@ def test_initializers_that_do_not_fit(
     assert note == f"note: {reason} The ready export onnx/model.onnx is used instead."
 
 
+def reads_initializers(folder: Path) -> bool:
+    """Return whether the initializers of a folder's export are its weights."""
+    reading = reading_of(folder, files_of(folder), None)
+    return reading.path == "weights" and reading.export is not None
+
+
 def test_weights_are_preferred(with_export: Path, with_weights: Path) -> None:
     """Initializers are read only if a folder has no weights, and its family is known."""
-    assert find_weights(with_export, files_of(with_export)) == "onnx/model.onnx"
+    assert reads_initializers(with_export)
     save_file(load_file(with_weights / "model.safetensors"), with_export / "model.safetensors")
-    assert find_weights(with_export, files_of(with_export)) is None
+    assert not reads_initializers(with_export)
 
 
 def test_exports_that_have_no_weights(with_export: Path, edit_json: Edit) -> None:
     """A quantized export, an unknown family, or a folder without modules is not tried."""
     full = with_export / "onnx" / "model.onnx"
     quantized = full.rename(with_export / "onnx" / "model_quantized.onnx")
-    assert find_weights(with_export, files_of(with_export)) is None
+    assert not reads_initializers(with_export)
     quantized.rename(full)
     (with_export / "modules.json").rename(with_export / "kept.json")
-    assert find_weights(with_export, files_of(with_export)) is None
+    assert not reads_initializers(with_export)
     (with_export / "kept.json").rename(with_export / "modules.json")
-    assert find_weights(with_export, files_of(with_export)) == "onnx/model.onnx"
+    assert reads_initializers(with_export)
     edit_json(with_export / "config.json", model_type="deberta-v2")
-    assert find_weights(with_export, files_of(with_export)) is None
+    assert not reads_initializers(with_export)
 
 
 @pytest.mark.parametrize(
