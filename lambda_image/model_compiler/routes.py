@@ -50,16 +50,12 @@ def compile_routes(
             for route, folder in routes.items()
         }
         query, document = contents["query"], contents["document"]
-        if query["dimensions"] != document["dimensions"]:
-            raise SourceError(
-                f"{source.name}: both routes must have the same dimensions; found "
-                f"{query['dimensions']} for queries and {document['dimensions']} for documents."
-            )
-        if query["task"] != document["task"]:
-            raise SourceError(
-                f"{source.name}: both routes must be of one task; found {query['task']} for "
-                f"queries and {document['task']} for documents."
-            )
+        for key, rule in (("dimensions", "have the same dimensions"), ("task", "be of one task")):
+            if query[key] != document[key]:
+                raise SourceError(
+                    f"{source.name}: both routes must {rule}; found {query[key]} for queries and "
+                    f"{document[key]} for documents."
+                )
         kind = DenseRows if query["task"] == "sparse" else Engine
         engines = [kind.load(load_artifact(partial / route)) for route in ("query", "document")]
         alignment = _alignment(*engines, most=options.documents)

@@ -47,9 +47,10 @@ _DESCRIPTIONS = {
 }
 
 
-def _object(**properties: Schema) -> Schema:
-    """Describe an object that has all of these properties."""
-    return {"type": "object", "properties": properties, "required": list(properties)}
+def _object(*, optional: Schema | None = None, **properties: Schema) -> Schema:
+    """Describe an object that has all of these properties, and may have the optional ones."""
+    every = {**(optional or {}), **properties}
+    return {"type": "object", "properties": every, "required": list(properties)}
 
 
 def _list(items: Schema, **more: int) -> Schema:
@@ -66,19 +67,15 @@ _VECTOR = {"anyOf": [_NUMBERS, {"type": "string", "contentEncoding": "base64"}]}
 #: Tokens as the model saw them, special tokens and prompts included.
 _USAGE = _object(prompt_tokens=_INTEGER, total_tokens=_INTEGER)
 
-_EITHER = {"embedding": _VECTOR, "embeddings": _list(_VECTOR)}
-_EMBED = _object(size=_INTEGER, tokens=_INTEGER, vector_space=_STRING)
-_EMBED["properties"] = {**_EITHER, **_EMBED["properties"]}
-_EMBED["oneOf"] = [{"required": [name]} for name in _EITHER]
+
+def _embedded(vector: Schema, **more: Schema) -> Schema:
+    """Describe the answer of `POST /`: a vector, or a list of them."""
+    either = {"embedding": vector, "embeddings": _list(vector)}
+    described = _object(optional=either, **more, tokens=_INTEGER, vector_space=_STRING)
+    return {**described, "oneOf": [{"required": [name]} for name in either]}
+
 
 _SPARSE_VECTOR = _object(indices=_list({"type": "integer", "minimum": 0}), values=_list(_NUMBER))
-_SPARSE = _object(tokens=_INTEGER, vector_space=_STRING)
-_SPARSE["properties"] = {
-    "embedding": _SPARSE_VECTOR,
-    "embeddings": _list(_SPARSE_VECTOR),
-    **_SPARSE["properties"],
-}
-_SPARSE["oneOf"] = _EMBED["oneOf"]
 
 _MATCH = _object(
     text=_STRING_OR_NULL, index=_INTEGER_OR_NULL, id=_STRING, score=_NUMBER, metadata=_OBJECT
@@ -110,13 +107,11 @@ _TOKEN = _object(
 )
 _GOLDEN = _object(text=_STRING, prompt=_STRING_OR_NULL, embedding_head=_list(_NUMBER))
 
-_RANKED = _object(index=_INTEGER, score=_NUMBER)
-_RANKED["properties"] = {**_RANKED["properties"], "text": _STRING}
-_DOCUMENT_RANKED = _object(index=_INTEGER, relevance_score=_NUMBER)
-_DOCUMENT_RANKED["properties"] = {
-    **_DOCUMENT_RANKED["properties"],
-    "document": _object(text=_STRING),
-}
+_RANKED = _object(index=_INTEGER, score=_NUMBER, optional={"text": _STRING})
+_DOCUMENT = _object(text=_STRING)
+_DOCUMENT_RANKED = _object(
+    index=_INTEGER, relevance_score=_NUMBER, optional={"document": _DOCUMENT}
+)
 _DOCUMENTS_RANKED = _object(
     id=_STRING,
     object={"const": "list"},
@@ -170,7 +165,7 @@ def _info(*left_out: str, **more: Schema) -> Schema:
 
 #: The body of each operation's answer.
 _ANSWERS: Mapping[str, Schema] = {
-    "embed": _EMBED,
+    "embed": _embedded(_VECTOR, size=_INTEGER),
     "chunk": _object(
         title=_STRING,
         chunks=_list(_object(text=_STRING, headings=_list(_STRING), tokens=_POSITIVE)),
@@ -198,7 +193,7 @@ _ANSWERS: Mapping[str, Schema] = {
         timings=_object(tokenization=_STRING, queue=_STRING, inference=_STRING),
         vector_space=_STRING,
     ),
-    "sparse_embed": _SPARSE,
+    "sparse_embed": _embedded(_SPARSE_VECTOR),
     "tei_embed_sparse": _list(
         _list(_object(index={"type": "integer", "minimum": 0}, value=_NUMBER)), minItems=1
     ),

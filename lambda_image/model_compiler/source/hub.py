@@ -103,11 +103,7 @@ def download(
     return Source(folder, name, info.sha, _license(info), newest=revision is None, files=files)
 
 
-def _patterns(
-    files: Collection[str],
-    precision: Precision | None,
-    folder: Path,
-) -> list[str]:
+def _patterns(files: Collection[str], precision: Precision | None, folder: Path) -> list[str]:
     """Return the patterns of the weights, or else of the selected export and its reference."""
     if is_cross_encoder(folder) or is_sparse(folder):  # which are compiled from weights alone
         return list(PATTERNS)
@@ -126,7 +122,5 @@ def _patterns(
 
 
 def _license(info: ModelInfo) -> str | None:
-    for tag in info.tags or ():
-        if tag.startswith("license:"):
-            return tag.removeprefix("license:")
-    return None
+    tags = (tag for tag in info.tags or () if tag.startswith("license:"))
+    return next((tag.removeprefix("license:") for tag in tags), None)

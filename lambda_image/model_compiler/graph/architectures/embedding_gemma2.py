@@ -240,7 +240,8 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
             name = f"layers.{layer}."
             hidden = self._attention(x, name, slides=slides)
             x = op.Add(x, self._normalized(hidden, f"{name}post_attention_layernorm.weight"))
-            hidden = self._feed_forward(x, name)
+            rows = self._read(x, f"{name}pre_feedforward_layernorm.weight")
+            hidden = self._gated(rows, f"{name}mlp.", config.width, end="")
             x = op.Add(x, self._normalized(hidden, f"{name}post_feedforward_layernorm.weight"))
             hidden = self._signaled(x, sources, signals[layer], f"{name}ple_block.")
             scalar = self._builder.constant(self._take(f"{name}layer_scalar", 1), np.float32)
@@ -332,20 +333,6 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
             self._repeated(part, times, heads.size, heads=heads.shared) for part in (key, value)
         )
         return self._full.add(query, key, value)
-
-    def _feed_forward(self, x: str, layer: str) -> str:
-        config, name = self._config, f"{layer}mlp."
-        wide, narrow = config.intermediate_size, config.width
-        rows = self._read(x, f"{layer}pre_feedforward_layernorm.weight")
-        gate = self._product(rows, f"{name}gate_proj.weight", wide, narrow)
-        # Without its scale, which the following operations keep and the last product applies.
-        weight = self._take(f"{name}up_proj.weight", wide, narrow)
-        up = matmul(self._builder, rows, weight, name=f"{name}up")
-        gated = self._builder.op.Mul(activate(self._builder, gate, config.activation), up)
-        gated_rows = self._quantized(gated, wide)
-        down = self._take(f"{name}down_proj.weight", narrow, wide)
-        product = matmul(self._builder, gated_rows, down, name=f"{name}down")
-        return dequantize(self._builder, product, gated_rows, rows)
 
     def _signaled(self, x: str, sources: Rows, signal: Floats, name: str) -> str:
         """Let the stream choose from the layer's signal, which depends on the token alone."""

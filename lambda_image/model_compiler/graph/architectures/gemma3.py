@@ -16,7 +16,6 @@ from model_compiler.graph.attention import split_into_blocks, whole_blocks
 from model_compiler.graph.bases.encoder import (
     Architecture,
     Encoder,
-    activate,
     read_activation,
     rotary_tables_by_kind,
 )
@@ -28,7 +27,7 @@ from model_compiler.graph.bases.layer_settings import (
     rope_bases_by_kind,
     sliding_layers,
 )
-from model_compiler.graph.quantization import dequantize, embedding, matmul
+from model_compiler.graph.quantization import embedding
 
 #: The defaults of transformers' Gemma3TextConfig.
 DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 1_000_000.0}
@@ -159,7 +158,8 @@ class _Encoder(Encoder[Gemma3Config]):
             hidden = self._attention(f"{name}self_attn.", hidden, sliding=sliding)
             x = op.Add(x, norm(hidden, f"{name}post_attention_layernorm.weight"))
             hidden = norm(x, f"{name}pre_feedforward_layernorm.weight")
-            hidden = self._feed_forward(f"{name}mlp.", hidden)
+            rows = self._quantized(hidden, config.hidden_size)
+            hidden = self._gated(rows, f"{name}mlp.", config.hidden_size)
             hidden = norm(hidden, f"{name}post_feedforward_layernorm.weight")
             x = self._builder.end_layer(op.Add(x, hidden))
         hidden = norm(x, "norm.weight")
@@ -199,20 +199,6 @@ class _Encoder(Encoder[Gemma3Config]):
         mixed = op.Reshape(mixed, self._tokens_wide)
         rows = self._quantized(mixed, config.heads * size)
         return self._product(rows, f"{name}o_proj.weight", config.hidden_size, config.heads * size)
-
-    def _feed_forward(self, name: str, hidden: str) -> str:
-        config, op = self._config, self._builder.op
-        wide, narrow = config.intermediate_size, config.hidden_size
-        rows = self._quantized(hidden, narrow)
-        gate = self._product(rows, f"{name}gate_proj.weight", wide, narrow)
-        # Without its scale, which the following operations keep and `dequantize` applies below.
-        up_name, down_name = f"{name}up_proj.weight", f"{name}down_proj.weight"
-        up = matmul(self._builder, rows, self._take(up_name, wide, narrow), name=up_name)
-        gated = op.Mul(activate(self._builder, gate, config.activation), up)
-        gated_rows = self._quantized(gated, wide)
-        weight = self._take(down_name, narrow, wide)
-        down = matmul(self._builder, gated_rows, weight, name=down_name)
-        return dequantize(self._builder, down, gated_rows, rows)
 
     def _normalized(self, value: str, name: str, size: int, *, factor: float = 1.0) -> str:
         """Divide rows by their root mean square; Gemma stores gains as differences from one."""

@@ -105,6 +105,22 @@ class Encoder(ABC, Generic[Config]):
         product = matmul(self._builder, rows, self._take(name, outputs, inputs), name=name)
         return dequantize(self._builder, product, rows)
 
+    def _gated(self, rows: Rows, name: str, width: int, *, end: str = "_proj.weight") -> str:
+        """Add a gated feed-forward block, from rows of a width to float32 of that width.
+
+        In the graph, the weights of its last two products have names with this end.
+        """
+        builder, wide = self._builder, self._config.intermediate_size
+        gate = self._product(rows, f"{name}gate_proj.weight", wide, width)
+        # Without its scale, which the following operations keep and `dequantize` applies below.
+        weight = self._take(f"{name}up_proj.weight", wide, width)
+        up = matmul(builder, rows, weight, name=f"{name}up{end}")
+        gated = builder.op.Mul(activate(builder, gate, self._config.activation), up)
+        gated_rows = self._quantized(gated, wide)
+        weight = self._take(f"{name}down_proj.weight", width, wide)
+        down = matmul(builder, gated_rows, weight, name=f"{name}down{end}")
+        return dequantize(builder, down, gated_rows, rows)
+
     def _by_root_mean_square(self, value: str, gain: str) -> str:
         epsilon = self._config.norm_epsilon
         return self._builder.root_mean_square_norm(value, gain, epsilon=epsilon)
