@@ -7,6 +7,20 @@ import orjson
 from embedder.http.http_types import Request, Response
 from embedder.http.router import Router
 
+#: A valid body for each operation; the small model's tokenizer cannot decode.
+BODIES: dict[str, Any] = {
+    "/": {"text": "a"},
+    "/similar": {"text": "a"},
+    "/chunk": {"text": "a"},
+    "/v1/embeddings": {"input": "a", "model": "m"},
+    "/embed": {"inputs": "a"},
+    "/embeddings": {"input": "a"},
+    "/similarity": {"inputs": {"source_sentence": "a", "sentences": ["b"]}},
+    "/tokenize": {"inputs": "a"},
+    "/decode": {"ids": [5]},
+    "/api/v1/embed": {"inputs": "a"},
+}
+
 
 def post(router: Router, path: str, body: Any) -> Response:
     """Send a body: bytes unchanged, everything else as JSON."""

@@ -1,14 +1,16 @@
 """Responses of an endpoint, for clients with a mocked transport."""
 
+import asyncio
 import base64
 import json
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import numpy as np
 import numpy.typing as npt
 
-from embedding_client import RetryPolicy
+from embedding_client import AsyncEmbeddingClient, RetryPolicy
 
 URL = "https://abc.lambda-url.eu-west-1.on.aws"
 SPACE = "model@1/int8/abc/2"
@@ -36,3 +38,13 @@ def refused(
     headers = {"x-request-id": "r-1", **more.pop("headers", {})}
     body = {"error": message, "code": code, "field": None, **more}
     return httpx.Response(status, json=body, headers=headers)
+
+
+def asynchronously(call: Callable[[AsyncEmbeddingClient], Any], *place: str, **options: Any) -> Any:
+    """Return what a call of the asynchronous client gives."""
+
+    async def main() -> Any:
+        async with AsyncEmbeddingClient(*place, **options) as client:
+            return await call(client)
+
+    return asyncio.run(main())

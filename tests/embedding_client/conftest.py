@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from embedding_client import EmbeddingClient
+from embedding_client._cli import run as run_command
 from tools.local_endpoint.endpoint import endpoint
 
 Serve = Callable[[Path], AbstractContextManager[str]]
@@ -50,6 +51,18 @@ def running(minilm_artifact, serve) -> Iterator[Endpoint]:
 def client(running) -> Iterator[EmbeddingClient]:
     with EmbeddingClient(running.url) as made:
         yield made
+
+
+@pytest.fixture
+def command(capsys):
+    """Run `embed` in this process; return its status, its output and its errors."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        code = run_command([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
 
 
 @pytest.fixture

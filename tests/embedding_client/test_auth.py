@@ -66,12 +66,6 @@ def test_the_signature_covers_any_path_and_query(library, path):
     assert accepted(request).access_key == "AKID"
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-def test_the_signature_covers_the_method(method):
-    """With and without a body."""
-    accepted(sent(SigV4Auth(credentials=PAIR), method=method))
-
-
 def test_a_streamed_body_is_signed():
     """The body is read completely before it is signed."""
     request = sent(SigV4Auth(credentials=PAIR), content=iter([b"one ", b"two"]))
@@ -94,13 +88,6 @@ def test_headers_that_proxies_change_are_not_signed():
     accepted(request)
 
 
-def test_a_session_token_is_sent_and_signed():
-    """For temporary credentials."""
-    request = sent(SigV4Auth(credentials=Credentials("AKID", "secret", "token")))
-    assert accepted(request).session_token == "token"
-    assert "x-amz-security-token" in request.headers["authorization"]
-
-
 def test_the_signature_covers_the_relevant_headers():
     """They are the host, the content type and each `x-amz-` header."""
     request = sent(
@@ -117,7 +104,7 @@ def test_the_signature_covers_the_relevant_headers():
         "x-amz-meta-team",
         "x-amz-security-token",
     ]
-    accepted(request)
+    assert accepted(request).session_token == "token"
 
 
 @pytest.mark.parametrize("name", ["content-type", "x-amz-meta-team"])

@@ -14,6 +14,7 @@ import termios
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,6 @@ from embedding_client._batch_jobs import (
     progress_of,
     run_of,
 )
-from embedding_client._cli import run as run_command
 from embedding_client._errors import ConfigurationError
 from embedding_kit.prices import load_prices
 from tests.fixtures.local_server import QuietHandler, serving
@@ -153,13 +153,8 @@ def s3(states, monkeypatch) -> Iterator[LocalS3]:
 
 
 @pytest.fixture
-def embed(states, capsys):
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = run_command(["batch", *arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+def embed(states, command):
+    return partial(command, "batch")
 
 
 def test_a_job_is_started_with_its_settings(embed, states) -> None:

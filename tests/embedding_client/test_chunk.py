@@ -1,12 +1,12 @@
 """Chunks of a document: both clients and `embed chunk`, at a real endpoint."""
 
-import asyncio
 import json
 
 import pytest
 
-from embedding_client import AsyncEmbeddingClient, ConfigurationError, RequestError
+from embedding_client import ConfigurationError, RequestError
 from embedding_client._cli import run
+from tests.embedding_client.answers import asynchronously
 
 DOCUMENT = "# Dates\n\nParse a string.\n\n## Zones\n\nUse UTC."
 CHUNKS = [
@@ -19,12 +19,8 @@ def test_both_clients_return_the_chunks(running, client):
     """They are those of the endpoint, with its errors."""
     found = client.chunk(DOCUMENT, format="markdown", chunk_tokens=64, overlap_tokens=0)
     assert found == {"title": "Dates", "chunks": CHUNKS}
-
-    async def divided():
-        async with AsyncEmbeddingClient(running.url) as other:
-            return await other.chunk(DOCUMENT, format="markdown")
-
-    assert asyncio.run(divided()) == found
+    divided = asynchronously(lambda other: other.chunk(DOCUMENT, format="markdown"), running.url)
+    assert divided == found
     with pytest.raises(RequestError, match="chunk_tokens must be from 8 to 254"):
         client.chunk(DOCUMENT, chunk_tokens=255)
     with pytest.raises(ConfigurationError, match="blank"):

@@ -27,18 +27,11 @@ EMBED = [sys.executable, "-m", "embedding_client._cli"]
 
 
 @pytest.fixture
-def embed(running, monkeypatch, capsys):
-    """Run the command in this process. Return its status, output and errors."""
+def embed(running, monkeypatch, command):
     monkeypatch.setenv("EMBEDDING_URL", running.url)
     # On a busy machine, a run of ten seconds would print its progress among the errors.
     monkeypatch.setattr("embedding_client._progress._INTERVAL", math.inf)
-
-    def run(*arguments):
-        code = run_command([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+    return command
 
 
 def lines(text):
@@ -276,7 +269,7 @@ def searched(minilm_artifact, tmp_path_factory):
 
 
 def test_search_prints_the_best_matches(embed, searched):
-    """Each line has a score and a text, best first, or JSON."""
+    """Each line has a score and a text, best first, or JSON; an index of S3 Vectors has more."""
     code, out, _ = embed("search", "Which instrument?", "--top", "2", "--url", searched)
     first, second = out.splitlines()
     assert code == 0
@@ -285,31 +278,9 @@ def test_search_prints_the_best_matches(embed, searched):
     code, out, _ = embed("search", "Which instrument?", "--url", searched, "--json")
     rows = lines(out)
     assert [rows[0]["index"], len(rows)] == [1, 3]
-
-
-def test_more_matches_than_allowed_are_refused_by_option(embed, searched):
-    """An index of the image has a lower limit than one of S3 Vectors."""
     code, _, err = embed("search", "x", "--top", "5000", "--url", searched)
     assert code == 1
     assert err.startswith("error: --top must be a whole number from 1 to 1000")
-
-
-def test_a_missing_url_is_an_error(embed, monkeypatch):
-    """The message names the flag and the variable."""
-    monkeypatch.delenv("EMBEDDING_URL")
-    assert embed("x") == (
-        2,
-        "",
-        "error: No endpoint: give --url or --function, or set EMBEDDING_URL.\n",
-    )
-
-
-def test_an_api_key_is_sent_instead_of_a_signature(embed, monkeypatch):
-    """The local Function URL wants a signature, so it refuses."""
-    monkeypatch.setenv("OUR_KEY", "secret")
-    code, out, error = embed("x", "--api-key-env", "OUR_KEY")
-    assert (code, out) == (1, "")
-    assert "403" in error
 
 
 @pytest.mark.parametrize(
@@ -330,6 +301,7 @@ def test_an_api_key_is_sent_instead_of_a_signature(embed, monkeypatch):
             "a folder that exists; found none",
         ),
         (["x", "--url", "nowhere"], "found 'nowhere'"),
+        (["x", "--url", ""], "No endpoint: give --url or --function, or set EMBEDDING_URL."),
         (["x", "--api-key-env", "NO_KEY"], "--api-key-env names NO_KEY, which is not set."),
         (["x", "--output", "a.npy"], "give texts, or --file with --output and --format, not both"),
         (["x", "--file", "a"], "give texts, or --file with --output and --format, not both"),

@@ -1,28 +1,16 @@
 """Searching an index of S3 Vectors: through an endpoint that has it, and directly."""
 
-import asyncio
 import json
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from embedding_client import (
-    AsyncEmbeddingClient,
-    EmbeddingClient,
-    Match,
-    RequestError,
-    VectorSpaceError,
-)
-from embedding_client._cli import run as run_command
+from embedding_client import EmbeddingClient, Match, RequestError, VectorSpaceError
 from embedding_client._index import SPACE_TAG, VectorIndex
+from tests.embedding_client.answers import asynchronously
 from tests.fixtures.s3_vectors.indexes import Index
-from tests.fixtures.s3_vectors.server import (
-    CREDENTIALS,
-    Failure,
-    LocalS3Vectors,
-    local_s3_vectors,
-)
+from tests.fixtures.s3_vectors.server import CREDENTIALS, Failure, LocalS3Vectors, local_s3_vectors
 from tools.local_endpoint.endpoint import endpoint
 
 FACTS = ["Water boils at 100 degrees.", "A violin\nhas four strings.", "Rain is wet."]
@@ -44,23 +32,8 @@ def index(running, s3_vectors) -> Index:
     """Return an index of three facts, embedded by the endpoint."""
     with EmbeddingClient(running.url) as client:
         vectors = client.embed(FACTS, input_type="document")
-        made = s3_vectors.create(
-            "facts",
-            vectors.shape[1],
-            non_filterable=("text",),
-            tags={SPACE_TAG: client.vector_space},
-        )
-    made.put(
-        [
-            {
-                "key": f"fact-{number}",
-                "data": {"float32": vector.tolist()},
-                "metadata": {"text": text, "number": number},
-            }
-            for number, (text, vector) in enumerate(zip(FACTS, vectors, strict=True))
-        ]
-    )
-    return made
+        numbers = [{"number": number} for number in range(len(FACTS))]
+        return s3_vectors.load("facts", vectors, client.vector_space, FACTS, numbers)
 
 
 @pytest.fixture(scope="module")
@@ -72,15 +45,9 @@ def searched(minilm_artifact, s3_vectors, index) -> Iterator[str]:
 
 
 @pytest.fixture
-def embed(capsys, running, monkeypatch):
-    """Return a function that runs the command."""
+def embed(command, running, monkeypatch):
     monkeypatch.setenv("EMBEDDING_URL", running.url)
-
-    def call(*arguments):
-        code = run_command([str(argument) for argument in arguments])
-        return code, *capsys.readouterr()
-
-    return call
+    return command
 
 
 def test_an_endpoint_searches_its_index(searched):
@@ -88,7 +55,7 @@ def test_an_endpoint_searches_its_index(searched):
     with EmbeddingClient(searched) as client:
         best, *others = client.search(QUESTION)
         assert best == Match(
-            text=FACTS[1], index=None, score=best.score, id="fact-1", metadata={"number": 1}
+            text=FACTS[1], index=None, score=best.score, id="id-1", metadata={"number": 1}
         )
         assert 0 < best.score < 1
         assert len(others) == 2
@@ -98,15 +65,11 @@ def test_an_endpoint_searches_its_index(searched):
 def test_a_filter_reaches_the_index(searched):
     """Only matches with the metadata are returned, by either client."""
     where = {"$or": [{"number": 0}, {"number": {"$gt": 1}}]}
-
-    async def search() -> list[Match]:
-        async with AsyncEmbeddingClient(searched) as client:
-            return await client.search(QUESTION, top=5, filter=where)
-
     with EmbeddingClient(searched) as client:
         matches = client.search(QUESTION, top=5, filter=where)
-    assert {match.id for match in matches} == {"fact-0", "fact-2"}
-    assert asyncio.run(search()) == matches
+    assert {match.id for match in matches} == {"id-0", "id-2"}
+    asked = asynchronously(lambda c: c.search(QUESTION, top=5, filter=where), searched)
+    assert asked == matches
 
 
 def test_a_wrong_filter_is_the_endpoints_error(searched):
@@ -135,7 +98,7 @@ def test_an_index_is_searched_directly(embed, index, searched):
 def test_a_filter_is_json(embed, index):
     """A filter is passed on directly, and something else than an object is an error."""
     code, out, _ = embed("search", index.arn, QUESTION, "--filter", '{"number": 2}', "--json")
-    assert (code, [json.loads(line)["id"] for line in out.splitlines()]) == (0, ["fact-2"])
+    assert (code, [json.loads(line)["id"] for line in out.splitlines()]) == (0, ["id-2"])
     for text, message in (("{", "--filter must be JSON: "), ("3", "must be a JSON object")):
         code, _, err = embed("search", QUESTION, "--filter", text)
         assert (code, message in err) == (2, True)
@@ -145,17 +108,8 @@ def test_more_matches_than_a_page_are_collected(running, s3_vectors):
     """The pages of a query are followed up to the number of matches."""
     with EmbeddingClient(running.url) as client:
         client.embed(["a"])
-        space = client.vector_space
-        made = s3_vectors.create("many", running.dimensions, tags={SPACE_TAG: space})
-        random = np.random.default_rng(1)
-        rows = random.standard_normal((1100, running.dimensions)).tolist()
-        for start in (0, 500, 1000):
-            made.put(
-                [
-                    {"key": str(number), "data": {"float32": rows[number]}}
-                    for number in range(start, min(start + 500, 1100))
-                ]
-            )
+        vectors = np.random.default_rng(1).standard_normal((1100, running.dimensions))
+        made = s3_vectors.load("many", vectors, client.vector_space, ["a text"] * 1100)
         matches = VectorIndex(made.arn).search(client, "a", top=1050)
     assert len({match.id for match in matches}) == 1050
     scores = [match.score for match in matches]

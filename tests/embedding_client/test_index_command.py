@@ -5,11 +5,11 @@ import json
 import os
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from embedding_client._cli import run as run_command
 from tests.embedding_client.test_batch_jobs import COUNTS, MACHINE, states  # noqa: F401
 from tests.jobs.load import conftest as loading
 from tests.jobs.load.conftest import ARN
@@ -20,17 +20,11 @@ SOURCE = "s3://bucket/vectors/job1/"
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
+def run(monkeypatch, command):
     """Return a function that runs `embed index` and returns status, output and errors."""
     monkeypatch.setenv("EMBEDDING_INDEX_ARN", ARN)
     monkeypatch.setenv("EMBEDDING_INDEX_LOAD", MACHINE)
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = run_command(["index", *map(str, arguments)])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+    return partial(command, "index")
 
 
 def test_a_load_is_started_with_its_settings_and_followed(states, run) -> None:  # noqa: F811
@@ -38,11 +32,7 @@ def test_a_load_is_started_with_its_settings_and_followed(states, run) -> None: 
     code, out, _ = run("load", SOURCE, "--metadata", "lang", "--name", "one", "--no-follow")
     assert (code, out) == (0, "one\n")
     (execution,) = states.executions.values()
-    assert json.loads(execution["input"]) == {
-        "source": SOURCE,
-        "index": ARN,
-        "metadata": ["lang"],
-    }
+    assert json.loads(execution["input"]) == {"source": SOURCE, "index": ARN, "metadata": ["lang"]}
     states.counts = COUNTS
     assert "parts      6 of 10 done, 1 failed" in run("status", "one")[1]
     states.end("one", status="SUCCEEDED", output=json.dumps({"loaded": 60, "parts": 10}))

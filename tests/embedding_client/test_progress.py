@@ -29,14 +29,6 @@ def test_a_line_every_ten_seconds(lines, capsys):
     ]
 
 
-def test_a_short_run_prints_no_progress(lines, capsys):
-    """The command prints the final line."""
-    shown, now = lines
-    now[0] = 9.0
-    shown.update(800)
-    assert capsys.readouterr().err == ""
-
-
 def test_a_full_log_does_not_end_the_run(lines, monkeypatch):
     """An error while printing progress is ignored."""
 

@@ -105,12 +105,7 @@ def test_an_unknown_format_is_refused(tmp_path, name):
     [
         ("a.txt", "a\n\nb\n", "line 2", "is blank"),
         ("a.txt", "\na\n", "line 1", "is blank"),
-        (
-            "a.jsonl",
-            '"a"\n{"body": "b"}\n',
-            "line 2",
-            "has no 'text'; it has 'body'. Select",
-        ),
+        ("a.jsonl", '"a"\n{"body": "b"}\n', "line 2", "has no 'text'; it has 'body'. Select"),
         ("a.jsonl", '"a"\n\n{"text": " "}\n', "row 2 (line 3)", "has no text in 'text': ' '"),
         ("a.jsonl", '{"text": 5}\n', "line 1", "has no text in 'text': 5"),
         ("a.jsonl", '"a"\n{"text"\n', "line 2", "is not JSON: Expecting ':' delimiter"),
@@ -139,11 +134,7 @@ def test_a_row_that_cannot_be_embedded_has_a_problem(tmp_path, name, content, pl
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        (
-            "a.csv",
-            b"body\nx\n",
-            r"has no column 'text'; it has 'body'\. Select the column",
-        ),
+        ("a.csv", b"body\nx\n", r"has no column 'text'; it has 'body'\. Select the column"),
         ("a.csv", b"", "has no column 'text'; it has no columns"),
         ("a.csv", b"text,id,text\na,1,b\n", "has more than one column named 'text'"),
         ("a.csv", b'text\n"never closed\nb\n', "is not CSV: line 3: unexpected end of data"),

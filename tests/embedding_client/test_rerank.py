@@ -1,6 +1,5 @@
 """Rerankers: the client, `embed`, and others' clients, with a small model behind a Function URL."""
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,6 @@ from llama_index.postprocessor.tei_rerank import TextEmbeddingInference
 
 from embedder.core.artifact import Artifact
 from embedding_client import (
-    AsyncEmbeddingClient,
     BatchLimits,
     ConfigurationError,
     EmbeddingClient,
@@ -27,6 +25,7 @@ from embedding_client import (
 from embedding_client._cli import run
 from tests.docs.pages import RERANK, run_examples
 from tests.embedder.server.test_serve import process
+from tests.embedding_client.answers import asynchronously
 from tests.embedding_client.conftest import Serve
 from tests.fixtures.small_artifact import small_artifact
 from tests.model_compiler.goldens.reranker_models import write_reranker
@@ -121,12 +120,7 @@ def test_the_client_ranks(url, ranking):
         assert client.rerank(QUERY, TEXTS, top_k=1) == found[:1]
         assert client.rerank(QUERY, []) == []
         assert client.vector_space == client.health()["score_space"]
-
-    async def ranked_async() -> list[Any]:
-        async with AsyncEmbeddingClient(url) as client:
-            return await client.rerank(QUERY, TEXTS, top_k=2)
-
-    assert asyncio.run(ranked_async()) == found[:2]
+    assert asynchronously(lambda c: c.rerank(QUERY, TEXTS, top_k=2), url) == found[:2]
 
 
 def test_the_clients_errors(url, running):

@@ -13,17 +13,12 @@ import httpx
 import pytest
 from langchain_core.documents import Document
 
-from embedding_client import (
-    AsyncEmbeddingClient,
-    EmbeddingClient,
-    RequestError,
-    SigV4Auth,
-    VectorSpaceError,
-)
+from embedding_client import EmbeddingClient, RequestError, SigV4Auth, VectorSpaceError
 from embedding_client._cli import run
 from embedding_client.langchain import FunctionUrlRetriever
 from embedding_client.llamaindex import FunctionUrlRetriever as LlamaIndexRetriever
 from tests.docs.pages import SEARCH, blocks
+from tests.embedding_client.answers import asynchronously
 from tests.fixtures.models_together import write_together
 from tools.local_endpoint.endpoint import endpoint
 
@@ -61,12 +56,8 @@ def test_the_client_searches(url, answer):
         assert [match.scores for match in client.search(QUERY, top=2)] == [{}, {}]
         with pytest.raises(RequestError, match="at least top_k, 10; found 3"):
             client.search(QUERY, candidates=3)
-
-    async def search() -> list[str]:
-        async with AsyncEmbeddingClient(url) as client:
-            return [match.id for match in await client.search(QUERY, top=2, candidates=50)]
-
-    assert asyncio.run(search()) == [name for name, _, _ in wanted]
+    matches = asynchronously(lambda c: c.search(QUERY, top=2, candidates=50), url)
+    assert [match.id for match in matches] == [name for name, _, _ in wanted]
 
 
 def test_the_command_searches(url, answer, capsys):

@@ -23,10 +23,11 @@ from embedding_client import (
 from embedding_client.langchain import FunctionUrlEmbeddings
 from embedding_client.llamaindex import FunctionUrlEmbedding
 from tests.embedder.server.running import running as running_server
-from tests.embedding_client.answers import embedded
+from tests.embedding_client.answers import asynchronously, embedded
 
 #: Of this machine, but not one of the names by which the client knows it.
 HOST = "127.0.0.2"
+HOST_OF_OURS = "https://embed.example.com"
 PLAIN = "http://embeddings.example.com:8080"
 
 
@@ -82,13 +83,9 @@ def test_the_client_sends_a_key_to_a_server(keyed):
     """`api_key` is enough, blocking and asynchronously."""
     with EmbeddingClient(keyed, api_key="secret", allow_plain_http=True) as client:
         vectors = client.embed(["one", "two"])
-
-    async def embedded_async():
-        auth = ApiKeyAuth("secret", allow_plain_http=True)
-        async with AsyncEmbeddingClient(keyed, auth=auth, allow_plain_http=True) as client:
-            return await client.embed(["one", "two"])
-
-    assert (asyncio.run(embedded_async()) == vectors).all()
+    auth = ApiKeyAuth("secret", allow_plain_http=True)
+    options = {"auth": auth, "allow_plain_http": True}
+    assert (asynchronously(lambda c: c.embed(["one", "two"]), keyed, **options) == vectors).all()
 
 
 def test_the_load_generator_sends_a_key_to_a_server(keyed, embed):
@@ -135,17 +132,16 @@ def test_a_host_of_ones_own_gets_no_signature_before_it_asks(monkeypatch):
         seen.append("x-amz-security-token" in request.headers)
         return embedded(request) if seen[-1] else httpx.Response(403, json={"Message": "Forbidden"})
 
-    async def embed_async():
-        http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
-        async with AsyncEmbeddingClient("https://embed.example.com", http_client=http) as client:
-            await client.embed(["a"])
-            await client.embed(["b"])
+    async def embed_twice(client):
+        await client.embed(["a"])
+        await client.embed(["b"])
 
-    http = httpx.Client(transport=httpx.MockTransport(answer))
-    with EmbeddingClient("https://embed.example.com", http_client=http) as client:
+    transport = httpx.MockTransport(answer)
+    with EmbeddingClient(HOST_OF_OURS, http_client=httpx.Client(transport=transport)) as client:
         client.embed(["a"])
         client.embed(["b"])
-    asyncio.run(embed_async())
+    http = httpx.AsyncClient(transport=transport)
+    asynchronously(embed_twice, HOST_OF_OURS, http_client=http)
     assert seen == [False, True, True] * 2
 
 
@@ -164,7 +160,7 @@ def test_a_host_that_wants_a_signature_is_named():
     """The lack of credentials alone would not say why any are needed."""
     http = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(403)))
     with (
-        EmbeddingClient("https://embed.example.com", http_client=http) as client,
+        EmbeddingClient(HOST_OF_OURS, http_client=http) as client,
         pytest.raises(CredentialsError, match=r"embed.example.com refuses .* No AWS credentials"),
     ):
         client.embed(["a"])

@@ -1,6 +1,5 @@
 """`client.embed_sparse` against an endpoint that serves a sparse encoder."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from embedder.core.artifact import Artifact
 from embedder.core.sparse_encoder import SparseEncoder
 from embedding_client import (
-    AsyncEmbeddingClient,
     BatchLimits,
     ConfigurationError,
     EmbeddingClient,
@@ -18,6 +16,7 @@ from embedding_client import (
     SparseVector,
 )
 from tests.docs.pages import RERANK, run_examples
+from tests.embedding_client.answers import asynchronously
 from tests.embedding_client.conftest import Serve
 from tests.fixtures.small_artifact import small_artifact
 from tests.model_compiler.goldens.sparse_models import write_sparse
@@ -56,14 +55,10 @@ def test_vectors_are_the_embedders(url, artifact):
         (best,) = client.embed_sparse(TEXTS[:1], top_k=1)
         assert best.values.tolist() == [found[0].values.max()]
         assert client.embed_sparse([]) == []
-
-    async def encoded() -> list[SparseVector]:
-        async with AsyncEmbeddingClient(url) as client:
-            return await client.embed_sparse(TEXTS, threshold=0.5)
-
     cut = [vector.values >= 0.5 for vector in wanted]
     wanted = [SparseVector(v.indices[c], v.values[c]) for v, c in zip(wanted, cut, strict=True)]
-    assert same(asyncio.run(encoded()), wanted)
+    found = asynchronously(lambda client: client.embed_sparse(TEXTS, threshold=0.5), url)
+    assert same(found, wanted)
 
 
 def test_the_pages_example(url, tmp_path):

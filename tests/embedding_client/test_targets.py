@@ -4,14 +4,12 @@ import json
 import urllib.parse
 from typing import Any
 
-import anyio
 import httpx
 import numpy as np
 import pytest
 from botocore.credentials import Credentials
 
 from embedding_client import (
-    AsyncEmbeddingClient,
     BatchLimits,
     ConfigurationError,
     EmbeddingClient,
@@ -24,7 +22,7 @@ from embedding_client import (
 )
 from embedding_client._cli import run
 from embedding_client._targets import function_target
-from tests.embedding_client.answers import NO_WAIT, embedded
+from tests.embedding_client.answers import NO_WAIT, asynchronously, embedded
 
 ARN = "arn:aws:lambda:eu-central-1:123456789012:function:embedder:live"
 API = "https://lambda.eu-central-1.amazonaws.com"
@@ -283,23 +281,15 @@ def function(running):
 
 
 def test_the_vectors_are_those_of_the_url(client, function):
-    """Both ways give the same bits and the same vector space, also in several requests."""
+    """All ways give the same bits and the same vector space, also in several requests."""
     texts = [f"text number {number}" for number in range(20)]
     with EmbeddingClient(**function, limits=BatchLimits(texts=8)) as invoking:
         vectors = invoking.embed(texts, input_type="document")
         assert np.array_equal(vectors, client.embed(texts, input_type="document"))
         assert invoking.vector_space == client.vector_space
         assert invoking.info() == client.info()
-
-
-def test_the_asynchronous_client_invokes_alike(client, function):
-    """It returns the same vectors."""
-
-    async def embed():
-        async with AsyncEmbeddingClient(**function) as invoking:
-            return await invoking.embed(["hello world", "naïve ☃"])
-
-    assert np.array_equal(anyio.run(embed), client.embed(["hello world", "naïve ☃"]))
+    embed = asynchronously(lambda other: other.embed(texts, input_type="document"), **function)
+    assert np.array_equal(embed, vectors)
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from embedding_client import ConfigurationError, FileError
-from embedding_client._writers import (
-    WRITERS,
-    Outputs,
-    Table,
-    json_line,
-    numbers,
-    parquet_schema,
-)
+from embedding_client._writers import WRITERS, Outputs, Table, json_line, numbers, parquet_schema
 
 VECTORS = np.arange(6, dtype=np.float32).reshape(3, 2)
 
@@ -117,10 +110,9 @@ def test_values_that_json_does_not_have_become_text_or_null():
 REPORT = [{"row": 2, "error": "is blank"}]
 
 
-def place(outputs, content=b"whole", *, report=(), check=lambda: None):
+def place(outputs, content=b"whole", *, report=()):
     def write(file):
         file.write(content)
-        check()
         return {"count": 1}, list(report)
 
     outputs.place(write)
@@ -136,14 +128,6 @@ def test_all_files_are_named_after_the_output(tmp_path):
     assert names(tmp_path) == ["a.npy", "a.npy.errors.jsonl", "a.npy.json"]
     assert (tmp_path / "a.npy.errors.jsonl").read_text() == '{"row": 2, "error": "is blank"}\n'
     assert (tmp_path / "a.npy").read_bytes() == b"whole"
-
-
-def test_the_report_of_an_earlier_run_is_deleted(tmp_path):
-    """If every row of the new output has a vector."""
-    outputs = Outputs(tmp_path / "a.jsonl")
-    place(outputs, report=REPORT)
-    place(outputs)
-    assert names(tmp_path) == ["a.jsonl"]
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.jsonl", "a.parquet"])
@@ -176,17 +160,6 @@ def test_every_writer_reports_a_full_disk(tmp_path, file_limit, suffix):
     assert names(tmp_path) == []
     outputs.place(write)
     assert outputs.path.stat().st_size > 40_000
-
-
-def test_a_failing_check_leaves_no_output(tmp_path):
-    """For example, if the input has changed."""
-
-    def check():
-        raise FileError("changed")
-
-    with pytest.raises(FileError, match="changed"):
-        place(Outputs(tmp_path / "a.npy"), report=REPORT, check=check)
-    assert names(tmp_path) == []
 
 
 @pytest.mark.parametrize(

@@ -103,9 +103,3 @@ def test_a_creation_that_never_succeeds_is_an_error(s3, monkeypatch) -> None:
     s3.conflicts = 100
     with pytest.raises(BatchError, match=r"prefix/a cannot be written: other requests change it"):
         open_folder("s3://bucket/prefix").create("a", b"data")
-
-
-def test_a_file_that_a_role_may_not_list_does_not_exist(s3) -> None:
-    """S3 answers 403 for a missing file to a role that may list only a prefix."""
-    s3.missing = 403
-    assert open_folder("s3://bucket/prefix").find("a") is None

@@ -10,21 +10,13 @@ import pytest
 from .conftest import FOLDERS, ROOT
 
 #: What each wheel puts into the folder of installed packages, besides its metadata.
-TOP = {
-    "embedding-client": {"embedding_client"},
-    "embedding-kit": {"embedding_kit"},
-}
+TOP = {"embedding-client": {"embedding_client"}, "embedding-kit": {"embedding_kit"}}
 SOURCES = {
     "embedding_client": ROOT / "client" / "embedding_client",
     "embedding_kit": ROOT / "constructs" / "embedding_kit",
     **{
         f"embedding_kit/lambda_image/{name}": ROOT / "lambda_image" / name
-        for name in (
-            "embedder",
-            "jobs",
-            "model_compiler",
-            "zip_builder",
-        )
+        for name in ("embedder", "jobs", "model_compiler", "zip_builder")
     },
 }
 

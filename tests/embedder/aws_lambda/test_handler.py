@@ -3,9 +3,6 @@
 import base64
 import gc
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,9 +13,10 @@ from embedder.core.artifact import Artifact
 from embedder.http.router import Router
 from tests.embedder.rest_api_event import rest_api_event
 from tests.fixtures.small_artifact import small_artifact
+from tests.jobs.conftest import run_as_lambda
 from tests.model_compiler.goldens.static_models import WIDTH, write_sentence_transformers
 
-SOURCE_ROOT = Path(__file__).parents[3] / "lambda_image"
+ROOT = Path(__file__).parents[3]
 EVENT: dict[str, Any] = {
     "version": "2.0",
     "rawPath": "/",
@@ -32,39 +30,21 @@ EVENT: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def environment(minilm_artifact: Artifact) -> dict[str, str]:
-    """Return the environment variables of a function that serves the real model."""
-    return {
-        **{name: value for name, value in os.environ.items() if not name.startswith("EMBEDDING_")},
-        "EMBEDDING_ARTIFACT": str(minilm_artifact.folder),
-        "PYTHONPATH": str(SOURCE_ROOT),
-    }
-
-
-def run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run code in a fresh interpreter, with warnings as errors."""
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    """Return the variables of a function that serves the real model."""
+    return {"EMBEDDING_ARTIFACT": str(minilm_artifact.folder)}
 
 
 def test_the_handler_answers_an_event(environment):
     """The request's id is in the response and in the log, and the first request is a cold start."""
-    finished = run(
+    log, metrics, answer, rest = run_as_lambda(
         "import json, sys, types\n"
         "from embedder.aws_lambda.handler import handler\n"
         "context = types.SimpleNamespace(aws_request_id='from-the-context',"
         " get_remaining_time_in_millis=lambda: 30000)\n"
         f"print(json.dumps(handler({EVENT!r}, context)))\n"
         "print(json.dumps('embedder.aws_lambda.rest_api' in sys.modules))\n",
-        environment,
+        **environment,
     )
-    assert finished.returncode == 0, finished.stderr
-    log, metrics, answer, rest = (json.loads(line) for line in finished.stdout.splitlines())
     assert answer["statusCode"] == 200
     assert len(json.loads(answer["body"])["embedding"]) == 384
     assert answer["headers"]["x-request-id"] == "from-the-context"
@@ -75,68 +55,63 @@ def test_the_handler_answers_an_event(environment):
 
 def test_the_payloads_for_power_tuning_are_answered(environment):
     """Each event of the documented example gives vectors, so it measures what requests do."""
-    example = json.loads(
-        (SOURCE_ROOT.parent / "docs" / "examples" / "power_tuning.json").read_text("utf-8")
-    )
+    example = json.loads((ROOT / "docs" / "examples" / "power_tuning.json").read_text("utf-8"))
     events = [one["payload"] for one in example["payload"]]
-    finished = run(
-        "import json, types\n"
+    *_, statuses = run_as_lambda(
+        "import json\n"
         "from embedder.aws_lambda.handler import handler\n"
-        "context = types.SimpleNamespace(aws_request_id='id',"
-        " get_remaining_time_in_millis=lambda: 30000)\n"
-        f"print(json.dumps([handler(event, context)['statusCode'] for event in {events!r}]))\n",
-        environment,
+        f"print(json.dumps([handler(event, None)['statusCode'] for event in {events!r}]))\n",
+        **environment,
     )
-    assert finished.stdout.splitlines()[-1] == "[200, 200]", finished.stderr
+    assert statuses == [200, 200]
 
 
-def test_a_start_that_fails_says_why(environment, tmp_path):
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        ({"EMBEDDING_THREADS": "many"}, "EMBEDDING_THREADS must be a whole number"),
+        ({"EMBEDDING_ARTIFACT": "nowhere"}, "is not an artifact"),
+    ],
+)
+def test_a_start_that_fails_says_why(environment, variable, message):
     """The error that Lambda logs names the setting."""
-    finished = run(
-        "import embedder.aws_lambda.handler", environment | {"EMBEDDING_THREADS": "many"}
-    )
-    assert "EMBEDDING_THREADS must be a whole number" in finished.stderr
-    finished = run(
-        "import embedder.aws_lambda.handler", environment | {"EMBEDDING_ARTIFACT": str(tmp_path)}
-    )
-    assert "is not an artifact" in finished.stderr
+    with pytest.raises(AssertionError, match=message):
+        run_as_lambda("import embedder.aws_lambda.handler", **environment | variable)
 
 
 def test_a_cold_start_imports_nothing_that_it_does_not_need(environment):
     """To keep cold starts short, no framework, validation library or logging is imported."""
     heavy = "pydantic tokenizers huggingface_hub onnx logging asyncio unittest http.client random"
-    finished = run(
+    (new,) = run_as_lambda(
         "import sys, numpy, onnxruntime, orjson\n"
         "before = set(sys.modules)\n"
         "import embedder.aws_lambda.handler\n"
         "new = {n for n in set(sys.modules) - before if n.partition('.')[0] != 'embedder'}\n"
-        f"print(sorted(new & set('{heavy}'.split())), len(new), sorted(new))\n",
-        environment,
+        "print(orjson.dumps(list(new)).decode())\n",
+        **environment,
     )
-    assert finished.returncode == 0, finished.stderr
-    assert finished.stdout.startswith("[] ")
-    assert int(finished.stdout.split()[1]) < 25, finished.stdout
+    assert not {*heavy.split()} & {*new}
+    assert len(new) < 25, sorted(new)
 
 
-def test_a_static_model_starts_without_onnx_runtime(environment, tmp_path):
+def test_a_static_model_starts_without_onnx_runtime(tmp_path):
     """It is served by numpy alone, from the manifest to the answer."""
     artifact = small_artifact(write_sentence_transformers(tmp_path / "static"))
-    finished = run(
+    *_, answer, imported = run_as_lambda(
         "import json, sys\n"
         "from embedder.aws_lambda.handler import handler\n"
-        f"answer = handler({EVENT!r}, None)\n"
-        "print(answer['statusCode'], len(json.loads(answer['body'])['embedding']),"
-        " 'onnxruntime' in sys.modules)\n",
-        environment | {"EMBEDDING_ARTIFACT": str(artifact.folder)},
+        f"print(json.dumps(handler({EVENT!r}, None)))\n"
+        "print(json.dumps('onnxruntime' in sys.modules))\n",
+        EMBEDDING_ARTIFACT=str(artifact.folder),
     )
-    assert finished.returncode == 0, finished.stderr
-    assert finished.stdout.splitlines()[-1] == f"200 {WIDTH} False"
+    assert (answer["statusCode"], imported) == (200, False)
+    assert len(json.loads(answer["body"])["embedding"]) == WIDTH
 
 
 def test_garbage_is_collected_once_the_start_is_over(environment):
     """Garbage collection is enabled again at the end of the initialization."""
-    finished = run("import gc, embedder.aws_lambda.handler\nprint(gc.isenabled())", environment)
-    assert finished.stdout.split() == ["True"], finished.stderr
+    code = "import gc, json, embedder.aws_lambda.handler\nprint(json.dumps(gc.isenabled()))"
+    assert run_as_lambda(code, **environment) == [True]
 
 
 @pytest.fixture
@@ -217,15 +192,15 @@ def test_the_deadline_is_the_contexts(answer):
 )
 def test_a_start_that_nobody_waits_for_runs_the_model_once(environment, kind, runs):
     """The model is run before the first request unless the start is on demand."""
-    finished = run(
-        "import sys\n"
+    found = run_as_lambda(
+        "import json, sys\n"
         "from embedder.core.session import Session\n"
         "runs = []\n"
         "run = Session.run\n"
         "Session.run = lambda *a: (runs.append(1), run(*a))[1]\n"
         "import embedder.aws_lambda.handler\n"
-        "print(len(runs), 'snapshot_restore_py' in sys.modules)\n",
-        environment | {"AWS_LAMBDA_INITIALIZATION_TYPE": kind},
+        "print(json.dumps([len(runs), 'snapshot_restore_py' in sys.modules]))\n",
+        **environment,
+        AWS_LAMBDA_INITIALIZATION_TYPE=kind,
     )
-    assert finished.returncode == 0, finished.stderr
-    assert finished.stdout.split() == [str(runs), str(kind == "snap-start")]
+    assert found == [[runs, kind == "snap-start"]]

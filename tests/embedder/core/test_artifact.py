@@ -79,13 +79,6 @@ def test_every_field_is_read(tmp_path: Path) -> None:
     assert artifact.graph_path == str(tmp_path / "model.onnx")
 
 
-def test_what_the_compiler_wrote_is_read(minilm_artifact: Artifact) -> None:
-    """A manifest written by the compiler can be read by the embedder."""
-    assert minilm_artifact.manifest.dimensions == (384,)
-    assert minilm_artifact.manifest.max_tokens == 256
-    assert minilm_artifact.manifest.vector_space.startswith("all-MiniLM-L6-v2@")
-
-
 def test_a_folder_that_is_no_artifact(tmp_path: Path) -> None:
     """The error names the missing file and explains how to compile an artifact."""
     with pytest.raises(

@@ -11,28 +11,15 @@ LENGTHS = st.lists(st.integers(1, LIMIT), max_size=60)
 
 
 @given(LENGTHS, st.integers(1, 1000))
-def test_every_input_stands_in_exactly_one_run(lengths, budget):
-    """Each input is in exactly one run."""
+def test_each_input_is_in_a_run_of_its_padded_length(lengths, budget):
+    """So its vector is the same in every batch; the budget limits the memory of a run."""
     runs = plan(lengths, limit=LIMIT, budget=budget)
-    assert sorted(position for run in runs for position in run.positions) == list(
-        range(len(lengths))
-    )
-
-
-@given(LENGTHS, st.integers(1, 1000))
-def test_a_run_of_several_is_within_the_budget(lengths, budget):
-    """The budget limits the memory of a run."""
-    runs = plan(lengths, limit=LIMIT, budget=budget)
-    assert all(len(run.positions) == 1 or len(run.positions) * run.tokens <= budget for run in runs)
-
-
-@given(LENGTHS, st.integers(1, 1000))
-def test_an_inputs_padding_hangs_on_its_own_length(lengths, budget):
-    """The vector of an input is therefore the same in every batch."""
-    for run in plan(lengths, limit=LIMIT, budget=budget):
-        assert {padded_length(lengths[position], LIMIT) for position in run.positions} == {
-            run.tokens
-        }
+    positions = [position for run in runs for position in run.positions]
+    assert sorted(positions) == list(range(len(lengths)))
+    for run in runs:
+        assert len(run.positions) == 1 or len(run.positions) * run.tokens <= budget
+        padded = {padded_length(lengths[position], LIMIT) for position in run.positions}
+        assert padded == {run.tokens}
 
 
 @given(st.integers(1, 2048), st.integers(1, 2048))

@@ -9,13 +9,12 @@ import pytest
 
 from embedder.core.artifact import Manifest, ScoringEntry
 from embedder.core.errors import (
-    BatchTooLargeError,
     EmptyInputError,
     InferenceError,
     InputError,
     InputTooLongError,
 )
-from embedder.core.reranker import MAX_PASSAGES, Reranker, longest_first
+from embedder.core.reranker import Reranker, longest_first
 from tests.embedder.small_model import CLS, SEP, WordTokenizer, manifest_of
 
 
@@ -173,12 +172,6 @@ def test_an_error_names_the_text(session, case):
     with pytest.raises(kind, match=message) as caught:
         reranker(session, max_characters=40).rerank(query, passages)
     assert caught.value.position == position
-
-
-def test_too_many_passages(session):
-    """A request has at most as many passages as Cohere's."""
-    with pytest.raises(BatchTooLargeError, match=r"At most 10000 passages .*; found 10001"):
-        reranker(session).rerank("a", ["b"] * (MAX_PASSAGES + 1))
 
 
 def test_a_score_that_is_no_number_names_its_passage(session):

@@ -1,6 +1,7 @@
 """Reading the settings from environment variables."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,48 +19,33 @@ def test_an_empty_environment_gives_the_defaults() -> None:
     assert (settings.threads, settings.truncate, settings.environment) == (1, "refuse", "local")
 
 
-def test_every_variable_is_parsed(tmp_path: Path) -> None:
+#: The text of each variable, its setting, and the setting's value.
+VARIABLES: dict[str, tuple[str, str, object]] = {
+    "EMBEDDING_ARTIFACT": ("/model", "artifact", "/model"),
+    "EMBEDDING_ARTIFACT_LOCATION": ("s3://bucket/key", "artifact_location", "s3://bucket/key"),
+    "AWS_REGION": ("eu-central-1", "region", "eu-central-1"),
+    "AWS_ENDPOINT_URL_S3": ("http://127.0.0.1:8", "s3_endpoint", "http://127.0.0.1:8"),
+    "TMPDIR": ("/elsewhere", "temporary", "/elsewhere"),
+    "EMBEDDING_INDEX": ("/entries", "index", "/entries"),
+    "EMBEDDING_VECTOR_INDEX": ("arn:aws:s3vectors:…", "vector_index", "arn:aws:s3vectors:…"),
+    "AWS_ENDPOINT_URL_S3VECTORS": ("http://b", "s3_vectors_endpoint", "http://b"),
+    "EMBEDDING_THREADS": ("3", "threads", 3),
+    "EMBEDDING_TRUNCATE": ("left", "truncate", "left"),
+    "EMBEDDING_MAX_CHARACTERS": ("5000", "max_characters", 5000),
+    "EMBEDDING_CACHE_ENTRIES": ("0", "cache_entries", 0),
+    "EMBEDDING_METRICS_NAMESPACE": ("Search", "metrics_namespace", "Search"),
+    "EMBEDDING_ENVIRONMENT": ("staging", "environment", "staging"),
+    "AWS_LAMBDA_FUNCTION_NAME": ("embedder", "function_name", "embedder"),
+    "AWS_LAMBDA_FUNCTION_VERSION": ("7", "function_version", "7"),
+    "AWS_LAMBDA_INITIALIZATION_TYPE": ("snap-start", "initialization", "snap-start"),
+}
+
+
+def test_every_variable_is_parsed():
     """Each documented variable is converted to the type of its setting."""
-    settings = Settings.from_env(
-        {
-            "EMBEDDING_ARTIFACT": str(tmp_path / "model"),
-            "EMBEDDING_ARTIFACT_LOCATION": "s3://bucket/key",
-            "AWS_REGION": "eu-central-1",
-            "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:8",
-            "TMPDIR": "/elsewhere",
-            "EMBEDDING_INDEX": str(tmp_path / "entries"),
-            "EMBEDDING_VECTOR_INDEX": "arn:aws:s3vectors:…",
-            "AWS_ENDPOINT_URL_S3VECTORS": "http://127.0.0.1:9",
-            "EMBEDDING_THREADS": "3",
-            "EMBEDDING_TRUNCATE": "left",
-            "EMBEDDING_MAX_CHARACTERS": "5000",
-            "EMBEDDING_CACHE_ENTRIES": "0",
-            "EMBEDDING_METRICS_NAMESPACE": "Search",
-            "EMBEDDING_ENVIRONMENT": "staging",
-            "AWS_LAMBDA_FUNCTION_NAME": "embedder",
-            "AWS_LAMBDA_FUNCTION_VERSION": "7",
-            "AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start",
-        }
-    )
-    assert settings == Settings(
-        artifact=str(tmp_path / "model"),
-        artifact_location="s3://bucket/key",
-        region="eu-central-1",
-        s3_endpoint="http://127.0.0.1:8",
-        temporary="/elsewhere",
-        index=str(tmp_path / "entries"),
-        vector_index="arn:aws:s3vectors:…",
-        s3_vectors_endpoint="http://127.0.0.1:9",
-        threads=3,
-        truncate="left",
-        max_characters=5000,
-        cache_entries=0,
-        metrics_namespace="Search",
-        environment="staging",
-        function_name="embedder",
-        function_version="7",
-        initialization="snap-start",
-    )
+    environ = {name: text for name, (text, _, _) in VARIABLES.items()}
+    expected: Any = {setting: value for _, setting, value in VARIABLES.values()}
+    assert Settings.from_env(environ) == Settings(**expected)
 
 
 @pytest.mark.parametrize(

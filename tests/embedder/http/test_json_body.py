@@ -45,6 +45,7 @@ def test_every_object_is_taken_as_it_is(value, ascii_only, spaced):
         (b"\xef\xbb\xbf{}", "byte order mark"),
         (b'{"a": "' + b"x" * 50 + b'"', "must be JSON"),
         (b"[" * 2000, "must be JSON"),
+        (gzip.compress(b"{}", mtime=0), '"content-encoding: gzip" does not say so'),
     ],
 )
 def test_what_is_no_object_is_refused(body, message):
@@ -116,9 +117,3 @@ def test_a_name_that_is_too_much_of_a_text_is_not_quoted():
     assert quote_name("embeddinggemma-300m:query") == '"embeddinggemma-300m:query"'
     assert quote_name("a secret of mine") == "a string of 16 characters"
     assert quote_name("a" * 41) == "a string of 41 characters"
-
-
-def test_gzip_that_no_header_announces_is_named():
-    """The error names the missing header instead of reporting invalid UTF-8."""
-    with pytest.raises(MalformedBodyError, match='"content-encoding: gzip" does not say so'):
-        parse_object(gzip.compress(b"{}"))

@@ -8,21 +8,9 @@ from embedder.core.errors import ArtifactError, IndexFolderError
 from embedder.core.settings import Settings
 from embedder.http.http_types import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Request
 from embedder.http.router import ROUTES, build_router, new_request_id
-from tests.embedder.calls import get, post, read
+from tests.embedder.calls import BODIES, get, post, read
 from tests.embedder.small_model import CLS, SEP
 
-#: A valid body for each operation.
-GOOD_BODIES = {
-    "/": {"text": "a"},
-    "/similar": {"text": "a"},
-    "/chunk": {"text": "a"},
-    "/v1/embeddings": {"input": "a", "model": "m"},
-    "/embed": {"inputs": "a"},
-    "/embeddings": {"input": "a"},
-    "/similarity": {"inputs": {"source_sentence": "a", "sentences": ["b"]}},
-    "/tokenize": {"inputs": "a"},
-    "/api/v1/embed": {"inputs": "a"},
-}
 #: Without the one that the small model's tokenizer cannot serve.
 POSTS = sorted(path for path, methods in ROUTES.items() if "POST" in methods and path != "/decode")
 GETS = sorted(path for path, methods in ROUTES.items() if "GET" in methods)
@@ -33,7 +21,7 @@ EMBEDS = sorted(set(POSTS) - {"/tokenize", "/chunk"})
 @pytest.mark.parametrize("path", POSTS)
 def test_a_good_request_is_answered(make_router, path):
     """With a header that names the vector space of vectors, so that clients do not mix two."""
-    response = post(make_router(index=["a", "b"]), path, GOOD_BODIES[path])
+    response = post(make_router(index=["a", "b"]), path, BODIES[path])
     read(response)
     space = "small-model@abc123/fp32/0123456789ab/32" if path in EMBEDS else None
     assert response.headers.get("x-vector-space") == space
@@ -136,7 +124,7 @@ def test_an_unknown_path_gets_the_existing_ones(router):
 @pytest.mark.parametrize("path", ["/v1/embeddings/", "/embed/", "/api/v1/embed//"])
 def test_a_slash_at_the_end_is_the_same_path(router, path):
     """Clients join paths with and without a slash at the end."""
-    read(post(router, path, GOOD_BODIES[path.rstrip("/")]))
+    read(post(router, path, BODIES[path.rstrip("/")]))
 
 
 @pytest.mark.parametrize("path", EMBEDS)
@@ -144,7 +132,7 @@ def test_a_failing_model_is_a_server_error_without_its_inside(make_router, sessi
     """The response is a 500 (TEI: 424) without details of the failure."""
     router = make_router(index=["a", "b"])
     session.failure = RuntimeError("/var/task/artifact is broken")
-    response = post(router, path, GOOD_BODIES[path])
+    response = post(router, path, BODIES[path])
     tei = path in {"/embed", "/embeddings", "/similarity"}
     error = read(response, 424 if tei else 500)
     assert "broken" not in str(error)

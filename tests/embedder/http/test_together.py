@@ -10,12 +10,7 @@ from embedder.core.artifact_download import download
 from embedder.core.errors import ArtifactError, SettingsError
 from embedder.core.settings import Settings
 from embedder.http.router import Router, build_router
-from jobs.release_check.handler import (
-    ReleaseRefusedError,
-    check_spaces,
-    check_version,
-    spaces_of,
-)
+from jobs.release_check.handler import ReleaseRefusedError, check_spaces, check_version, spaces_of
 from model_compiler.artifact.together import main
 from tests.embedder.calls import post
 from tests.fixtures.models_together import write_set

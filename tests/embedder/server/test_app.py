@@ -22,21 +22,9 @@ from embedder.server.bounds import Bounds
 from embedder.server.exchange import Exchange
 from embedder.server.hooks import Hooks
 from embedder.server.keys import Keys
+from tests.embedder.calls import BODIES
 from tests.embedder.server.running import PATIENCE, GatedSession, Running, busy, running, wait_until
 
-#: A body for each path; `/decode` gets its error.
-BODIES: dict[str, Any] = {
-    "/": {"text": "a b"},
-    "/similar": {"text": "a"},
-    "/chunk": {"text": "a\n\nb"},
-    "/v1/embeddings": {"input": ["a", "b c"], "model": "m"},
-    "/embed": {"inputs": ["a", "b"]},
-    "/embeddings": {"input": "a", "encoding_format": "base64"},
-    "/similarity": {"inputs": {"source_sentence": "a", "sentences": ["b"]}},
-    "/tokenize": {"inputs": "a b"},
-    "/decode": {"ids": [5]},
-    "/api/v1/embed": {"inputs": "a"},
-}
 #: What differs between two answers to one request: ids and times.
 VARYING = {"x-request-id", "x-compute-time", "x-total-time", "x-tokenization-time"}
 VARYING |= {"x-queue-time", "x-inference-time", "date"}

@@ -10,6 +10,7 @@ import pytest
 from botocore.stub import Stubber
 
 from embedding_client._doctor.probes import Aws, Probes, Web
+from embedding_client._doctor.results import State
 from embedding_client._doctor.snapshot import Question, Snapshot
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -18,6 +19,7 @@ ALIAS = f"arn:aws:lambda:eu-central-1:{ACCOUNT}:function:embedder:live"
 URL = "https://abcdefghijklmnopqrstuvwxyz012345.lambda-url.eu-central-1.on.aws"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/caller"
 SPACE = "model@1/int8/abc/384"
+OK, WARNING, FAILED, SKIPPED = State
 
 
 _SESSION = botocore.session.Session()
@@ -27,10 +29,7 @@ _SESSION = botocore.session.Session()
 def _client(service):
     # Creating one takes long, so all tests share it.
     return _SESSION.create_client(
-        service,
-        region_name="eu-central-1",
-        aws_access_key_id="none",
-        aws_secret_access_key="none",
+        service, region_name="eu-central-1", aws_access_key_id="none", aws_secret_access_key="none"
     )
 
 
@@ -74,12 +73,7 @@ def aws():
 def snapshot(aws, tmp_path):
     """Return what makes snapshot: AWS answers with stubs, and the endpoint with a function."""
 
-    def make(
-        answer=lambda _: httpx.Response(403),
-        *,
-        region="eu-central-1",
-        **asked,
-    ):
+    def make(answer=lambda _: httpx.Response(403), *, region="eu-central-1", **asked):
         http = httpx.Client(transport=httpx.MockTransport(answer))
         return Snapshot(
             Question(**({"url": URL} | asked)),

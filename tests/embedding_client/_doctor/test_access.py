@@ -12,9 +12,9 @@ from embedding_client._doctor.access import (
     check_signed,
     check_unsigned,
 )
-from embedding_client._doctor.results import SkippedError, State
+from embedding_client._doctor.results import SkippedError
 
-from .conftest import ACCOUNT, ALIAS, ROLE, deployed, identify, raises
+from .conftest import ACCOUNT, ALIAS, FAILED, OK, ROLE, SKIPPED, WARNING, deployed, identify, raises
 
 VECTOR = b'{"embedding": [0.6, 0.8]}'
 LATE = {"date": "Sun, 22 Nov 2026 12:10:00 GMT"}
@@ -32,7 +32,7 @@ def test_the_caller_and_the_region_are_named(aws, snapshot):
     """By STS."""
     identify(aws)
     found = check_credentials(snapshot())
-    assert found.state == State.OK
+    assert found.state == OK
     assert found.found == ("arn:aws:sts::123456789012:assumed-role/caller/me in eu-central-1")
 
 
@@ -40,34 +40,27 @@ def test_refused_credentials_are_ill(aws, snapshot):
     """With AWS's reason, and how to log in."""
     aws.refuses("sts", "get_caller_identity", "ExpiredToken", "The token is expired")
     found = check_credentials(snapshot())
-    assert (found.state, found.found) == (State.FAILED, "ExpiredToken: The token is expired")
+    assert (found.state, found.found) == (FAILED, "ExpiredToken: The token is expired")
     assert "aws sso login" in found.advice
 
 
 def test_a_missing_region_is_ill(snapshot):
     """Without it no API can be asked."""
     found = check_credentials(snapshot(environment="dev", url=None, region=None))
-    assert (found.state, found.found) == (State.FAILED, "no region")
+    assert (found.state, found.found) == (FAILED, "no region")
     assert "--region" in found.advice
 
 
 def test_a_local_url_needs_no_credentials_of_aws(snapshot):
     """AWS is not asked."""
     found = check_credentials(snapshot(url="http://127.0.0.1:9000"))
-    assert found.state == State.OK
+    assert found.state == OK
     assert "local and local" in found.found
 
 
 @pytest.mark.parametrize(
     ("status", "state"),
-    [
-        (401, State.OK),
-        (403, State.OK),
-        (200, State.FAILED),
-        (400, State.FAILED),
-        (429, State.WARNING),
-        (502, State.WARNING),
-    ],
+    [(401, OK), (403, OK), (200, FAILED), (400, FAILED), (429, WARNING), (502, WARNING)],
 )
 def test_an_unsigned_request_must_be_refused(snapshot, status, state):
     """Anything else reached the function, or may have."""
@@ -85,15 +78,15 @@ def test_an_unsigned_request_has_no_signature(snapshot):
         return httpx.Response(403)
 
     asked = snapshot(answer)
-    assert check_unsigned(asked).state == State.OK
-    assert check_signed(asked).state == State.FAILED
+    assert check_unsigned(asked).state == OK
+    assert check_signed(asked).state == FAILED
     assert seen == [False, True]
 
 
 def test_a_signed_request_is_answered_with_a_vector(snapshot):
     """Its length is named."""
     found = check_signed(snapshot(lambda _: httpx.Response(200, content=VECTOR)))
-    assert found.state == State.OK
+    assert found.state == OK
     assert found.found.startswith("200, 2 dimensions in ")
 
 
@@ -102,7 +95,7 @@ def test_an_answer_without_a_vector_is_ill(snapshot, body):
     """Something else answers at this URL, and the checks of vectors are skipped."""
     asked = snapshot(lambda _: httpx.Response(200, content=body))
     found = check_signed(asked)
-    assert (found.state, found.found) == (State.FAILED, "200 without a vector")
+    assert (found.state, found.found) == (FAILED, "200 without a vector")
     with pytest.raises(SkippedError, match="no vector in answer"):
         asked.answered()
 
@@ -121,13 +114,12 @@ def test_an_answer_without_a_vector_is_ill(snapshot, body):
 def test_any_other_answer_is_ill(snapshot, status, advice):
     """With the request's id and where to look."""
     found = check_signed(snapshot(answering(status)))
-    assert (found.state, found.found) == (State.FAILED, f"{status} (request abc)")
+    assert (found.state, found.found) == (FAILED, f"{status} (request abc)")
     assert found.advice == advice
 
 
 @pytest.mark.parametrize(
-    ("status", "headers", "state"),
-    [(403, {}, State.WARNING), (403, LATE, State.FAILED), (502, {}, State.FAILED)],
+    ("status", "headers", "state"), [(403, {}, WARNING), (403, LATE, FAILED), (502, {}, FAILED)]
 )
 def test_a_refused_deployer_is_a_warning(snapshot, status, headers, state):
     """Who deploys need not be a caller; a crash or a wrong clock is failed even so."""
@@ -140,10 +132,10 @@ def test_a_refused_deployer_is_a_warning(snapshot, status, headers, state):
 def test_no_answer_is_ill(snapshot):
     """With the reason, and what to look at: the name, the network and the certificate."""
     found = check_signed(snapshot(raises(httpx.ConnectError("refused"))))
-    assert (found.state, found.found) == (State.FAILED, "no answer (ConnectError: refused)")
+    assert (found.state, found.found) == (FAILED, "no answer (ConnectError: refused)")
     for word in ("output Url", "DNS", "certificate", "docs/runbook.md#outage"):
         assert word in found.advice
-    assert check_unsigned(snapshot(raises(httpx.ReadTimeout("")))).state == State.FAILED
+    assert check_unsigned(snapshot(raises(httpx.ReadTimeout("")))).state == FAILED
 
 
 URL_ACTION, INVOKE = CONDITIONS
@@ -214,11 +206,11 @@ def test_a_missing_permission_is_named(aws, snapshot, *, policy, simulated, acco
     permitted(aws, policy, simulated, account)
     found = check_permissions(snapshot(answering(500)))
     if missing:
-        assert found.state == State.FAILED
+        assert found.state == FAILED
         assert found.found == f"{ROLE} lacks {' and '.join(missing)}"
         assert "[callers]" in found.advice
     else:
-        assert (found.state, found.found) == (State.OK, "both are granted")
+        assert (found.state, found.found) == (OK, "both are granted")
 
 
 UNREAD = "no permission for lambda:GetPolicy, iam:SimulatePrincipalPolicy"
@@ -227,11 +219,11 @@ UNREAD = "no permission for lambda:GetPolicy, iam:SimulatePrincipalPolicy"
 @pytest.mark.parametrize(
     ("status", "deployer", "policy", "simulated", "state", "words"),
     [
-        (403, True, [], OWN, State.FAILED, "both are granted, but a signed request gets 403"),
-        (403, True, None, None, State.WARNING, f"a signed request gets 403; {UNREAD}"),
-        (403, False, None, None, State.FAILED, f"a signed request gets 403; {UNREAD}"),
-        (403, True, [], NONE, State.WARNING, f"{ROLE} lacks"),
-        (500, True, None, None, State.SKIPPED, UNREAD),
+        (403, True, [], OWN, FAILED, "both are granted, but a signed request gets 403"),
+        (403, True, None, None, WARNING, f"a signed request gets 403; {UNREAD}"),
+        (403, False, None, None, FAILED, f"a signed request gets 403; {UNREAD}"),
+        (403, True, [], NONE, WARNING, f"{ROLE} lacks"),
+        (500, True, None, None, SKIPPED, UNREAD),
     ],
 )
 def test_a_refused_deployer_may_lack_permissions(
@@ -274,4 +266,4 @@ def test_without_permission_to_read_a_role_its_path_is_unknown(aws, snapshot):
     for action in CONDITIONS:
         result = {"EvalActionName": action, "EvalDecision": NO}
         aws.answers("iam", "simulate_principal_policy", {"EvaluationResults": [result]})
-    assert check_permissions(snapshot(answering(500))).state == State.SKIPPED
+    assert check_permissions(snapshot(answering(500))).state == SKIPPED

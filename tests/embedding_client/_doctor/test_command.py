@@ -17,17 +17,9 @@ from embedding_client._doctor.command import (
     run_check,
 )
 from embedding_client._doctor.probes import AwsError
-from embedding_client._doctor.results import (
-    CheckResult,
-    SkippedError,
-    State,
-    failed,
-    ok,
-    skipped,
-    warning,
-)
+from embedding_client._doctor.results import CheckResult, SkippedError, failed, ok, skipped, warning
 
-from .conftest import URL
+from .conftest import FAILED, OK, SKIPPED, URL, WARNING
 
 RESULTS = [
     Checked(Check("Access", "signed", None), ok("200", status=200)),
@@ -40,9 +32,9 @@ RESULTS = [
 @pytest.mark.parametrize(
     ("error", "state", "found"),
     [
-        (SkippedError("no permission for a:B"), State.SKIPPED, "no permission for a:B"),
-        (AwsError("a:B", "Code", "why"), State.WARNING, "the check could not run: a:B: why"),
-        (KeyError("x"), State.WARNING, "the check failed: KeyError: 'x'"),
+        (SkippedError("no permission for a:B"), SKIPPED, "no permission for a:B"),
+        (AwsError("a:B", "Code", "why"), WARNING, "the check could not run: a:B: why"),
+        (KeyError("x"), WARNING, "the check failed: KeyError: 'x'"),
     ],
 )
 def test_an_error_of_a_check_is_its_finding(error, state, found):
@@ -68,16 +60,13 @@ def test_results_come_in_the_order_of_the_table(monkeypatch):
 def test_a_check_without_an_end_is_skipped(monkeypatch):
     """The others have their results."""
     stop = threading.Event()
-    table = [
-        Check("A", "late", lambda _: ok(str(stop.wait()))),
-        Check("A", "b", lambda _: ok("")),
-    ]
+    table = [Check("A", "late", lambda _: ok(str(stop.wait()))), Check("A", "b", lambda _: ok(""))]
     monkeypatch.setattr(command, "CHECKS", table)
     monkeypatch.setattr(command, "_SECONDS", 1)
     late, other = examine(None)
     stop.set()
-    assert (late.result.state, late.result.found) == (State.SKIPPED, "no result after 1 s")
-    assert other.result.state == State.OK
+    assert (late.result.state, late.result.found) == (SKIPPED, "no result after 1 s")
+    assert other.result.state == OK
 
 
 def test_the_names_of_the_checks_are_unique():
@@ -114,9 +103,7 @@ def test_only_the_state_has_a_color():
     assert sum("\x1b[" in line for line in lines) == 3
 
 
-@pytest.mark.parametrize(
-    ("count", "state"), [(1, State.OK), (2, State.WARNING), (3, State.FAILED), (4, State.FAILED)]
-)
+@pytest.mark.parametrize(("count", "state"), [(1, OK), (2, WARNING), (3, FAILED), (4, FAILED)])
 def test_the_state_for_programs_is_the_worst(count, state):
     """What was skipped is not failed."""
     found = as_json(RESULTS[:count], url=URL, environment=None)

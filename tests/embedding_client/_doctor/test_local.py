@@ -32,12 +32,7 @@ def test_a_local_endpoint_is_well(doctor):
     """Unsigned requests get 403, signed ones a vector."""
     status, report, errors = doctor()
     assert (status, errors) == (0, "")
-    assert states(report, "ok") == {
-        "credentials",
-        "unsigned",
-        "signed",
-        "vector space",
-    }
+    assert states(report, "ok") == {"credentials", "unsigned", "signed", "vector space"}
     assert not states(report, "warning")
     assert report["unsigned"]["data"] == {"status": 403}
     assert report["signed"]["data"]["dimensions"] == 384

@@ -3,9 +3,9 @@
 import pytest
 
 from embedding_client._doctor.monitoring import check_alarms, check_logs, check_subscribers
-from embedding_client._doctor.results import SkippedError, State
+from embedding_client._doctor.results import SkippedError
 
-from .conftest import deployed, resources, stack
+from .conftest import FAILED, OK, WARNING, deployed, resources, stack
 
 
 def alarm(name, state="OK", section="errors", **more):
@@ -17,38 +17,25 @@ def alarm(name, state="OK", section="errors", **more):
     }
 
 
-BLIND = "INSUFFICIENT_DATA"
+BLIND, PAGE = "INSUFFICIENT_DATA", "docs/runbook.md"
+RINGING, MUTE = alarm("A", "ALARM", "throttles"), alarm("A", ActionsEnabled=False)
+FOREIGN = {"AlarmName": "mine", "StateValue": "ALARM"}
 
 
 @pytest.mark.parametrize(
     ("alarms", "state", "words", "advice"),
     [
-        ([alarm("A"), alarm("B")], State.OK, "2 in OK", ""),
-        (
-            [alarm("A", "ALARM", "throttles"), alarm("B", BLIND)],
-            State.FAILED,
-            "1 of 2 in ALARM: throttles",
-            "docs/runbook.md#throttles",
-        ),
-        (
-            [{"AlarmName": "mine", "StateValue": "ALARM"}],
-            State.FAILED,
-            "1 of 1 in ALARM: mine",
-            "read the descriptions of the alarms",
-        ),
+        ([alarm("A"), alarm("B")], OK, "2 in OK", ""),
+        ([RINGING, alarm("B", BLIND)], FAILED, "1 of 2 in ALARM: throttles", f"{PAGE}#throttles"),
+        ([FOREIGN], FAILED, "1 of 1 in ALARM: mine", "read the descriptions of the alarms"),
         (
             [alarm(name, BLIND, f"s{name}") for name in "ABCDEFG"],
-            State.WARNING,
+            WARNING,
             f"7 of 7 in {BLIND}: sA, sB, sC, sD, sE and 2 more",
             "normal in the first hour",
         ),
-        (
-            [alarm("A", ActionsEnabled=False)],
-            State.WARNING,
-            "1 of 1 have their actions disabled: errors",
-            "aws cloudwatch enable-alarm-actions",
-        ),
-        ([], State.WARNING, "no alarms", "deploy the Observability stack"),
+        ([MUTE], WARNING, "1 of 1 have their actions disabled: errors", "aws cloudwatch enable-a"),
+        ([], WARNING, "no alarms", "deploy the Observability stack"),
     ],
 )
 def test_the_states_of_the_alarms(aws, snapshot, *, alarms, state, words, advice):
@@ -62,7 +49,7 @@ def test_the_states_of_the_alarms(aws, snapshot, *, alarms, state, words, advice
     found = check_alarms(snapshot())
     assert (found.state, found.found) == (state, words)
     assert found.advice.startswith(advice)
-    if state == State.FAILED:
+    if state == FAILED:
         assert found.data["alarm"] == names[:1]
 
 
@@ -89,17 +76,17 @@ def test_the_alarms_are_those_of_the_stacks(aws, snapshot):
     assert check_alarms(snapshot()).found == "103 in OK"
 
 
-TOPIC, PAGE = (f"arn:aws:sns:eu-central-1:123456789012:{name}" for name in ("topic", "page"))
+TOPIC, URGENT = (f"arn:aws:sns:eu-central-1:123456789012:{name}" for name in ("topic", "page"))
 
 
 @pytest.mark.parametrize(
     ("topics", "arns", "state", "words"),
     [
-        ({"AlarmTopicArn": TOPIC}, [[]], State.WARNING, "no subscriber"),
-        ({"PageTopicArn": PAGE}, [[f"{PAGE}:1"]], State.OK, "1 confirmed subscribers"),
-        ({"AlarmTopicArn": TOPIC, "PageTopicArn": PAGE}, [[], [f"{PAGE}:1"]], State.WARNING, "no"),
-        ({}, [], State.WARNING, "no subscriber"),
-        ({"PageTopicArn": PAGE}, [[f"{PAGE}:1", "Pending"]], State.WARNING, "1 of 2 subscribers h"),
+        ({"AlarmTopicArn": TOPIC}, [[]], WARNING, "no subscriber"),
+        ({"PageTopicArn": URGENT}, [[f"{URGENT}:1"]], OK, "1 confirmed subscribers"),
+        ({"AlarmTopicArn": TOPIC, "PageTopicArn": URGENT}, [[], [f"{URGENT}:1"]], WARNING, "no"),
+        ({}, [], WARNING, "no subscriber"),
+        ({"PageTopicArn": URGENT}, [[f"{URGENT}:1", "Pending"]], WARNING, "1 of 2 subscribers h"),
     ],
 )
 def test_each_topic_has_a_subscriber_who_has_confirmed(
@@ -124,12 +111,12 @@ def test_alarms_of_another_app_have_no_topic(aws, snapshot):
 @pytest.mark.parametrize(
     ("logging", "group", "expected"),
     [
-        ({}, {"retentionInDays": 7}, (State.OK, "JSON, system log level INFO, kept 7 days")),
-        ({"SystemLogLevel": "DEBUG"}, {"retentionInDays": 7}, (State.OK, "JSON, system log level")),
-        ({"SystemLogLevel": "WARN"}, {}, (State.FAILED, "JSON, system log level WARN: alarms on")),
-        ({"LogFormat": "Text"}, {}, (State.FAILED, "Text, system log level INFO: alarms on")),
-        ({}, {}, (State.WARNING, "logs are kept forever, and billed")),
-        ({}, None, (State.FAILED, "the log group /aws/group does not exist")),
+        ({}, {"retentionInDays": 7}, (OK, "JSON, system log level INFO, kept 7 days")),
+        ({"SystemLogLevel": "DEBUG"}, {"retentionInDays": 7}, (OK, "JSON, system log level")),
+        ({"SystemLogLevel": "WARN"}, {}, (FAILED, "JSON, system log level WARN: alarms on")),
+        ({"LogFormat": "Text"}, {}, (FAILED, "Text, system log level INFO: alarms on")),
+        ({}, {}, (WARNING, "logs are kept forever, and billed")),
+        ({}, None, (FAILED, "the log group /aws/group does not exist")),
     ],
 )
 def test_the_logs(aws, snapshot, logging, group, expected):

@@ -10,12 +10,12 @@ import pytest
 from botocore import xform_name
 
 import embedding_client._doctor
-from embedding_client._doctor.access import (
-    CONDITIONS,
-)
+from embedding_client._doctor.access import CONDITIONS
 from embedding_client._doctor.command import CHECKS
 
 ROOT = Path(__file__).resolve().parents[3]
+PACKAGE = Path(embedding_client._doctor.__file__).parent
+SOURCE = "".join(path.read_text() for path in PACKAGE.glob("*.py"))
 SECTION = (ROOT / "docs" / "security.md").read_text().partition("## The doctor's policy\n")[2]
 POLICY = json.loads(re.findall(r"```json\n(.*?)```", SECTION, re.DOTALL)[0])
 PREFIXES = {"stepfunctions": "states"}
@@ -26,10 +26,7 @@ ACTIONS = {"s3:GetBucketNotificationConfiguration": "s3:GetBucketNotification"}
 def called():
     """Return the actions of all calls in the package's source."""
     session = botocore.session.Session()
-    source = "".join(
-        path.read_text() for path in Path(embedding_client._doctor.__file__).parent.glob("*.py")
-    )
-    calls = re.findall(r'\.(?:call|find|iterate|pages)\(\s*"([\w-]+)",\s*"(\w+)"', source)
+    calls = re.findall(r'\.(?:call|find|iterate|pages)\(\s*"([\w-]+)",\s*"(\w+)"', SOURCE)
     for service, operation in set(calls):
         names = session.get_service_model(service).operation_names
         (name,) = [name for name in names if xform_name(name) == operation]
@@ -68,10 +65,7 @@ def test_each_check_is_in_the_table():
 
 def test_each_link_into_the_documentation_exists():
     """A section of a page in docs/."""
-    source = "".join(
-        path.read_text() for path in Path(embedding_client._doctor.__file__).parent.glob("*.py")
-    )
-    links = set(re.findall(r"docs/([\w-]+\.md)#([\w-]+)", source))
+    links = set(re.findall(r"docs/([\w-]+\.md)#([\w-]+)", SOURCE))
     assert links
     for page, section in links:
         titles = re.findall(r"^#+ (.+)$", (ROOT / "docs" / page).read_text(), re.MULTILINE)

@@ -12,9 +12,9 @@ from embedding_client._doctor.parts import (
     check_index,
     check_server,
 )
-from embedding_client._doctor.results import SkippedError, State
+from embedding_client._doctor.results import SkippedError
 
-from .conftest import NOW, SPACE, deployed, raises, stack
+from .conftest import FAILED, NOW, OK, SPACE, WARNING, deployed, raises, stack
 
 INDEX = "arn:aws:s3vectors:eu-central-1:123456789012:bucket/b/index/i"
 MACHINE = "arn:aws:states:eu-central-1:123456789012:stateMachine:m"
@@ -38,8 +38,7 @@ def test_a_part_that_is_off_is_skipped(aws, snapshot, check, words):
 
 
 @pytest.mark.parametrize(
-    ("status", "state"),
-    [("RUNNING", State.OK), ("SUCCEEDED", State.OK), ("FAILED", State.WARNING), (None, State.OK)],
+    ("status", "state"), [("RUNNING", OK), ("SUCCEEDED", OK), ("FAILED", WARNING), (None, OK)]
 )
 def test_the_newest_job(aws, snapshot, status, state):
     """A failed one is a warning; the state machine is an output."""
@@ -57,13 +56,13 @@ def test_the_newest_job(aws, snapshot, status, state):
 @pytest.mark.parametrize(
     ("loaded", "state", "words"),
     [
-        ("model@1/int8/abc/128", State.OK, "loaded with vectors of model@1/int8/abc/128"),
+        ("model@1/int8/abc/128", OK, "loaded with vectors of model@1/int8/abc/128"),
         (
             "model@2/int8/abc/128",
-            State.FAILED,
+            FAILED,
             f"loaded with vectors of model@2/int8/abc/128, but the endpoint serves {SPACE}",
         ),
-        (None, State.WARNING, "no vectors are loaded"),
+        (None, WARNING, "no vectors are loaded"),
     ],
 )
 def test_the_index_must_have_vectors_of_the_endpoint(aws, snapshot, loaded, state, words):
@@ -79,9 +78,9 @@ def test_the_index_must_have_vectors_of_the_endpoint(aws, snapshot, loaded, stat
 @pytest.mark.parametrize(
     ("sends", "letters", "state", "words"),
     [
-        (True, 0, State.OK, "the bucket docs sends events; no dead letters"),
-        (False, 0, State.FAILED, "the bucket docs sends no events to EventBridge"),
-        (True, 2, State.WARNING, "2 dead letters"),
+        (True, 0, OK, "the bucket docs sends events; no dead letters"),
+        (False, 0, FAILED, "the bucket docs sends no events to EventBridge"),
+        (True, 2, WARNING, "2 dead letters"),
     ],
 )
 def test_the_bucket_of_documents_must_send_events(aws, snapshot, *, sends, letters, state, words):
@@ -100,11 +99,11 @@ def test_the_bucket_of_documents_must_send_events(aws, snapshot, *, sends, lette
 @pytest.mark.parametrize(
     ("answer", "state", "words"),
     [
-        (lambda _: httpx.Response(200), State.OK, "ready"),
-        (lambda _: httpx.Response(503), State.FAILED, "the response to GET /ready is 503"),
+        (lambda _: httpx.Response(200), OK, "ready"),
+        (lambda _: httpx.Response(503), FAILED, "the response to GET /ready is 503"),
         (
             raises(httpx.ConnectTimeout("late")),
-            State.WARNING,
+            WARNING,
             "no answer (ConnectTimeout at server.example.com)",
         ),
     ],
@@ -129,12 +128,12 @@ FRONT = "https://abc123.execute-api.eu-central-1.amazonaws.com/live/"
 @pytest.mark.parametrize(
     ("status", "body", "state", "found"),
     [
-        (401, {"error": {"code": "invalid_api_key"}}, State.OK, "401 invalid_api_key"),
-        (403, {"error": {"code": "access_denied"}}, State.OK, "403 access_denied"),
+        (401, {"error": {"code": "invalid_api_key"}}, OK, "401 invalid_api_key"),
+        (403, {"error": {"code": "access_denied"}}, OK, "403 access_denied"),
         # Not by the templates of the API: somebody else answers, or the API is an old one.
-        (403, {"message": "Forbidden"}, State.FAILED, "403 instead of 401"),
-        (200, {"status": "ok"}, State.FAILED, "200 instead of 401"),
-        (500, {"error": {"code": "internal_error"}}, State.FAILED, "500"),
+        (403, {"message": "Forbidden"}, FAILED, "403 instead of 401"),
+        (200, {"status": "ok"}, FAILED, "200 instead of 401"),
+        (500, {"error": {"code": "internal_error"}}, FAILED, "500"),
     ],
 )
 def test_the_api_in_front_wants_a_key(aws, snapshot, *, status, body, state, found):
@@ -159,4 +158,4 @@ def test_a_private_api_cannot_be_reached_from_everywhere(aws, snapshot):
     deployed(aws, stack("Front", Url=FRONT))
     finding = check_front(snapshot(raises(httpx.ConnectError("no route"))))
     host = "abc123.execute-api.eu-central-1.amazonaws.com"
-    assert (finding.state, finding.found) == (State.WARNING, f"no answer (ConnectError at {host})")
+    assert (finding.state, finding.found) == (WARNING, f"no answer (ConnectError at {host})")

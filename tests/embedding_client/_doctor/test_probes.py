@@ -45,10 +45,7 @@ def test_invalid_credentials_are_not_a_missing_permission(aws):
 
 @pytest.mark.parametrize(
     "error",
-    [
-        botocore.exceptions.NoCredentialsError(),
-        botocore.exceptions.ProfileNotFound(profile="none"),
-    ],
+    [botocore.exceptions.NoCredentialsError(), botocore.exceptions.ProfileNotFound(profile="none")],
 )
 def test_no_credentials_are_recognized(error):
     """Before anything is sent."""

@@ -13,9 +13,9 @@ from embedding_client._doctor.release import (
     check_version,
     check_weights,
 )
-from embedding_client._doctor.results import SkippedError, State
+from embedding_client._doctor.results import SkippedError
 
-from .conftest import ALIAS, NOW, URL, deployed, identify, resources, stack
+from .conftest import ALIAS, FAILED, NOW, OK, URL, WARNING, deployed, identify, resources, stack
 
 WEIGHTS = {"FunctionVersion": "7", "RoutingConfig": {"AdditionalVersionWeights": {"8": 0.25}}}
 
@@ -23,18 +23,18 @@ WEIGHTS = {"FunctionVersion": "7", "RoutingConfig": {"AdditionalVersionWeights":
 @pytest.mark.parametrize(
     ("status", "state"),
     [
-        ("CREATE_COMPLETE", State.OK),
-        ("UPDATE_COMPLETE", State.OK),
-        ("UPDATE_IN_PROGRESS", State.WARNING),
-        ("UPDATE_ROLLBACK_COMPLETE", State.WARNING),
-        ("UPDATE_ROLLBACK_FAILED", State.FAILED),
+        ("CREATE_COMPLETE", OK),
+        ("UPDATE_COMPLETE", OK),
+        ("UPDATE_IN_PROGRESS", WARNING),
+        ("UPDATE_ROLLBACK_COMPLETE", WARNING),
+        ("UPDATE_ROLLBACK_FAILED", FAILED),
     ],
 )
 def test_the_status_of_a_stack(aws, snapshot, status, state):
     """A stack that is not complete is named."""
     deployed(aws, stack("Batch", status))
     found = check_stacks(snapshot())
-    words = "2 stacks are complete" if state == State.OK else f"EmbeddingKit-dev-Batch: {status}"
+    words = "2 stacks are complete" if state == OK else f"EmbeddingKit-dev-Batch: {status}"
     assert (found.state, found.found) == (state, words)
 
 
@@ -46,7 +46,7 @@ def test_an_environment_that_is_not_deployed_is_ill(aws, snapshot):
     aws.answers("cloudformation", "describe_stacks", {"Stacks": [other]})
     found = check_stacks(snapshot(environment="dev", url=None))
     assert (found.state, found.found) == (
-        State.FAILED,
+        FAILED,
         "EmbeddingKit-dev-Endpoint does not exist in 123456789012, eu-central-1",
     )
 
@@ -54,13 +54,9 @@ def test_an_environment_that_is_not_deployed_is_ill(aws, snapshot):
 @pytest.mark.parametrize(
     ("listed", "state", "words"),
     [
-        (
-            "Endpoint,Observability",
-            State.WARNING,
-            "the last deploy did not have EmbeddingKit-dev-B",
-        ),
-        ("Endpoint,Observability,Batch", State.OK, "3 stacks are complete"),
-        (None, State.OK, "3 stacks are complete"),
+        ("Endpoint,Observability", WARNING, "the last deploy did not have EmbeddingKit-dev-B"),
+        ("Endpoint,Observability,Batch", OK, "3 stacks are complete"),
+        (None, OK, "3 stacks are complete"),
     ],
 )
 def test_a_stack_that_the_last_deploy_did_not_have_is_a_warning(
@@ -75,65 +71,45 @@ def test_a_stack_that_the_last_deploy_did_not_have_is_a_warning(
     assert (found.state, found.found.startswith(words)) == (state, True)
 
 
+ROLLED_BACK = {
+    "creator": "codeDeployRollback",
+    "rollbackInfo": {"rollbackTriggeringDeploymentId": "d-0"},
+}
+
+
 @pytest.mark.parametrize(
-    ("deployment", "state", "words"),
+    ("status", "more", "state", "words"),
     [
-        (None, State.OK, "no release has replaced a version yet"),
-        (
-            {"status": "Succeeded", "completeTime": NOW - timedelta(hours=1)},
-            State.OK,
-            "d-1: Succeeded, 1 hour ago",
-        ),
-        (
-            {"status": "InProgress", "createTime": NOW - timedelta(minutes=2)},
-            State.WARNING,
-            "d-1: InProgress, 2 minutes ago",
-        ),
-        (
-            {"status": "Stopped", "rollbackInfo": {"rollbackMessage": "an alarm"}},
-            State.WARNING,
-            "d-1: Stopped (an alarm)",
-        ),
-        (
-            {"status": "Failed", "errorInformation": {"message": "no version"}},
-            State.WARNING,
-            "d-1: Failed (no version)",
-        ),
-        ({"status": "Failed"}, State.WARNING, "d-1: Failed"),
-        (
-            {
-                "status": "Succeeded",
-                "creator": "codeDeployRollback",
-                "rollbackInfo": {"rollbackTriggeringDeploymentId": "d-0"},
-            },
-            State.WARNING,
-            "d-1: Succeeded (it rolled d-0 back)",
-        ),
+        ("Succeeded", {"completeTime": NOW - timedelta(hours=1)}, OK, ", 1 hour ago"),
+        ("InProgress", {"createTime": NOW - timedelta(minutes=2)}, WARNING, ", 2 minutes ago"),
+        ("Stopped", {"rollbackInfo": {"rollbackMessage": "an alarm"}}, WARNING, " (an alarm)"),
+        ("Failed", {"errorInformation": {"message": "no version"}}, WARNING, " (no version)"),
+        ("Failed", {}, WARNING, ""),
+        ("Succeeded", ROLLED_BACK, WARNING, " (it rolled d-0 back)"),
     ],
 )
-def test_the_last_release(aws, snapshot, deployment, state, words):
+def test_the_last_release(aws, snapshot, *, status, more, state, words):
     """After a failed one the version before serves, so it is a warning."""
     deployed(aws)
-    released(aws, deployment)
+    released(aws, {"status": status, **more})
     found = check_release(snapshot())
-    assert (found.state, found.found) == (state, words)
+    assert (found.state, found.found) == (state, f"d-1: {status}{words}")
+
+
+def test_an_endpoint_without_a_release_is_well(aws, snapshot):
+    """The first deploy is none."""
+    deployed(aws)
+    released(aws, None)
+    assert check_release(snapshot()).found == "no release has replaced a version yet"
 
 
 @pytest.mark.parametrize(
     ("configuration", "state", "words"),
     [
-        ({"State": "Active"}, State.OK, "version 3 is Active, 1,769 MB"),
-        ({"State": "Inactive"}, State.WARNING, "version 3 is Inactive, 1,769 MB"),
-        (
-            {"State": "Failed", "StateReason": "no image"},
-            State.FAILED,
-            "version 3 is Failed, 1,769 MB (no image)",
-        ),
-        (
-            {"State": "Active", "LastUpdateStatus": "Failed"},
-            State.FAILED,
-            "version 3 is Active, 1,769 MB (no reason given)",
-        ),
+        ({"State": "Active"}, OK, ""),
+        ({"State": "Inactive"}, WARNING, ""),
+        ({"State": "Failed", "StateReason": "no image"}, FAILED, " (no image)"),
+        ({"State": "Active", "LastUpdateStatus": "Failed"}, FAILED, " (no reason given)"),
     ],
 )
 def test_the_version_that_serves(aws, snapshot, configuration, state, words):
@@ -143,6 +119,7 @@ def test_the_version_that_serves(aws, snapshot, configuration, state, words):
     asked = {"FunctionName": "embedder", "Qualifier": "live"}
     aws.answers("lambda", "get_function_configuration", answer, asked)
     found = check_version(snapshot())
+    words = f"version 3 is {configuration['State']}, 1,769 MB{words}"
     assert (found.state, found.found) == (state, words)
 
 
@@ -193,17 +170,17 @@ def test_an_experiment_and_a_running_update_explain_weights(aws, snapshot, stack
     """An experiment has them in the template."""
     weighted(aws, stack_status, **alias)
     found = check_weights(snapshot())
-    assert (found.state, found.found) == (State.OK, f"{SHARES}by {by}")
+    assert (found.state, found.found) == (OK, f"{SHARES}by {by}")
 
 
-@pytest.mark.parametrize(("status", "state"), [("InProgress", State.OK), ("Failed", State.FAILED)])
+@pytest.mark.parametrize(("status", "state"), [("InProgress", OK), ("Failed", FAILED)])
 def test_only_a_running_release_explains_weights(aws, snapshot, status, state):
     """A failed one has left them, and the command that clears them is named."""
     weighted(aws)
     released(aws, {"status": status})
     found = check_weights(snapshot())
     assert found.state == state
-    if state == State.FAILED:
+    if state == FAILED:
         assert found.found == f"{SHARES}and no release is running: AWS refuses further releases"
         assert found.advice.startswith("scripts/reset-traffic dev")
 
@@ -212,7 +189,7 @@ def test_without_a_deployment_group_no_release_explains_weights(aws, snapshot):
     """As for an alias that somebody changed by hand."""
     weighted(aws)
     aws.answers("cloudformation", "list_stack_resources", resources({}))
-    assert check_weights(snapshot()).state == State.FAILED
+    assert check_weights(snapshot()).state == FAILED
 
 
 DIGEST = "sha256:" + "a" * 64
@@ -241,11 +218,11 @@ def looked_up(aws, code, asked, images=(), pushed=4):
 @pytest.mark.parametrize(
     ("made", "state", "words"),
     [
-        ([days_ago(90), days_ago(1)], State.OK, "made 90 days ago"),
-        ([days_ago(91)], State.WARNING, "made 91 days ago, which is more than 90"),
-        ([], State.OK, "unknown; the image was pushed 4 days ago"),
+        ([days_ago(90), days_ago(1)], OK, "made 90 days ago"),
+        ([days_ago(91)], WARNING, "made 91 days ago, which is more than 90"),
+        ([], OK, "unknown; the image was pushed 4 days ago"),
         # A build that hides its time.
-        ([days_ago(20_000)], State.OK, "unknown; the image was pushed 4 days ago"),
+        ([days_ago(20_000)], OK, "unknown; the image was pushed 4 days ago"),
     ],
 )
 def test_an_old_base_is_a_warning(aws, snapshot, made, state, words):

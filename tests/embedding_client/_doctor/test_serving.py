@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from embedding_client._doctor import serving
-from embedding_client._doctor.results import SkippedError, State, ago
+from embedding_client._doctor.results import SkippedError, ago
 from embedding_client._doctor.serving import (
     check_cold_start,
     check_provisioned,
@@ -15,7 +15,7 @@ from embedding_client._doctor.serving import (
     check_throttling,
 )
 
-from .conftest import ALIAS, NOW, SPACE, URL, deployed, resources
+from .conftest import ALIAS, FAILED, NOW, OK, SPACE, URL, WARNING, deployed, resources
 
 OTHER = "model@2/int8/abc/384"
 
@@ -32,17 +32,17 @@ LOCAL = "http://127.0.0.1:9000"
 @pytest.mark.parametrize(
     ("stored", "state"),
     [
-        (SPACE, State.OK),
-        (SPACE.removesuffix("/384"), State.OK),
-        (SPACE.replace("384", "128"), State.FAILED),
-        (OTHER, State.FAILED),
+        (SPACE, OK),
+        (SPACE.removesuffix("/384"), OK),
+        (SPACE.replace("384", "128"), FAILED),
+        (OTHER, FAILED),
     ],
 )
 def test_the_space_of_stored_vectors_is_compared(snapshot, stored, state):
     """It may be given without dimensions; the finding has both spaces."""
     found = check_space(snapshot(served(), url=LOCAL, vector_space=stored))
     name = "that of the stored vectors (--vector-space)"
-    like = f"{SPACE}; equal to {name}" if state == State.OK else f"{SPACE}, and {stored} is {name}"
+    like = f"{SPACE}; equal to {name}" if state == OK else f"{SPACE}, and {stored} is {name}"
     assert (found.state, found.found) == (state, like)
     assert "--accept-vector-space" not in found.advice
 
@@ -58,7 +58,7 @@ def test_the_space_is_remembered_until_another_one_is_accepted(snapshot, aws):
         assert found.found == f"{OTHER}, and {SPACE} is that of the last use from this machine"
         assert "--accept-vector-space" in found.advice
     accepted = check_space(snapshot(served(OTHER), url=LOCAL, accept_vector_space=True))
-    assert accepted.state == State.OK
+    assert accepted.state == OK
     again = check_space(snapshot(served(OTHER), url=LOCAL))
     assert again.found == f"{OTHER}; equal to that of the last use from this machine"
 
@@ -74,9 +74,9 @@ def test_the_spaces_of_two_models_are_named(snapshot):
     pair = f"{SPACE} + rerank:ranker@1"
     for stored in (SPACE, pair, "ranker@1"):
         found = check_space(snapshot(both, url=LOCAL, vector_space=stored))
-        assert (found.state, found.found.startswith(pair)) == (State.OK, True)
+        assert (found.state, found.found.startswith(pair)) == (OK, True)
     stored = f"{SPACE} + rerank:ranker@2"
-    assert check_space(snapshot(both, url=LOCAL, vector_space=stored)).state == State.FAILED
+    assert check_space(snapshot(both, url=LOCAL, vector_space=stored)).state == FAILED
 
 
 def test_a_damaged_memory_is_no_obstacle(snapshot):
@@ -85,7 +85,7 @@ def test_a_damaged_memory_is_no_obstacle(snapshot):
     file.parent.mkdir()
     for content in ("{", "[]"):
         file.write_text(content)
-        assert check_space(snapshot(served(), url=LOCAL)).state == State.OK
+        assert check_space(snapshot(served(), url=LOCAL)).state == OK
         assert list(json.loads(file.read_text()).values()) == [SPACE]
 
 
@@ -120,15 +120,15 @@ def event(ago=timedelta(), kind="platform.report", **record):
 @pytest.mark.parametrize(
     ("record", "state", "words"),
     [
-        ({"metrics": {"initDurationMs": 812.4}}, State.OK, "initialization of 812 ms"),
-        ({"metrics": {"restoreDurationMs": 812.4}}, State.OK, "restore of a snapshot of 812 ms"),
+        ({"metrics": {"initDurationMs": 812.4}}, OK, "initialization of 812 ms"),
+        ({"metrics": {"restoreDurationMs": 812.4}}, OK, "restore of a snapshot of 812 ms"),
         (
             {"initializationType": "provisioned-concurrency", "metrics": {"durationMs": 812.4}},
-            State.OK,
+            OK,
             "initialization of provisioned concurrency of 812 ms",
         ),
         # Lambda restarts it while the caller waits.
-        ({"metrics": {"initDurationMs": 10_000}}, State.WARNING, "initialization of 10,000 ms"),
+        ({"metrics": {"initDurationMs": 10_000}}, WARNING, "initialization of 10,000 ms"),
     ],
 )
 def test_each_kind_of_cold_start_is_recognized(aws, snapshot, record, state, words):
@@ -178,7 +178,7 @@ def test_a_log_without_a_cold_start_is_well(aws, snapshot):
     for _ in range(3):
         aws.answers("logs", "filter_log_events", {"events": []})
     found = check_cold_start(snapshot())
-    assert (found.state, found.found) == (State.OK, "none logged in 7 days")
+    assert (found.state, found.found) == (OK, "none logged in 7 days")
 
 
 @pytest.mark.parametrize(
@@ -206,12 +206,12 @@ def metric(aws, values):
 @pytest.mark.parametrize(
     ("used", "throttles", "state"),
     [
-        ({1: 0}, {}, State.OK),
-        ({1: 79}, {}, State.OK),
-        ({1: 80}, {}, State.WARNING),
-        ({1: 10}, {600: 3}, State.WARNING),
-        ({1: 10}, {600: 1, 5: 2}, State.FAILED),
-        ({}, {}, State.OK),
+        ({1: 0}, {}, OK),
+        ({1: 79}, {}, OK),
+        ({1: 80}, {}, WARNING),
+        ({1: 10}, {600: 3}, WARNING),
+        ({1: 10}, {600: 1, 5: 2}, FAILED),
+        ({}, {}, OK),
     ],
 )
 def test_throttles_of_now_are_ill_and_those_of_the_day_a_warning(
@@ -269,21 +269,21 @@ SUSPENDED = {
 @pytest.mark.parametrize(
     ("configs", "target", "spilled", "state", "words"),
     [
-        ([READY], {}, {}, State.OK, "2 of 2 available (READY)"),
-        ([], {}, {}, State.WARNING, "set, but nothing is allocated"),
-        ([LATE], {}, {}, State.WARNING, "1 of 2 available (IN_PROGRESS)"),
-        ([BROKEN], {}, {}, State.FAILED, "2 of 2 available (FAILED): FUNCTION_ERROR_INIT_FAILURE"),
+        ([READY], {}, {}, OK, "2 of 2 available (READY)"),
+        ([], {}, {}, WARNING, "set, but nothing is allocated"),
+        ([LATE], {}, {}, WARNING, "1 of 2 available (IN_PROGRESS)"),
+        ([BROKEN], {}, {}, FAILED, "2 of 2 available (FAILED): FUNCTION_ERROR_INIT_FAILURE"),
         (
             [READY],
             {},
             {600: 5, 1: 2},
-            State.WARNING,
+            WARNING,
             "2 of 2 available (READY); 7 requests in a day found none free, 2 of them in the last",
         ),
-        ([READY], SUSPENDED, {}, State.FAILED, "autoscaling is suspended: DynamicScalingInSu"),
+        ([READY], SUSPENDED, {}, FAILED, "autoscaling is suspended: DynamicScalingInSu"),
         # The stack does not scale it: it is left over, and billed.
-        ([READY], None, {}, State.FAILED, "allocated to live and billed, although it is not set"),
-        ([], None, {}, State.OK, "none"),
+        ([READY], None, {}, FAILED, "allocated to live and billed, although it is not set"),
+        ([], None, {}, OK, "none"),
     ],
 )
 def test_provisioned_concurrency(aws, snapshot, *, configs, target, spilled, state, words):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pyarrow as arrow
 import pyarrow.parquet
@@ -29,12 +30,7 @@ from jobs.embed.run import (
     shard_bytes,
 )
 from jobs.embed.worker import embed_shard
-from jobs.errors import (
-    BatchError,
-    ChangedModelError,
-    IncompleteJobError,
-    RejectedRowsError,
-)
+from jobs.errors import BatchError, ChangedModelError, IncompleteJobError, RejectedRowsError
 from jobs.storage import open_folder
 from tests.embedder.small_model import WordTokenizer, manifest_of
 
@@ -69,10 +65,10 @@ def csv_file(texts: list[str]) -> bytes:
     return file.getvalue().encode()
 
 
-def parquet(texts: list[str], *, text: str = "text") -> bytes:
+def parquet(texts: list[str], *, text: str = "text", **options: Any) -> bytes:
     file = io.BytesIO()
     table = arrow.table({"id": list(range(len(texts))), text: arrow.array(texts, arrow.string())})
-    pyarrow.parquet.write_table(table, file, row_group_size=4)
+    pyarrow.parquet.write_table(table, file, **{"row_group_size": 4, **options})
     return file.getvalue()
 
 
@@ -107,7 +103,8 @@ def test_each_row_is_in_one_shard(source, job, name, texts, size):
 def test_a_large_file_has_shards_of_the_wanted_size(source, job, name):
     """Shards are about as large as wanted, and each begins where the one before ends."""
     texts = [f"text {number} of a file" for number in range(100_000)]
-    (source / name).write_bytes(FORMATS[name](texts) if name != "a.parquet" else _groups(texts))
+    options = {"row_group_size": 50_000, "use_dictionary": False} if name == "a.parquet" else {}
+    (source / name).write_bytes(FORMATS[name](texts, **options))
     size = 64 * 1024
     shards = list(plan_shards(open_folder(str(source)), job, size=size))
     if name != "a.parquet":
@@ -116,13 +113,6 @@ def test_a_large_file_has_shards_of_the_wanted_size(source, job, name):
     else:
         assert sum(shard.stop - shard.start for shard in shards) == len(texts)
     assert len(shards) > 25
-
-
-def _groups(texts: list[str]) -> bytes:
-    file = io.BytesIO()
-    table = arrow.table({"id": list(map(str, range(len(texts)))), "text": texts})
-    pyarrow.parquet.write_table(table, file, row_group_size=50_000, use_dictionary=False)
-    return file.getvalue()
 
 
 def test_several_files_are_one_plan(source, job):
@@ -202,8 +192,7 @@ def test_larger_models_get_smaller_shards(job):
 
 @pytest.fixture
 def plan(source: Path, job, engine):
-    lines = [json.dumps({"id": f"d{n}", "text": f"text {n}"}) for n in range(40)]
-    (source / "a.jsonl").write_text("\n".join([*lines[:30], "{broken", *lines[30:]]))
+    (source / "a.jsonl").write_text("\n".join([*LINES[:30], "{broken", *LINES[30:]]))
     return plan_job(replace(job, shard_bytes=300, max_rejected_percent=5.0), engine.manifest)
 
 

@@ -123,41 +123,35 @@ def test_rows_without_an_id_are_named_by_their_place(engine, job, source, output
     assert part(output, shard)["id"].to_pylist() == ["a.jsonl:0", "a.jsonl:14"]
 
 
+#: A row, its id in the list of rejected rows, and the reason there.
+REJECTED: list[tuple[object, str | None, str]] = [
+    ("{broken", None, "is not JSON: unexpected character, expected a string key"),
+    ("[1]", None, "is not a JSON object: list"),
+    ({"id": "empty", "text": "  "}, "empty", "has no text in 'text': it is empty"),
+    ({"id": "none", "body": "secret"}, "none", "has no field 'text'; it has 'id', 'body'"),
+    ({"id": "number", "text": 5}, "number", "has no text in 'text': int"),
+    ({"text": "secret"}, None, "has no id in 'id'"),
+    (
+        {"id": "long", "text": "secret " * 15},
+        "long",
+        "has 17 tokens, special tokens and prompt included; the model allows 16.",
+    ),
+    ('{"id": "a", "text": "\\ud800"}', None, "is not JSON: no low surrogate in string"),
+    ({"id": {"a": 1}, "text": "secret"}, "{'a': 1}", "has no id in 'id'"),
+    ('{"id": "a", "text": "secret", "text": "secret"}', None, "has a key twice in one object"),
+]
+
+
 def test_bad_rows_are_listed_with_reasons(engine, job, source, output) -> None:
     """A rejected row has its place, its id and a reason that quotes no text."""
-    rows = [
-        {"id": "good", "text": "fine"},
-        "{broken",
-        "[1]",
-        {"id": "empty", "text": "  "},
-        {"id": "none", "body": "secret"},
-        {"id": "number", "text": 5},
-        {"text": "secret"},
-        {"id": "long", "text": "secret " * 15},
-        '{"id": "surrogate", "text": "\\ud800"}',
-        {"id": {"a": 1}, "text": "secret"},
-        '{"id": "twice", "text": "secret", "text": "other secret"}',
-    ]
-    shard = write(source, rows)
+    shard = write(source, [{"id": "good", "text": "fine"}, *(row for row, _, _ in REJECTED)])
     outcome = run(engine, job, output, shard)
-    assert (outcome.counts.rows, outcome.counts.rejected) == (1, 10)
+    assert (outcome.counts.rows, outcome.counts.rejected) == (1, len(REJECTED))
     data = output.read("_rejected/part-000000.jsonl")
     assert b"secret" not in data
     listed = [json.loads(line) for line in data.splitlines()]
     assert [(row["id"], row["problem"]) for row in listed] == [
-        (None, "is not JSON: unexpected character, expected a string key"),
-        (None, "is not a JSON object: list"),
-        ("empty", "has no text in 'text': it is empty"),
-        ("none", "has no field 'text'; it has 'id', 'body'"),
-        ("number", "has no text in 'text': int"),
-        (None, "has no id in 'id'"),
-        (
-            "long",
-            "has 17 tokens, special tokens and prompt included; the model allows 16.",
-        ),
-        (None, "is not JSON: no low surrogate in string"),
-        ("{'a': 1}", "has no id in 'id'"),
-        (None, "has a key twice in one object"),
+        (name, problem) for _, name, problem in REJECTED
     ]
     assert listed[0] == {"file": "a.jsonl", "byte": 31, "id": None, "problem": listed[0]["problem"]}
     assert part(output, shard)["id"].to_pylist() == ["good"]

@@ -64,6 +64,11 @@ class World:
         self.s3.attributes[path] = {f"x-amz-meta-{name}": v for name, v in attributes.items()}
         self.s3.tags.pop(path, None)
 
+    def add(self, key: str, text: str | bytes, **attributes: str) -> None:
+        """Write an object, and handle the event about it."""
+        self.put(key, text, **attributes)
+        assert self.handle(self.event(key)) == []
+
     def tag(self, key: str, **tags: str) -> str:
         """Replace the tags of an object; return the message of the event about it."""
         self.s3.tags[SOURCE + key] = tags

@@ -18,8 +18,7 @@ def test_a_change_of_one_paragraph_embeds_the_chunks_near_it(world, engine):
         f"## Part {n}\n\n" + "\n\n".join(paragraphs(rng, 4)) if n else paragraphs(rng, 1)[0]
         for n in range(90)
     ]
-    world.put("a.md", "\n\n".join(parts))
-    world.handle(world.event("a.md"))
+    world.add("a.md", "\n\n".join(parts))
     assert len(world.index.vectors) >= 200
     counts = []
     for _ in range(40):
@@ -54,8 +53,7 @@ def test_an_inserted_paragraph_embeds_no_later_section_again(world):
 
 def test_equal_chunks_of_a_document_are_all_in_the_index(world):
     """A document may say the same twice."""
-    world.put("a.jsonl", '{"text": "same"}\n' * 3)
-    world.handle(world.event("a.jsonl"))
+    world.add("a.jsonl", '{"text": "same"}\n' * 3)
     assert list(world.found().values()) == ["same"] * 3
     world.put("a.jsonl", '{"text": "same"}\n' * 2)
     assert world.documents.update("a.jsonl", deadline=2e9)[1:5] == (2, 1, 0, 1)
@@ -92,18 +90,15 @@ def test_the_first_folder_of_a_key_is_its_tenant(world):
 
 def test_a_document_that_cannot_be_read_leaves_the_index_and_is_reported(world):
     """Never a part of it is searched: not the chunks of its earlier content either."""
-    world.put("a.md", "readable words")
-    world.handle(world.event("a.md"))
-    world.put("a.md", b"good words, then \xff")
-    assert world.handle(world.event("a.md")) == []
+    world.add("a.md", "readable words")
+    world.add("a.md", b"good words, then \xff")
     assert not world.index.vectors
     (letter,) = world.letters
     assert letter["key"] == "a.md"
     assert "byte 17 is not utf-8" in letter["reason"]
     world.handle(world.event("a.md"))
     assert len(world.letters) == 1
-    world.put("a.md", "readable again")
-    world.handle(world.event("a.md"))
+    world.add("a.md", "readable again")
     assert list(world.found().values()) == ["readable again"]
 
 
@@ -127,8 +122,7 @@ def test_a_run_waits_for_another_one_that_may_write(world, writes):
 def test_a_run_that_another_one_overtakes_begins_anew(world, monkeypatch, place, earlier):
     """When it continues, another run has replaced its object or its list."""
     if earlier:
-        world.put("a.md", earlier)
-        world.handle(world.event("a.md"))
+        world.add("a.md", earlier)
     world.put("a.md", "first words")
     real = getattr(world.documents, place)
 
@@ -164,8 +158,7 @@ def test_a_large_document_is_done_in_several_runs(world, monkeypatch):
 
 def test_a_missing_permission_is_not_a_deleted_document(world):
     """S3 answers 403 to both, unless the role may list the bucket."""
-    world.put("a.md", "words")
-    world.handle(world.event("a.md"))
+    world.add("a.md", "words")
     world.delete("a.md")
     world.s3.missing = 403
     assert world.handle(world.event("a.md")) == ["0"]

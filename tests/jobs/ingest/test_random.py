@@ -125,8 +125,7 @@ def test_nothing_of_a_deleted_document_is_left_after_its_event(world, seed):
     """A run that ends anywhere, and late events of earlier writes, leave nothing of it."""
     rng = random.Random(seed)
     world.put("a.md", "\n\n".join(paragraphs(rng, 6)))
-    world.put("kept.md", "kept words")
-    world.handle(world.event("kept.md"))
+    world.add("kept.md", "kept words")
     for ends in range(8):
         world.put("a.md", "\n\n".join(paragraphs(rng, 6)))
         world.writes_left = ends

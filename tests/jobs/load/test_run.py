@@ -25,12 +25,20 @@ THROTTLED = Failure(429, "TooManyRequestsException", message="Rate exceeded", pa
 SPACE = "small-model@abc123/fp32/0123456789ab/32"
 
 
-def load(source: Path, *, index: str = ARN, **settings) -> Result:
-    """Load a job with two threads, as fast as the stand-in answers."""
+def planned(source, *, index=ARN, **settings):
     client = IndexClient(index)
-    plan = plan_load(LoadSettings(source=str(source), index=index, **settings), client)
-    missing = missing_parts(plan)
-    for _ in load_parts(plan, missing, index=client, limit=RateLimit(1e9), threads=2):
+    return plan_load(LoadSettings(source=str(source), index=index, **settings), client), client
+
+
+def work(plan, parts, client, threads=1):
+    """Load parts as fast as the stand-in answers."""
+    return load_parts(plan, parts, index=client, limit=RateLimit(1e9), threads=threads)
+
+
+def load(source, **settings) -> Result:
+    """Load a job with two threads."""
+    plan, client = planned(source, **settings)
+    for _ in work(plan, missing_parts(plan), client, threads=2):
         pass
     return finish_load(plan, client)
 
@@ -68,9 +76,8 @@ def test_an_interrupted_load_continues_and_a_complete_one_writes_all_again(
 ) -> None:
     """So a vector that was deleted comes back with the next load."""
     folder = embed()
-    client = IndexClient(ARN)
-    plan = plan_load(LoadSettings(source=str(folder), index=ARN), client)
-    for _ in load_parts(plan, plan.parts[:2], index=client, limit=RateLimit(1e9), threads=1):
+    plan, client = planned(folder)
+    for _ in work(plan, plan.parts[:2], client):
         pass
     with pytest.raises(IncompleteJobError, match=r"are not done yet \(part-000002,"):
         finish_load(plan, client)
@@ -93,12 +100,11 @@ def test_a_worker_that_dies_between_put_and_record_writes_the_same_vectors_again
     def die() -> None:
         raise SystemExit
 
-    client = IndexClient(ARN)
-    plan = plan_load(LoadSettings(source=str(folder), index=ARN), client)
+    plan, client = planned(folder)
     with monkeypatch.context() as patched:
         patched.setattr("jobs.storage.Folder.create", lambda *_: die())
         with pytest.raises(SystemExit):
-            next(load_parts(plan, plan.parts[:1], index=client, limit=RateLimit(1e9), threads=1))
+            next(work(plan, plan.parts[:1], client))
     written = dict(index.vectors)
     assert written
     assert load(folder).loaded == ROWS == len(index.vectors)
@@ -110,10 +116,9 @@ def test_a_worker_that_dies_between_put_and_record_writes_the_same_vectors_again
 def test_duplicate_workers_load_a_part_once_in_the_counts(embed, index) -> None:
     """The second one finds the record of the first."""
     folder = embed()
-    client = IndexClient(ARN)
-    plan = plan_load(LoadSettings(source=str(folder), index=ARN), client)
+    plan, client = planned(folder)
     twice = [*plan.parts, *plan.parts]
-    outcomes = list(load_parts(plan, twice, index=client, limit=RateLimit(1e9), threads=4))
+    outcomes = list(work(plan, twice, client, threads=4))
     assert sum(outcome.written for outcome in outcomes) == len(plan.parts)
     assert finish_load(plan, client).loaded == ROWS == len(index.vectors)
 
@@ -148,9 +153,8 @@ def test_another_vector_space_is_refused_before_a_vector_is_written(embed, index
 def test_two_first_loads_of_different_models_do_not_mix(embed, index) -> None:
     """The one that recorded its vector space last wins; the other fails when it looks again."""
     folder = embed()
-    client = IndexClient(ARN)
-    plan = plan_load(LoadSettings(source=str(folder), index=ARN), client)
-    list(load_parts(plan, plan.parts, index=client, limit=RateLimit(1e9), threads=1))
+    plan, client = planned(folder)
+    list(work(plan, plan.parts, client))
     index.tags[SPACE_TAG] = "other@1/int8/2/32"
     with pytest.raises(VectorSpaceError, match="One index has the vectors of one vector space"):
         finish_load(plan, client)
@@ -172,11 +176,10 @@ def test_a_part_of_another_job_is_refused(embed, index, tmp_path) -> None:
     with pytest.raises(BatchError, match="was not written by this batch job"):
         load(folder)
     # The plan that was made before names the file's earlier content.
-    client = IndexClient(ARN)
-    plan = plan_load(LoadSettings(source=str(folder), index=ARN), client)
+    plan, client = planned(folder)
     part.write_bytes(b"no Parquet, and changed")
     with pytest.raises(ChangedInputError, match="changed after the job was planned"):
-        list(load_parts(plan, plan.parts[1:2], index=client, limit=RateLimit(1e9), threads=1))
+        list(work(plan, plan.parts[1:2], client))
 
 
 def test_an_incomplete_job_is_not_loaded(embed, index) -> None:
@@ -262,7 +265,7 @@ def test_an_index_that_is_not_there(embed, index, arn, problem) -> None:
     """The error says what was given."""
     folder = embed()
     with pytest.raises(BatchError, match=problem):
-        plan_load(LoadSettings(source=str(folder), index=arn), IndexClient(arn))
+        planned(folder, index=arn)
 
 
 def test_s3_vectors_that_is_not_there(embed, index, monkeypatch) -> None:

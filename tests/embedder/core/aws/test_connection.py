@@ -74,26 +74,20 @@ def test_closing_ends_the_idle_connections(server, pool):
     assert server.connections == 2
 
 
-def test_threads_have_connections_of_their_own(server, pool):
-    """Requests at the same time do not share a connection, and get their own answers."""
+def test_threads_have_connections_of_their_own_of_which_a_few_are_kept(server, pool, monkeypatch):
+    """Each gets its own answer, and no descriptor stays open for a busy minute of long ago."""
+    monkeypatch.setattr("embedder.core.aws.connection._MOST_IDLE", 2)
     barrier = threading.Barrier(4)
 
     def answer() -> tuple[int, bytes]:
-        barrier.wait(timeout=30)
-        return 200, b"ok"
+        return 200, str(barrier.wait(timeout=30)).encode()
 
     server.answer = answer
-    got: list[bytes] = []
-    threads = [
-        threading.Thread(target=lambda: got.append(pool.request("GET", "/", timeout=30).body))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert got == [b"ok"] * 4
+    with ThreadPoolExecutor(4) as threads:
+        found = threads.map(lambda _: pool.request("GET", "/", timeout=30).body, range(4))
+        assert sorted(found) == [b"0", b"1", b"2", b"3"]
     assert server.connections == 4
+    assert len(pool._idle) == 2
 
 
 def test_many_threads_share_the_idle_connections(server, pool):
@@ -107,21 +101,6 @@ def test_many_threads_share_the_idle_connections(server, pool):
     finally:
         sys.setswitchinterval(interval)
     assert server.connections <= 8
-
-
-def test_a_few_idle_connections_are_kept(server, pool, monkeypatch):
-    """The others are closed, and no descriptor stays open for a busy minute of long ago."""
-    monkeypatch.setattr("embedder.core.aws.connection._MOST_IDLE", 2)
-    barrier = threading.Barrier(4)
-
-    def answer() -> tuple[int, bytes]:
-        barrier.wait(timeout=30)
-        return 200, b"ok"
-
-    server.answer = answer
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda _: pool.request("GET", "/", timeout=30), range(4)))
-    assert len(pool._idle) == 2
 
 
 def test_a_connection_may_have_a_high_descriptor(server, pool):

@@ -124,6 +124,11 @@ def server() -> Iterator[Server]:
         yield state
 
 
+@pytest.fixture
+def provider(server: Server) -> CredentialsProvider:
+    return CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
+
+
 def test_lambdas_variables_are_used():
     """Without SnapStart, Lambda's environment has the keys of the role, read at each request."""
     environ = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_SESSION_TOKEN": "c"}
@@ -146,17 +151,15 @@ def test_snap_start_asks_the_container_endpoint_with_its_token(server):
     assert (target, headers["authorization"]) == ("/credentials?v=1", "secret")
 
 
-def test_credentials_are_replaced_before_they_expire(server):
+def test_credentials_are_replaced_before_they_expire(server, provider):
     """Credentials with less than five minutes left are asked for again."""
     server.answer = lambda: answer_of(f"K{len(server.requests)}", minutes=4)
-    provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
     assert [provider.get().access_key for _ in range(2)] == ["K1", "K2"]
 
 
-def test_one_of_many_threads_asks(server):
+def test_one_of_many_threads_asks(server, provider):
     """The endpoint limits how often it may be asked; the others wait for its answer."""
     barrier = threading.Barrier(8)
-    provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
 
     def get() -> str:
         barrier.wait(timeout=30)
@@ -168,10 +171,9 @@ def test_one_of_many_threads_asks(server):
     assert len(server.requests) == 1
 
 
-def test_no_thread_waits_while_the_old_credentials_are_valid(server):
+def test_no_thread_waits_while_the_old_credentials_are_valid(server, provider):
     """One asks for new ones, and the others go on with what they have."""
     server.answer = lambda: answer_of("K1", minutes=4)
-    provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
     provider.get()
     asked, go_on = threading.Event(), threading.Event()
 
@@ -190,18 +192,16 @@ def test_no_thread_waits_while_the_old_credentials_are_valid(server):
     assert provider.get().access_key == "K2"
 
 
-def test_an_endpoint_that_fails_for_a_moment_costs_nothing(server):
+def test_an_endpoint_that_fails_for_a_moment_costs_nothing(server, provider):
     """While the old credentials are valid, they are used on."""
     server.answer = lambda: answer_of("K1", minutes=4)
-    provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
     provider.get()
     server.answer = lambda: (500, b"")
     assert provider.get().access_key == "K1"
 
 
-def test_a_restored_snapshot_asks_again(server):
+def test_a_restored_snapshot_asks_again(provider):
     """Credentials that were forgotten are asked for again."""
-    provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
     provider.get()
     provider.forget()
     assert provider.get().access_key == "K2"
@@ -232,11 +232,11 @@ def test_the_token_may_be_in_a_file(server, tmp_path):
         ((200, b'{"AccessKeyId": "a", "SecretAccessKey": "b", "Expiration": "x"}'), "has no"),
     ],
 )
-def test_an_invalid_answer_is_refused(server, answer, message):
+def test_an_invalid_answer_is_refused(server, provider, answer, message):
     """Without valid credentials there is an error, which quotes nothing of the answer."""
     server.answer = lambda: answer
     with pytest.raises(NoCredentialsError, match=message):
-        CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url}).get()
+        provider.get()
 
 
 @pytest.mark.parametrize(

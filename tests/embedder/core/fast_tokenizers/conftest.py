@@ -10,6 +10,7 @@ import pytest
 import tokenizers
 
 from embedder.core.fast_tokenizers import Tokenizer, load
+from model_compiler.tokenizer.sample import sample_texts
 from model_compiler.tokenizer.tables import build
 from tests.fixtures.byte_level_tokenizer import byte_level_tokenizer
 from tests.fixtures.gemma_tokenizer import gemma_tokenizer
@@ -44,6 +45,11 @@ class Both:
     def agree(self, text: str) -> bool:
         """Return whether the ids are the library's."""
         return self.fast.encode(text) == self.ids(text)
+
+    def check(self, *texts: str, count: int = 500) -> None:
+        """Compare the ids of these texts, and of a sample of what the tokenizer knows."""
+        assert self.differing(texts) == []
+        assert self.differing(sample_texts(self.library, count=count, seed=23)) == []
 
 
 def both(document: dict[str, Any], folder: Path) -> Both:

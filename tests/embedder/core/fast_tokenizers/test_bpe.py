@@ -6,8 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from model_compiler.tokenizer.sample import sample_texts
-
 from .conftest import both
 
 BITS_OF_TEXT = (
@@ -42,7 +40,7 @@ def test_a_vocabulary_of_bytes_alone_is_enough(gemma_document, tmp_path):
     }
     variant = both(document, tmp_path)
     assert variant.fast.encode("a b") == [97, *"▁".encode(), 98]
-    assert variant.differing(sample_texts(variant.library, count=500, seed=25)) == []
+    variant.check()
 
 
 def test_added_tokens_that_are_normalised_are_found_after_it(gemma_document, tmp_path):
@@ -61,10 +59,8 @@ def test_added_tokens_that_are_normalised_are_found_after_it(gemma_document, tmp
                 "special": False,
             }
         )
-    variant = both(document, tmp_path)
     texts = ["two words", "two▁words qx", "a  qy qz", "<b>c <b> c", "▁qx qx", " qy▁qy", "q qqz"]
-    assert variant.differing(texts) == []
-    assert variant.differing(sample_texts(variant.library, count=500, seed=23)) == []
+    both(document, tmp_path).check(*texts)
 
 
 @pytest.mark.parametrize("glue", ["a", "."])
@@ -76,13 +72,5 @@ def test_merges_across_a_space_are_the_librarys(gemma_document, tmp_path, glue):
     size = len(model["vocab"])
     model["vocab"] |= {f"{glue}▁": size, f"{glue}▁b": size + 1}
     model["merges"] = [[glue, "▁"], *model["merges"], [f"{glue}▁", "b"]]
-    variant = both(document, tmp_path)
-    texts = [
-        f"x{glue} bar",
-        f"{glue} {glue} b",
-        f"{glue}  b",
-        f" {glue} ",
-        "in the house of a bee.",
-    ]
-    assert variant.differing(texts) == []
-    assert variant.differing(sample_texts(variant.library, count=500, seed=24)) == []
+    texts = [f"x{glue} bar", f"{glue} {glue} b", f"{glue}  b", f" {glue} "]
+    both(document, tmp_path).check(*texts, "in the house of a bee.")

@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from embedder.core.fast_tokenizers.byte_level import BYTE_ALPHABET
-from model_compiler.tokenizer.sample import sample_texts
 
 from .conftest import Both, both
 
@@ -61,8 +60,7 @@ def test_a_space_may_be_put_in_front(roberta: Both, tmp_path: Path) -> None:
     assert variant.fast.encode("the") == roberta.fast.encode(" the") != roberta.fast.encode("the")
     assert variant.fast.encode("") == []
     texts = ["the", " the", "  the", "\tthe", "é", "<mask>the", "a <mask> é", "</s></s>x", "\n"]
-    assert variant.differing(texts) == []
-    assert variant.differing(sample_texts(variant.library, count=500, seed=42)) == []
+    variant.check(*texts)
 
 
 def test_a_word_of_the_vocabulary_may_ignore_merges(qwen: Both, tmp_path: Path) -> None:
@@ -75,7 +73,7 @@ def test_a_word_of_the_vocabulary_may_ignore_merges(qwen: Both, tmp_path: Path) 
     model["ignore_merges"] = True
     variant = both(document, tmp_path)
     assert variant.fast.encode("we return")[-1] == model["vocab"]["Ġreturn"]
-    assert variant.differing(sample_texts(variant.library, count=500, seed=44)) == []
+    variant.check()
 
 
 def test_a_byte_is_spelled_as_in_gpt2() -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from embedder.core.fast_tokenizers import unigram as unigram_module
 from embedder.core.fast_tokenizers.table_file import TableFile
 from embedder.core.fast_tokenizers.unigram import Children, TokenTrie
-from model_compiler.tokenizer.sample import sample_texts
 
 from .conftest import ALL_CHARACTERS, Both, both
 
@@ -64,8 +63,7 @@ def in_form(document: dict[str, Any], form: str) -> dict[str, Any]:
 @pytest.mark.parametrize("form", FORMS)
 def test_ids_are_the_librarys_in_each_form(unigram_document, tmp_path, form):
     """Every sequence of steps that transformers writes gives the library's ids."""
-    tokenizer = both(in_form(unigram_document, form), tmp_path)
-    assert tokenizer.differing(sample_texts(tokenizer.library, count=400, seed=41)) == []
+    both(in_form(unigram_document, form), tmp_path).check(count=400)
 
 
 @pytest.mark.parametrize("form", ["XLM-RoBERTa", "only the first", "every space"])
@@ -77,18 +75,9 @@ def test_added_tokens_that_are_matched_after_normalization_are_found(
     mask = document["added_tokens"][-1]
     mask["normalized"] = True
     tokenizer = both(document, tmp_path)
-    texts = [
-        "a <mask> b",
-        "a \n<mask>b",
-        "＜mask＞",
-        "x ＜ｍask＞",
-        "<s> <mask></s>",
-        "<mas",
-        "™ <mask>",
-    ]
-    assert tokenizer.differing(texts) == []
+    texts = ["a <mask> b", "a \n<mask>b", "x ＜ｍask＞", "<s> <mask></s>", "<mas", "™ <mask>"]
+    tokenizer.check(*texts, "＜mask＞", count=400)
     assert tokenizer.fast.encode("＜mask＞") == [mask["id"]]
-    assert tokenizer.differing(sample_texts(tokenizer.library, count=400, seed=42)) == []
 
 
 @pytest.mark.parametrize("form", ["XLM-RoBERTa", "spaces inside tokens"])
@@ -101,7 +90,7 @@ def test_unknown_text_becomes_its_bytes(unigram_document, tmp_path, form):
     model["vocab"][-1:-1] = bytes_tokens
     document["added_tokens"][-1]["id"] += 256
     tokenizer = both(document, tmp_path)
-    assert tokenizer.differing(sample_texts(tokenizer.library, count=400, seed=43)) == []
+    tokenizer.check(count=400)
     unknown = "\U0001f9ff\U0001f9ff"
     of_bytes = map(tokenizer.fast.token, tokenizer.fast.encode(f"a{unknown}b")[1:-1])
     assert [*of_bytes] == [f"<0x{byte:02X}>" for byte in unknown.encode()]

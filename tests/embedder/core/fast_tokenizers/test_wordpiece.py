@@ -4,8 +4,6 @@ import copy
 
 import pytest
 
-from model_compiler.tokenizer.sample import sample_texts
-
 from .conftest import both
 
 OPTIONS = [
@@ -22,8 +20,7 @@ def test_every_option_of_the_normalizer_is_the_librarys(minilm_document, tmp_pat
     """Cased models, models that keep accents, and models that do not clean texts are covered."""
     document = copy.deepcopy(minilm_document)
     document["normalizer"] |= options
-    variant = both(document, tmp_path)
-    assert variant.differing(sample_texts(variant.library, count=500, seed=12)) == []
+    both(document, tmp_path).check()
 
 
 def test_marks_that_stay_are_sorted_as_unicode_says(minilm):
@@ -49,8 +46,7 @@ def test_a_roberta_post_processor_puts_its_tokens_around_a_text(minilm_document,
     }
     variant = both(document, tmp_path)
     assert (variant.fast.prefix, variant.fast.suffix) == ((101,), (102,))
-    assert variant.differing(["a  [MASK] b", "  [MASK]\u3000", "[MASK] [MASK]"]) == []
-    assert variant.differing(sample_texts(variant.library, count=500, seed=14)) == []
+    variant.check("a  [MASK] b", "  [MASK]\u3000", "[MASK] [MASK]")
 
 
 def test_special_tokens_in_a_text_are_themselves(minilm):
@@ -99,7 +95,5 @@ def test_a_token_that_strips_takes_white_space_along(minilm_document, tmp_path):
     for token in document["added_tokens"]:
         token["lstrip"] = token["content"] in {"[MASK]", "[SEP]"}
         token["rstrip"] = token["content"] in {"[MASK]", "[CLS]"}
-    variant = both(document, tmp_path)
     texts = ["a [MASK] b", "[CLS] \u3000[MASK]", "[MASK]\x1c[SEP]", " [MASK][MASK] \u2003 [SEP] "]
-    assert variant.differing(texts) == []
-    assert variant.differing(sample_texts(variant.library, count=500, seed=13)) == []
+    both(document, tmp_path).check(*texts)

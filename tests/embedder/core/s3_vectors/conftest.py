@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 
 from embedder.core.aws.signing import CredentialsProvider
 from embedder.core.engine import Engine
-from embedder.core.s3_vectors import SPACE_TAG, S3VectorsClient, VectorIndex
+from embedder.core.s3_vectors import S3VectorsClient, VectorIndex
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import CREDENTIALS, REGION, LocalS3Vectors, local_s3_vectors
 
@@ -35,27 +34,8 @@ def load(s3_vectors: LocalS3Vectors) -> Callable[..., Index]:
     def make(
         engine: Engine, texts: Sequence[str], metadata: Sequence[dict[str, Any]] = ()
     ) -> Index:
-        embeddings = engine.embed(texts)
-        index = s3_vectors.create(
-            "docs",
-            embeddings.vectors.shape[1],
-            non_filterable=("text",),
-            tags={SPACE_TAG: embeddings.vector_space},
-        )
-        own = metadata or [{}] * len(texts)
-        index.put(
-            [
-                {
-                    "key": f"id-{number}",
-                    "data": {"float32": vector.astype(np.float32).tolist()},
-                    "metadata": {"text": text, **more},
-                }
-                for number, (text, vector, more) in enumerate(
-                    zip(texts, embeddings.vectors, own, strict=True)
-                )
-            ]
-        )
-        return index
+        vectors, space = (embedded := engine.embed(texts)).vectors, embedded.vector_space
+        return s3_vectors.load("docs", vectors, space, texts, metadata)
 
     return make
 

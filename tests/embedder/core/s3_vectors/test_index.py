@@ -34,7 +34,9 @@ OpenWith = Callable[[Engine, Index], VectorIndex]
 
 
 @pytest.fixture(autouse=True)
-def no_delays(monkeypatch: pytest.MonkeyPatch) -> None:
+def credentials_and_no_delays(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setattr("embedder.core.s3_vectors.time.sleep", lambda _: None)
 
 
@@ -151,21 +153,15 @@ def test_an_index_without_vectors_is_not_found_until_it_is_loaded(engine, open_w
     assert similar(router)["results"] == []
 
 
-def test_a_foreign_vector_space_is_refused_at_start(engine, s3_vectors, monkeypatch):
+def test_a_foreign_vector_space_is_refused_at_start(engine, s3_vectors):
     """The start fails, and the error has both spaces."""
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
     index = s3_vectors.create("docs", 32, tags={SPACE_TAG: "other@1/fp32/x/32"})
     with pytest.raises(StartError, match="other@1/fp32/x/32; the model serves small-model@abc123"):
         open_index(index.arn, endpoint=s3_vectors.url, spaces=[engine.vector_space()])
 
 
-def test_the_setting_makes_the_endpoint_search_the_index(
-    minilm_artifact, load, s3_vectors, monkeypatch
-):
+def test_the_setting_makes_the_endpoint_search_the_index(minilm_artifact, load, s3_vectors):
     """With EMBEDDING_VECTOR_INDEX, `/similar` searches S3 Vectors, also next to a carried index."""
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
     texts = ["Parse a string into a datetime.", "Open a socket."]
     index = load(Engine.load(minilm_artifact), texts)
     settings = Settings(
@@ -183,12 +179,8 @@ def test_the_setting_makes_the_endpoint_search_the_index(
 
 
 @pytest.mark.parametrize("failure", [Failure(403), Failure(404), Failure(429)])
-def test_a_service_that_does_not_answer_stops_no_start(
-    engine, loaded, s3_vectors, monkeypatch, failure
-):
+def test_a_service_that_does_not_answer_stops_no_start(engine, loaded, s3_vectors, failure):
     """The endpoint also embeds, so it starts; the first search checks the index."""
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
     s3_vectors.failures = [failure] * 6
     index = open_index(loaded.arn, endpoint=s3_vectors.url, spaces=[engine.vector_space()])
     s3_vectors.failures = []

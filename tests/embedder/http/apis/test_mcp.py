@@ -47,10 +47,7 @@ def test_a_tool_has_the_body_and_the_answer_of_its_operation():
     assert "texts" in tools["embed"]["inputSchema"]["properties"]
     result = ask("tools/call", name="embed", arguments={"text": "a"})["result"]
     direct = ROUTER.handle(Request("POST", "/", body=b'{"text": "a"}'))
-    assert result == {
-        "content": [{"type": "text", "text": direct.body.decode()}],
-        "isError": False,
-    }
+    assert result == {"content": [{"type": "text", "text": direct.body.decode()}], "isError": False}
     found = ask("tools/call", name="search", arguments={"query": "a", "top_k": 1})
     assert json.loads(found["result"]["content"][0]["text"])["results"][0]["text"] == "a"
 

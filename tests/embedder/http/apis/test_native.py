@@ -32,8 +32,6 @@ def test_texts_get_embeddings_in_their_order(router):
         ({"size": 32}, "found neither"),
         ({"text": "a", "texts": ["b"]}, "found both"),
         ({"text": "a", "size": 384}, '"size" must be one of 32, 16, 8; found the number 384.'),
-        ({"text": "a", "size": True}, "found true"),
-        ({"text": "a", "size": "32"}, "found a string of 2 characters"),
         ({"text": ["a"]}, "found a list of 1 items"),
         (
             {"texts": "a"},
@@ -152,14 +150,6 @@ def test_similar_asks_as_a_query(make_router):
     assert read(post(router, "/similar", {"text": "2"}))["results"][0]["text"] == "entry 2"
 
 
-@pytest.mark.parametrize("wanted", [0, 1001, True, 1.0, "5"])
-def test_similar_refuses_a_bad_number(make_router, wanted):
-    """Integers from 1 to 1000 are allowed."""
-    body = {"text": "a", "num_results": wanted}
-    error = read(post(make_router(index=["a"]), "/similar", body), 400)
-    assert '"num_results" must be a whole number from 1 to 1000' in error["error"]
-
-
 def test_similar_names_its_one_field_in_errors(make_router):
     """The field is named `text` without an index, because it is not a list."""
     error = read(post(make_router(index=["a"]), "/similar", {"text": "w " * 40}), 413)
@@ -180,6 +170,7 @@ def test_top_is_another_name_for_num_results(make_router):
     assert len(read(post(router, "/similar", {"text": "a", "top": 2}))["results"]) == 2
     for body, message in (
         ({"top": 0}, '"top" must be a whole number from 1 to 1000'),
+        ({"num_results": 1001}, '"num_results" must be a whole number from 1 to 1000'),
         ({"top": 2, "num_results": 2}, "which mean the same; found both"),
     ):
         error = read(post(router, "/similar", {"text": "a", **body}), 400)

@@ -59,23 +59,18 @@ def test_truncation_has_a_direction(router, options, same_as):
     assert cut == [read(post(router, "/", {"text": text, "truncate": same_as}))["embedding"]]
 
 
-def test_not_renormalising_is_told_in_the_space(router):
-    """With `normalize: false` the truncated components are returned unscaled."""
-    body = {"inputs": "a", "dimensions": 8, "normalize": False}
-    response = post(router, "/embed", body)
-    whole = read(post(router, "/embed", {"inputs": "a"}))
-    assert read(response) == [whole[0][:8]]
-    assert response.headers["x-vector-space"].endswith("/8/unnormalized")
-
-
 def test_what_is_cut_is_renormalised_unless_asked_otherwise(router):
-    """`normalize` defaults to true, also with `dimensions`, and the space has its usual name."""
-    response = post(router, "/embed", {"inputs": "a", "dimensions": 8})
+    """`normalize` defaults to true, also with `dimensions`; the space tells what is unscaled."""
+    body = {"inputs": "a", "dimensions": 8}
+    response = post(router, "/embed", body)
     (vector,) = read(response)
     assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
     assert response.headers["x-vector-space"].endswith("/8")
-    asked = post(router, "/embed", {"inputs": "a", "dimensions": 8, "normalize": True})
-    assert read(asked) == [vector]
+    assert read(post(router, "/embed", {**body, "normalize": True})) == [vector]
+    unscaled = post(router, "/embed", {**body, "normalize": False})
+    whole = read(post(router, "/embed", {"inputs": "a"}))
+    assert read(unscaled) == [whole[0][:8]]
+    assert unscaled.headers["x-vector-space"].endswith("/8/unnormalized")
 
 
 @pytest.mark.parametrize("body", [{"inputs": "a b"}, {"inputs": ["a", "b"], "normalize": False}])
@@ -251,6 +246,8 @@ def test_a_list_gives_a_list_for_each(router):
     answer = read(post(router, "/tokenize", body))
     ids = [[token["id"] for token in tokens] for tokens in answer]
     assert ids == [WordTokenizer().encode("a b"), WordTokenizer().encode("c")]
+    # Clients count the tokens of a text, so the model's limit does not apply.
+    assert len(read(post(router, "/tokenize", {"inputs": "w " * 40}))[0]) == 42
 
 
 def test_the_prompt_is_tokenized_too(make_router):
@@ -258,11 +255,6 @@ def test_the_prompt_is_tokenized_too(make_router):
     router = make_router(prompts={"query": "q: "})
     (tokens,) = read(post(router, "/tokenize", {"inputs": "a", "prompt_name": "query"}))
     assert [token["id"] for token in tokens[1:3]] == WordTokenizer().encode("q: a")
-
-
-def test_a_text_over_the_models_limit_is_tokenized_whole(router):
-    """The limit does not apply, so that clients can count the tokens of a long text."""
-    assert len(read(post(router, "/tokenize", {"inputs": "w " * 40}))[0]) == 42
 
 
 class DecodingTokenizer(WordTokenizer):
