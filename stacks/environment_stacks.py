@@ -18,25 +18,13 @@ from stacks.server_stack import ServerStack
 
 
 class EnvironmentStacks:
-    """The stacks of an environment in an app.
+    """The stacks of an environment in an app, of which those that it does not need are None.
 
     Args:
         app: The app.
         settings: The environment's settings.
         images: The digests of images in the environment's repository, by target; without them each
             image is built.
-
-    Attributes:
-        artifact: The stack of the bucket of artifacts; None without an artifact in S3, or with an
-            existing bucket.
-        repository: The stack of the image repository; None if nothing is deployed as an image, or
-            with an existing repository.
-        index: The stack of the vector index; None without one.
-        endpoint: The stack of the endpoint.
-        front: The stack of the API in front of it; None without one.
-        batch: The stack of the batch jobs; None without them.
-        server: The stack of the server; None without it.
-        observability: The stack of alarms, dashboard and budget; None for a branch.
     """
 
     def __init__(

@@ -7,7 +7,8 @@ from embedding_kit.distributed_map import DistributedJobs, MapProgram
 from embedding_kit.findings import acknowledge_wildcard
 from embedding_kit.hosting import Hosting
 from embedding_kit.permissions import READ_KEY, WRITE_KEY, allow, allow_keys, allow_listing, objects
-from embedding_kit.settings import BatchSettings, Model, check_memory
+from embedding_kit.settings import BatchSettings, Model
+from embedding_kit.settings.compatibility import check_memory
 
 PROGRAM = MapProgram(
     handler="jobs.embed.handler.handler",

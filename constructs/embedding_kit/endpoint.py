@@ -31,10 +31,10 @@ from embedding_kit.settings import (
     Provisioned,
     Release,
     SnapStart,
-    check_endpoint,
 )
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.callers import PREFIX, PREFIX_FORM, SIGNING_HEADERS
+from embedding_kit.settings.compatibility import check_endpoint
 from embedding_kit.synth_validation import AliasResources
 from embedding_kit.vector_index import IVectorIndex
 

@@ -29,22 +29,23 @@ from embedding_kit.settings import (
     ServerSettings,
     VectorIndexSettings,
     WatchSettings,
-    check_batch,
-    check_dimension,
-    check_endpoint,
-    check_front,
-    check_ingest,
-    check_memory,
-    check_ownership,
-    check_prefixes,
-    check_server,
-    check_standby,
-    check_watch,
-    check_without_images,
     load_source,
 )
+from embedding_kit.settings.api_gateway import check_front
 from embedding_kit.settings.base import Settings, allowed, optional, rule_error
+from embedding_kit.settings.compatibility import (
+    check_batch,
+    check_endpoint,
+    check_memory,
+    check_server,
+    check_standby,
+)
+from embedding_kit.settings.index import check_dimension
+from embedding_kit.settings.ingest import check_ingest, check_prefixes
 from embedding_kit.settings.model import COMPANIONS, check_index
+from embedding_kit.settings.ownership import check_ownership
+from embedding_kit.settings.package import check_without_images
+from embedding_kit.settings.watch import check_watch
 
 #: The tag that costs are allocated by; its value is the environment's name. It must be activated
 #: once in the account's billing console.

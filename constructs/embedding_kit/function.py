@@ -33,11 +33,7 @@ def packaged_function(
     tracing: lambda_.Tracing,
     **properties: Any,
 ) -> lambda_.Function:
-    """Create a function on ARM64 that runs the code with the model.
-
-    Raises:
-        FileNotFoundError: The model's folder or the file of texts does not exist.
-    """
+    """Create a function on ARM64 that runs the code with the model."""
     properties |= {"architecture": lambda_.Architecture.ARM_64, "tracing": tracing}
     function: lambda_.Function
     if package == "image":

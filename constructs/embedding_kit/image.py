@@ -8,7 +8,8 @@ from constructs import Construct
 
 from embedding_kit.image_identity import build_arguments, files_digest
 from embedding_kit.programs import image_folder
-from embedding_kit.settings import Model, ModelSource, check_server
+from embedding_kit.settings import Model, ModelSource
+from embedding_kit.settings.compatibility import check_server
 
 #: Files of one target only. Without them in its context, another image does not change with them.
 _OWN_FILES = {
@@ -35,13 +36,8 @@ def image_code(
 ) -> lambda_.DockerImageCode:
     """Return the image of a function; every use of the same model gives the same image.
 
-    Args:
-        model: The model that is compiled into the image.
-        command: Another handler of the same image; the embedder's own if None.
-        target: The Dockerfile's stage; the last one, which is the endpoint's, if None.
-
-    Raises:
-        FileNotFoundError: The model's folder or the file of texts does not exist.
+    Without a `command` it runs the embedder, and without a `target` it is the Dockerfile's last
+    stage, the endpoint's.
     """
     return lambda_.DockerImageCode.from_image_asset(
         str(image_folder()), cmd=command, **_recipe(model, target)
@@ -55,7 +51,6 @@ def image_asset(
 
     Raises:
         ValueError: There are several models, and a server runs one.
-        FileNotFoundError: The model's folder or the file of texts does not exist.
     """
     check_server(model)
     return assets.DockerImageAsset(

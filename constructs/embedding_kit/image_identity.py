@@ -33,11 +33,7 @@ _DIGITS = 8
 
 
 def build_arguments(model: Model) -> dict[str, str]:
-    """Return the Dockerfile's arguments for a model.
-
-    Raises:
-        FileNotFoundError: The model's folder or the file of texts does not exist.
-    """
+    """Return the Dockerfile's arguments for a model."""
     arguments = {
         "MODEL": model.name,
         "REVISION": model.revision,
@@ -66,11 +62,7 @@ def source_choices(source: ModelSource) -> list[str]:
 
 
 def model_labels(model: Model) -> dict[str, str]:
-    """Return the labels of what is built from the settings, without that of the target.
-
-    Raises:
-        FileNotFoundError: The model's folder or the file of texts does not exist.
-    """
+    """Return the labels of what is built from the settings, without that of the target."""
     arguments = build_arguments(model)
     names = [*_COMPARED, _BASE_IMAGE]
     return {f"{LABEL}{name.lower()}": arguments[name] for name in names if name in arguments}
@@ -79,15 +71,8 @@ def model_labels(model: Model) -> dict[str, str]:
 def compare_labels(labels: dict[str, str], model: Model, table: str = "model") -> list[str]:
     """Return how a built image differs from the settings, one difference a line.
 
-    A base image that the settings do not pin is not compared: any is allowed.
-
-    Args:
-        labels: The labels of the built image.
-        model: The settings of the environment that would deploy it.
-        table: Their table in the environment's file.
-
-    Raises:
-        FileNotFoundError: The model's folder or the file of texts does not exist.
+    A base image that the settings do not pin is not compared: any is allowed. `table` has the
+    settings in the environment's file.
     """
     wanted = build_arguments(model)
     compared = dict(_COMPARED)
@@ -108,9 +93,6 @@ def model_identity(model: Model) -> list[str | None]:
     """Return what changes if the settings select a model with other vectors.
 
     The routes of a Router have one vector space.
-
-    Raises:
-        FileNotFoundError: The model's folder does not exist.
     """
     folder = files_digest([model.folder]) if model.folder else None
     return [model.name, model.revision, model.precision, folder]
@@ -122,14 +104,8 @@ def index_id(model: Model, settings: VectorIndexSettings, *, key_arn: str | None
     With one id for all, CloudFormation would replace the index without a change of what refers to
     it, and a function would keep the earlier one's ARN.
 
-    Args:
-        model: The model.
-        settings: The index.
-        key_arn: The KMS key that encrypts the vectors; None for S3's own.
-
     Raises:
         ValueError: The model has no vectors of that dimension, or its dimension is unknown.
-        FileNotFoundError: The model's folder does not exist.
     """
     keys = [TEXT_KEY, *settings.non_filterable]
     properties = [model_identity(model), index_dimension(model), keys, key_arn]
@@ -137,7 +113,11 @@ def index_id(model: Model, settings: VectorIndexSettings, *, key_arn: str | None
 
 
 def files_digest(paths: list[Path]) -> str | None:
-    """Hash the names and contents of the files at some paths; return None without files."""
+    """Hash the names and contents of the files at some paths; return None without files.
+
+    Raises:
+        FileNotFoundError: A model's folder or its file of texts does not exist.
+    """
     if not paths:
         return None
     digest = hashlib.sha256()

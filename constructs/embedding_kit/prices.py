@@ -141,14 +141,9 @@ def parse_price(unit: str, value: Mapping[str, Any]) -> Price:
 
 
 def priced(prices: Prices, line: str, name: str, amount: float, *, after: float = 0) -> LineItem:
-    """Price an amount.
+    """Return the item of a bill for an amount in the unit of a price's line.
 
-    Args:
-        prices: The prices.
-        line: The price's name.
-        name: The item's name.
-        amount: The amount in the line's unit.
-        after: An amount of the same month that is priced before, and fills the first tiers.
+    `after` is an amount of the same month that is priced before, and fills the first tiers.
     """
     price = prices[line]
     usd = price.total(after + amount) - price.total(after)

@@ -38,12 +38,7 @@ def image_folder() -> Path:
 
 
 def run(program: str, arguments: list[str]) -> None:
-    """Run a program in this process, as `python -m` does, without the current folder on the path.
-
-    Args:
-        program: A name of `PROGRAMS`.
-        arguments: Its arguments.
-    """
+    """Run one of `PROGRAMS` as `python -m` does, without the current folder on the path."""
     if not sys.flags.safe_path:
         del sys.path[0]
     # The processes that the program starts leave the current folder out, too.

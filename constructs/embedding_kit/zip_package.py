@@ -94,9 +94,11 @@ class ArtifactInS3(Construct):
             *model_choices(model),
         ]
         published = _publish(
-            stack,
-            name=ARTIFACTS + hashlib.sha256(json.dumps(made_from).encode()).hexdigest(),
-            command=[*_builder(recipe), "--artifact-object", *model_arguments(model)],
+            recipe,
+            model,
+            made_from,
+            options=["--artifact-object"],
+            prefix=ARTIFACTS,
             shown="artifact of the model",
         )
         default = bootstrap_value(self, DefaultStackSynthesizer.DEFAULT_FILE_ASSETS_BUCKET_NAME)
@@ -131,25 +133,13 @@ class ArtifactInS3(Construct):
 def zip_code(scope: Construct, model: Model, *, with_artifact: bool = True) -> lambda_.Code:
     """Return the code of a function; every use of the same model in a stack is the same zip.
 
-    Args:
-        scope: The function's parent, which gets the construct of the recipe.
-        model: The model that is compiled into the zip.
-        with_artifact: Whether the zip has the artifact; without it, it has the manifest and the
-            checksums with which an artifact from S3 is checked.
-
-    Raises:
-        FileNotFoundError: The model's folder or the file of texts does not exist.
+    Without the artifact, it has the manifest and the checksums with which one from S3 is checked.
     """
     # The copy in the assembly is what is built, whatever changes before the deploy.
     recipe = _staged(scope, "Recipe", _RECIPE)
     options = [] if with_artifact else ["--without-artifact"]
     made_from = [recipe.asset_hash, files_digest(model.files), *model_choices(model), *options]
-    published = _publish(
-        Stack.of(scope),
-        name=hashlib.sha256(json.dumps(made_from).encode()).hexdigest(),
-        command=[*_builder(recipe), *options, *model_arguments(model)],
-        shown="zip of the function",
-    )
+    published = _publish(recipe, model, made_from, options=options, shown="zip of the function")
     bucket = s3.Bucket.from_bucket_name(scope, "Published", published.bucket_name)
     acknowledge(
         bucket,
@@ -180,13 +170,20 @@ def _staged(scope: Construct, id: str, names: list[str]) -> AssetStaging:
     )
 
 
-def _builder(recipe: AssetStaging) -> list[str]:
-    folder = Path(recipe.absolute_staged_path).resolve()
-    return [sys.executable, str(folder / "build_zip.py")]
-
-
-def _publish(stack: Stack, *, name: str, command: list[str], shown: str) -> FileAssetLocation:
-    """Have the CDK's command publish the file of the path that another command prints."""
+def _publish(
+    recipe: AssetStaging,
+    model: Model,
+    made_from: list[str | None],
+    *,
+    options: list[str],
+    prefix: str = "",
+    shown: str,
+) -> FileAssetLocation:
+    """Have the CDK's command publish the file of the path that the builder prints."""
+    stack = Stack.of(recipe)
+    builder = Path(recipe.absolute_staged_path).resolve() / "build_zip.py"
+    command = [sys.executable, str(builder), *options, *model_arguments(model)]
+    name = prefix + hashlib.sha256(json.dumps(made_from).encode()).hexdigest()
 
     def add() -> FileAssetLocation:
         return stack.synthesizer.add_file_asset(

@@ -6,8 +6,8 @@ from embedding_kit.settings import (
     BatchSettings,
     FunctionSettings,
     Provisioned,
-    check_batch,
 )
+from embedding_kit.settings.compatibility import check_batch
 
 IN, OUT = "s3://documents/texts/", "s3://vectors"
 

@@ -15,8 +15,8 @@ from embedding_kit.settings import (
     ApiGatewayFront,
     IngestSettings,
     VectorIndexSettings,
-    check_prefixes,
 )
+from embedding_kit.settings.ingest import check_prefixes
 from tests.embedding_kit.endpoints import make_endpoint
 from tests.embedding_kit.roles import HOME, allowed, allowed_by, of_kind, resolved, statements
 

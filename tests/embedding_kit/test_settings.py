@@ -18,9 +18,9 @@ from embedding_kit.settings import (
     Release,
     ScheduledCapacity,
     SnapStart,
-    check_endpoint,
 )
 from embedding_kit.settings.base import format_duration
+from embedding_kit.settings.compatibility import check_endpoint
 from embedding_kit.settings.model import TERMS
 from model_compiler.source.catalog import CATALOG
 

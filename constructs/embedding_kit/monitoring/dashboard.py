@@ -44,12 +44,7 @@ def graph(
 ) -> cloudwatch.GraphWidget:
     """Return a graph with an axis on each side, a third of a row wide by default.
 
-    Args:
-        title: The title.
-        left: The metrics on the left axis.
-        right: The metrics on the right axis.
-        limit: A horizontal line on the left axis: its value and its label.
-        width: The width, of 24 a row.
+    `limit` is a horizontal line on the left axis: its value and its label.
     """
     lines = [cloudwatch.HorizontalAnnotation(value=limit[0], label=limit[1])] if limit else []
     return cloudwatch.GraphWidget(

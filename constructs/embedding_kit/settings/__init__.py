@@ -9,27 +9,18 @@ from embedding_kit.settings.api_gateway import (
     Domain,
     Firewall,
     FrontCaller,
-    check_front,
 )
 from embedding_kit.settings.base import Duration, Settings
 from embedding_kit.settings.batch import BatchSettings
 from embedding_kit.settings.callers import Callers, Cors
 from embedding_kit.settings.cold_start import ColdStart, Provisioned, ScheduledCapacity, SnapStart
-from embedding_kit.settings.compatibility import (
-    check_batch,
-    check_endpoint,
-    check_memory,
-    check_server,
-    check_standby,
-)
 from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.index import (
     VectorIndexSettings,
-    check_dimension,
     index_dimension,
     load_source,
 )
-from embedding_kit.settings.ingest import IngestSettings, check_ingest, check_prefixes
+from embedding_kit.settings.ingest import IngestSettings
 from embedding_kit.settings.model import Model, ModelSource
 from embedding_kit.settings.network import NetworkSettings
 from embedding_kit.settings.observability import (
@@ -44,9 +35,8 @@ from embedding_kit.settings.ownership import (
     Existing,
     RepositorySettings,
     RoleRules,
-    check_ownership,
 )
-from embedding_kit.settings.package import artifact_in_s3, check_without_images
+from embedding_kit.settings.package import artifact_in_s3
 from embedding_kit.settings.release import Experiment, Release
 from embedding_kit.settings.server import ServerSettings
-from embedding_kit.settings.watch import WatchSettings, check_watch
+from embedding_kit.settings.watch import WatchSettings

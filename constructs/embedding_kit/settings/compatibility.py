@@ -60,12 +60,8 @@ def check_memory(
 ) -> None:
     """Refuse less memory than the models need to load, as far as the need is known.
 
-    A start of several models checks what all of them take.
-
-    Args:
-        model: The model.
-        function: The settings of a function that runs it.
-        table: Their name in the environment's file.
+    A start of several models checks what all of them take. `table` has the settings of the function
+    in the environment's file.
     """
     needs = [(source, source.needed_memory_mb or 0) for source in model.sources]
     needed = sum(need for _, need in needs)

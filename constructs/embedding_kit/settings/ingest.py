@@ -51,11 +51,8 @@ def check_prefixes(
 ) -> None:
     """Refuse limits of callers that cannot hold.
 
-    Args:
-        ingest: The documents.
-        index: Their index.
-        ways: By their names, the tables that let callers come without a role, or to a version that
-            may have no limits.
+    `ways` has, by their names, the tables that let callers come without a role, or to a version
+    that may have no limits.
     """
     others = [f"[{name}]" for name, table in ways.items() if table]
     filtered = index is not None and "tenant" not in index.non_filterable
