@@ -29,14 +29,7 @@ from embedding_client._flows import (
     concatenate,
     ranked,
 )
-from embedding_client._protocol import (
-    EmbedOptions,
-    Match,
-    Ranked,
-    SparseVector,
-    check_options,
-    checked,
-)
+from embedding_client._protocol import EmbedOptions, Match, Ranked, SparseVector
 from embedding_client._responses import Part
 from embedding_client._targets import Request
 
@@ -62,9 +55,7 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
         self, texts: Iterable[str], **options: Unpack[EmbedOptions]
     ) -> npt.NDArray[Any]:
         """Embed texts: a list or any iterable, of any length. See `EmbeddingClient.embed`."""
-        # Wrong options use up no iterable; and all texts are checked before the first is sent.
-        check_options(options)
-        flows = self._flows.split(self._flows.embed, list(checked(texts)), options)
+        flows = self._flows.embed_all(texts, options)
         return concatenate(await self._all(flows), options)
 
     async def embed_one(self, text: str, **options: Unpack[EmbedOptions]) -> npt.NDArray[Any]:

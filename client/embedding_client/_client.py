@@ -23,14 +23,7 @@ from embedding_client._flows import (
     ranked,
 )
 from embedding_client._forks import renew_after_fork
-from embedding_client._protocol import (
-    EmbedOptions,
-    Match,
-    Ranked,
-    SparseVector,
-    check_options,
-    checked,
-)
+from embedding_client._protocol import EmbedOptions, Match, Ranked, SparseVector
 from embedding_client._responses import Part
 from embedding_client._targets import Request
 
@@ -80,9 +73,7 @@ class EmbeddingClient(BaseClient[httpx.Client]):
         Raises:
             EmbeddingClientError: See `embedding_client._errors`.
         """
-        # Wrong options use up no iterable; and all texts are checked before the first is sent.
-        check_options(options)
-        flows = self._flows.split(self._flows.embed, list(checked(texts)), options)
+        flows = self._flows.embed_all(texts, options)
         return concatenate(list(self._in_order(flows)), options)
 
     def embed_one(self, text: str, **options: Unpack[EmbedOptions]) -> npt.NDArray[Any]:

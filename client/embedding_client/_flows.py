@@ -18,6 +18,7 @@ import httpx
 import numpy as np
 import numpy.typing as npt
 
+from embedding_client._addresses import check_url
 from embedding_client._errors import (
     ConfigurationError,
     RequestError,
@@ -49,7 +50,7 @@ from embedding_client._responses import (
     read_vectors,
     should_split,
 )
-from embedding_client._targets import Request, Target, choose_auth, find_target
+from embedding_client._targets import Request, Target, UrlTarget, choose_auth, function_target
 
 _RETRIED = frozenset({429, 500, 502, 503, 504})
 
@@ -155,6 +156,13 @@ class EmbeddingFlows:
                 yield _failure(error)
 
         return flows()
+
+    def embed_all(
+        self, texts: Iterable[str], options: EmbedOptions
+    ) -> Iterator[Flow[npt.NDArray[Any]]]:
+        """Check all texts before the first is sent, and return the flow of each batch."""
+        check_options(options)  # Wrong ones use up no iterable.
+        return self.split(self.embed, list(checked(texts)), options)
 
     def embed(self, batch: Batch, options: EmbedOptions) -> Flow[npt.NDArray[Any]]:
         """Embed a batch. Return an array of shape (texts, dimensions)."""
@@ -307,13 +315,23 @@ class BaseClient(Generic[_Http]):
         retries: RetryPolicy | None = None,
         http_client: _Http | None = None,
     ) -> None:
-        target = find_target(
-            url,
-            function=function,
-            endpoint_url=endpoint_url,
-            region=region,
-            allow_plain_http=allow_plain_http,
-        )
+        if (url is None) is (function is None):
+            raise ConfigurationError(
+                "Give the endpoint's URL or function=, not both; found "
+                + ("neither." if url is None else "both.")
+            )
+        target: Target
+        if function is not None:
+            target = function_target(
+                function,
+                endpoint_url=endpoint_url,
+                region=region,
+                allow_plain_http=allow_plain_http,
+            )
+        elif endpoint_url is not None or region is not None:
+            raise ConfigurationError("endpoint_url and region belong to function=; found a URL.")
+        else:
+            target = UrlTarget(check_url(url or "", allow_plain_http=allow_plain_http))
         self._flows = EmbeddingFlows(
             target, vector_space=vector_space, limits=limits, retries=retries
         )

@@ -214,29 +214,6 @@ def _failure(result: object, headers: dict[str, str]) -> httpx.Response:
     return httpx.Response(502, headers=headers, json={"error": message, "code": kind})
 
 
-def find_target(
-    url: str | None,
-    *,
-    function: str | None,
-    endpoint_url: str | None,
-    region: str | None,
-    allow_plain_http: bool,
-) -> Target:
-    """Return the target of a client's arguments."""
-    if (url is None) is (function is None):
-        raise ConfigurationError(
-            "Give the endpoint's URL or function=, not both; found "
-            + ("neither." if url is None else "both.")
-        )
-    if function is not None:
-        return function_target(
-            function, endpoint_url=endpoint_url, region=region, allow_plain_http=allow_plain_http
-        )
-    if endpoint_url is not None or region is not None:
-        raise ConfigurationError("endpoint_url and region belong to function=; found a URL.")
-    return UrlTarget(check_url(url or "", allow_plain_http=allow_plain_http))
-
-
 def choose_auth(
     target: Target,
     *,

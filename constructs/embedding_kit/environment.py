@@ -43,7 +43,12 @@ from embedding_kit.settings.compatibility import (
 from embedding_kit.settings.index import check_dimension
 from embedding_kit.settings.ingest import check_ingest, check_prefixes
 from embedding_kit.settings.model import COMPANIONS, check_index
-from embedding_kit.settings.ownership import check_ownership
+from embedding_kit.settings.ownership import (
+    check_boundary,
+    check_existing,
+    check_keys,
+    check_page_topic,
+)
 from embedding_kit.settings.package import check_without_images
 from embedding_kit.settings.watch import check_watch
 
@@ -289,17 +294,11 @@ class EnvironmentSettings(Settings):
             check_prefixes(ingest=self.ingest, index=self.index, ways=ways)
         if self.watch is not None:
             check_watch(self.watch, self.ingest)
-        check_ownership(
-            account=self.account,
-            region=self.region,
-            model=self.model,
-            function=self.function,
-            repository=self.repository,
-            encryption=self.encryption,
-            roles=self.roles,
-            existing=self.existing,
-            page_topic=self.alarms.page_topic,
-        )
+        check_keys(self.encryption, self.existing, self.region)
+        check_page_topic(self.alarms.page_topic, self.region)
+        check_boundary(self.roles, self.account)
+        if self.existing:
+            check_existing(self.existing, self.model, self.function, self.repository)
         if self.front is not None:
             check_front(self.front, account=self.account, region=self.region)
         return self

@@ -146,19 +146,10 @@ class Existing(Settings):
         return self
 
 
-def check_ownership(
-    *,
-    account: str | None,
-    region: str | None,
-    model: Model,
-    function: FunctionSettings,
-    repository: RepositorySettings,
-    encryption: Encryption | None,
-    roles: RoleRules | None,
-    existing: Existing | None,
-    page_topic: str | None,
+def check_keys(
+    encryption: Encryption | None, existing: Existing | None, region: str | None
 ) -> None:
-    """Refuse what AWS would refuse, and a name of a resource that the environment does not use."""
+    """Refuse keys of another region."""
     keys = [*([encryption.key] if encryption else []), *(existing.keys if existing else [])]
     elsewhere = [key for key in keys if region and key.split(":")[3] != region]
     if elsewhere:
@@ -167,6 +158,10 @@ def check_ownership(
             found=f"{', '.join(elsewhere)} with region = {region}",
             allowed=f"a key in {region}, such as a replica of a multi-Region key",
         )
+
+
+def check_page_topic(page_topic: str | None, region: str | None) -> None:
+    """Refuse a topic of another region."""
     topic_region = page_topic.split(":")[3] if page_topic else region
     if region and topic_region != region:
         raise rule_error(
@@ -174,6 +169,10 @@ def check_ownership(
             found=f"alarms.page_topic in {topic_region} with region = {region}",
             allowed=f"a topic in {region}",
         )
+
+
+def check_boundary(roles: RoleRules | None, account: str | None) -> None:
+    """Refuse a permissions boundary of another account."""
     boundary = roles.permissions_boundary if roles else None
     owner = boundary.split(":")[4] if boundary else None
     if owner not in (None, "aws", account) and account:
@@ -182,13 +181,12 @@ def check_ownership(
             found=f"roles.permissions_boundary of {owner} with account = {account}",
             allowed=f"a policy of {account}",
         )
-    if existing:
-        _check_existing(existing, model, function, repository)
 
 
-def _check_existing(
+def check_existing(
     existing: Existing, model: Model, function: FunctionSettings, repository: RepositorySettings
 ) -> None:
+    """Refuse a name of a resource that the environment does not use."""
     if existing.repository and function.package != "image":
         raise rule_error(
             "a zip has no image repository",
