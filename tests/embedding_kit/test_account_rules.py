@@ -1,9 +1,10 @@
-"""Test that one key reaches what an app stores, and that its policy lets AWS's services use it."""
+"""Test the rules for all of an app: one key, whose policy AWS's services need, and its roles."""
 
 import json
 
 import pytest
 from aws_cdk import Stack
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 
@@ -13,9 +14,10 @@ from embedding_kit import (
     EmbeddingEndpoint,
     EmbeddingRepository,
     Hosting,
+    apply_role_rules,
     encrypt_logs,
 )
-from embedding_kit.settings import BatchSettings
+from embedding_kit.settings import BatchSettings, RoleRules
 from tests.embedding_kit.roles import HOME, Case, allowed_by, of_kind, only, resolved, statements
 
 ARN = f"arn:aws:kms:us-east-1:{HOME}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
@@ -107,3 +109,32 @@ MAY_NOT: list[Case] = [
 def test_services_may_use_the_apps_key_for_this_account_only(policy):
     """An independent evaluator reads the key's policy."""
     assert allowed_by(MAY + MAY_NOT, resource_policy=policy) == MAY
+
+
+BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
+
+
+@pytest.mark.parametrize(
+    ("rules", "properties"),
+    [
+        (
+            {"permissions_boundary": BOUNDARY, "path": "/team/"},
+            {"PermissionsBoundary": BOUNDARY, "Path": "/team/"},
+        ),
+        ({"path": "/team/"}, {"Path": "/team/"}),
+        ({"permissions_boundary": BOUNDARY}, {"PermissionsBoundary": BOUNDARY}),
+    ],
+)
+def test_a_boundary_and_a_path_reach_every_role(synthesize, model, rules, properties):
+    """Those of the CDK's provider framework and of Step Functions, and one that is added later."""
+
+    def build(stack: Stack) -> None:
+        apply_role_rules(stack, RoleRules(**rules))
+        _build(stack, kms.Key(stack, "Key"), model)
+        iam.Role(stack, "LaterRole", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+
+    roles = of_kind(synthesize(build), "AWS::IAM::Role")
+    assert len(roles) >= 7
+    for role in roles:
+        found = {name: role[name] for name in ("PermissionsBoundary", "Path") if name in role}
+        assert found == properties

@@ -21,28 +21,16 @@ from embedding_kit import (
     FunctionSettings,
     Provisioned,
 )
-from tests.embedding_kit.roles import of_kind
+from tests.embedding_kit.roles import of_kind, only
 
 ROLE = "arn:aws:iam::111122223333:role/search"
 
 
-@pytest.fixture
-def template(endpoint_template) -> Template:
-    return endpoint_template()
-
-
-def test_the_url_wants_a_signature_and_stands_on_the_alias(template):
+def test_nobody_may_call_by_default(endpoint_template):
     """An unsigned URL is open to all, and one on the function bypasses alias and release."""
-    template.resource_count_is("AWS::Lambda::Url", 1)
-    template.has_resource_properties(
-        "AWS::Lambda::Url",
-        {"AuthType": "AWS_IAM", "Qualifier": "live", "InvokeMode": "BUFFERED"},
-    )
-    template.has_resource_properties("AWS::Lambda::Alias", {"Name": "live"})
-
-
-def test_nobody_may_call_by_default(template):
-    """An endpoint without granted callers has no permission except the check's."""
+    template = endpoint_template()
+    url = only(template, "AWS::Lambda::Url")
+    assert (url["AuthType"], url["Qualifier"]) == ("AWS_IAM", "live")
     template.resource_count_is("AWS::Lambda::Permission", 0)
 
 

@@ -1,80 +1,32 @@
-"""Test the properties that the function takes from the app: VPC, role, key, log group, tracing."""
+"""Test the properties that the function takes from the app: role, log group, retention."""
 
 import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
-from aws_cdk.assertions import Template
 from pydantic import ValidationError
 
 from embedding_kit import FunctionSettings
 from tests.embedding_kit.endpoints import make_endpoint
 from tests.embedding_kit.roles import statements
 
-LAMBDA = iam.ServicePrincipal("lambda.amazonaws.com")
-
-
-@pytest.fixture(scope="module")
-def build(synthesize, model):
-    """Return the template of an endpoint with the properties that a function of the stack gives."""
-
-    def make(properties) -> Template:
-        return synthesize(lambda stack: make_endpoint(stack, model=model, **properties(stack)))
-
-    return make
-
-
-def _functions(template: Template) -> dict[str, dict]:
-    """Return each function's properties: the embedder, the check and the CDK's framework."""
-    names = {"EndpointEmbedder": "embedder", "EndpointCheckFunction": "check"}
-    return {
-        next((short for start, short in names.items() if name.startswith(start)), "framework"): (
-            function["Properties"]
-        )
-        for name, function in template.find_resources("AWS::Lambda::Function").items()
-    }
-
-
-def test_the_embedder_is_in_the_vpc(build):
-    """Its role may manage network interfaces; the check stays outside, for it calls AWS's APIs."""
-
-    def properties(stack):
-        vpc = ec2.Vpc(
-            stack,
-            "Vpc",
-            max_azs=2,
-            subnet_configuration=[
-                ec2.SubnetConfiguration(name=name, subnet_type=ec2.SubnetType.PRIVATE_ISOLATED)
-                for name in ("one", "two")
-            ],
-        )
-        group = ec2.SecurityGroup.from_security_group_id(stack, "Group", "sg-12345678")
-        subnets = ec2.SubnetSelection(subnet_group_name="two")
-        return {"vpc": vpc, "vpc_subnets": subnets, "security_groups": [group]}
-
-    template = build(properties)
-    functions = _functions(template)
-    network = functions["embedder"]["VpcConfig"]
-    assert network["SecurityGroupIds"] == ["sg-12345678"]
-    assert [subnet["Ref"][:12] for subnet in network["SubnetIds"]] == ["VpctwoSubnet"] * 2
-    assert not any("VpcConfig" in functions[other] for other in ("check", "framework"))
-    for role, count in (("EndpointEmbedderRole", 1), ("EndpointCheckRole", 0)):
-        granted = [each for each in statements(template, role) if each["Effect"] == "Allow"]
-        assert sum("ec2:CreateNetworkInterface" in each["Action"] for each in granted) == count
-
 
 @pytest.mark.parametrize("updates", [True, False], ids=["mutable", "without policy updates"])
-def test_another_execution_role_is_granted_its_permissions(build, updates):
+def test_another_execution_role_is_granted_its_permissions(synthesize, model, updates):
     """It is the function's role; a role without policy updates stays as it is."""
 
-    def properties(stack):
-        role = iam.Role(stack, "Mine", assumed_by=LAMBDA)
-        return {"role": role if updates else role.without_policy_updates()}
+    def build(stack):
+        role = iam.Role(stack, "Mine", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        make_endpoint(stack, model=model, role=role if updates else role.without_policy_updates())
 
-    template = build(properties)
-    role = _functions(template)["embedder"]["Role"]["Fn::GetAtt"][0]
-    assert role.startswith("Mine")
+    template = synthesize(build)
+    (embedder,) = (
+        function["Properties"]
+        for name, function in template.find_resources("AWS::Lambda::Function").items()
+        if name.startswith("EndpointEmbedder")
+    )
+    assert embedder["Role"]["Fn::GetAtt"][0].startswith("Mine")
     assert not [name for name in template.to_json()["Resources"] if "EmbedderRole" in name]
     written = [s for s in statements(template, "Mine") if "logs:PutLogEvents" in s["Action"]]
     assert len(written) == updates

@@ -182,31 +182,23 @@ NETWORK = f'[network]\nvpc = "{VPC}"\nsubnets = ["{ONE}", "{TWO}"]\nsecurity_gro
 SERVER = '[server]\nclients = ["10.0.0.0/16"]\nno_keys = true\n'
 
 
-@pytest.fixture
-def load(tmp_path):
-    """Return a function that loads a file with this text."""
-
-    def load(text: str):
-        (tmp_path / "test.toml").write_text(MODEL + text)
-        return load_environment("test", folder=tmp_path)
-
-    return load
+OTHER, THREE = "vpc-0aaaaaaaaaaaaaaa9", "subnet-0aaaaaaaaaaaaaaa3"
 
 
-def test_the_server_is_in_the_network_by_default(load):
+@pytest.mark.parametrize(
+    ("own", "place"),
+    [
+        ("", (VPC, (ONE, TWO), (GROUP,))),
+        (f'subnets = ["{ONE}", "{THREE}"]\n', (VPC, (ONE, THREE), (GROUP,))),
+        # Subnets and groups of another VPC would not fit.
+        (f'vpc = "{OTHER}"\nsubnets = ["{ONE}", "{TWO}"]\n', (OTHER, (ONE, TWO), ())),
+    ],
+)
+def test_the_server_is_in_the_network_by_default(tmp_path, own, place):
     """It takes the VPC, the subnets and the groups that its own table lacks."""
-    server = load(NETWORK + SERVER).server
-    assert (server.vpc, server.subnets, server.security_groups) == (VPC, (ONE, TWO), (GROUP,))
-    other = "subnet-0aaaaaaaaaaaaaaa3"
-    server = load(f'{NETWORK}{SERVER}subnets = ["{ONE}", "{other}"]\n').server
-    assert (server.vpc, server.subnets, server.security_groups) == (VPC, (ONE, other), (GROUP,))
-
-
-def test_a_server_with_its_own_vpc_takes_nothing_from_the_network(load):
-    """Subnets and groups of another VPC would not fit."""
-    own = f'vpc = "vpc-0aaaaaaaaaaaaaaa9"\nsubnets = ["{ONE}", "{TWO}"]\n'
-    server = load(NETWORK + SERVER + own).server
-    assert (server.vpc, server.security_groups) == ("vpc-0aaaaaaaaaaaaaaa9", ())
+    (tmp_path / "test.toml").write_text(MODEL + NETWORK + SERVER + own)
+    server = load_environment("test", folder=tmp_path).server
+    assert (server.vpc, server.subnets, server.security_groups) == place
 
 
 def test_the_documented_policy_of_the_endpoint_leads_nowhere_else():

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from aws_cdk.assertions import Match, Template
+from aws_cdk.assertions import Template
 
 from embedding_kit import Hosting, Ingestion, IngestSettings, VectorIndex, VectorIndexSettings
 from jobs.ingest.messages import IngestSettings as FunctionSettings
@@ -42,18 +42,6 @@ def test_the_function_reads_its_settings(template):
     read = read_settings(FunctionSettings, given, name="EMBEDDING_INGEST")
     assert (read.source, read.records) == ("s3://documents/docs/", "s3://documents/_ingest/")
     assert (read.index, read.metadata, read.tags) == (INDEX, ("lang", "url"), True)
-
-
-def test_a_message_is_not_given_again_while_the_function_may_run(template):
-    """After five times it is a dead letter."""
-    template.has_resource_properties(
-        "AWS::SQS::Queue",
-        {"VisibilityTimeout": 900, "RedrivePolicy": Match.object_like({"maxReceiveCount": 5})},
-    )
-    template.has_resource_properties("AWS::Lambda::Function", {"Timeout": 900})
-    template.has_resource_properties(
-        "AWS::Lambda::EventSourceMapping", {"FunctionResponseTypes": ["ReportBatchItemFailures"]}
-    )
 
 
 @pytest.mark.parametrize(

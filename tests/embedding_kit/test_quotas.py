@@ -1,4 +1,4 @@
-"""Test the notes at synth about the reduced quotas of a new account."""
+"""Test the notes and warnings at synth: quotas of a new account, a target out of reach."""
 
 import pytest
 from aws_cdk import App, Stack
@@ -56,3 +56,14 @@ def test_synth_prints_the_notes(model):
     annotations = Annotations.from_stack(stack)
     annotations.has_info("/Stack/Endpoint", Match.string_like_regexp("memory_mb = 4096, .*3008 MB"))
     annotations.has_no_warning("*", Match.any_value())
+
+
+@pytest.mark.parametrize(("duration", "warnings"), [("20ms", 1), ("100ms", 0)])
+def test_a_target_out_of_reach_is_a_warning_of_synth(model, duration, warnings):
+    """A target out of reach deploys but never scales out, so synth prints a warning."""
+    stack = Stack(App(), "Stack")
+    EmbeddingEndpoint(stack, "E", model=model, cold_start=Provisioned(request_duration=duration))
+    found = Annotations.from_stack(stack).find_warning(
+        "*", Match.string_like_regexp("target_utilization = 0.7 is never passed.*= 0.14")
+    )
+    assert len(found) == warnings

@@ -95,18 +95,6 @@ def test_a_setting_that_aws_would_refuse_says_its_rule(snapshot):
     assert messages == snapshot
 
 
-def test_every_scheduled_maximum_counts_for_the_ceiling():
-    """The account's quota must cover the highest scheduled maximum."""
-    provisioned = Provisioned(
-        maximum=3,
-        schedule=(
-            ScheduledCapacity(**WORKDAY, minimum=2, maximum=8),
-            ScheduledCapacity(at="cron(0 20 ? * MON-FRI *)", maximum=2),
-        ),
-    )
-    assert provisioned.ceiling == 8
-
-
 def test_provisioned_concurrency_leaves_one_of_the_reservation():
     """One is for the check of a new version; AWS itself keeps a part of the quota unreserved."""
     for function in (

@@ -128,8 +128,8 @@ def test_a_folder_and_texts_change_the_name_with_their_content(synthesize_zip, t
     assert one == same != build("three", "b\n")[0]
 
 
-def test_every_choice_reaches_the_command():
-    """The builder gets the arguments of an image's build, and the name of the token's variable."""
+def test_every_choice_reaches_the_command(tmp_path):
+    """The builder gets an image's arguments, those of a second model after its table's name."""
     model = Model(
         name="google/embeddinggemma-300m",
         revision="0" * 40,
@@ -148,10 +148,6 @@ def test_every_choice_reaches_the_command():
         *("--route", "document"),
         *("--hub-token-variable", "HF_TOKEN"),
     ]
-
-
-def test_a_second_model_reaches_the_command(tmp_path):
-    """Its choices have the name of its table before them."""
     ranker = ModelSource(name="acme/ranker", folder=tmp_path, precision="fp32")
     assert build_command(Model(name="acme/model", reranker=ranker))[2:] == [
         "acme/model",

@@ -152,16 +152,6 @@ def test_stacks_are_deployed_in_order(synthesized, name, stack, needed):
     assert f"EmbeddingKit-dev-{needed}" in manifest[f"EmbeddingKit-dev-{stack}"]["dependencies"]
 
 
-def test_a_zip_needs_no_repository_and_no_image(synthesized):
-    """The environment has two stacks, and what is published are files."""
-    made = synthesized("zip")
-    manifest = json.loads((made.folder / "manifest.json").read_text())["artifacts"]
-    stacks = [name for name, entry in manifest.items() if "stack" in entry["type"]]
-    assert stacks == ["EmbeddingKit-dev-Endpoint", "EmbeddingKit-dev-Observability"]
-    for listed in made.folder.glob("*.assets.json"):
-        assert json.loads(listed.read_text()).get("dockerImages", {}) == {}
-
-
 def test_an_artifact_in_s3_goes_to_the_environments_own_bucket(synthesized):
     """The bucket's stack is deployed first, and the endpoint's files are published into it."""
     made = synthesized("zip-s3")
