@@ -18,6 +18,7 @@ from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.key_policy import needed_statements
 from embedding_kit.repository import repository_statements
 from stacks.environment_stacks import EnvironmentStacks
+from tests.embedding_kit.roles import HOME, only, resolved
 
 from .pages import ROOT, blocks
 
@@ -98,17 +99,9 @@ def test_the_repositorys_policy_is_that_of_the_kits_own():
     """An existing repository needs what the kit gives to a new one."""
     stack = Stack(App(analytics_reporting=False), "Stack")
     EmbeddingRepository(stack, "Repository", name="images")
-    (found,) = Template.from_stack(stack).find_resources("AWS::ECR::Repository").values()
-    text = json.dumps(found["Properties"]["RepositoryPolicyText"]["Statement"])
-    for name, value in (("AccountId", ACCOUNT), ("Partition", "aws"), ("Region", REGION)):
-        text = text.replace(json.dumps({"Ref": f"AWS::{name}"}), json.dumps(value))
-        text = text.replace(f"${{AWS::{name}}}", value)
+    found = resolved(only(Template.from_stack(stack), "AWS::ECR::Repository"))
+    text = json.dumps(found["RepositoryPolicyText"]["Statement"])
+    text = text.replace(HOME, ACCOUNT).replace("us-east-1", REGION)
+    assert json.loads(text) == REPOSITORY_POLICY
     place = {"partition": "aws", "region": REGION, "account": ACCOUNT}
-    assert json.loads(text, object_hook=_joined) == REPOSITORY_POLICY
     assert repository_statements(**place, qualifier="hnb659fds") == REPOSITORY_POLICY
-
-
-def _joined(value: dict) -> object:
-    if "Fn::Sub" in value:
-        return value["Fn::Sub"]
-    return value["Fn::Join"][0].join(value["Fn::Join"][1]) if "Fn::Join" in value else value

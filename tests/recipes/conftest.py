@@ -20,6 +20,8 @@ from botocore.credentials import Credentials
 
 from embedder.core.artifact import Artifact
 from embedding_client import EmbeddingClient, SigV4Auth
+from tests.docs.pages import BASH
+from tests.docs.pages import run as run_command
 from tools.local_endpoint.endpoint import endpoint
 from tools.local_endpoint.signature import (
     Signature,
@@ -31,8 +33,7 @@ from tools.pinned_environment import locked, pinned_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).parent
-#: The URL and the texts of the recipes.
-SERVED = "http://127.0.0.1:9000"
+#: The texts of the recipes.
 FACTS = ["Water boils at 100 degrees.", "A violin has four strings."]
 #: Temporary credentials, which need their session token in a header that is signed.
 KEYS = {
@@ -185,13 +186,7 @@ def embed(minilm_artifact: Artifact) -> Callable[..., None]:
     def embed(commands: str, folder: Path) -> None:
         if not (folder / "artifact").exists():
             (folder / "artifact").symlink_to(minilm_artifact.folder)
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", commands],
-            cwd=folder,
-            env={"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8"},
-            check=True,
-        )
+        run_command([*BASH, commands], folder)
 
     return embed
 

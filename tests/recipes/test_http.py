@@ -2,15 +2,14 @@
 
 import json
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import RECIPES, sections
+from tests.docs.pages import BASH, RECIPES, SERVED, run, sections
 
-from .conftest import KEYS, SERVED, Served
+from .conftest import KEYS, Served
 
 pytestmark = pytest.mark.slow
 
@@ -31,14 +30,7 @@ def test_vectors_are_those_of_the_client(
     tmp_path: Path,
 ) -> None:
     """The program signs the session token, and the vectors are equal to the client's."""
-    ran = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", COMMANDS[title].replace(SERVED, served.url)],
-        cwd=tmp_path,
-        env={"PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}", "HOME": str(tmp_path)}
-        | KEYS,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    printed_vectors(json.dumps(json.loads(ran.stdout)["embeddings"]))
+    command = [*BASH, COMMANDS[title].replace(SERVED, served.url)]
+    path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+    printed = run(command, tmp_path, PATH=path, **KEYS)
+    printed_vectors(json.dumps(json.loads(printed)["embeddings"]))

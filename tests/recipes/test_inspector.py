@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from embedder.core.artifact import Artifact
+from tests.docs.pages import run
 
 from .conftest import FACTS, KEYS, Served
 
@@ -61,16 +62,7 @@ def test_the_inspector_lists_and_calls_a_tool(
     signs = [word for name, value in KEYS.items() for word in ("-e", f"{name}={value}")]
 
     def inspect(*options: str) -> str:
-        ran = subprocess.run(
-            [BIN / "node", inspector, "--cli", *signs, *target, *options],
-            cwd=tmp_path,
-            env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        return ran.stdout
+        return run(["node", str(inspector), "--cli", *signs, *target, *options], tmp_path)
 
     tools = json.loads(inspect("--method", "tools/list", "--strict"))["tools"]
     assert "embed" in [tool["name"] for tool in tools]

@@ -1,15 +1,13 @@
 """Each JavaScript recipe on docs/recipes.md receives the vectors of the kit's client."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import RECIPES, blocks, sections
+from tests.docs.pages import RECIPES, SERVED, blocks, run, sections
 
-from .conftest import KEYS, SERVED, Served
+from .conftest import KEYS, Served
 
 pytestmark = pytest.mark.slow
 
@@ -36,13 +34,4 @@ def test_vectors_are_those_of_the_client(
     (tmp_path / "signed-fetch.mjs").write_text(SIGNED_FETCH)
     program = PROGRAMS[title].replace(SERVED, served.url)
     (tmp_path / "recipe.mjs").write_text(program + "\nconsole.log(JSON.stringify(vectors));")
-    ran = subprocess.run(
-        [Path(sys.executable).with_name("node"), "recipe.mjs"],
-        cwd=tmp_path,
-        env={"HOME": str(tmp_path), **KEYS},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    printed_vectors(ran.stdout)
+    printed_vectors(run(["node", "recipe.mjs"], tmp_path, **KEYS))

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import RECIPES, sections
+from tests.docs.pages import RECIPES, SERVED, sections
 
-from .conftest import KEYS, SERVED, Served
+from .conftest import KEYS, Served
 
 pytestmark = pytest.mark.slow
 

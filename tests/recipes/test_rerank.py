@@ -12,11 +12,11 @@ from embedder.core.artifact import load_artifact
 from model_compiler.compile import Options, compile_model
 from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
-from tests.docs.pages import BLOCK, RERANK
+from tests.docs.pages import BLOCK, RERANK, SERVED
 from tests.embedder.server.test_serve import process
 from tests.model_compiler.goldens.reranker_models import write_reranker
 
-from .conftest import KEYS, SERVED
+from .conftest import KEYS
 
 pytestmark = pytest.mark.slow
 

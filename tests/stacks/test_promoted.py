@@ -1,56 +1,87 @@
-"""With `-c images=zip=...` a stack uses a zip that is in its bucket, and builds none."""
+"""With `-c images=...` the stacks use images or a zip that are stored already, and build none."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 from aws_cdk import App
 
 from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.settings import Model
 from stacks.environment_stacks import EnvironmentStacks
+from stacks.promoted import parse_images
 
 from .conftest import ROOT
 
-ZIP, ARTIFACT = ("a" * 64, "b" * 64)
-SETTINGS: dict[str, Any] = {
-    "name": "dev",
-    "model": Model(name="sentence-transformers/all-MiniLM-L6-v2"),
-}
+ENDPOINT, BATCH, SERVER = (f"sha256:{character * 64}" for character in "abc")
+ZIP, ARTIFACT = ("d" * 64, "e" * 64)
+DIGESTS = {"zip": f"sha256:{ZIP}", "artifact": f"sha256:{ARTIFACT}"}
 IN_S3: dict[str, Any] = {
     "function": {"package": "zip", "artifact": "s3"},
     "cold_start": {"kind": "snapstart"},
 }
 QUALIFIER = {"@aws-cdk/core:bootstrapQualifier": "mine"}
+_OF_TWO = ("endpoint", "batch", "standby-endpoint", "standby-batch")
 
 
 @pytest.fixture
-def synth(tmp_path):
-    """Synthesize the endpoint's stack; return its functions, and the files that it publishes."""
+def synth(tmp_path, environments):
+    """Synthesize an environment with images; return the resources, and what the endpoint builds.
 
-    def synth(images, *, context=None, **settings):
+    Those are of all stacks; an asset is an image or a file.
+    """
+
+    def synth(name, images, *, context=None, **changes):
         context = json.loads((ROOT / "cdk.json").read_text())["context"] | (context or {})
         app = App(context=context, analytics_reporting=False, outdir=str(tmp_path))
-        environment = EnvironmentSettings(
-            **(SETTINGS | {"function": {"package": "zip"}} | settings)
-        )
+        environment = EnvironmentSettings(**{**dict(environments[name]), **changes})
         EnvironmentStacks(app, environment, images=images)
-        stack = app.synth().get_stack_by_name("EmbeddingKit-dev-Endpoint")
-        manifest = json.loads((tmp_path / "EmbeddingKit-dev-Endpoint.assets.json").read_text())
-        functions = [
-            resource["Properties"]
-            for resource in stack.template["Resources"].values()
-            if resource["Type"] == "AWS::Lambda::Function"
-        ]
-        return functions, manifest["files"].values()
+        stacks = app.synth().stacks
+        resources = [each for stack in stacks for each in stack.template["Resources"].values()]
+        assets = json.loads((tmp_path / "EmbeddingKit-dev-Endpoint.assets.json").read_text())
+        assert assets.get("dockerImages", {}) == {}
+        assert not [file for file in assets["files"].values() if "executable" in file["source"]]
+        return resources, assets["files"].values()
 
     return synth
 
 
-def _runs(functions, bucket):
+def _functions(resources):
+    return [each["Properties"] for each in resources if each["Type"] == "AWS::Lambda::Function"]
+
+
+def test_the_functions_run_the_image_and_none_is_built(synth):
+    """The endpoint and the check of its releases; everything else is as without the image."""
+    resources, _ = synth("dev", {"endpoint": ENDPOINT})
+    codes = [function["Code"] for function in _functions(resources)]
+    uris = [json.dumps(code["ImageUri"]) for code in codes if "ImageUri" in code]
+    assert [f"/embedding-kit-dev@{ENDPOINT}" in uri for uri in uris] == [True, True]
+
+
+def test_each_model_runs_its_own_images(synth):
+    """The endpoint and its check have one, and the function to compare with the other."""
+    images = {name: f"sha256:{number:064d}" for number, name in enumerate(_OF_TWO)}
+    used = {
+        resource["Properties"]["Description"]: [
+            name for name, digest in images.items() if digest in json.dumps(resource)
+        ]
+        for resource in synth("standby", images)[0]
+        if resource.get("Properties", {}).get("PackageType") == "Image"
+    }
+    one, other = "sentence-transformers/all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5"
+    assert used == {
+        f"Embeddings by {one}": ["endpoint"],
+        "Warms and checks a new version before the alias moves to it": ["endpoint"],
+        f"Documents embedded by {one}": ["batch"],
+        f"Embeddings by {other}": ["standby-endpoint"],
+        f"Documents embedded by {other}": ["standby-batch"],
+    }
+
+
+def _runs(resources, bucket):
     """Return the handlers of the functions that run the zip from a bucket."""
-    code = {"S3Bucket": {"Fn::Sub": bucket}, "S3Key": f"{ZIP}.zip"}
-    return sorted(function["Handler"] for function in functions if function["Code"] == code)
+    code = {"S3Bucket": bucket, "S3Key": f"{ZIP}.zip"}
+    return sorted(each["Handler"] for each in _functions(resources) if each["Code"] == code)
 
 
 HANDLERS = ["embedder.aws_lambda.handler.handler", "jobs.release_check.handler.handler"]
@@ -59,37 +90,55 @@ HANDLERS = ["embedder.aws_lambda.handler.handler", "jobs.release_check.handler.h
 @pytest.mark.parametrize(("context", "qualifier"), [({}, "hnb659fds"), (QUALIFIER, "mine")])
 def test_the_functions_run_the_zip_and_none_is_built(synth, context, qualifier):
     """It is in the bucket of bootstrap, to which the stack's other files are published."""
-    functions, files = synth({"zip": f"sha256:{ZIP}"}, context=context)
+    resources, files = synth("zip", {"zip": f"sha256:{ZIP}"}, context=context)
     bucket = f"cdk-{qualifier}-assets-${{AWS::AccountId}}-${{AWS::Region}}"
-    assert _runs(functions, bucket) == HANDLERS
-    assert files
-    assert not [file for file in files if "executable" in file["source"]]
+    assert _runs(resources, {"Fn::Sub": bucket}) == HANDLERS
     published = [place for file in files for place in file["destinations"].values()]
     assert {place["bucketName"] for place in published} == {bucket}
 
 
-def test_an_artifact_is_in_the_bucket_of_the_environment(synth):
+@pytest.mark.parametrize(
+    ("place", "bucket"),
+    [
+        ({}, {"Fn::Sub": "kit-dev-${AWS::AccountId}-${AWS::Region}"}),
+        # As in the stack of the bucket.
+        (
+            {"account": "111122223333", "region": "eu-central-1"},
+            "kit-dev-111122223333-eu-central-1",
+        ),
+    ],
+)
+def test_an_artifact_is_in_the_bucket_of_the_environment(synth, place, bucket):
     """The function downloads the artifact that was built with the zip."""
-    digests = {"zip": f"sha256:{ZIP}", "artifact": f"sha256:{ARTIFACT}"}
-    functions, files = synth(digests, **IN_S3)
-    bucket = "kit-dev-${AWS::AccountId}-${AWS::Region}"
-    assert _runs(functions, bucket) == HANDLERS
-    assert not [file for file in files if "executable" in file["source"]]
-    assert f"/artifact/{ARTIFACT}" in json.dumps(functions)
+    resources, _ = synth("zip", DIGESTS, **IN_S3, **place)
+    assert _runs(resources, bucket) == HANDLERS
+    assert f"/artifact/{ARTIFACT}" in json.dumps(_functions(resources))
 
 
-def test_the_bucket_of_a_known_account_is_plain_text(synth):
-    """As in the stack of the bucket."""
-    digests = {"zip": f"sha256:{ZIP}", "artifact": f"sha256:{ARTIFACT}"}
-    place = {"account": "111122223333", "region": "eu-central-1"}
-    functions, _ = synth(digests, **IN_S3, **place)
-    buckets = {str(function["Code"]["S3Bucket"]) for function in functions}
-    assert "kit-dev-111122223333-eu-central-1" in buckets
-
-
-def test_a_package_that_is_missing_is_named(synth):
+@pytest.mark.parametrize(
+    ("name", "images", "changes", "message"),
+    [
+        ("dev", {"batch": BATCH}, {}, "an image of the target endpoint; found: batch"),
+        ("standby", {"endpoint": ENDPOINT, "batch": BATCH}, {}, "an image of the target standby-"),
+        ("zip", {"zip": DIGESTS["zip"]}, IN_S3, "the package artifact; found: zip; allowed"),
+        ("zip", {"endpoint": ENDPOINT}, {}, "the package zip; found: endpoint; allowed"),
+    ],
+)
+def test_what_is_missing_is_named(synth, name, images, changes, message):
     """The deploy's own check comes first; this is for the CDK's command without it."""
-    with pytest.raises(ValueError, match="needs the package artifact; found: zip; allowed"):
-        synth({"zip": f"sha256:{ZIP}"}, **IN_S3)
-    with pytest.raises(ValueError, match="needs the package zip; found: endpoint; allowed"):
-        synth({"endpoint": f"sha256:{ZIP}"})
+    with pytest.raises((RuntimeError, ValueError), match=f"needs {message}"):
+        synth(name, images, **changes)
+
+
+def test_the_context_has_a_digest_of_each_target():
+    """As `scripts/deploy --image` writes it."""
+    written = f"endpoint={ENDPOINT},batch={BATCH},server={SERVER}"
+    assert parse_images(written) == {"endpoint": ENDPOINT, "batch": BATCH, "server": SERVER}
+    assert parse_images(None) == {}
+
+
+@pytest.mark.parametrize("value", [ENDPOINT, "endpoint=latest", f"endpoint={ENDPOINT},", 1])
+def test_another_value_is_refused(value):
+    """Such as a tag, which may move to another image."""
+    with pytest.raises(ValueError, match=re.escape(f"context images: found: {value!r}; allowed:")):
+        parse_images(value)

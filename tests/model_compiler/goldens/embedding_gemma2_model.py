@@ -198,7 +198,6 @@ def _config() -> dict[str, Any]:
     """Return the configuration of the published model's text part, in small."""
     return {
         "attention_bias": False,
-        "attention_dropout": 0.0,
         "bos_token_id": 258,
         "dtype": "float32",
         "embedding_dim": VECTOR,
@@ -207,7 +206,6 @@ def _config() -> dict[str, Any]:
         "hidden_activation": "gelu_pytorch_tanh",
         "hidden_size": HIDDEN,
         "hidden_size_per_layer_input": SIGNAL,
-        "initializer_range": 0.02,
         "intermediate_size": WIDE,
         "layer_types": ["sliding_attention"] * (LAYERS - 1) + ["full_attention"],
         "max_position_embeddings": POSITIONS,

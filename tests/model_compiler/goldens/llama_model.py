@@ -45,13 +45,11 @@ NEWER = {
 #: The keys of the published models that have one form, and those of one family.
 CONFIG: dict[str, Any] = {
     "attention_bias": False,
-    "attention_dropout": 0.0,
     "bos_token_id": 256,
     "eos_token_id": 256,
     "head_dim": HEAD,
     "hidden_act": "silu",
     "hidden_size": HIDDEN,
-    "initializer_range": 0.02,
     "intermediate_size": WIDE,
     "max_position_embeddings": POSITIONS,
     "num_attention_heads": HEADS,
@@ -60,7 +58,6 @@ CONFIG: dict[str, Any] = {
     "rms_norm_eps": 1e-06,
     "tie_word_embeddings": True,
     "torch_dtype": "float32",
-    "use_cache": True,
     "vocab_size": 256 + len(SPECIALS),
 }
 OWN_KEYS: dict[str, dict[str, Any]] = {
@@ -93,7 +90,6 @@ OWN_KEYS: dict[str, dict[str, Any]] = {
         "mlp_bias": False,
         "model_type": "eurobert",
         "pad_token_id": 256,
-        "pretraining_tp": 1,
     },
 }
 

@@ -188,11 +188,8 @@ def bert_tensors(config: Mapping[str, Any], *, seed: int) -> Tensors:
 def _config() -> dict[str, Any]:
     return {
         "architectures": ["BertModel"],
-        "attention_probs_dropout_prob": 0.1,
         "hidden_act": "gelu",
-        "hidden_dropout_prob": 0.1,
         "hidden_size": HIDDEN,
-        "initializer_range": 0.02,
         "intermediate_size": WIDE,
         "layer_norm_eps": 1e-12,
         "max_position_embeddings": POSITIONS,

@@ -81,7 +81,11 @@ def test_what_changed_is_printed(run):
 
 
 def test_the_file_has_the_new_prices(run):
-    """With their tiers, the date of publication and their source."""
+    """With their tiers, the date of publication and their source, and of no other product.
+
+    Windows, reserved, dedicated and spot capacity, local zones, and network load balancers are not
+    taken.
+    """
     _, prices = run()
     assert prices["lambda_requests"].usd == 0.00000024
     assert [(tier.end, tier.usd) for tier in prices["lambda_duration"].tiers] == [
@@ -92,11 +96,6 @@ def test_the_file_has_the_new_prices(run):
     assert prices["fargate_vcpu"].usd == 0.03725
     assert prices["key"].usd == 1.0
     assert prices["metric"].tiers[1].usd == 0.1
-
-
-def test_other_prices_of_the_same_product_are_not_taken(run):
-    """Windows, reserved, dedicated and spot capacity, local zones, and network load balancers."""
-    _, prices = run()
     assert prices["ec2_t4g_small"].usd == 0.0192
     assert prices["ec2_c7g_large"].usd == 0.0776
     assert prices["load_balancer_capacity"].usd == 0.008

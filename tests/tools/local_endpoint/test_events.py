@@ -68,19 +68,6 @@ def test_an_event_does_not_contain_the_signature():
     assert "authorization" not in event(authorization="AWS4-HMAC-SHA256 x")["headers"]
 
 
-def test_a_result_with_a_status_is_the_response():
-    """It has the status, headers and decoded body of the result."""
-    result = {
-        "statusCode": 201,
-        "headers": {"X-A": 1},
-        "body": "AAE=",
-        "isBase64Encoded": True,
-    }
-    response = to_response(json.dumps(result).encode())
-    assert (response.status, response.body) == (201, b"\x00\x01")
-    assert response.headers == {"content-type": "application/json", "x-a": "1"}
-
-
 @pytest.mark.parametrize(
     "result",
     [
