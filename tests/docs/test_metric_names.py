@@ -13,7 +13,7 @@ import embedding_kit
 from embedder.core.artifact import Artifact
 from embedder.core.engine import Engine
 from embedder.core.settings import Settings
-from embedder.http.telemetry import Telemetry
+from embedder.http.telemetry import RequestRecord, Telemetry
 from embedder.server.exchange import Exchange
 from embedder.server.metrics import Metrics
 from embedding_kit.fargate_service import REJECTED_METRIC
@@ -68,7 +68,8 @@ def prometheus() -> dict[str, set[str]]:
     queue: Any = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
     metrics = Metrics(queue)
     exchange = Exchange("1", "POST", "/")
-    exchange.texts = exchange.tokens = 1
+    exchange.finish(RequestRecord("1"))
+    exchange.tokens = (1,)
     metrics.observe(exchange)
     found: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(metrics.render()[0].decode()):

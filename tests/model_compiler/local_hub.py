@@ -2,13 +2,13 @@
 
 import hashlib
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from tests.fixtures.local_server import QuietHandler, serving
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -32,50 +32,31 @@ class Hub:
         )
 
 
-def _handler_of(served: Hub) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._answer(body=True)
-
-        def do_HEAD(self) -> None:
-            self._answer(body=False)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-        def _answer(self, *, body: bool) -> None:
+def _handler_of(served: Hub) -> type[QuietHandler]:
+    class Handler(QuietHandler):
+        def respond(self) -> None:
             path = unquote(urlsplit(self.path).path)
             token = self.headers.get("Authorization")
-            if body:
+            if self.command != "HEAD":
                 served.asked.append((path, token))
             is_api = path.startswith("/api/models/")
             rest = path.removeprefix("/api/models/").lstrip("/")
             owner, name, *more = rest.split("/")
             folder = served.repositories.get(f"{owner}/{name}")
             if folder is None:
-                self._send(404, b"", {"X-Error-Code": "RepoNotFound"}, body=body)
+                self.answer(404, X_Error_Code="RepoNotFound")
             elif f"{owner}/{name}" in served.gated and not is_api and token != "Bearer right":
-                self._send(403, b"", {"X-Error-Code": "GatedRepo"}, body=body)
+                self.answer(403, X_Error_Code="GatedRepo")
             elif len(more) > 1 and more[1] not in {served.commit, "main"}:
-                self._send(404, b"", {"X-Error-Code": "RevisionNotFound"}, body=body)
+                self.answer(404, X_Error_Code="RevisionNotFound")
             elif is_api:
-                self._send(
-                    200, json.dumps(_api(folder, more, served.commit)).encode(), {}, body=body
-                )
+                self.answer(200, json.dumps(_api(folder, more, served.commit)).encode())
             else:
                 content = (folder / "/".join(more[2:])).read_bytes()
-                headers = {"ETag": f'"{sha256_of(content)}"', "X-Repo-Commit": served.commit}
-                self._send(200, content, headers, body=body)
+                tag = f'"{sha256_of(content)}"'
+                self.answer(200, content, ETag=tag, X_Repo_Commit=served.commit)
 
-        def _send(
-            self, status: int, content: bytes, headers: dict[str, str], *, body: bool
-        ) -> None:
-            self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(content))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            if body:
-                self.wfile.write(content)
+        do_HEAD = respond  # noqa: N815 - a name that the base class looks for
 
     return Handler
 
@@ -110,11 +91,5 @@ def _api(folder: Path, more: list[str], commit: str) -> object:
 def serve() -> Iterator[Hub]:
     """Serve an empty hub at a free port."""
     hub = Hub()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(hub))
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    hub.endpoint = f"http://127.0.0.1:{server.server_port}"
-    yield hub
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(_handler_of(hub)) as hub.endpoint:
+        yield hub

@@ -251,6 +251,11 @@ TOO_LARGE: dict[str, tuple[str, Change, str]] = {
         with_model(type="Unigram", vocab=[["a", 0.0], ["b" * 513, 0.0]], unk_id=0),
         "an entry of model.vocab has 513 characters; at most 512 are allowed",
     ),
+    "an added token": (
+        "tokenizer.json",
+        lambda document: {**document, "added_tokens": [{"id": 5, "content": "x" * 20_000}]},
+        "an entry of added_tokens has 20000 characters; at most 512",
+    ),
     "a merge": (
         "tokenizer.json",
         with_model(type="BPE", vocab={"a": 0}, merges=["a " + "b" * 1_024]),

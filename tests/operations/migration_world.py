@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -359,15 +360,11 @@ class _Client:
 
     def get_paginator(self, name: str) -> Any:
         """Return one page."""
-        pages = type("Pages", (), {})()
-        pages.paginate = lambda **asked: [getattr(self, name)(**asked)]
-        return pages
+        return SimpleNamespace(paginate=lambda **asked: [getattr(self, name)(**asked)])
 
     def get_waiter(self, _: str) -> Any:
         """Return one that does not wait."""
-        waiter = type("Waiter", (), {})()
-        waiter.wait = lambda **_: None
-        return waiter
+        return SimpleNamespace(wait=lambda **_: None)
 
 
 def _missing() -> ClientError:

@@ -4,8 +4,6 @@ The programs of its steps are stand-ins that record their arguments.
 """
 
 import functools
-import os
-import subprocess
 import textwrap
 
 import pytest
@@ -15,12 +13,12 @@ _PROGRAM = textwrap.dedent("""\
     #!/usr/bin/env bash
     called="$(basename "$0") $*"
     echo "$called" >> "$CALLS"
-    echo "$AWS_DEFAULT_REGION" >> "$CALLS.region"
+    echo "${AWS_DEFAULT_REGION:-}" >> "$CALLS.region"
     [[ "$called" != cdk* ]] || echo "${CDK_ASSET_PREBUILD:-unset}" >> "$CALLS.prebuild"
-    [[ "$called" != *"--check stack"* ]] || echo "$STORE"
+    [[ "$called" != *"--check stack"* ]] || echo "${STORE:-}"
     [[ "$called" != *"--check images"* ]] || echo endpoint=sha256:a
     [[ -z "${INTERRUPT:-}" || "$called" != *"$INTERRUPT"* ]] || { kill -INT 0; sleep 60; }
-    [[ -z "$FAIL_AT" || "$called" != *"$FAIL_AT"* ]] || exit "$FAIL_WITH"
+    [[ -z "${FAIL_AT:-}" || "$called" != *"$FAIL_AT"* ]] || exit "${FAIL_WITH:-1}"
     """)
 DOWNLOAD = "python -m operations.model_download dev"
 PREFLIGHT = "python -m operations.preflight dev"
@@ -32,37 +30,9 @@ DOCTOR = "python -m operations.checkup dev"
 
 
 @pytest.fixture
-def script(tmp_path, scripts_with):
+def script(scripts_with):
     """Return a function that runs a script; it returns the exit status and the calls."""
-    scripts, calls = scripts_with(_PROGRAM), tmp_path / "calls"
-
-    def run(
-        name: str,
-        *arguments: str,
-        fail_at: str = "",
-        fail_with: int = 1,
-        store: str = "",
-        **variables: str,
-    ) -> tuple[int, list[str]]:
-        calls.write_text("")
-        environment = {
-            **os.environ,
-            "CALLS": str(calls),
-            "STORE": store,
-            **variables,
-            "FAIL_AT": fail_at,
-            "FAIL_WITH": str(fail_with),
-            "UV_NO_SYNC": "1",
-        }
-        command = ["bash", str(scripts / name), *arguments]
-        # Ctrl-C is sent to all processes of a group, of which pytest should be none.
-        ran = subprocess.run(
-            command, env=environment, capture_output=True, check=False, start_new_session=True
-        )
-        (tmp_path / "errors").write_bytes(ran.stderr)
-        return ran.returncode, calls.read_text().splitlines()
-
-    return run
+    return scripts_with(_PROGRAM)
 
 
 @pytest.fixture
@@ -94,7 +64,7 @@ def test_images_are_checked_before_anything_changes(deploy):
     """Then the repository is deployed, and the images are copied into it."""
     option = "--require-approval=never"
     store = "EmbeddingKit-dev-Repository"
-    status, calls = deploy("dev", "--image", "sha256:a", option, "--image=b", store=store)
+    status, calls = deploy("dev", "--image", "sha256:a", option, "--image=b", STORE=store)
     assert status == 0
     assert calls == [
         DOWNLOAD,
@@ -127,7 +97,7 @@ def test_a_zip_may_need_no_stack_of_the_kit(deploy):
 @pytest.mark.parametrize("step", ["--check", "promotion dev --image"])
 def test_a_refused_image_is_not_deployed(deploy, step):
     """Neither one of other settings, nor one after a failed copy."""
-    status, calls = deploy("dev", "--image", "sha256:a", fail_at=step)
+    status, calls = deploy("dev", "--image", "sha256:a", FAIL_AT=step)
     assert status == 1
     assert step in calls[-1]
 
@@ -143,13 +113,13 @@ def test_a_difference_is_that_of_the_same_deploy(deploy):
         "python -m operations.promotion dev --check images --image=a",
         f"{difference} -c images=endpoint=sha256:a",
     ]
-    status, calls = deploy("dev", "--image=a", "--diff", fail_at="--check images")
+    status, calls = deploy("dev", "--image=a", "--diff", FAIL_AT="--check images")
     assert (status, len(calls)) == (1, 2)
 
 
 def test_no_image_is_built_before_its_repository_is_made(deploy, tmp_path):
     """The CDK's command would build first, and a first deploy would fail without the repository."""
-    assert deploy("dev", "--image=a", store="EmbeddingKit-dev-Repository")[0] == 0
+    assert deploy("dev", "--image=a", STORE="EmbeddingKit-dev-Repository")[0] == 0
     assert (tmp_path / "calls.prebuild").read_text().split() == ["false", "false"]
 
 
@@ -182,7 +152,7 @@ def test_nothing_runs_without_a_name_or_a_digest_or_for_another_app(deploy, argu
 )
 def test_a_failed_deploy_is_not_looked_at(deploy, step, last):
     """The status is that of the step that failed."""
-    status, calls = deploy("dev", fail_at=step, fail_with=4)
+    status, calls = deploy("dev", FAIL_AT=step, FAIL_WITH="4")
     assert (status, calls[-1]) == (4, last)
 
 
@@ -208,7 +178,7 @@ DESTROY = "cdk destroy --all -c environment=dev --force"
 
 def test_destroy_asks_before_the_cdk_is_called(script):
     """The script ends if the user refuses."""
-    assert script("destroy", "dev", fail_at="--before") == (1, [ASKS])
+    assert script("destroy", "dev", FAIL_AT="--before") == (1, [ASKS])
 
 
 @pytest.mark.parametrize(
@@ -232,7 +202,7 @@ def test_what_the_file_no_longer_has_is_destroyed_without_the_cdk(script):
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [({"fail_at": "destroy --all"}, 1), ({"INTERRUPT": "destroy --all"}, 130)],
+    [({"FAIL_AT": "destroy --all"}, 1), ({"INTERRUPT": "destroy --all"}, 130)],
 )
 def test_a_failed_destroy_fails_and_is_not_reported_as_done(script, tmp_path, given, expected):
     """The command after a destroy runs only if it succeeded. The last line says what continues."""

@@ -3,9 +3,7 @@
 The programs of the steps are stand-ins that record their arguments and variables.
 """
 
-import os
 import re
-import subprocess
 import textwrap
 
 import pytest
@@ -31,20 +29,9 @@ _PROGRAM = textwrap.dedent(f"""\
 
 
 @pytest.fixture
-def run(tmp_path, scripts_with):
+def run(scripts_with):
     """Return a function that runs a script; it returns the exit status and the calls."""
-    scripts = scripts_with(_PROGRAM)
-
-    def script(name: str, *arguments: str, **variables: str) -> tuple[int, list[str]]:
-        calls = tmp_path / "calls"
-        calls.write_text("")
-        shell = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
-        shell |= {"CALLS": str(calls), "UV_NO_SYNC": "1", **variables}
-        command = ["bash", str(scripts / name), *arguments]
-        done = subprocess.run(command, env=shell, capture_output=True, check=False)
-        return done.returncode, calls.read_text().splitlines()
-
-    return script
+    return scripts_with(_PROGRAM)
 
 
 def test_the_scripts_are_found():

@@ -164,11 +164,3 @@ def test_wrong_places_of_values(tmp_path: Path, key: str, value: str, message: s
     onnx.save(model, path)
     with pytest.raises(SourceError, match=message):
         ExportWeights(path)
-
-
-def test_no_export(tmp_path: Path) -> None:
-    """A file that is cut short is named."""
-    path = tmp_path / "model.onnx"
-    path.write_bytes(b"\x08\x07\xff")
-    with pytest.raises(SourceError, match="cut short or not an ONNX file"):
-        ExportWeights(path)

@@ -233,11 +233,6 @@ def test_defaults_of_other_classes(tmp_path: Path, model_type: str, by_model_typ
         ("tokenizer_config.json", {"truncation_side": 5}),
         ("tokenizer_config.json", {"model_max_length": "5"}),
         ("added_tokens.json", {"a": "b"}),
-        ("tokenizer.json", {"truncation": 5}),
-        ("tokenizer.json", {"padding": 5}),
-        ("tokenizer.json", {"post_processor": {"type": "Sequence", "processors": [5]}}),
-        ("tokenizer.json", {"post_processor": {"type": "TemplateProcessing", "single": [5]}}),
-        ("tokenizer.json", {"normalizer": {"type": "Sequence", "normalizers": 5}}),
     ],
 )
 def test_values_of_wrong_types(tmp_path: Path, file: str, change: dict[str, Any]) -> None:

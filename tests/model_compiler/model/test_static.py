@@ -17,8 +17,6 @@ from model_compiler.compile import Options, compile_model
 from model_compiler.errors import CompilerError, SourceError
 from model_compiler.files.hashes import verify_files
 from model_compiler.graph.builder import Precision
-from model_compiler.model.exports import files_of
-from model_compiler.model.reading import reading_of
 from model_compiler.model.static import DEFAULT_MAX_TOKENS, is_static, read_static_folder
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Compile, Edit, merged
@@ -63,13 +61,6 @@ def test_modules_decide_how_a_folder_of_model2vec_is_read(
     model = read_static_folder(static_folder)
     assert (model.family, model.left_out) == ("static", None)
     assert read_static_folder(model2vec).left_out == 1
-
-
-def test_the_weights_are_used_beside_an_export(static_folder: Path) -> None:
-    """A ready export in the same folder, as potion's have, is not needed."""
-    (static_folder / "onnx").mkdir()
-    (static_folder / "onnx" / "model.onnx").write_bytes(b"not read")
-    assert reading_of(static_folder, files_of(static_folder), None).path == "static"
 
 
 def test_where_the_limit_comes_from(tmp_path: Path, static_folder: Path) -> None:

@@ -77,6 +77,8 @@ def test_each_value_may_have_any_type(
         ("model.vocab.3", ["a"], "model.vocab[3] must be a token and its score; found ['a']"),
         ("model.vocab.3", ["a", "b"], "model.vocab[3] must be a token and its score"),
         ("model.unk_token", [5], "model.unk_token must be a string or null; found [5]"),
+        ("model", {"vocab": {"a": [1]}}, "must map tokens to ids"),
+        ("added_tokens", 5, "added_tokens must be a list of objects"),
         (
             "post_processor",
             {"type": "Sequence", "processors": 5},

@@ -8,7 +8,8 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from aws_cdk import App, Stack
@@ -24,10 +25,8 @@ from jobs.embed.worker import embed_shard
 from jobs.steps import read_settings
 from jobs.storage import open_folder
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
-from tests.tools.rehearsal.conftest import echo
-from tests.tools.rehearsal.executions import KILLED, execute, run_step
-from tools.local_endpoint.runtime import FunctionError
-from tools.rehearsal.deploy.deployed_functions import FunctionServer, Invocation
+from tests.tools.rehearsal.executions import Jobs, answered
+from tools.rehearsal.deploy.deployed_functions import FunctionServer
 from tools.rehearsal.deploy.emulator import Emulator
 
 ROWS = 2000
@@ -35,26 +34,15 @@ JOB = {"id": "id", "shard_bytes": 4000, "max_rejected_percent": 1.0}
 SETTINGS = BatchSettings(input="s3://documents/texts/", output="s3://vectors/batch")
 
 
-class Batch(NamedTuple):
-    """A deployed batch."""
+@dataclass
+class Batch(Jobs):
+    """A deployed batch, with the numbers of shards as parts."""
 
-    aws: Emulator
-    machine: str
-    engine: Engine
-    #: The numbers of shards; their next run ends as a killed process does.
-    killed: set[int]
-    #: Those with a next answer that is lost after the shard is written.
-    lost: set[int]
+    engine: Engine = field(kw_only=True)
     #: Those that two children embed at a time: EXPRESS executions run at least once.
-    twice: set[int]
+    twice: set[int] = field(default_factory=set)
     #: Called before a shard, by its number.
-    before: dict[int, Callable[[], object]]
-    #: The steps that have run.
-    steps: list[str]
-
-    def run(self, **job: Any) -> dict[str, Any]:
-        """Start an execution and return its description in the end."""
-        return execute(self.aws, self.machine, job)
+    before: dict[int, Callable[[], object]] = field(default_factory=dict)
 
     def parts(self, prefix: str) -> dict[str, bytes]:
         """Return the files of the output below a prefix, by their names."""
@@ -94,7 +82,6 @@ def batch(
     function: FunctionServer,
     stack: Callable[..., None],
     template: dict[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Batch]:
     """Deploy the stack, and answer its function's events."""
     s3 = aws.client("s3")
@@ -106,34 +93,21 @@ def batch(
     stack("batch", template)
     machines = aws.client("stepfunctions").list_state_machines()["stateMachines"]
     (machine,) = (found["stateMachineArn"] for found in machines)
-    made = Batch(aws, machine, engine, set(), set(), set(), {}, [])
+    made = Batch(aws, machine, engine=engine)
     steps = EmbedSteps(engine, memory_mb=1769)
 
-    def answer(invocation: Invocation) -> bytes:
-        event = json.loads(invocation.event)
-        made.steps.append(event["step"])
-        number = event.get("shard", {}).get("number")
-        if number in made.killed:
-            raise FunctionError(KILLED)
+    def shard_of(event: dict[str, Any]) -> Any:
+        return event.get("shard", {}).get("number")
 
-        def run(event: dict[str, Any]) -> dict[str, Any]:
-            made.before.pop(number, int)()
-            with ThreadPoolExecutor(2) as pool:
-                runs = [pool.submit(steps.run, event) for _ in range(1 + (number in made.twice))]
-                return [run.result() for run in runs][-1]
+    def run(event: dict[str, Any]) -> dict[str, Any]:
+        number = shard_of(event)
+        made.before.pop(number, int)()
+        with ThreadPoolExecutor(2) as pool:
+            runs = [pool.submit(steps.run, event) for _ in range(1 + (number in made.twice))]
+            return [run.result() for run in runs][-1]
 
-        result = run_step(run, invocation, aws.region)
-        if number in made.lost:
-            made.lost.remove(number)
-            raise FunctionError(KILLED)
-        return json.dumps(result).encode()
-
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"):
-        monkeypatch.setenv(name, "")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", aws.url)
-    function.serve = answer
-    yield made
-    function.serve = echo
+    with answered(made, function, run, part_of=shard_of):
+        yield made
 
 
 def write_documents(aws: Emulator) -> None:

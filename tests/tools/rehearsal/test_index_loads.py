@@ -6,8 +6,9 @@ are checked against the policies of the function's role.
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from aws_cdk import App, Stack
@@ -20,33 +21,20 @@ from tests.fixtures.s3_vectors.server import LocalS3Vectors
 from tests.jobs.load import conftest as loading
 from tests.jobs.load.conftest import ARN
 from tests.jobs.load.test_run import THROTTLED
-from tests.tools.rehearsal.conftest import echo
-from tests.tools.rehearsal.executions import KILLED, execute, run_step
-from tools.local_endpoint.runtime import FunctionError
-from tools.rehearsal.deploy.deployed_functions import FunctionServer, Invocation
+from tests.tools.rehearsal.executions import Jobs, answered
+from tools.rehearsal.deploy.deployed_functions import FunctionServer
 from tools.rehearsal.deploy.emulator import Emulator
 
 # The fixtures of the loader's own tests: a finished job, and S3 Vectors.
 embed, engine, s3_vectors = loading.embed, loading.engine, loading.s3_vectors
 
 
-class Loads(NamedTuple):
-    """Deployed loads."""
+@dataclass
+class Loads(Jobs):
+    """Deployed loads, with the names of parts."""
 
-    aws: Emulator
-    machine: str
-    s3_vectors: LocalS3Vectors
-    stored: Index
-    #: The names of parts; their next run ends as a killed process does.
-    killed: set[str]
-    #: Those with a next answer that is lost after their vectors are written.
-    lost: set[str]
-    #: The steps that have run.
-    steps: list[str]
-
-    def run(self, **load: Any) -> dict[str, Any]:
-        """Start an execution and return its description in the end."""
-        return execute(self.aws, self.machine, load)
+    s3_vectors: LocalS3Vectors = field(kw_only=True)
+    stored: Index = field(kw_only=True)
 
 
 @pytest.fixture(scope="module")
@@ -96,34 +84,20 @@ def loads(
     machine: str,
     function: FunctionServer,
     s3_vectors: LocalS3Vectors,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Loads]:
     """Answer the function's events."""
     index = s3_vectors.create("docs", 32, non_filterable=("text",))
-    made = Loads(aws, machine, s3_vectors, index, set(), set(), [])
+    made = Loads(aws, machine, s3_vectors=s3_vectors, stored=index)
+    s3_vectors.any_credentials = True  # those of the function's role
 
-    def answer(invocation: Invocation) -> bytes:
-        event = json.loads(invocation.event)
-        made.steps.append(event["step"])
-        part = event.get("part", {}).get("key")
-        if part in made.killed:
-            raise FunctionError(KILLED)
+    def run(event: dict[str, Any]) -> dict[str, Any]:
         # The rate is tested with another clock.
         fast = {"vectors_per_second": 1e9} if "vectors_per_second" in event else {}
         # New clients, which use the credentials of this role.
-        result = run_step(lambda _: LoadSteps().run({**event, **fast}), invocation, aws.region)
-        if part in made.lost:
-            made.lost.remove(part)
-            raise FunctionError(KILLED)
-        return json.dumps(result).encode()
+        return LoadSteps().run({**event, **fast})
 
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"):
-        monkeypatch.setenv(name, "")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", aws.url)
-    s3_vectors.any_credentials = True  # those of the function's role
-    function.serve = answer
-    yield made
-    function.serve = echo
+    with answered(made, function, run, part_of=lambda event: event.get("part", {}).get("key")):
+        yield made
 
 
 @pytest.mark.slow

@@ -157,7 +157,6 @@ def test_a_zip_comes_as_a_file_from_another_account(aws, session, make, build, t
     ("settings", "message"),
     [
         ({"model": Model(name="mine/other")}, rf"name: found: {MODEL}; allowed: mine/other"),
-        ({"model": Model(name=MODEL, precision="fp32")}, "precision: found: not set; allowed: fp"),
         (IN_S3, r"\[function\] artifact: found: package; allowed: s3"),
     ],
 )
