@@ -1,6 +1,7 @@
-"""Programs that run next to this one until a block ends."""
+"""Programs that run next to this one until a block ends, and what they use."""
 
 import contextlib
+import re
 import socket
 import subprocess
 import tempfile
@@ -73,3 +74,19 @@ def free_ports(count: int) -> list[int]:
         for bound in sockets:
             bound.bind(("127.0.0.1", 0))
         return [int(bound.getsockname()[1]) for bound in sockets]
+
+
+def family_of(pid: int) -> list[int]:
+    """Return a process and those that descend from it."""
+    found = [pid]
+    for one in found:
+        for path in Path(f"/proc/{one}/task").glob("*/children"):
+            found += [int(child) for child in path.read_text("ascii").split()]
+    return found
+
+
+def memory_kb(pid: int, kind: str = "RssAnon") -> float:
+    """Return a process's memory; by default what it has allocated: pages of files come and go."""
+    status = Path(f"/proc/{pid}/status").read_text("ascii", errors="replace")
+    found = re.search(rf"^{kind}:\s*(\d+) kB$", status, re.MULTILINE)
+    return float(found[1]) if found else 0.0

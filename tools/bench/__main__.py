@@ -36,11 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     machine = this_machine()
     run = _SUBJECTS[name].measure(options)
     table, numbers = as_table(run, machine), as_json(run, machine)
-    path = options.output / f"{getattr(options, 'family', None) or name}.json"
+    path = options.cache / "results" / f"{getattr(options, 'family', None) or name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(numbers, encoding="utf-8")
-    path.with_suffix(".md").write_text(table, encoding="utf-8")
-    path.with_suffix(".svg").write_text(bars(numbers), encoding="utf-8")
+    for suffix, text in ((".json", numbers), (".md", table), (".svg", bars(numbers))):
+        path.with_suffix(suffix).write_text(text, encoding="utf-8")
     sys.stdout.write(f"{table}\nsaved: {path}, and the same as .md and .svg\n")
     for missed in run.missed:
         sys.stdout.write(f"over its target: {missed}\n")
@@ -61,7 +60,6 @@ def _parser(name: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "bench")
-    parser.add_argument("--output", type=Path, default=ROOT / ".cache" / "bench" / "results")
     for option, settings in getattr(_SUBJECTS[name], "OPTIONS", {}).items():
         parser.add_argument(option, **settings)
     return parser

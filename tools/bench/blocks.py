@@ -20,7 +20,7 @@ import subprocess
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ def measure(options: argparse.Namespace) -> Run:
     """Count the blocks of one start of a model's function."""
     if os.geteuid():
         raise SystemExit("error: `scripts/bench blocks` mounts a file system, which needs root")
-    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+    with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         archive = build_zip(
             ModelChoice(name=options.model),
@@ -66,12 +66,11 @@ def measure(options: argparse.Namespace) -> Run:
         with zipfile.ZipFile(archive) as opened:
             opened.extractall(folder / "files")
         _start(folder / "files")  # Python's own byte code is written, if it was not.
-        tree = stack.enter_context(_mounted(folder))
-        _start(tree)
-        files = _files(tree)
-        read = {path: pages(path) for path in files}
+        with _mounted(folder) as tree:
+            _start(tree)
+            files = _files(tree)
+            read = {path: pages(path) for path in files}
     first = sorted(files, key=lambda path: (not any(read[path]), path))
-    count, ordered = blocks(files, read), blocks(first, read)
     whole = {path: [True] * len(read[path]) for path in files}
     notes = [
         f"{sum(map(any, read.values()))} of {len(files)} files",
@@ -86,7 +85,11 @@ def measure(options: argparse.Namespace) -> Run:
         f"Blocks of a start of {options.model}",
         {KIT: "in the order of their paths", _ORDERED: "what a start reads first"},
         [
-            Row("distinct blocks", "of 512 KiB", {KIT: count, _ORDERED: ordered}),
+            Row(
+                "distinct blocks",
+                "of 512 KiB",
+                {KIT: blocks(files, read), _ORDERED: blocks(first, read)},
+            ),
             Row("pages read", "MB", {KIT: megabytes, _ORDERED: megabytes}),
         ],
         base=KIT,

@@ -72,17 +72,11 @@ class Worker(subprocess.Popen[str]):
         self._kind = contender.kind
         self.start: dict[str, float] = {**self._answer(), "wall": time.perf_counter() - began}
 
-    def embed(self, texts: Sequence[str]) -> dict[str, float]:
-        """Embed texts; return seconds of `cpu`, and `peak`, the highest MB since the start."""
-        used: dict[str, float] = self._ask(texts)
-        return used
+    def ask(self, request: object) -> Any:
+        """Embed texts at once, for seconds of `cpu` and the `peak`, the highest MB since the start.
 
-    def vectors(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed texts, each alone."""
-        found: list[list[float]] = self._ask({"vectors": texts})
-        return found
-
-    def _ask(self, request: object) -> Any:
+        Or `{"vectors": texts}`, each alone, for their vectors.
+        """
         print(json.dumps(request), file=self.stdin, flush=True)
         return self._answer()
 
@@ -123,7 +117,7 @@ def starts(
             os.sync()
             DROP_CACHES.write_text("1", encoding="ascii")
         with Worker(contenders[name]) as worker:
-            return {**worker.start, "peak": worker.embed(texts[name])["peak"]}
+            return {**worker.start, "peak": worker.ask(texts[name])["peak"]}
 
     def row(name: str) -> list[dict[str, float]]:
         return [start(name) for _ in range(_WARM_UPS + _STARTS)][_WARM_UPS:]
@@ -146,6 +140,6 @@ def latency(
 
     Each is measured at least three times; `seconds` is the time for all of them.
     """
-    work = {name: partial(worker.embed, texts[name]) for name, worker in running.items()}
+    work = {name: partial(worker.ask, texts[name]) for name, worker in running.items()}
     found = turns(work, rounds=3, seconds=seconds)
     return least({name: [one["cpu"] for one in each] for name, each in found.items()}, 1000)

@@ -21,7 +21,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,24 +30,9 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from model_compiler.fidelity import measure as fidelity
-from tools.bench.contenders import (
-    DROP_CACHES,
-    Contender,
-    Worker,
-    latency,
-    missing,
-    starts,
-    workers,
-)
-from tools.bench.replicas import (
-    SHAPES,
-    artifact_of,
-    baseline_of,
-    export_of,
-    form_of,
-    real,
-    replica,
-)
+from tools.bench import replicas
+from tools.bench.contenders import DROP_CACHES, Contender, Worker, latency, missing, starts, workers
+from tools.bench.replicas import SHAPES
 from tools.bench.report import BASE, CPU, KIT, Row, Run
 from tools.bench.worker import KINDS
 
@@ -74,14 +58,7 @@ class Family:
     targets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
-FAMILIES: Mapping[str, Family] = {
-    name: Family(**values)
-    for name, values in tomllib.loads(
-        Path(__file__).with_name("families.toml").read_text("utf-8")
-    ).items()
-}
-#: The length in tokens of the request after which memory is read.
-_MEMORY_TOKENS = 512
+FAMILIES = replicas.described("families.toml", Family)
 _WORDS = Path(fidelity.__file__).with_name("documents.txt")
 #: The texts of which a cosine is computed; others set OpenVINO's static scales.
 _COSINES = 40
@@ -128,10 +105,11 @@ def measure(options: argparse.Namespace) -> Run:
     reranks = bool(family.passages)
     shape = SHAPES[family.shape]
     if name == _MINILM:
-        source, title = real(options.cache, name), f"{name}, real weights"
+        source, title = replicas.real(options.cache, name), f"{name}, real weights"
     else:
-        source = replica(options.cache, family.shape, options.peers, small=quick, scores=reranks)
-        title = f"replica of {name}" + (" (small)" if quick else "")
+        cache, title = options.cache, f"replica of {name}" + (" (small)" if quick else "")
+        made = {"small": quick, "scores": reranks}
+        source = replicas.replica(cache, family.shape, options.peers, **made)
     contenders, notes = _contenders(source, name, options)
     full = _PAIRS if reranks else _EXPORT if shape.config else _STATIC
     if full not in contenders:
@@ -148,7 +126,7 @@ def measure(options: argparse.Namespace) -> Run:
 
     texts = Texts(source / "tokenizer.json")
     requests = requests_of(name, texts, 512 if quick else shape.max_tokens)
-    asked = (_QUERY, "four") if reranks else (texts.text(min(_MEMORY_TOKENS, shape.max_tokens)),)
+    asked = (_QUERY, "four") if reranks else (texts.text(min(512, shape.max_tokens)),)
     memory = dict.fromkeys(contenders, asked)
     warm = starts(contenders, memory, rounds=options.rounds)
     add("init", CPU, warm["cpu"])
@@ -168,8 +146,7 @@ def measure(options: argparse.Namespace) -> Run:
     if not reranks:
         with workers({_ENDPOINT: Contender(_ENDPOINT, contenders[KIT].folder)}) as running:
             spent = latency(running, {_ENDPOINT: [texts.text(32)]}, seconds=1.0)[_ENDPOINT]
-        taken = f"a request of 32 tokens takes {spent:.2f} ms besides the ONNX run (target: 2 ms)"
-        notes.append(taken)
+        notes.append(f"32 tokens take {spent:.2f} ms besides the ONNX run (target: 2 ms)")
     if name == _GEMMA:
         (cpu,) = (row.values[KIT] / 1000 for row in rows if row.name == "128 tokens")
         notes.append(_rate(source, cpu))
@@ -184,26 +161,31 @@ def _contenders(
 ) -> tuple[dict[str, Contender], list[str]]:
     """Make the forms of a model; return the contenders by kind, and why others are absent."""
     cache, peers, family = options.cache, options.peers, FAMILIES[name]
-    forms: dict[str, Callable[[], Path]] = {KIT: lambda: artifact_of(source, cache)}
+    forms: dict[str, Callable[[], Path]] = {KIT: lambda: replicas.artifact_of(source, cache)}
     if SHAPES[family.shape].config:
-        export = export_of(source, cache, peers)
+        export = replicas.export_of(source, cache, peers)
         forms[_PAIRS if family.passages else _EXPORT] = lambda: export
     if family.passages:
-        forms |= {_CROSS_ENCODER: lambda: source, "pairs-int8": lambda: baseline_of(export)}
+        forms |= {
+            _CROSS_ENCODER: lambda: source,
+            "pairs-int8": lambda: replicas.baseline_of(export),
+        }
     elif not SHAPES[family.shape].config:
         forms[_STATIC] = lambda: source
     else:
         if name in (_GEMMA, _GEMMA_2):
-            forms = {BASE: lambda: baseline_of(export), **forms}
+            forms = {BASE: lambda: replicas.baseline_of(export), **forms}
         if name == _GEMMA:
             forms |= {"sentence-transformers": lambda: source, "fastembed": lambda: export}
         if peers:
             texts = cache / "calibration.txt"
             texts.write_text("\n".join(real_texts()[1]), encoding="utf-8")
             forms |= {
-                "openvino-static": lambda: form_of(export, "openvino-static", peers, texts),
-                "openvino-weights": lambda: form_of(export, "openvino-weights", peers),
-                _LLAMA: lambda: form_of(source, _LLAMA, peers, options.llama_cpp),
+                "openvino-static": lambda: replicas.form_of(
+                    export, "openvino-static", peers, texts
+                ),
+                "openvino-weights": lambda: replicas.form_of(export, "openvino-weights", peers),
+                _LLAMA: lambda: replicas.form_of(source, _LLAMA, peers, options.llama_cpp),
             }
     found, absent = {}, []
     for kind, make in forms.items():
@@ -232,7 +214,7 @@ def real_texts() -> tuple[list[str], list[str]]:
 def _cosines(running: Mapping[str, Worker], full: str) -> Row:
     """Return each contender's lowest cosine to the contender in full precision."""
     texts, _ = real_texts()
-    found = {name: np.array(worker.vectors(texts)) for name, worker in running.items()}
+    found = {name: np.array(worker.ask({"vectors": texts})) for name, worker in running.items()}
     found = {name: v / np.linalg.norm(v, axis=1, keepdims=True) for name, v in found.items()}
     lowest = {name: float((each * found[full]).sum(1).min()) for name, each in found.items()}
     return Row("lowest cosine to full precision", "", lowest)

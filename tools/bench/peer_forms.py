@@ -22,9 +22,6 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 
-# The shape of the traced batch; both dimensions remain dynamic in the graph.
-_TRACED = (2, 16)
-
 
 class _Embedder(torch.nn.Module):  # type: ignore[misc]
     """The encoder, its pooling, its Dense modules and the normalization."""
@@ -91,7 +88,7 @@ def export(folder: Path, target: Path) -> None:
     else:
         model, limits, key = _Classifier(folder), "tokenizer_config.json", "model_max_length"
     most = json.loads((folder / limits).read_text("utf-8"))[key]
-    ids = torch.randint(3, 1000, _TRACED)
+    ids = torch.randint(3, 1000, (2, 16))  # Both dimensions remain dynamic in the graph.
     mask = torch.ones_like(ids)
     batch = torch.export.Dim("batch", min=1, max=64)
     free = {0: batch, 1: torch.export.Dim("tokens", min=2, max=most)}

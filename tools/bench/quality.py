@@ -19,6 +19,7 @@ import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -103,16 +104,14 @@ def corpus(folder: Path, queries: int) -> Search:
     documents: dict[str, int] = {}  # A text that occurs twice would make a right answer wrong.
     asked: dict[str, int] = {}
     for place, (name, text) in enumerate(found):
-        query, document = "", text
-        if len(asked) < queries and place % 2:
-            query = " ".join(_WORD.findall(name)).lower()
-        elif len(asked) < queries:
-            sentences = _SENTENCE.split(text)
+        sentences = _SENTENCE.split(text)
+        query = " ".join(_WORD.findall(name)).lower()
+        if place % 2 == 0 and len(asked) < queries:
             query = sentences.pop(chosen.randrange(len(sentences)))
-            document = " ".join(sentences)
+        document = " ".join(sentences)
         if document not in documents:
             documents[document] = len(documents)
-            if query.count(" ") > 1 and query not in asked:
+            if query.count(" ") > 1 and query not in asked and len(asked) < queries:
                 asked[query] = documents[document]
     return Search(list(asked), list(documents), [frozenset([one]) for one in asked.values()])
 
@@ -198,27 +197,20 @@ def _vectors(engine: Engine, search: Search) -> tuple[Vectors, Vectors]:
 
 
 def _usual(artifact: Artifact) -> Engine:
-    """Return the engine of full precision with a graph that `quantize_dynamic` has converted."""
+    """Return the engine of full precision with a graph that `quantize_dynamic` has converted.
+
+    It runs each text alone: its scales are those of the whole tensor.
+    """
     quantized = Path(artifact.folder) / "usual.onnx"
     quantize(Path(artifact.graph_path), quantized)
     session = onnxruntime.InferenceSession(str(quantized), session_options("extended", threads=1))
     output = artifact.manifest.graph.output
-    return Engine.load(artifact, truncate="right", wrap=lambda _: _Alone(session, output))
 
+    def run(input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]) -> Vectors:
+        pairs = zip(input_ids, attention_mask, strict=True)
+        texts = [ids[None, mask == 1] for ids, mask in pairs]
+        feeds = ({"input_ids": ids, "attention_mask": np.ones_like(ids)} for ids in texts)
+        return np.concatenate([session.run([output], feed)[0] for feed in feeds])
 
-class _Alone:
-    """A session that runs each text alone: its scales are those of the whole tensor."""
-
-    def __init__(self, session: onnxruntime.InferenceSession, output: str) -> None:
-        self._session, self._output = session, output
-
-    def run(
-        self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
-    ) -> Vectors:
-        """Embed a batch, row by row and without padding."""
-        found = []
-        for row, mask in zip(input_ids, attention_mask, strict=True):
-            ids = row[None, mask == 1]
-            feed = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
-            found.append(self._session.run([self._output], feed)[0])
-        return np.concatenate(found)
+    alone: Any = SimpleNamespace(run=run)
+    return Engine.load(artifact, truncate="right", wrap=lambda _: alone)

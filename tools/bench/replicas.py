@@ -4,16 +4,14 @@ The folders are written once, completely or not at all. Only artifacts are compi
 takes seconds, because they change with the code.
 """
 
-import json
 import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain, count, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx
@@ -28,8 +26,8 @@ from model_compiler.source.find import find_source
 from tests.fixtures.byte_level_tokenizer import byte_level_tokenizer
 from tests.fixtures.gemma_tokenizer import gemma_tokenizer
 from tests.fixtures.replica import EMBEDDING_GEMMA, SMALL, write_replica
-from tests.fixtures.unigram_tokenizer import FULL_SIZE as UNIGRAM
 from tests.fixtures.unigram_tokenizer import unigram_tokenizer
+from tests.fixtures.wordpiece_tokenizer import wordpiece_tokenizer
 from tests.model_compiler.goldens.files import write_json
 from tools.bench.contenders import missing
 
@@ -40,13 +38,7 @@ _PEER_FORMS = Path(__file__).with_name("peer_forms.py")
 _OF_TORCH = ("torch", "transformers", "safetensors", "onnx", "onnxscript")
 #: The classes of the modules, in the order of `modules.json`.
 _MODULES = ("Transformer", "Pooling", "Normalize")
-#: The files that the tokenizers of fastembed and transformers need.
-_TOKENIZER_FILES = (
-    "config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-)
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +53,13 @@ class Shape:
     config: Mapping[str, Any] = field(default_factory=dict)
 
 
-SHAPES: Mapping[str, Shape] = {
-    name: Shape(**values)
-    for name, values in tomllib.loads(
-        Path(__file__).with_name("shapes.toml").read_text("utf-8")
-    ).items()
-}
+def described(file: str, kind: Callable[..., _T]) -> Mapping[str, _T]:
+    """Read a file of this folder, which has a table for each name."""
+    tables = tomllib.loads(Path(__file__).with_name(file).read_text("utf-8"))
+    return {name: kind(**values) for name, values in tables.items()}
+
+
+SHAPES = described("shapes.toml", Shape)
 
 
 def replica(
@@ -91,7 +84,7 @@ def replica(
         if shape.pooling and not scores:
             (folder / "2_Normalize").mkdir()  # The module has no settings.
         if shape.config:
-            _torch(peers, "weights", folder, folder)
+            _peer_form(peers, "weights", folder, folder)
             return
         rows = np.random.RandomState(0).standard_normal((shape.vocabulary, shape.dimensions))
         save_file({"embedding.weight": rows.astype(np.float32)}, folder / "model.safetensors")
@@ -158,15 +151,15 @@ def export_of(source: Path, cache: Path, peers: str | None) -> Path:
 
     def write(folder: Path) -> None:
         if peers:
-            _torch(peers, "export", source, folder)
+            _peer_form(peers, "export", source, folder)
         else:
             made = artifact_of(source, folder, Precision.FP32)
             for file in made.glob("model.onnx*"):
                 file.rename(folder / file.name)
             shutil.rmtree(made)
-        for name in _TOKENIZER_FILES:
-            if (source / name).exists():
-                shutil.copy(source / name, folder)
+        # The tokenizers of fastembed and transformers need them.
+        for file in (source / "config.json", *source.glob("*token*.json")):
+            shutil.copy(file, folder)
         if not (special := folder / "special_tokens_map.json").exists():
             special.write_text('{"pad_token": "<pad>"}\n', encoding="utf-8")
 
@@ -230,7 +223,7 @@ def form_of(source: Path, kind: str, python: str, *extra: Path) -> Path:
 
     def write(folder: Path) -> None:
         engine = kind.removesuffix("-static").removesuffix("-weights")
-        _run(python, engine, source.resolve(), folder, *extra)
+        _peer_form(python, engine, source.resolve(), folder, *extra)
         shutil.copy(source / "tokenizer.json", folder)
 
     marker = "model.gguf" if kind == "llama-cpp" else "model.xml"
@@ -245,15 +238,12 @@ def _once(folder: Path, marker: str, write: Callable[[Path], None]) -> Path:
     return folder
 
 
-def _torch(python: str | None, *arguments: object) -> None:
+def _peer_form(python: str | None, *arguments: object) -> None:
+    """Run `peer_forms.py`."""
     if python is None:
         raise SystemExit("error: this replica needs --peers: an interpreter that has torch")
     if lacking := missing(python, _OF_TORCH):
         raise SystemExit(f"error: torch's export needs packages in {python}; {lacking}")
-    _run(python, *arguments)
-
-
-def _run(python: str, *arguments: object) -> None:
     command = [python, str(_PEER_FORMS), *map(str, arguments)]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - the user's own interpreter
@@ -266,21 +256,9 @@ def _run(python: str, *arguments: object) -> None:
 def tokenizer_json(kind: str, vocabulary: int) -> bytes:
     """Return the file of a kind of tokenizer, as `shapes.toml` names them."""
     if kind == "wordpiece":
-        return _wordpiece(vocabulary)
+        return wordpiece_tokenizer(tokens=vocabulary)
     if kind == "unigram":
-        return unigram_tokenizer(tokens=UNIGRAM)
+        return unigram_tokenizer()
     if kind == "Gemma":
         return gemma_tokenizer(tokens=vocabulary)
     return byte_level_tokenizer(kind, tokens=vocabulary)
-
-
-def _wordpiece(size: int) -> bytes:
-    """Return BERT's vocabulary, cut to a size or filled up with pairs of Chinese characters."""
-    path = find_source("all-MiniLM-L6-v2").folder / "tokenizer.json"
-    value: Json = json.loads(path.read_text(encoding="utf-8"))
-    ids = value["model"]["vocab"]
-    pairs = (chr(0x4E00 + n // 100) + chr(0x5E00 + n % 100) for n in count())
-    tokens = islice(chain(sorted(ids, key=ids.__getitem__), pairs), size)
-    value["model"]["vocab"] = {token: number for number, token in enumerate(tokens)}
-    # The file pads every text to 128 tokens, for whoever saved it.
-    return json.dumps({**value, "truncation": None, "padding": None}).encode()

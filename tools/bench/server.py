@@ -13,7 +13,6 @@ import itertools
 import math
 import os
 import random
-import re
 import sys
 import time
 from collections import Counter
@@ -31,12 +30,11 @@ from model_compiler.fidelity import measure as fidelity
 from model_compiler.source.find import find_source
 from tools.bench.report import CPU, Row, Run, middle, turns
 from tools.local_endpoint.models import DEFAULT_MODEL, artifact_of
-from tools.process import answers, free_ports, running
+from tools.process import answers, family_of, free_ports, memory_kb, running
 
 EMBEDDINGS = "/v1/embeddings"
 _WORDS = Path(fidelity.__file__).with_name("documents.txt").read_text(encoding="utf-8").split()
 _COUNT = 4000
-_START_SECONDS = 600.0
 
 
 @dataclass
@@ -65,7 +63,7 @@ class Server:
         with running(
             self.command,
             ready=partial(answers, f"http://127.0.0.1:{self.port}{self.ready}"),
-            seconds=_START_SECONDS,
+            seconds=600,
             environment={**os.environ, **self.environment},
         ) as process:
             self.pid, self.start_seconds = process.pid, time.monotonic() - began
@@ -82,29 +80,13 @@ class Server:
         # The number of a process's clock in Linux, as clock_getcpuclockid(3) returns it.
         return sum(time.clock_gettime(~pid << 3 | 2) for pid in family_of(self.pid))
 
-    def memory_mb(self) -> float:
-        """Return the resident memory of the process and its children."""
-        return sum(memory_kb(pid, "VmRSS") for pid in family_of(self.pid)) / 1000
+    def memory_mb(self, kind: str = "VmRSS") -> float:
+        """Return the resident memory of the process and its children; `VmHWM` is the highest."""
+        return sum(memory_kb(pid, kind) for pid in family_of(self.pid)) / 1000
 
     def allocated_kb(self) -> float:
         """Return the memory that they have allocated."""
         return sum(map(memory_kb, family_of(self.pid)))
-
-
-def family_of(pid: int) -> list[int]:
-    """Return a process and those that descend from it."""
-    found = [pid]
-    for one in found:
-        for path in Path(f"/proc/{one}/task").glob("*/children"):
-            found += [int(child) for child in path.read_text("ascii").split()]
-    return found
-
-
-def memory_kb(pid: int, kind: str = "RssAnon") -> float:
-    """Return a process's memory; by default what it has allocated: pages of files come and go."""
-    status = Path(f"/proc/{pid}/status").read_text("ascii", errors="replace")
-    found = re.search(rf"^{kind}:\s*(\d+) kB$", status, re.MULTILINE)
-    return float(found[1]) if found else 0.0
 
 
 def kit(
@@ -177,6 +159,8 @@ class Sent:
                 self.statuses[answer.status] += 1
                 if answer.ok:
                     self.latencies.append(time.perf_counter() - began)
+                else:
+                    await asyncio.sleep(0.1)
                 if time.perf_counter() >= until:
                     break
 

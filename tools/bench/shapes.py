@@ -19,7 +19,6 @@ from tools.bench.report import CPU, KIT, Row, Run, this_machine
 #: The shape of all-MiniLM-L6-v2.
 REFERENCE = "bert-6x384"
 _LENGTHS = (32, 256)
-_SECONDS = 30
 #: Texts after which the peak of the memory is read, up to the limit of the shape. A run of many
 #: texts has 512 tokens, as the first of them.
 _PEAK_LENGTHS = (512, 2048, 8192)
@@ -56,11 +55,11 @@ def _measure(name: str, options: argparse.Namespace) -> list[Row]:
     times = {"start": starts(present, requests[32], rounds=options.rounds)["cpu"]}
     with workers(present) as running:
         for length, request in requests.items():
-            seconds = 1 if options.quick else _SECONDS
-            times[f"tokens_{length}"] = latency(running, request, seconds=seconds)
+            taken = latency(running, request, seconds=1 if options.quick else 30)
+            times[f"tokens_{length}"] = taken
     with Worker(present[name]) as worker:
         memory = {
-            length: round(worker.embed(texts[name].batch([length]))["peak"])
+            length: round(worker.ask(texts[name].batch([length]))["peak"])
             for length in _PEAK_LENGTHS
             if length <= SHAPES[name].max_tokens
         }

@@ -24,22 +24,23 @@ import json
 import os
 import random
 import statistics
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
 from tqdm import tqdm
 
 from tools.bench.report import KIT, LIMIT, ROOT, Row, Run
-from tools.bench.server import EMBEDDINGS, Sent, Server, bodies, family_of, kit, memory_kb
+from tools.bench.server import Sent, Server, bodies, kit
 from tools.local_endpoint.events import to_event
 from tools.local_endpoint.runtime import EmulatedRuntime, Function, emulator_binary
 from tools.local_endpoint.signature import SignedRequest
+from tools.process import family_of, memory_kb
 
 #: Pairs of requests at the beginning that fill the tokenizer's word cache (16,384 words, then it is
 #: cleared), and new words in each: too many tokens for the model, but within its characters.
@@ -49,8 +50,6 @@ _EVERY, _SAMPLED = 100, 50
 _MOST_GROWTH, _MOST_RUNS, _MOST_MB = 2.0, 3.0, 200.0
 #: The soak's own caller of the server, and its key.
 _MIXED = "mixed"
-_VARYING = ("timings", "request_id")
-_JSON = {"content-type": "application/json"}
 _WORDS = """
 the of and parse date string model vector search über façade 日本語 😀 don't e-mail 3.14
 embedding lambda signature region timeout retry Zürich naïve мир שלום
@@ -59,6 +58,7 @@ embedding lambda signature region timeout retry Zürich naïve мир שלום
 #: Method, path, body, expected status.
 Case = tuple[str, str, Any, int]
 _Request = Callable[[random.Random], Case]
+_T = TypeVar("_T")
 _BASE64 = {"encoding_format": "base64", "add_special_tokens": True}
 _SOURCE = "source_sentence"
 
@@ -113,42 +113,28 @@ class OtherCallers:
     """Sends what the other callers send, and keeps what came back."""
 
     server: Server
-    lists: Counter[int] = field(default_factory=Counter)
-    hostile: dict[str, Counter[int]] = field(
-        default_factory=lambda: {kind: Counter() for kind in _ATTACKS}
-    )
+    lists: Sent = field(default_factory=Sent)
     single: Sent = field(default_factory=Sent)
+    hostile: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     #: Milliseconds of runs of 256 tokens, without their time in the queue.
     runs: list[int] = field(default_factory=list)
-    most_mb: float = 0.0
 
-    @contextlib.asynccontextmanager
-    async def sending(self) -> AsyncIterator[None]:
-        """Send requests until the end of the context."""
+    async def next_to(self, done: Awaitable[_T]) -> _T:
+        """Send requests until something is done; return its result."""
+        lists = bodies("short", texts=1000)
+        texts = [bodies("short", seed=seed) for seed in range(_TEXTS)]
         callers = [
-            *(self._greedy() for _ in range(_LISTS)),
+            *(self.lists.client(self.server, cycle(lists), key=GREEDY) for _ in range(_LISTS)),
             *(self._attack(kind, parts) for kind, each in _ATTACKS.items() for parts in each),
-            *(
-                self.single.client(self.server, cycle(bodies("short", seed=seed)), key=SINGLE)
-                for seed in range(_TEXTS)
-            ),
+            *(self.single.client(self.server, cycle(each), key=SINGLE) for each in texts),
             self._run(),
         ]
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(caller) for caller in callers]
-            yield
+            result = await done
             for task in tasks:
                 task.cancel()
-
-    async def _greedy(self) -> None:
-        """Send lists, and the next one when one is refused."""
-        async with self.server.session(GREEDY) as session:
-            for body in cycle(bodies("short", texts=1000)):
-                answer = await session.post(EMBEDDINGS, data=body)
-                await answer.read()
-                self.lists[answer.status] += 1
-                self.most_mb = max(self.most_mb, self.server.memory_mb())
-                await asyncio.sleep(0 if answer.ok else 0.1)
+        return result
 
     async def _run(self) -> None:
         """Send a text that fills a run now and then, for the time that the model takes for it."""
@@ -192,14 +178,16 @@ def measure(options: argparse.Namespace) -> Run:
     """Send the requests."""
     count, artifact = 1000 if options.quick else options.requests, options.artifact.resolve()
     requests = iter(tqdm(cases(count, seed=1), total=count, unit=" requests", mininterval=1))
+    rows: list[Row] = []
+    notes: list[str] = []
     if options.server:
         keys = (_MIXED, *CALLERS)
         with kit(artifact, truncate="refuse", keys=keys).running() as server:
             others = OtherCallers(server)
-            result = asyncio.run(_with_others(others, requests))
-        rows, notes = _results(others)
+            result = asyncio.run(others.next_to(soak(server, requests, clients=16, key=_MIXED)))
+            rows, notes = _results(others)
     else:
-        result, rows, notes = _function(artifact, requests), [], []
+        result = _function(artifact, requests)
     tenths = [float(part.mean()) / 1024 for part in np.array_split(result.memory, 10)]
     growth = 100 * (tenths[9] / tenths[1] - 1)
     return Run(
@@ -220,23 +208,19 @@ def measure(options: argparse.Namespace) -> Run:
     )
 
 
-async def _with_others(others: OtherCallers, requests: Iterator[Case]) -> Soak:
-    async with others.sending():
-        return await soak(others.server, requests, clients=16, key=_MIXED)
-
-
 def _results(others: OtherCallers) -> tuple[list[Row], list[str]]:
     """Return what became of the other callers, as rows with limits and as notes."""
     single, run = others.single, statistics.median(others.runs)
     refused = single.statuses.total() - single.statuses[200]
     p50, p99 = single.quantile(0.5), single.quantile(0.99)
+    highest = others.server.memory_mb("VmHWM")
     rows = [
         Row("texts of single refused", "texts", {KIT: refused, LIMIT: 0}, {LIMIT: 1}),
         Row("p99 of single", "runs", {KIT: p99 / run, LIMIT: _MOST_RUNS}, {LIMIT: 1}),
-        Row("highest memory", "MB", {KIT: others.most_mb, LIMIT: _MOST_MB}, {LIMIT: 1}),
+        Row("highest memory", "MB", {KIT: highest, LIMIT: _MOST_MB}, {LIMIT: 1}),
     ]
     notes = [
-        f"greedy, lists by status: {dict(others.lists)}",
+        f"greedy, lists by status: {dict(others.lists.statuses)}",
         *(f"hostile, {kind} by status: {dict(each)}" for kind, each in others.hostile.items()),
         f"single: {len(single.latencies)} texts, p50 {p50:.0f} ms, p99 {p99:.0f} ms",
         f"a run of 256 tokens: {run:.0f} ms",
@@ -261,9 +245,10 @@ def _function(artifact: Path, requests: Iterator[Case]) -> Soak:
         return max(map(memory_kb, family_of(os.getpid())[1:]))
 
     with contextlib.closing(EmulatedRuntime(function, binary=binary)) as runtime:
+        headers = {"content-type": "application/json"}
         for case in requests:
             method, path, body, _ = case
-            request = SignedRequest(method=method, target=path, headers=_JSON, body=_body(body))
+            request = SignedRequest(method=method, target=path, headers=headers, body=_body(body))
             event = to_event(request, access_key="local", source_ip="127.0.0.1")
             answer = json.loads(runtime.invoke(event))
             result.add(case, answer["statusCode"], str(answer).encode(), memory)
@@ -300,7 +285,7 @@ def _body(body: Any) -> bytes:
 def _fixed(answer: bytes) -> Any:
     """Return an answer without what differs from time to time."""
     value = orjson.loads(answer)
-    for name in _VARYING if isinstance(value, dict) else ():
+    for name in ("timings", "request_id") if isinstance(value, dict) else ():
         value.pop(name, None)
     return value
 

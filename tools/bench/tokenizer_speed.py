@@ -41,8 +41,6 @@ from embedder.core.fast_tokenizers import load
 load(sys.argv[1], sys.argv[2])
 print(1e3 * (time.process_time() - started))
 """
-
-
 #: By the name of a tokenizer, a shape with it.
 _MODELS = {
     "MiniLM's WordPiece": "bert-6x384",
@@ -67,8 +65,6 @@ def measure(options: argparse.Namespace) -> Run:
             loads = turns(work, rounds=options.rounds)
             rows.append(Row(f"{name}: load", CPU, middle(loads)))
             fast, library = load(tables.kind, own), tokenizers.Tokenizer.from_file(str(file))
-        library.no_truncation()
-        library.no_padding()
         found = turns(_speeds(fast, library), rounds=2 * options.rounds)
         rows.append(Row(f"{name}: text", "µs of CPU time", least(found)))
     labels = {KIT: "Embedding Kit", _NEW: "Embedding Kit, new words", _LIBRARY: "tokenizers"}

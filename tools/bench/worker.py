@@ -23,7 +23,7 @@ def main() -> None:
     """Start the contender, then process requests until the input ends."""
     kind, folder = sys.argv[1:]
     embed = KINDS[kind].start(folder)
-    _say({"cpu": time.process_time(), **_memory()})
+    _say(_used())
     for line in sys.stdin:
         request = json.loads(line)
         if isinstance(request, dict):
@@ -31,7 +31,7 @@ def main() -> None:
             continue
         began = time.process_time()
         embed(request)
-        _say({"cpu": time.process_time() - began, **_memory()})
+        _say(_used(began))
 
 
 def _kit(folder: str) -> Embed:
@@ -227,10 +227,11 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def _memory() -> dict[str, float]:
-    """Return the process's highest memory so far, in MB."""
+def _used(began: float = 0.0) -> dict[str, float]:
+    """Return the seconds of CPU time since `began`, and the highest memory so far, in MB."""
+    cpu = time.process_time() - began
     with open("/proc/self/status", encoding="utf-8") as status:  # noqa: PTH123 - no import
-        return {"peak": int(status.read().split("VmHWM:")[1].split()[0]) / 1024}
+        return {"cpu": cpu, "peak": int(status.read().split("VmHWM:")[1].split()[0]) / 1024}
 
 
 def _say(message: Any) -> None:
