@@ -5,8 +5,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context, parent_process
 
 from embedder.core.artifact import load_artifacts
@@ -16,7 +17,7 @@ from jobs.embed.run import Plan, Result, finish_job, missing_shards, plan_job
 from jobs.embed.worker import embed_shard, load_engine
 from jobs.errors import BatchError
 from jobs.steps import Outcome, read_settings
-from jobs.storage import Folder, open_folder
+from jobs.storage import open_folder
 
 #: The options that are no settings of a job.
 _OF_THE_RUN = {"artifact", "processes"}
@@ -67,25 +68,18 @@ def embed_shards(
         ) from error
 
 
-class _Worker:
-    """What a process keeps between shards."""
-
-    def __init__(self, job: Job, folder: str, artifact: str) -> None:
-        self.job = job
-        self.engine = load_engine(load_artifacts(artifact)[0])
-        self.source: Folder = open_folder(job.source)
-        self.output: Folder = open_folder(folder, create=True)
-
-
-_worker: _Worker
+#: What a process of the pool does with a shard.
+_work: Callable[[Shard], Outcome]
 
 
 def _start(job: Job, folder: str, artifact: str) -> None:
     # Ctrl-C reaches all processes; the parent decides what happens.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    global _worker  # noqa: PLW0603 - an initializer can return nothing
-    _worker = _Worker(job, folder, artifact)
+    engine = load_engine(load_artifacts(artifact)[0])
+    source, output = open_folder(job.source), open_folder(folder, create=True)
+    global _work  # noqa: PLW0603 - an initializer can return nothing
+    _work = partial(embed_shard, engine, source, output, job=job)
 
 
 def _end_with_parent() -> None:
@@ -100,4 +94,4 @@ def _end_with_parent() -> None:
 
 
 def _embed(shard: Shard) -> Outcome:
-    return embed_shard(_worker.engine, _worker.source, _worker.output, shard, _worker.job)
+    return _work(shard)

@@ -4,7 +4,7 @@ No model is loaded: the vectors are in the parts.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from jobs.storage import open_folder
 
 
 class LoadSteps(Steps):
-    """Runs the steps; `connect` returns the client of the index with an ARN."""
+    """Runs the steps."""
 
     message = "load"
     item = "part"
@@ -28,8 +28,9 @@ class LoadSteps(Steps):
         "LoadDuration": ("Seconds", "seconds"),
     }
 
-    def __init__(self, connect: Callable[[str], IndexClient] = IndexClient) -> None:
-        self._connect = cache(connect)
+    def __init__(self) -> None:
+        #: Returns the client of the index with an ARN.
+        self._connect = cache(IndexClient)
 
     def plan(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Plan the load that `event["job"]` describes, with `event["defaults"]` for the rest."""

@@ -66,16 +66,11 @@ def manifest_content(
         },
         "fidelity": {},
         "golden": [],
-        "files": _describe_files(folder),
-    }
-
-
-def _describe_files(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return size in bytes and SHA-256 of each file of the folder except the manifest, by name."""
-    return {
-        path.name: {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
-        for path in sorted(folder.iterdir())
-        if path.name != MANIFEST_FILE
+        "files": {
+            path.name: {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
+            for path in sorted(folder.iterdir())
+            if path.name != MANIFEST_FILE
+        },
     }
 
 
@@ -115,7 +110,18 @@ def _vector_space(model: Model, settings: Mapping[str, Any], graph: Graph) -> st
 def model_settings(model: Model, entry: CatalogEntry | None, choices: Choices) -> dict[str, Any]:
     """Return the manifest's dimensions, limit and prompts, with what the user chose."""
     if model.scoring:
-        return _reranker_settings(model, choices)
+        if choices != Choices():
+            raise SourceError(
+                "A reranker gives scores: it has no dimensions and no default prompt to choose; "
+                f"found dimensions {list(choices.dimensions)} and the prompt "
+                f"{choices.default_prompt}."
+            )
+        return {
+            "dimensions": [],
+            "max_tokens": model.max_tokens,
+            "prompts": {},
+            "default_prompt": None,
+        }
     if model.task == "sparse" and choices.dimensions:
         raise SourceError(
             "A sparse encoder has a weight for each token of its vocabulary and no other "
@@ -137,21 +143,6 @@ def model_settings(model: Model, entry: CatalogEntry | None, choices: Choices) -
         "max_tokens": model.max_tokens,
         "prompts": prompts,
         "default_prompt": default,
-    }
-
-
-def _reranker_settings(model: Model, choices: Choices) -> dict[str, Any]:
-    """Return the settings of a model without vectors, for which there is nothing to choose."""
-    if choices != Choices():
-        raise SourceError(
-            "A reranker gives scores: it has no dimensions and no default prompt to choose; found "
-            f"dimensions {list(choices.dimensions)} and the prompt {choices.default_prompt}."
-        )
-    return {
-        "dimensions": [],
-        "max_tokens": model.max_tokens,
-        "prompts": {},
-        "default_prompt": None,
     }
 
 

@@ -176,6 +176,11 @@ def table(fidelity: Fidelity) -> str:
             for prompt, value in fidelity.golden_differences.items()
         ),
     ]
+    return aligned(rows)
+
+
+def aligned(rows: Sequence[tuple[str, str, str]]) -> str:
+    """Return names, values and notes as lines, the columns below each other."""
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     return "\n".join(
         f"  {name:<{widths[0]}}  {value:>{widths[1]}}  {note}".rstrip()

@@ -14,7 +14,14 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from embedder.core.reranker import Reranker
-from model_compiler.fidelity.measure import DIGITS, Thresholds, below, shipped_documents, texts
+from model_compiler.fidelity.measure import (
+    DIGITS,
+    Thresholds,
+    aligned,
+    below,
+    shipped_documents,
+    texts,
+)
 
 Logits = npt.NDArray[np.float32]
 
@@ -121,14 +128,13 @@ def difference_problems(difference: float) -> list[str]:
 def score_table(fidelity: ScoreFidelity) -> str:
     """Return the report as a table."""
     rows = [
-        ("score to full precision, largest difference", f"{fidelity.difference_max:.5f}"),
-        ("score to full precision, mean difference", f"{fidelity.difference_mean:.5f}"),
-        ("Kendall's tau, mean", f"{fidelity.kendall_tau:.4f}"),
-        ("Kendall's tau, lowest", f"{fidelity.kendall_tau_min:.4f}"),
-        (f"best {TOP} of {fidelity.passages} in common", f"{fidelity.top_overlap:.1%}"),
+        ("score to full precision, largest difference", f"{fidelity.difference_max:.5f}", ""),
+        ("score to full precision, mean difference", f"{fidelity.difference_mean:.5f}", ""),
+        ("Kendall's tau, mean", f"{fidelity.kendall_tau:.4f}", ""),
+        ("Kendall's tau, lowest", f"{fidelity.kendall_tau_min:.4f}", ""),
+        (f"best {TOP} of {fidelity.passages} in common", f"{fidelity.top_overlap:.1%}", ""),
     ]
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"  {name:<{width}}  {value:>8}" for name, value in rows)
+    return aligned(rows)
 
 
 def golden_pairs(artifact: Reranker) -> list[dict[str, Any]]:

@@ -147,18 +147,15 @@ def _biases(
 
 def _stored(path: Path, tensor: TensorProto, *, transposed: bool) -> StoredTensor:
     external = tensor.data_location == TensorProto.EXTERNAL
-    file, read = _external(path, tensor) if external else (path, _inner(tensor))
+    # A copy, because the values of a message cannot be changed in place.
+    inner = path, lambda: np.array(numpy_helper.to_array(tensor))
+    file, read = _external(path, tensor) if external else inner
     shape = tuple(tensor.dims)
     if transposed:
         return StoredTensor(
             file, TYPES[tensor.data_type], shape[::-1], lambda: np.ascontiguousarray(read().T)
         )
     return StoredTensor(file, TYPES[tensor.data_type], shape, read)
-
-
-def _inner(tensor: TensorProto) -> Callable[[], npt.NDArray[Any]]:
-    # A copy, because the values of a message cannot be changed in place.
-    return lambda: np.array(numpy_helper.to_array(tensor))
 
 
 def _external(path: Path, tensor: TensorProto) -> tuple[Path, Callable[[], npt.NDArray[Any]]]:

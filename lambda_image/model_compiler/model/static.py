@@ -182,7 +182,11 @@ def _read_model2vec(folder: Path, precision: Precision) -> StaticModel:
     return replace(
         model,
         left_out=_unknown_token(document),
-        max_characters=None if unlimited else limit * _median_length(document),
+        # model2vec cuts a text to as many times the median length of its tokens, in characters, as
+        # its limit allows tokens, and then to the tokens.
+        max_characters=(
+            None if unlimited else limit * int(statistics.median(map(len, _ids(document))))
+        ),
     )
 
 
@@ -238,14 +242,6 @@ def _unknown_token(document: Mapping[str, Any]) -> int | None:
     unigram = isinstance(model["vocab"], list)
     found = model.get("unk_id") if unigram else _ids(document).get(model.get("unk_token"))
     return found if type(found) is int else None
-
-
-def _median_length(document: Mapping[str, Any]) -> int:
-    """Return the median length of the tokens, in characters.
-
-    model2vec cuts a text to as many times this as its limit allows tokens, and then to the tokens.
-    """
-    return int(statistics.median(map(len, _ids(document))))
 
 
 def _ids(document: Mapping[str, Any]) -> dict[str, int]:

@@ -128,9 +128,11 @@ def _folder(folder: Path, *, revision: str | None) -> Source:
         raise SourceError(f"{folder} is a folder and has no revision {revision!r}.")
     _check_links(folder)
     entry = _recognized(folder)
+    # Valid Unicode, whatever the bytes of the folder's name are.
+    own_name = os.fsencode(folder.resolve().name).decode("utf-8", "replace")
     return Source(
         folder=folder,
-        name=entry.name if entry and not _has_adapter(folder) else _unicode(folder.resolve().name),
+        name=entry.name if entry and not _has_adapter(folder) else own_name,
         revision=None,
         license=entry.license.name if entry else None,
         entry=entry,
@@ -152,11 +154,6 @@ def _check_links(folder: Path) -> None:
             raise SourceError(
                 f"{path} is a link to {target}, outside the model's folder; copy the file there."
             )
-
-
-def _unicode(name: str) -> str:
-    """Return a folder's name as valid Unicode, whatever its bytes are."""
-    return os.fsencode(name).decode("utf-8", "replace")
 
 
 def _recognized(folder: Path) -> CatalogEntry | None:

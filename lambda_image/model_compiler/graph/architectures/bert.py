@@ -98,11 +98,6 @@ class BertConfig(PostNormConfig):
     #: Number of tasks that have an embedding; 0 for a family without.
     tasks: int = 0
 
-    @property
-    def position_rows(self) -> int:
-        """Number of rows of the table of positions; those up to the padding token's are unused."""
-        return self.max_positions + (0 if self.padding_id is None else self.padding_id + 1)
-
 
 #: The sizes in `config.json`, and what DistilBERT names them.
 _DISTILBERT_NAMES = {
@@ -279,7 +274,9 @@ class _Encoder(PostNormEncoder[BertConfig]):
         config = self._config
         table = self._table("word", config.vocabulary_size)
         words = embedding(self._builder, "input_ids", table, name="words")
-        positions = self._table("position", config.position_rows)
+        # Rows up to the padding token's are unused.
+        unused = 0 if config.padding_id is None else config.padding_id + 1
+        positions = self._table("position", unused + config.max_positions)
         # Every token of a single text has type 0 and task 0, so their vectors are added to the
         # positions.
         types = None
