@@ -1,7 +1,6 @@
 """Small random models to compile, and helpers to run the artifacts."""
 
 import functools
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from tests.model_compiler.goldens.tiny_models import write_model
 from tests.model_compiler.local_hub import Hub, serve
 
 Compile = Callable[..., Artifact]
-Edit = Callable[..., None]
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -56,18 +54,6 @@ def tiny(served: Hub, tmp_path: Path) -> Path:
     (folder / "README.md").write_text("A model.")
     served.repositories["acme/tiny"] = folder
     return folder
-
-
-@pytest.fixture
-def edit_json() -> Edit:
-    """Change keys of the object in a JSON file, or its value by a function."""
-
-    def edit(path: Path, change: Callable[[Any], Any] | None = None, **changes: Any) -> None:
-        value = json.loads(path.read_text("utf-8"))
-        value = merged(value, **changes) if change is None else change(value)
-        path.write_text(json.dumps(value), encoding="utf-8")
-
-    return edit
 
 
 @pytest.fixture

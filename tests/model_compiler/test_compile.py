@@ -16,8 +16,9 @@ from embedder.core.session import Session
 from model_compiler.artifact.manifest import Choices
 from model_compiler.errors import SourceError
 from model_compiler.graph.builder import Precision
-from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.encoder_models import write_encoder
+from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.tiny_models import TOKENS, write_model
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -57,9 +58,7 @@ def test_the_manifest_says_what_was_measured(minilm_artifact: Artifact) -> None:
         np.testing.assert_allclose(vector[:8], golden.embedding_head, atol=1e-5)
 
 
-def test_unigram_is_served_from_tables(
-    tiny_folder: Path, compile_tiny: Compile, edit_json: Edit
-) -> None:
+def test_unigram_is_served_from_tables(tiny_folder: Path, compile_tiny: Compile) -> None:
     """A model of BERT's family with SentencePiece's tokenizer has the vectors of its ids."""
     words = ["▁" + token for token in TOKENS[5:] if token.isalpha()]
     pieces = [*TOKENS[:5], *words, *TOKENS[5 + len(words) :]]
@@ -93,7 +92,7 @@ def check_ids(artifact: Artifact, path: Path) -> None:
 
 
 def test_a_tokenizer_that_the_fast_ones_do_not_cover(
-    tiny_folder: Path, compile_tiny: Compile, edit_json: Edit
+    tiny_folder: Path, compile_tiny: Compile
 ) -> None:
     """Unigram behind BERT's normalizer is served by the library, and the manifest says why."""
     model = {
@@ -173,9 +172,7 @@ def test_int8_that_nothing_verified(
     assert "note: int8 of mpnet is unverified on real weights" in capsys.readouterr().err
 
 
-def test_the_name_of_a_modules_folder_means_nothing(
-    tmp_path: Path, compile_tiny: Compile, edit_json: Edit
-) -> None:
+def test_the_name_of_a_modules_folder_means_nothing(tmp_path: Path, compile_tiny: Compile) -> None:
     """Another module may have the same."""
     twice = [(32, True, "activation.Tanh")] * 2
     folder = write_model(tmp_path / "model", dense=twice)

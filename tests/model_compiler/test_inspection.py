@@ -11,9 +11,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from model_compiler.command import main
-from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
-from tests.model_compiler.goldens.files import Tensors, change_tensors
+from tests.model_compiler.goldens.files import Tensors, change_tensors, edit_json
 from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.sparse_models import write_sparse
 from tests.model_compiler.goldens.static_models import WIDTH, write_sentence_transformers
@@ -74,7 +74,6 @@ def test_a_folder_that_compiles(tiny_folder: Path, capsys: Capture) -> None:
 def test_a_model_without_room_for_a_text(
     *,
     tiny_folder: Path,
-    edit_json: Edit,
     capsys: Capture,
     file: str,
     key: str,
@@ -97,7 +96,7 @@ def test_a_model_without_room_for_a_text(
     assert capsys.readouterr().err.splitlines()[-1] == f"error: {problem}"
 
 
-def test_every_problem_is_listed(tiny_folder: Path, edit_json: Edit, capsys: Capture) -> None:
+def test_every_problem_is_listed(tiny_folder: Path, capsys: Capture) -> None:
     """An unknown key and missing files are found at once."""
     edit_json(tiny_folder / "config.json", unheard_of=312)
     (tiny_folder / "tokenizer.json").unlink()
@@ -176,9 +175,7 @@ def test_what_a_compile_finds_in_the_weights(
     assert capsys.readouterr().err.splitlines()[-1] == f"error: {problem}"
 
 
-def test_what_a_compile_finds_beside_an_export(
-    tiny_folder: Path, edit_json: Edit, capsys: Capture
-) -> None:
+def test_what_a_compile_finds_beside_an_export(tiny_folder: Path, capsys: Capture) -> None:
     """The files of its weights and the modules after it are looked for."""
     edit_json(tiny_folder / "config.json", model_type="deberta-v2")
     (tiny_folder / "model.safetensors").unlink()
@@ -224,7 +221,7 @@ def test_pickles(tiny_folder: Path, capsys: Capture) -> None:
     assert "Convert it with: python -c" in found["problems"][0]
 
 
-def test_an_unknown_family(tiny_folder: Path, edit_json: Edit, capsys: Capture) -> None:
+def test_an_unknown_family(tiny_folder: Path, capsys: Capture) -> None:
     """The family is the problem; next to an export it is the reason, and the graph is read."""
     reason = "'deberta-v2' is not a supported architecture"
     edit_json(tiny_folder / "config.json", model_type="deberta-v2")
@@ -237,7 +234,7 @@ def test_an_unknown_family(tiny_folder: Path, edit_json: Edit, capsys: Capture) 
 
 
 def test_an_encoder_in_a_folder_of_any_name(
-    tiny_folder: Path, edit_json: Edit, compile_tiny: Compile, capsys: Capture
+    tiny_folder: Path, compile_tiny: Compile, capsys: Capture
 ) -> None:
     """Its weights are found, and win over an export, as with an encoder at the top."""
     expected = compile_tiny(tiny_folder)
@@ -268,7 +265,7 @@ def test_only_descriptions_are_downloaded(served: Hub, tiny: Path, capsys: Captu
     assert all(path.endswith(".json") for path in served.paths())
 
 
-def test_an_export_on_a_hub(served: Hub, tiny: Path, edit_json: Edit, capsys: Capture) -> None:
+def test_an_export_on_a_hub(served: Hub, tiny: Path, capsys: Capture) -> None:
     """It is selected by its name, and the inspection says that the graph was not checked."""
     edit_json(tiny / "config.json", model_type="deberta-v2")
     (tiny / "model.safetensors").unlink()
@@ -288,7 +285,7 @@ def test_an_export_on_a_hub(served: Hub, tiny: Path, edit_json: Edit, capsys: Ca
     assert found["problems"] == [NO_TOKENIZER]
 
 
-def test_weights_in_an_export(tmp_path: Path, edit_json: Edit, capsys: Capture) -> None:
+def test_weights_in_an_export(tmp_path: Path, capsys: Capture) -> None:
     """Initializers that fit are weights; otherwise the export is used, and the reason is given."""
     folder = write_encoder(tmp_path / "model", "xlm-roberta", **EXPORTED)
     (folder / "model.safetensors").unlink()

@@ -8,8 +8,8 @@ import pytest
 from embedder.core.artifact import load_artifact
 from model_compiler.command import main
 from model_compiler.source import Source, find
-from tests.model_compiler.conftest import Compile, Edit, merged
-from tests.model_compiler.goldens.files import special_tokens
+from tests.model_compiler.conftest import Compile, merged
+from tests.model_compiler.goldens.files import edit_json, special_tokens
 
 Capture = pytest.CaptureFixture[str]
 
@@ -33,9 +33,7 @@ def test_a_folder_is_compiled(tiny_folder: Path, tmp_path: Path, capsys: Capture
     assert printed.splitlines()[-1].startswith(f"{output}: {space}, ")
 
 
-def test_notes_on_the_tokenizer(
-    tiny_folder: Path, tmp_path: Path, capsys: Capture, edit_json: Edit
-) -> None:
+def test_notes_on_the_tokenizer(tiny_folder: Path, tmp_path: Path, capsys: Capture) -> None:
     """The output names dropped tokens, and the reason why the library is used."""
     edit_json(
         tiny_folder / "tokenizer.json",

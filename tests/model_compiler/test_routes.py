@@ -14,7 +14,8 @@ from embedder.core.engine import Engine
 from model_compiler.command import main
 from model_compiler.index_builder import main as build_index
 from model_compiler.source.router import routes_of
-from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.conftest import Compile
+from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.tiny_models import MODULES, TEXTS, write_model, write_router
 
 Capture = pytest.CaptureFixture[str]
@@ -116,7 +117,7 @@ def test_inspect_says_it_of_each_route(router: Path, capsys: Capture) -> None:
     ],
 )
 def test_routes_that_cannot_be_expressed(
-    router: Path, edit_json: Edit, capsys: Capture, changes: dict[str, Any], message: str
+    router: Path, capsys: Capture, changes: dict[str, Any], message: str
 ) -> None:
     """Other routes, a rule that selects one, or damage is refused by name."""
     edit_json(router / "router_config.json", lambda value: value | changes)
@@ -124,7 +125,7 @@ def test_routes_that_cannot_be_expressed(
     assert re.search(message, capsys.readouterr().err)
 
 
-def test_modules_before_a_router(router: Path, edit_json: Edit) -> None:
+def test_modules_before_a_router(router: Path) -> None:
     """A Router that is not the first module is refused like any unknown module."""
     first = {"path": "x", "type": f"{MODULES}Transformer", "name": "9"}
     edit_json(router / "modules.json", lambda modules: [first, *modules])

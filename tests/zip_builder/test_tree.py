@@ -1,13 +1,10 @@
 """Wheels: which are asked of pip, how they are unpacked, and what an error says."""
 
-import subprocess
-import sys
 import zipfile
 
 import pytest
 
 from zip_builder import ZipError
-from zip_builder.target_python import VERSION
 from zip_builder.tree import download_wheels, requirements_without, unpack_wheel
 
 from .conftest import RECIPE
@@ -33,22 +30,6 @@ def test_scripts_and_headers_are_not_unpacked(tmp_path):
     unpack_wheel(wheel, tmp_path / "out")
     found = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.*")}
     assert found == {"a/x.py", "a/y.py"}
-
-
-def test_pip_is_asked_for_wheels_of_lambdas_platform_with_hashes(tmp_path, monkeypatch):
-    """No source is built, no dependency is added, and nothing without a hash is accepted."""
-    asked: list[str] = []
-
-    def run(command, **_):
-        asked.extend(command)
-        return subprocess.CompletedProcess(command, 0, "", "")
-
-    monkeypatch.setattr("zip_builder.tree.subprocess.run", run)
-    download_wheels("a==1 --hash=sha256:0", machine="aarch64", folder=tmp_path / "wheels")
-    assert asked[:3] == [sys.executable, "-m", "pip"]
-    assert {"--no-deps", "--only-binary=:all:", "--require-hashes"} <= set(asked)
-    assert asked[asked.index("--python-version") + 1] == VERSION
-    assert "manylinux_2_28_aarch64" in asked
 
 
 def test_pips_reason_is_in_the_error(tmp_path):

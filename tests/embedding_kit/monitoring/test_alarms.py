@@ -9,7 +9,6 @@ from aws_cdk.assertions import Template
 from embedding_kit import (
     AlarmSettings,
     AlarmTopic,
-    EmbeddingEndpoint,
     EndpointAlarms,
     FunctionSettings,
     Provisioned,
@@ -32,10 +31,10 @@ def alarmed(synthesize, model):
         alarms=QUIET,
         function=FunctionSettings(),  # noqa: B008
         release=Release(),  # noqa: B008
-        callers=None,
-        watch="full",
+        notifies=True,
+        **more,
     ) -> Template:
-        key = repr((cold_start, alarms, function, release, callers, watch))
+        key = repr((cold_start, alarms, function, release, notifies, more))
 
         def build(stack):
             endpoint = make_endpoint(
@@ -45,11 +44,11 @@ def alarmed(synthesize, model):
                 cold_start=cold_start,
                 alarms=alarms,
                 release=release,
-                callers=callers,
                 name="test",
             )
-            notices = AlarmTopic(stack, "Notices", emails=["ops@example.com"])
-            EndpointAlarms(stack, "Alarms", endpoint=endpoint, topic=notices.topic, watch=watch)
+            topic = AlarmTopic(stack, "Notices", emails=["ops@example.com"]).topic
+            more["topic"] = topic if notifies else None
+            EndpointAlarms(stack, "Alarms", endpoint=endpoint, **more)
 
         return made.setdefault(key, made.get(key) or synthesize(build))
 
@@ -147,12 +146,11 @@ def test_a_warning_comes_before_each_page_that_a_rising_value_causes(alarmed, wa
     assert "Warning" not in str(only(template, "AWS::CloudWatch::CompositeAlarm"))
 
 
-def test_nothing_pages_without_anything_to_notify(endpoint_with_alarms):
+def test_nothing_pages_without_anything_to_notify(alarmed):
     """A composite alarm is billed, and only combines the notices of others."""
-    template, alarms = endpoint_with_alarms()
+    template = alarmed(notifies=False)
     template.resource_count_is("AWS::CloudWatch::CompositeAlarm", 0)
-    assert alarms.page is None
-    assert set(alarms.alarms) == ALWAYS
+    assert _alarms(template).keys() == ALWAYS
 
 
 def test_the_runbooks_url_can_be_set(alarmed):
@@ -166,32 +164,10 @@ def test_the_runbooks_url_can_be_set(alarmed):
     assert page["AlarmDescription"].endswith(f". Runbook: {url}#page")
 
 
-@pytest.fixture(scope="session")
-def endpoint_with_alarms(synthesize, model):
-    """Build an endpoint and alarms with these properties; return both."""
-
-    def make(*, topic=False, **properties):
-        made = {}
-
-        def build(stack):
-            endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model, name="test")
-            made["alarms"] = EndpointAlarms(
-                stack,
-                "Alarms",
-                endpoint=endpoint,
-                topic=AlarmTopic(stack, "Notices").topic if topic else None,
-                **properties,
-            )
-
-        return synthesize(build), made["alarms"]
-
-    return make
-
-
-def test_an_alarm_can_be_left_out(endpoint_with_alarms):
+def test_an_alarm_can_be_left_out(alarmed):
     """Neither a disabled alarm nor a reference to it in the composite alarm remains."""
-    template, alarms = endpoint_with_alarms(disabled=["Memory", "Throttles"], topic=True)
-    assert set(alarms.alarms) == ALWAYS - {"Memory", "Throttles"}
+    template = alarmed(disabled=["Memory", "Throttles"])
+    assert _alarms(template).keys() == ALWAYS - {"Memory", "Throttles"}
     page = str(only(template, "AWS::CloudWatch::CompositeAlarm"))
     assert "Errors" in page
     assert "Throttles" not in page
@@ -213,12 +189,10 @@ def test_an_alarm_can_be_left_out(endpoint_with_alarms):
         ),
     ],
 )
-def test_disabling_an_unknown_alarm_or_all_that_page_is_an_error(
-    endpoint_with_alarms, disabled, message
-):
+def test_disabling_an_unknown_alarm_or_all_that_page_is_an_error(alarmed, disabled, message):
     """A misspelled name would silently leave the alarm on."""
     with pytest.raises(ValueError, match=re.escape(message)):
-        endpoint_with_alarms(disabled=disabled)
+        alarmed(disabled=disabled)
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from model_compiler.graph import builder as graph_module
 from model_compiler.graph.builder import GraphBuilder, Precision, graph_digest
 from model_compiler.source import catalog
 from model_compiler.source.find import find_source
-from tests.model_compiler.conftest import Compile, Edit, merged
-from tests.model_compiler.goldens.files import Tensors, change_tensors
+from tests.model_compiler.conftest import Compile, merged
+from tests.model_compiler.goldens.files import Tensors, change_tensors, edit_json
 from tests.model_compiler.goldens.gemma3_model import write_gemma3
 from tests.model_compiler.goldens.tiny_models import write_model
 
@@ -65,7 +65,7 @@ def test_how_tensors_are_stored_does_not_matter(tiny_folder: Path, compile_tiny:
 
 
 def test_settings_that_change_no_vector_do_not_matter(
-    tiny_folder: Path, compile_tiny: Compile, edit_json: Edit
+    tiny_folder: Path, compile_tiny: Compile
 ) -> None:
     """Provenance, dropout, the tokenizer's leftover truncation, and the dimensions on offer."""
     first = space(compile_tiny(tiny_folder))
@@ -98,7 +98,7 @@ def test_settings_that_change_no_vector_do_not_matter(
     ],
 )
 def test_settings_that_change_vectors_matter(
-    tiny_folder: Path, compile_tiny: Compile, edit_json: Edit, file: str, change: dict[str, object]
+    tiny_folder: Path, compile_tiny: Compile, file: str, change: dict[str, object]
 ) -> None:
     """The graph's constants, the limit, the pooling, the prompts and the tokenizer all count."""
     first = space(compile_tiny(tiny_folder))
@@ -145,7 +145,7 @@ def test_a_known_model_is_known_in_any_folder(
     assert manifest["vector_space"].startswith("all-MiniLM-L6-v2@")
 
 
-def test_embedding_gemma_is_known_by_its_prompts(tmp_path: Path, edit_json: Edit) -> None:
+def test_embedding_gemma_is_known_by_its_prompts(tmp_path: Path) -> None:
     """A model by name and the same model from a folder share a space, identified by the weights."""
     entry = catalog.find("embeddinggemma-300m")
     assert entry

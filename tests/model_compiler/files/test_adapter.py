@@ -15,9 +15,10 @@ from embedder.core.artifact import Artifact
 from embedder.core.engine import Engine
 from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
 from model_compiler.source.find import find_source
-from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.embedding_gemma2_model import TEXTS as GEMMA_TEXTS
 from tests.model_compiler.goldens.embedding_gemma2_model import write_embedding_gemma2
+from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.tiny_models import TEXTS
 from tests.model_compiler.local_hub import COMMIT, Hub
 
@@ -188,7 +189,7 @@ def test_an_adapter_elsewhere(tiny_folder: Path, compile_tiny: Compile) -> None:
         compile_tiny(tiny_folder)
 
 
-def test_an_adapter_of_an_export(tiny_folder: Path, compile_tiny: Compile, edit_json: Edit) -> None:
+def test_an_adapter_of_an_export(tiny_folder: Path, compile_tiny: Compile) -> None:
     """Weights in an export are not changed by an adapter, and never taken without it."""
     put_adapter(tiny_folder)
     edit_json(tiny_folder / "config.json", model_type="deberta-v2")

@@ -1,7 +1,7 @@
 """The common parts of small models' folders: JSON, special tokens, random values, names."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +33,15 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
 
 
-def edit_json(path: Path, **changes: Any) -> dict[str, Any]:
-    """Change keys of the object in a file, which need not exist, and return it."""
-    value = {**(read_json(path) if path.exists() else {}), **changes}
+def edit_json(
+    path: Path, change: Callable[[Any], Any] | None = None, /, **changes: Any
+) -> dict[str, Any]:
+    """Change the value in a file by a function, or keys of its object, and return it.
+
+    A file that is not there has an empty object.
+    """
+    value = read_json(path) if path.exists() else {}
+    value = {**value, **changes} if change is None else change(value)
     write_json(path, value)
     return value
 

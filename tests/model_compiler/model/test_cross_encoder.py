@@ -12,8 +12,8 @@ from model_compiler.errors import CompilerError, SourceError
 from model_compiler.graph.builder import Precision
 from model_compiler.model.cross_encoder import read_cross_encoder
 from model_compiler.model.folder import CLASSIFIER, is_cross_encoder
-from tests.model_compiler.conftest import Compile, Edit
-from tests.model_compiler.goldens.files import change_tensors
+from tests.model_compiler.conftest import Compile
+from tests.model_compiler.goldens.files import change_tensors, edit_json
 from tests.model_compiler.goldens.gte_model import respell
 from tests.model_compiler.goldens.reranker_models import PAIRS, VARIANTS, write_reranker
 
@@ -33,7 +33,7 @@ def test_scores_are_the_models_own(tmp_path: Path, compile_tiny: Compile, varian
     assert max(work.tokens) == artifact.manifest.max_tokens
 
 
-def test_gte_in_its_own_spelling(tmp_path: Path, compile_tiny: Compile, edit_json: Edit) -> None:
+def test_gte_in_its_own_spelling(tmp_path: Path, compile_tiny: Compile) -> None:
     """The weights have other names there, and more token types than one are refused."""
     folder = write_reranker(tmp_path / "model", family="gte")
     respell(folder)
@@ -84,9 +84,7 @@ def test_the_manifest_of_a_reranker(tmp_path: Path, compile_tiny: Compile) -> No
     assert manifest.space == manifest.vector_space
 
 
-def test_the_score_space_follows_the_scores(
-    tmp_path: Path, compile_tiny: Compile, edit_json: Edit
-) -> None:
+def test_the_score_space_follows_the_scores(tmp_path: Path, compile_tiny: Compile) -> None:
     """Another activation, or another weight of a head's module, gives another space."""
     folder = write_reranker(tmp_path / "model")
     first = compile_tiny(folder).manifest.vector_space
@@ -158,7 +156,6 @@ CHANGED: list[tuple[dict[str, Any], Changes]] = [
 def test_what_the_compiler_cannot_express_is_named(
     *,
     tmp_path: Path,
-    edit_json: Edit,
     traits: dict[str, Any],
     file: str,
     change: dict[str, Any],
@@ -195,9 +192,7 @@ def test_a_template_that_the_compiler_cannot_read(
         read_cross_encoder(folder)
 
 
-def test_a_language_model_without_a_template_is_no_reranker(
-    tmp_path: Path, edit_json: Edit
-) -> None:
+def test_a_language_model_without_a_template_is_no_reranker(tmp_path: Path) -> None:
     """A plain folder is a reranker if its template has a document, or else no known model."""
     folder = write_reranker(tmp_path / "model", family="qwen3")
     assert is_cross_encoder(folder)
@@ -221,9 +216,7 @@ def test_a_language_model_without_a_template_is_no_reranker(
         ),
     ],
 )
-def test_other_modules_are_named(
-    tmp_path: Path, edit_json: Edit, kinds: list[str], message: str
-) -> None:
+def test_other_modules_are_named(tmp_path: Path, kinds: list[str], message: str) -> None:
     """Without a Pooling first, a Dense last and known modules between, a head is refused."""
     folder = write_reranker(tmp_path / "model", saved={})
     modules = [{"path": kind, "type": f"sentence_transformers.models.{kind}"} for kind in kinds]
@@ -232,7 +225,7 @@ def test_other_modules_are_named(
         read_cross_encoder(folder)
 
 
-def test_a_pair_template_that_the_engine_cannot_make(tmp_path: Path, edit_json: Edit) -> None:
+def test_a_pair_template_that_the_engine_cannot_make(tmp_path: Path) -> None:
     """The second text's type must be 0 or 1, and it must come second."""
     folder = write_reranker(tmp_path / "model")
 
@@ -246,7 +239,7 @@ def test_a_pair_template_that_the_engine_cannot_make(tmp_path: Path, edit_json: 
         read_cross_encoder(folder)
 
 
-def test_a_classifier_of_another_shape_than_the_labels(tmp_path: Path, edit_json: Edit) -> None:
+def test_a_classifier_of_another_shape_than_the_labels(tmp_path: Path) -> None:
     """It is refused by its shape."""
     folder = write_reranker(tmp_path / "model", labels=2)
     edit_json(folder / "config.json", id2label={"0": "LABEL_0"})

@@ -10,8 +10,9 @@ from model_compiler.errors import SourceError
 from model_compiler.graph.builder import Precision
 from model_compiler.model.exports import Choice, Kind, choose, files_of
 from model_compiler.model.reading import reading_of
-from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
+from tests.model_compiler.goldens.files import edit_json
 
 GOLDENS = Path(__file__).resolve().parents[1] / "goldens"
 Capture = pytest.CaptureFixture[str]
@@ -53,7 +54,7 @@ def test_the_artifact_is_that_of_the_weights(
     assert note in capsys.readouterr().err
 
 
-def test_initializers_of_another_shape(with_export: Path, edit_json: Edit) -> None:
+def test_initializers_of_another_shape(with_export: Path) -> None:
     """The reason names the tensor and both shapes, without the folder."""
     edit_json(with_export / "config.json", intermediate_size=32)
     assert reading_of(with_export, files_of(with_export), None).reason == (
@@ -69,7 +70,7 @@ def prefix_of(folder: Path) -> str:
 
 
 def test_initializers_that_do_not_fit(
-    with_export: Path, compile_tiny: Compile, edit_json: Edit, capsys: Capture
+    with_export: Path, compile_tiny: Compile, capsys: Capture
 ) -> None:
     """The export is imported as it is; the note and the manifest say why."""
     edit_json(with_export / "config.json", num_hidden_layers=2)
@@ -97,7 +98,7 @@ def test_weights_are_preferred(with_export: Path, with_weights: Path) -> None:
     assert not reads_initializers(with_export)
 
 
-def test_exports_that_have_no_weights(with_export: Path, edit_json: Edit) -> None:
+def test_exports_that_have_no_weights(with_export: Path) -> None:
     """A quantized export, an unknown family, or a folder without modules is not tried."""
     full = with_export / "onnx" / "model.onnx"
     quantized = full.rename(with_export / "onnx" / "model_quantized.onnx")

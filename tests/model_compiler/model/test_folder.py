@@ -16,8 +16,8 @@ from model_compiler.model.folder import (
     read_model_folder,
 )
 from model_compiler.model.modules import Head
-from tests.model_compiler.conftest import Compile, Edit, merged
-from tests.model_compiler.goldens.files import special_tokens
+from tests.model_compiler.conftest import Compile, merged
+from tests.model_compiler.goldens.files import edit_json, special_tokens
 from tests.model_compiler.goldens.setting_changes import change_file, write_with_dense
 
 
@@ -50,7 +50,7 @@ def test_where_the_limit_comes_from(tiny_folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", TRANSFORMER_FILES)
-def test_the_names_of_the_transformers_file(tiny_folder: Path, edit_json: Edit, name: str) -> None:
+def test_the_names_of_the_transformers_file(tiny_folder: Path, name: str) -> None:
     """The file is read by each of its names, unless an earlier one says something."""
     (tiny_folder / "sentence_bert_config.json").rename(tiny_folder / name)
     edit_json(tiny_folder / name, max_seq_length=11)
@@ -63,7 +63,7 @@ def test_the_names_of_the_transformers_file(tiny_folder: Path, edit_json: Edit, 
         read_model_folder(tiny_folder)
 
 
-def test_truncation_of_the_tokenizer_plays_no_part(tiny_folder: Path, edit_json: Edit) -> None:
+def test_truncation_of_the_tokenizer_plays_no_part(tiny_folder: Path) -> None:
     """The truncation in tokenizer.json is neither used as the limit nor kept."""
     before = read_model_folder(tiny_folder)
     truncation = {"max_length": 3, "strategy": "LongestFirst", "stride": 0, "direction": "Right"}
@@ -85,7 +85,6 @@ def test_truncation_of_the_tokenizer_plays_no_part(tiny_folder: Path, edit_json:
 )
 def test_the_default_prompt(
     tiny_folder: Path,
-    edit_json: Edit,
     prompts: dict[str, str],
     stated: str | None,
     default: str | None,
@@ -127,7 +126,7 @@ def test_the_default_prompt(
     ],
 )
 def test_files_that_disagree(
-    tmp_path: Path, edit_json: Edit, file: str, change: dict[str, object], message: str
+    tmp_path: Path, file: str, change: dict[str, object], message: str
 ) -> None:
     """A value that does not fit the others is named with both."""
     folder = write_with_dense(tmp_path / "model")
@@ -177,7 +176,7 @@ def test_a_device_is_no_file(tiny_folder: Path) -> None:
     ],
 )
 def test_settings_that_cannot_be_expressed(
-    tmp_path: Path, edit_json: Edit, file: str, change: dict[str, object], message: str
+    tmp_path: Path, file: str, change: dict[str, object], message: str
 ) -> None:
     """A setting of any module that would change the vectors is refused by name."""
     folder = write_with_dense(tmp_path / "model")
@@ -190,7 +189,7 @@ def test_settings_that_cannot_be_expressed(
         read_model_folder(folder)
 
 
-def test_lower_case_that_the_tokenizer_does_anyway(tiny_folder: Path, edit_json: Edit) -> None:
+def test_lower_case_that_the_tokenizer_does_anyway(tiny_folder: Path) -> None:
     """do_lower_case is fine where tokenizer.json lowers the case itself."""
     edit_json(tiny_folder / "sentence_bert_config.json", do_lower_case=True)
     assert read_model_folder(tiny_folder).tokenizer.lowercases
@@ -246,7 +245,7 @@ def test_modules_that_cannot_be_expressed(
         read_model_folder(tiny_folder)
 
 
-def test_vectors_whose_lengths_matter(tiny_folder: Path, edit_json: Edit) -> None:
+def test_vectors_whose_lengths_matter(tiny_folder: Path) -> None:
     """A model without Normalize is accepted for cosine similarity and rejected for dot products."""
     (tiny_folder / "modules.json").write_text(json.dumps(kinds("Transformer", "Pooling")))
     head = read_model_folder(tiny_folder).head
@@ -307,7 +306,7 @@ def test_a_module_outside_the_folder(tiny_folder: Path) -> None:
             read_model_folder(tiny_folder)
 
 
-def test_tokens_that_the_model_has_no_row_for(tiny_folder: Path, edit_json: Edit) -> None:
+def test_tokens_that_the_model_has_no_row_for(tiny_folder: Path) -> None:
     """An added token without a row, such as a multimodal model's, is dropped from both lists."""
     image = special_tokens({"<image>": 77})
     before = read_model_folder(tiny_folder).tokenizer
@@ -334,7 +333,7 @@ def test_tokens_that_the_model_has_no_row_for(tiny_folder: Path, edit_json: Edit
     ],
 )
 def test_kinds_that_sentence_transformers_names(
-    tiny_folder: Path, compile_tiny: Compile, edit_json: Edit, kind: str, message: str
+    tiny_folder: Path, compile_tiny: Compile, kind: str, message: str
 ) -> None:
     """The configuration of sentence-transformers 5 and later names the kind."""
     edit_json(tiny_folder / "config_sentence_transformers.json", model_type=kind)
@@ -342,7 +341,7 @@ def test_kinds_that_sentence_transformers_names(
         compile_tiny(tiny_folder)
 
 
-def test_a_cross_encoder_of_older_versions(tiny_folder: Path, edit_json: Edit) -> None:
+def test_a_cross_encoder_of_older_versions(tiny_folder: Path) -> None:
     """A classifier without a list of modules is one; with a list it may be a mere checkpoint."""
     edit_json(tiny_folder / "config.json", architectures=["BertForSequenceClassification"])
     assert not is_cross_encoder(tiny_folder)
@@ -350,7 +349,7 @@ def test_a_cross_encoder_of_older_versions(tiny_folder: Path, edit_json: Edit) -
     assert is_cross_encoder(tiny_folder)
 
 
-def test_an_embedding_model(tiny_folder: Path, edit_json: Edit) -> None:
+def test_an_embedding_model(tiny_folder: Path) -> None:
     """The kind of embedding models, a missing or a damaged file are no reason to reject."""
     check_kind(tiny_folder)
     edit_json(tiny_folder / "config_sentence_transformers.json", model_type="SentenceTransformer")

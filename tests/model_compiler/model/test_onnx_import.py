@@ -19,7 +19,7 @@ from model_compiler.compile import Options, compile_model
 from model_compiler.errors import FidelityError, SourceError, UnsupportedModelError
 from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
-from tests.model_compiler.conftest import Edit
+from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.tiny_models import HIDDEN, TOKENS, write_model
 
 TABLE = np.random.default_rng(5).standard_normal((len(TOKENS), HIDDEN)).astype(np.float32)
@@ -231,7 +231,7 @@ def test_what_cannot_be_fed_or_read_is_refused(
         take(folder)
 
 
-def test_a_folder_that_says_too_little(folder: Path, take: Take, edit_json: Edit) -> None:
+def test_a_folder_that_says_too_little(folder: Path, take: Take) -> None:
     """The folder must define the pooling and the limit if the graph does not."""
     export(folder / "model.onnx")
     (folder / "modules.json").rename(folder / "kept.json")
@@ -268,9 +268,7 @@ def test_bytes_that_are_no_graph(folder: Path, take: Take) -> None:
         take(folder)
 
 
-def test_weights_of_an_unknown_family(
-    tiny_folder: Path, take: Take, edit_json: Edit, capsys: Capture
-) -> None:
+def test_weights_of_an_unknown_family(tiny_folder: Path, take: Take, capsys: Capture) -> None:
     """The export next to the weights is used; the command and the manifest state the reason."""
     edit_json(tiny_folder / "config.json", model_type="deberta-v2")
     export(tiny_folder / "onnx" / "model.onnx")
@@ -300,7 +298,7 @@ def test_names_of_outputs(folder: Path, take: Take, name: str) -> None:
     )
 
 
-def test_a_folder_that_pools_by_the_pooler(tmp_path: Path, take: Take, edit_json: Edit) -> None:
+def test_a_folder_that_pools_by_the_pooler(tmp_path: Path, take: Take) -> None:
     """`pooler_output` is used if sentence_bert_config.json names it; Dense modules follow."""
     folder = write_model(
         tmp_path / "pooler", new_files=True, dense=[(16, False, "linear.Identity")]
@@ -323,7 +321,7 @@ def test_a_folder_that_pools_by_the_pooler(tmp_path: Path, take: Take, edit_json
 @pytest.mark.parametrize(("family", "first"), [("qwen3", 0), ("xlm-roberta", 2)])
 @pytest.mark.parametrize("kind", [TensorProto.INT64, TensorProto.INT32])
 def test_positions_are_made_in_the_graph(
-    folder: Path, take: Take, edit_json: Edit, *, family: str, first: int, kind: int
+    folder: Path, take: Take, *, family: str, first: int, kind: int
 ) -> None:
     """They start at 0, or one past the padding's id for RoBERTa; int32 if the export needs it."""
 
@@ -438,7 +436,7 @@ def test_graphs_that_cannot_be_served(
 
 @pytest.mark.parametrize(("family", "limit"), [("bert", 40), ("roberta", 38)])
 def test_a_folder_without_a_limit_of_its_own(
-    folder: Path, take: Take, edit_json: Edit, family: str, limit: int
+    folder: Path, take: Take, family: str, limit: int
 ) -> None:
     """The number of positions is the limit; RoBERTa's families do not use the first two."""
     (folder / "sentence_bert_config.json").unlink()
@@ -448,9 +446,7 @@ def test_a_folder_without_a_limit_of_its_own(
     assert take(folder).manifest.max_tokens == limit
 
 
-def test_a_model_for_dot_products(
-    folder: Path, take: Take, edit_json: Edit, capsys: Capture
-) -> None:
+def test_a_model_for_dot_products(folder: Path, take: Take, capsys: Capture) -> None:
     """The model is refused if its similarity is not cosine; otherwise a note is printed."""
     edit_json(folder / "modules.json", lambda value: value[:-1])
     path = folder / "config_sentence_transformers.json"
@@ -463,7 +459,7 @@ def test_a_model_for_dot_products(
     assert "note: The model has no Normalize." in capsys.readouterr().err
 
 
-def test_a_pooling_without_the_prompt(folder: Path, take: Take, edit_json: Edit) -> None:
+def test_a_pooling_without_the_prompt(folder: Path, take: Take) -> None:
     """An export has no input for where the prompt ends."""
     edit_json(folder / "1_Pooling" / "config.json", include_prompt=False)
     export(folder / "model.onnx")

@@ -24,8 +24,8 @@ from model_compiler.model.sparse import read_sparse_folder
 from model_compiler.routes import compile_routes
 from model_compiler.source.find import find_source
 from model_compiler.source.router import routes_of
-from tests.model_compiler.conftest import Compile, Edit
-from tests.model_compiler.goldens.files import read_json, write_json
+from tests.model_compiler.conftest import Compile
+from tests.model_compiler.goldens.files import edit_json, read_json, write_json
 from tests.model_compiler.goldens.gte_model import respell
 from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.setting_changes import change_file
@@ -89,7 +89,7 @@ def test_bge_m3s_head_must_be_converted(tmp_path: Path, head: str) -> None:
         compile_model(find_source(str(folder)), tmp_path / "out", Options(progress=False))
 
 
-def test_bge_m3s_head_is_xlm_robertas(tmp_path: Path, edit_json: Edit) -> None:
+def test_bge_m3s_head_is_xlm_robertas(tmp_path: Path) -> None:
     """Other encoders with such a file are not known; with modules, a folder is what they say."""
     folder = write_lexical(tmp_path / "model")
     edit_json(folder / "config.json", model_type="roberta")
@@ -99,7 +99,7 @@ def test_bge_m3s_head_is_xlm_robertas(tmp_path: Path, edit_json: Edit) -> None:
     assert not is_sparse(folder)
 
 
-def test_gte_in_its_own_spelling(tmp_path: Path, compile_tiny: Compile, edit_json: Edit) -> None:
+def test_gte_in_its_own_spelling(tmp_path: Path, compile_tiny: Compile) -> None:
     """The head has another name there, and the class is stated."""
     folder = write_sparse(tmp_path / "model", family="gte")
     respell(folder)
@@ -262,7 +262,7 @@ CHANGES: list[tuple[str, Any, str]] = [
 ]
 
 
-def test_a_modernbert_must_name_its_activation(tmp_path: Path, edit_json: Edit) -> None:
+def test_a_modernbert_must_name_its_activation(tmp_path: Path) -> None:
     """Versions of transformers differ in the default."""
     folder = write_sparse(tmp_path / "model", family="modernbert")
     edit_json(folder / "config.json", classifier_activation=None)
@@ -317,7 +317,7 @@ def test_a_second_matrix_must_be_the_shared_one(tmp_path: Path, compile_tiny: Co
         compile_tiny(folder)
 
 
-def test_a_table_needs_a_limit(tmp_path: Path, edit_json: Edit) -> None:
+def test_a_table_needs_a_limit(tmp_path: Path) -> None:
     """Without one, a text could take any time."""
     folder = write_sparse_router(tmp_path / "model")
     edit_json(folder / "query_0_SparseStatic" / "tokenizer_config.json", model_max_length=None)

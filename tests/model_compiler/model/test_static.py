@@ -19,8 +19,8 @@ from model_compiler.files.hashes import verify_files
 from model_compiler.graph.builder import Precision
 from model_compiler.model.static import DEFAULT_MAX_TOKENS, is_static, read_static_folder
 from model_compiler.source.find import find_source
-from tests.model_compiler.conftest import Compile, Edit, merged
-from tests.model_compiler.goldens.files import Tensors, change_tensors
+from tests.model_compiler.conftest import Compile, merged
+from tests.model_compiler.goldens.files import Tensors, change_tensors, edit_json
 from tests.model_compiler.goldens.static_models import (
     LIMIT,
     MODEL2VEC,
@@ -108,7 +108,7 @@ def test_the_parts_around_the_table(static_folder: Path, tmp_path: Path) -> None
     ],
 )
 def test_a_post_processor_keeps_what_it_does_to_offsets(
-    static_folder: Path, edit_json: Edit, post: dict[str, Any], left: bytes
+    static_folder: Path, post: dict[str, Any], left: bytes
 ) -> None:
     """Only its special tokens are dropped."""
     edit_json(static_folder / "tokenizer.json", post_processor=post)
@@ -145,7 +145,7 @@ def test_a_post_processor_keeps_what_it_does_to_offsets(
     ],
 )
 def test_settings_that_cannot_be_expressed(
-    static_folder: Path, edit_json: Edit, file: str, change: Any, message: str
+    static_folder: Path, file: str, change: Any, message: str
 ) -> None:
     """A module or a setting that would change the vectors, and a wrong limit, are refused."""
     edit_json(static_folder / file, change)
@@ -285,9 +285,7 @@ def test_vectors_that_are_cut(tmp_path: Path, compile_tiny: Compile) -> None:
     np.testing.assert_allclose(vectors, wanted, atol=1e-5)
 
 
-def test_the_name_of_the_vector_space(
-    tmp_path: Path, compile_tiny: Compile, edit_json: Edit
-) -> None:
+def test_the_name_of_the_vector_space(tmp_path: Path, compile_tiny: Compile) -> None:
     """It is that of the vectors: equal for equal tables, another for another precision or limit."""
     plain = write_sentence_transformers(tmp_path / "plain")
     same = write_sentence_transformers(tmp_path / "same", new_files=False)

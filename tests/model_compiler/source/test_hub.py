@@ -11,7 +11,7 @@ from model_compiler.model.cross_encoder import read_cross_encoder
 from model_compiler.source import catalog, hub
 from model_compiler.source.catalog import CatalogEntry, License, Repository
 from model_compiler.source.find import find_source
-from tests.model_compiler.conftest import Edit
+from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.static_models import write_sentence_transformers
 from tests.model_compiler.local_hub import COMMIT, Hub, sha256_of
@@ -56,7 +56,7 @@ def test_a_second_fetch_comes_from_the_cache(served: Hub, tiny: Path) -> None:
     assert len(served.paths()) == fetched
 
 
-def test_an_export_is_fetched_in_one_variant(served: Hub, tiny: Path, edit_json: Edit) -> None:
+def test_an_export_is_fetched_in_one_variant(served: Hub, tiny: Path) -> None:
     """Of a dozen variants, only the selected export and its reference are downloaded."""
     edit_json(tiny / "config.json", model_type="deberta-v2")
     (tiny / "model.safetensors").unlink()
@@ -85,7 +85,7 @@ def test_an_export_of_a_known_family(served: Hub, tiny: Path, tmp_path: Path) ->
     assert "onnx/model.onnx" not in served.paths()
 
 
-def test_an_export_beside_weights(served: Hub, tiny: Path, edit_json: Edit) -> None:
+def test_an_export_beside_weights(served: Hub, tiny: Path) -> None:
     """It is downloaded only if the weights are of an unknown family."""
     add_exports(tiny, "model.onnx", "model_quantized.onnx")
     find_source("acme/tiny")

@@ -1,6 +1,7 @@
 """Verification of signatures, without a server."""
 
 import hashlib
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -18,18 +19,6 @@ def verifier() -> Verifier:
     return Verifier(credentials=PAIR, region="eu-west-1")
 
 
-def as_received(request: AWSRequest, *, body: bytes) -> SignedRequest:
-    prepared = request.prepare()
-    headers = {name.lower(): str(value) for name, value in prepared.headers.items()}
-    target = prepared.url.removeprefix(URL)
-    return SignedRequest(
-        method="POST",
-        target=target,
-        headers={"host": "abc.lambda-url.eu-west-1.on.aws", **headers},
-        body=body,
-    )
-
-
 def signed(
     *,
     path: str = "/",
@@ -41,12 +30,11 @@ def signed(
 ) -> SignedRequest:
     request = AWSRequest("POST", URL + path, data=body, headers=headers or {})
     SigV4Auth(credentials, service, region).add_auth(request)
-    return as_received(request, body=body)
-
-
-def changed(request: SignedRequest, **changes: object) -> SignedRequest:
-    fields = {name: getattr(request, name) for name in ("method", "target", "headers", "body")}
-    return SignedRequest(**{**fields, **changes})
+    prepared = request.prepare()
+    received = {name.lower(): str(value) for name, value in prepared.headers.items()}
+    received["host"] = URL.removeprefix("http://")
+    target = prepared.url.removeprefix(URL)
+    return SignedRequest(method="POST", target=target, headers=received, body=body)
 
 
 def refusal(request: SignedRequest, *, now: datetime | None = None) -> SignatureError:
@@ -85,30 +73,12 @@ def test_accepts_a_body_hash_header():
     verifier().verify(signed(body=b"body", headers={"x-amz-content-sha256": digest}))
 
 
-def test_accepts_a_signed_user_agent():
-    """Other clients may sign headers that botocore does not sign."""
-
-    class Eager(SigV4Auth):
-        def headers_to_sign(self, request):
-            headers = super().headers_to_sign(request)
-            headers["user-agent"] = "a browser"
-            return headers
-
-    request = AWSRequest("POST", URL + "/", data=b"", headers={"User-Agent": "a browser"})
-    Eager(PAIR, "lambda", "eu-west-1").add_auth(request)
-    received = as_received(request, body=b"")
-    assert "user-agent" in received.headers["authorization"]
-    verifier().verify(received)
-    other = changed(received, headers={**received.headers, "user-agent": "another"})
-    assert "does not match" in str(refusal(other))
-
-
 def declared(digest: str) -> SignedRequest:
     return signed(body=b"body", headers={"x-amz-content-sha256": digest})
 
 
 def authorized(authorization: str, **headers: str) -> SignedRequest:
-    return changed(signed(), headers={"host": "x", "authorization": authorization, **headers})
+    return replace(signed(), headers={"host": "x", "authorization": authorization, **headers})
 
 
 DATE = {"x-amz-date": "20260101T000000Z"}
@@ -124,7 +94,7 @@ MISMATCH = "The request signature we calculated does not match"
     ("request_", "error_type", "message"),
     [
         (
-            changed(signed(), headers={"host": "x"}),
+            replace(signed(), headers={"host": "x"}),
             "AccessDeniedException",
             "Forbidden. For troubleshooting Function URL",
         ),
@@ -134,11 +104,11 @@ MISMATCH = "The request signature we calculated does not match"
             "The security token included in the request is invalid.",
         ),
         (signed(credentials=Credentials("AKIDEXAMPLE", "another secret")), INVALID, MISMATCH),
-        (changed(signed(), body=b'{"text": "hellO"}'), INVALID, MISMATCH),
-        (changed(signed(), body=b""), INVALID, MISMATCH),
-        (changed(signed(), target="/similar"), INVALID, MISMATCH),
-        (changed(signed(), target="/?size=3"), INVALID, MISMATCH),
-        (changed(signed(), method="PUT"), INVALID, MISMATCH),
+        (replace(signed(), body=b'{"text": "hellO"}'), INVALID, MISMATCH),
+        (replace(signed(), body=b""), INVALID, MISMATCH),
+        (replace(signed(), target="/similar"), INVALID, MISMATCH),
+        (replace(signed(), target="/?size=3"), INVALID, MISMATCH),
+        (replace(signed(), method="PUT"), INVALID, MISMATCH),
         (declared("UNSIGNED-PAYLOAD"), INVALID, MISMATCH),
         (declared(hashlib.sha256(b"other").hexdigest()), INVALID, MISMATCH),
         (signed(region="us-east-1"), INVALID, "/eu-west-1/lambda/aws4_request', not '"),

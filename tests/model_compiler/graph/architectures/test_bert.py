@@ -14,9 +14,9 @@ from model_compiler.graph.builder import Precision
 from model_compiler.model.base import GRAPH_FILE
 from model_compiler.model.compiled import WEIGHTS_FILE
 from model_compiler.model.folder import read_model_folder
-from tests.model_compiler.conftest import Compile, Edit, padded
+from tests.model_compiler.conftest import Compile, padded
 from tests.model_compiler.goldens.encoder_models import write_encoder
-from tests.model_compiler.goldens.files import change_tensors, respelled
+from tests.model_compiler.goldens.files import change_tensors, edit_json, respelled
 from tests.model_compiler.goldens.tiny_models import TEXTS, write_model
 from tests.model_compiler.graph.architectures.conftest import GOLDEN, embed
 
@@ -53,7 +53,7 @@ def test_a_few_huge_channels_cost_the_others_nothing(tmp_path: Path, compile_tin
     assert (exact * near).sum(axis=1).min() > 0.99
 
 
-def test_keys_that_change_nothing(tiny_folder: Path, edit_json: Edit) -> None:
+def test_keys_that_change_nothing(tiny_folder: Path) -> None:
     """rubert-tiny2's `emb_size`, where it is the width, and what transformers 4 wrote, are read."""
     old = {"emb_size": 32, "num_beams": 1, "temperature": 1.0, "torchscript": False}
     edit_json(tiny_folder / "config.json", **old)

@@ -17,8 +17,9 @@ from model_compiler.graph.architectures.embedding_gemma2 import EmbeddingGemma2C
 from model_compiler.graph.builder import Precision
 from model_compiler.model import folder as folder_module
 from model_compiler.model.folder import read_model_folder
-from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.embedding_gemma2_model import TEXTS, write_embedding_gemma2
+from tests.model_compiler.goldens.files import edit_json
 
 #: What sentence-transformers writes next to the published composite.
 KINDS = ("text", "image", "audio", "video", "message")
@@ -27,7 +28,7 @@ MODALITIES = {
 }
 
 
-def parsed(folder: Path, edit_json: Edit, **text: Any) -> EmbeddingGemma2Config:
+def parsed(folder: Path, **text: Any) -> EmbeddingGemma2Config:
     """Change keys of a model of texts, and parse its configuration."""
     edit_json(folder / "config.json", lambda config: {**config, **text})
     found = architectures.parse(ConfigFile(folder / "config.json"))
@@ -41,24 +42,24 @@ def folder(tmp_path: Path) -> Path:
     return write_embedding_gemma2(tmp_path / "model", text_only=True)
 
 
-def test_the_limit_is_that_of_the_card(folder: Path, edit_json: Edit) -> None:
+def test_the_limit_is_that_of_the_card(folder: Path) -> None:
     """The published file has the positions of Gemma 4, and no file states the limit."""
     (folder / "sentence_bert_config.json").unlink()
     edit_json(folder / "tokenizer_config.json", model_max_length=10**30)
-    assert parsed(folder, edit_json, max_position_embeddings=262_144).max_positions == 8192
+    assert parsed(folder, max_position_embeddings=262_144).max_positions == 8192
     assert read_model_folder(folder).max_tokens == 8192
 
 
-def test_heads_follow_the_kind_where_none_are_listed(folder: Path, edit_json: Edit) -> None:
+def test_heads_follow_the_kind_where_none_are_listed(folder: Path) -> None:
     """As in transformers, every n-th layer attends fully, and so does the last."""
     path = folder / "config.json"
     config = json.loads(path.read_text("utf-8"))
     del config["per_layer_config"], config["layer_types"]
     path.write_text(json.dumps({**config, "sliding_window_pattern": 4}), encoding="utf-8")
-    found = parsed(folder, edit_json)
+    found = parsed(folder)
     assert found.sliding == (True, True, True, False, True, False)
     assert (found.full.size, found.full.shared) == (512, 1)
-    found = parsed(folder, edit_json, global_head_dim=64, num_global_key_value_heads=2)
+    found = parsed(folder, global_head_dim=64, num_global_key_value_heads=2)
     assert (found.full.size, found.full.shared) == (64, 2)
 
 
@@ -99,7 +100,7 @@ def test_int8_bears_outlier_channels(tmp_path: Path, compile_tiny: Compile, gain
 
 
 def test_other_inputs_than_texts_do_not_matter(
-    folder: Path, edit_json: Edit, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The published folder also takes images; a template must be known to add nothing."""
     path = folder / "sentence_bert_config.json"

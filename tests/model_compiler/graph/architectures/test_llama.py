@@ -8,7 +8,8 @@ import pytest
 
 from embedder.core.engine import Engine
 from model_compiler.artifact.manifest import Choices
-from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.conftest import Compile
+from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.llama_model import TEXTS, write_llama
 from tests.model_compiler.graph.architectures.conftest import GOLDEN, embed_each
 
@@ -27,7 +28,7 @@ def test_a_prompt_is_in_front_of_the_text(folder: Path, compile_tiny: Compile) -
     assert artifact.manifest.default_prompt == "document"
 
 
-def test_a_pooling_without_the_prompt(folder: Path, compile_tiny: Compile, edit_json: Edit) -> None:
+def test_a_pooling_without_the_prompt(folder: Path, compile_tiny: Compile) -> None:
     """`include_prompt` may be false: the last token is never part of the prompt."""
     edit_json(folder / "1_Pooling" / "config.json", include_prompt=False)
     vectors = embed_each(compile_tiny(folder), list(TEXTS.values()), prompt="query")

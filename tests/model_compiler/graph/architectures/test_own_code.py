@@ -12,8 +12,9 @@ from model_compiler.errors import SourceError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from model_compiler.model.folder import read_model_folder
-from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.encoder_models import LIMIT, sequences, write_encoder
+from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.gte_model import ARCTIC, write_own_gte
 from tests.model_compiler.goldens.llama_model import TEXTS, write_voyage
 from tests.model_compiler.goldens.nomic_bert_model import write_own_nomic_bert
@@ -63,7 +64,7 @@ def test_all_spellings_are_one_model(tmp_path: Path, changes: dict[str, Any]) ->
     assert architectures.parse(ConfigFile(own)) == architectures.parse(ConfigFile(newer))
 
 
-def test_what_is_stated_twice_must_be_one_number(tmp_path: Path, edit_json: Edit) -> None:
+def test_what_is_stated_twice_must_be_one_number(tmp_path: Path) -> None:
     """Equal values are read once, and the larger number of positions is the limit."""
     path = write_own_nomic_bert(tmp_path / "nomic") / "config.json"
     edit_json(path, hidden_size=32, num_hidden_layers=2, max_position_embeddings=99)
