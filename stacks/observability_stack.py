@@ -11,10 +11,9 @@ from embedding_kit.environment import COST_TAG, EnvironmentSettings
 from embedding_kit.monitoring.alarms import EndpointAlarms
 from embedding_kit.monitoring.budget import CostBudget
 from embedding_kit.monitoring.dashboard import EndpointDashboard
+from embedding_kit.monitoring.notices import AlarmTopic, ReleaseNotices
 from embedding_kit.monitoring.parts import Part, PartAlarms
-from embedding_kit.monitoring.topic import AlarmTopic
 from embedding_kit.prices import DEFAULT_REGION, load_prices
-from embedding_kit.release_notices import ReleaseNotices
 from embedding_kit.standing_cost import default_budget
 from stacks.environment_stack import EnvironmentStack
 from stacks.names import observability_stack_name, stacks_of_file

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from embedding_kit.monitoring.alarms import EndpointAlarms as EndpointAlarms
     from embedding_kit.monitoring.budget import CostBudget as CostBudget
     from embedding_kit.monitoring.dashboard import EndpointDashboard as EndpointDashboard
+    from embedding_kit.monitoring.notices import AlarmTopic as AlarmTopic
+    from embedding_kit.monitoring.notices import ReleaseNotices as ReleaseNotices
     from embedding_kit.monitoring.parts import PartAlarms as PartAlarms
-    from embedding_kit.monitoring.topic import AlarmTopic as AlarmTopic
-    from embedding_kit.release_notices import ReleaseNotices as ReleaseNotices
     from embedding_kit.repository import EmbeddingRepository as EmbeddingRepository
     from embedding_kit.search_watch import SearchWatch as SearchWatch
     from embedding_kit.settings import AlarmSettings as AlarmSettings
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 #: The module of each public name.
 _MODULES = {
     "AlarmSettings": "settings",
-    "AlarmTopic": "monitoring.topic",
+    "AlarmTopic": "monitoring.notices",
     "ApiGatewayFront": "settings",
     "ArtifactBucket": "artifact_bucket",
     "BatchSettings": "settings",
@@ -99,7 +99,7 @@ _MODULES = {
     "PartAlarms": "monitoring.parts",
     "Provisioned": "settings",
     "Release": "settings",
-    "ReleaseNotices": "release_notices",
+    "ReleaseNotices": "monitoring.notices",
     "RepositorySettings": "settings",
     "RoleRules": "settings",
     "ScheduledCapacity": "settings",
