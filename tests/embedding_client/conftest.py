@@ -58,7 +58,10 @@ def command(capsys):
     """Run `embed` in this process; return its status, its output and its errors."""
 
     def run(*arguments: object) -> tuple[int, str, str]:
-        code = run_command([str(argument) for argument in arguments])
+        try:
+            code = run_command([str(argument) for argument in arguments])
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else 1
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 

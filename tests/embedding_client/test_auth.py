@@ -177,16 +177,17 @@ def test_this_machine_needs_no_credentials():
     accepted(request, region="us-east-1", pair=Credentials("local", "local"))
 
 
-def test_missing_credentials_are_an_error():
-    """The message names the variables to set."""
-    with pytest.raises(CredentialsError, match="No AWS credentials were found: set AWS_ACCESS"):
-        sent(SigV4Auth())
-
-
-def test_an_unknown_profile_is_an_error():
-    """An error of this package with botocore's message."""
-    with pytest.raises(CredentialsError, match="config profile"):
-        sent(SigV4Auth(profile="nobody"))
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "No AWS credentials were found: set AWS_ACCESS"),
+        ({"profile": "nobody"}, "config profile"),
+    ],
+)
+def test_no_credentials_are_an_error_of_this_package(given, message):
+    """It names the variables to set, or has botocore's message."""
+    with pytest.raises(CredentialsError, match=message):
+        sent(SigV4Auth(**given))
 
 
 def test_two_sources_of_credentials_are_an_error():

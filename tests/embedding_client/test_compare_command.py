@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from embedding_client._cli import run as run_command
 from embedding_client._compare_command import compare
 from tests.fixtures.local_server import QuietHandler, serving
 
@@ -42,25 +41,22 @@ def other(client):
         yield url, seen
 
 
-def test_an_endpoint_equals_itself(running, texts, capsys):
+def test_an_endpoint_equals_itself(running, texts, command):
     """Cosine 1, and the same neighbors."""
-    assert run_command(["compare", running.url, running.url, str(texts), "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = json.loads(command("compare", running.url, running.url, texts, "--json")[1])
     assert report["cosine_lowest"] == pytest.approx(1, abs=1e-6)
     assert (report["texts"], report["neighbors"], report["overlap_percent"]) == (5, 4, 100.0)
     assert report["a_p50_ms"] > 0
 
 
-def test_another_server_is_compared_in_its_own_form(running, other, texts, capsys, monkeypatch):
+def test_another_server_is_compared_in_its_own_form(running, other, texts, command, monkeypatch):
     """Its routes and model are found; the key of URL_A is not sent to it."""
     monkeypatch.setenv("SECRET", "a-key")
     url, seen = other
-    code = run_command(["compare", running.url, url, str(texts), "--api-key-env", "SECRET"])
+    code, *_ = command("compare", running.url, url, texts, "--api-key-env", "SECRET")
     assert code == 1  # this endpoint takes a signature, not a key
-    capsys.readouterr()
-    assert run_command(["compare", running.url, url, str(texts)]) == 0
-    shown = capsys.readouterr().out
-    assert "cosine         lowest 0.99" in shown
+    code, shown, _ = command("compare", running.url, url, texts)
+    assert (code, "cosine         lowest 0.99" in shown) == (0, True)
     assert "latency B      p50 " in shown
     assert not any("a-key" in " ".join(headers.values()) for headers in seen)
 
@@ -76,7 +72,7 @@ def test_vectors_of_different_lengths_are_compared_by_their_rankings():
 
 
 @pytest.mark.parametrize("content", [b"<html></html>", b'{"data": []}', b"[]"])
-def test_an_answer_in_another_form_is_an_error(texts, capsys, content):
+def test_an_answer_in_another_form_is_an_error(texts, command, content):
     """A page, or JSON of another kind, is no vector."""
 
     class Page(QuietHandler):
@@ -85,12 +81,12 @@ def test_an_answer_in_another_form_is_an_error(texts, capsys, content):
             self.answer(200, content)
 
     with serving(Page) as url:
-        assert run_command(["compare", url, url, str(texts)]) == 1
-    assert "answered without a vector in OpenAI's form" in capsys.readouterr().err
+        code, _, err = command("compare", url, url, texts)
+    assert (code, "answered without a vector in OpenAI's form" in err) == (1, True)
 
 
-def test_an_endpoint_that_answers_with_an_error_is_named(running, other, texts, capsys):
+def test_an_endpoint_that_answers_with_an_error_is_named(running, other, texts, command):
     """With its status and message."""
     url = f"{other[0]}/nothing"
-    assert run_command(["compare", running.url, url, str(texts)]) == 1
-    assert f"error: {url} answered 400: " in capsys.readouterr().err
+    code, _, err = command("compare", running.url, url, texts)
+    assert (code, f"error: {url} answered 400: " in err) == (1, True)

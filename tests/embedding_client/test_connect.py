@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from embedding_client import _cli as cli
 from embedding_client import _connect as used_spaces
 from embedding_client._connect import note_space, read_spaces, spaces_file
 
@@ -56,11 +55,11 @@ def test_a_file_that_cannot_be_written_is_no_error(state):
 
 
 @pytest.mark.parametrize("output", [(), ("--output", "a.jsonl")])
-def test_embed_notes_the_space_of_its_vectors(running, state, monkeypatch, capsys, output):
+def test_embed_notes_the_space_of_its_vectors(running, state, monkeypatch, command, output):
     """Of those that it prints and of those in files."""
     monkeypatch.setattr(used_spaces, "LOOPBACK", frozenset())
     monkeypatch.chdir(state)
     (state / "a.txt").write_text("some text\n")
-    assert cli.run(["--url", running.url, "--file", "a.txt", *output]) == 0
-    printed = capsys.readouterr().out or (state / "a.jsonl").read_text()
+    out = command("--url", running.url, "--file", "a.txt", *output)[1]
+    printed = out or (state / "a.jsonl").read_text()
     assert read_spaces(spaces_file()) == {running.url: json.loads(printed)["vector_space"]}

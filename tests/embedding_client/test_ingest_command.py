@@ -7,7 +7,6 @@ import pytest
 from botocore.stub import ANY
 
 from embedding_client import _executions, _ingest_command
-from embedding_client._cli import run
 from tests.embedding_client._doctor.conftest import Stubs
 
 MACHINE = "arn:aws:states:eu-central-1:123456789012:stateMachine:docs"
@@ -77,7 +76,7 @@ def answer(aws, *states, points=()):
     aws.answers("stepfunctions", "list_executions", {"executions": found}, None)
 
 
-def test_the_state_of_the_documents_is_that_of_the_last_comparison(aws, capsys):
+def test_the_state_of_the_documents_is_that_of_the_last_comparison(aws, command):
     """The newest one may still run; events and dead letters are those of now."""
     for _ in range(2):
         point = {"ExtendedStatistics": {"p50": 1.25, "p99": 30.0}}
@@ -94,8 +93,7 @@ def test_the_state_of_the_documents_is_that_of_the_last_comparison(aws, capsys):
         asked = {"executionArn": EXECUTION}
         aws.answers("stepfunctions", "describe_execution", described, asked)
         aws.answers("stepfunctions", "list_map_runs", {"mapRuns": []}, asked)
-    assert run(["ingest", "status", "dev"]) == 0
-    assert capsys.readouterr().out == (
+    assert command("ingest", "status", "dev")[1] == (
         "source       s3://docs/handbook/\n"
         "documents    1,200, with 34,567 chunks\n"
         "refused      3\n"
@@ -105,23 +103,21 @@ def test_the_state_of_the_documents_is_that_of_the_last_comparison(aws, capsys):
         "dead letters 3\n"
         "searchable   p50 1.2 s, p99 30.0 s after the event, in the last day\n"
     )
-    assert run(["ingest", "status", "dev", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
+    shown = json.loads(command("ingest", "status", "dev", "--json")[1])
     assert shown["compared"] == "2026-11-24T03:00:00+00:00"
     assert {**shown, **RESULT, "waiting": 5, "dead_letters": 3} == shown
 
 
-def test_before_the_first_comparison_the_documents_are_not_known(aws, capsys):
+def test_before_the_first_comparison_the_documents_are_not_known(aws, command):
     """The state machine to start is named."""
     answer(aws)
-    assert run(["ingest", "status", "dev"]) == 0
-    shown = capsys.readouterr().out
-    assert f"documents    not known yet; start {MACHINE}\n" in shown
+    code, shown, _ = command("ingest", "status", "dev")
+    assert (code, f"documents    not known yet; start {MACHINE}\n" in shown) == (0, True)
     assert "searchable   no event today\n" in shown
 
 
-def test_an_environment_without_documents_has_no_status(aws, capsys):
+def test_an_environment_without_documents_has_no_status(aws, command):
     """The index may have been made for batch jobs."""
     stack_of(aws, {"IndexArn": "x"})
-    assert run(["ingest", "status", "dev"]) == 2
-    assert "The environment dev has no [ingest]." in capsys.readouterr().err
+    code, _, err = command("ingest", "status", "dev")
+    assert (code, "The environment dev has no [ingest]." in err) == (2, True)

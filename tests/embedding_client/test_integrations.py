@@ -26,16 +26,8 @@ def reference(client):
     return client.embed(FACTS)
 
 
-def test_langchain_search(running):
-    """A LangChain vector store finds a document by meaning."""
-    store = InMemoryVectorStore(FunctionUrlEmbeddings(running.url))
-    store.add_texts(FACTS)
-    (found,) = store.similarity_search("Which instrument is this?", k=1)
-    assert found.page_content == FACTS[2]
-
-
 def test_langchain_returns_the_endpoints_vectors(running, reference):
-    """For documents and queries, with the blocking and the asynchronous methods."""
+    """For documents and queries, blocking and asynchronously; a vector store finds by meaning."""
     embeddings = FunctionUrlEmbeddings(running.url, auth=SigV4Auth())
     assert np.allclose(embeddings.embed_documents(FACTS), reference, atol=1e-5)
     assert np.allclose(embeddings.embed_query(FACTS[0]), reference[0], atol=1e-5)
@@ -43,18 +35,14 @@ def test_langchain_returns_the_endpoints_vectors(running, reference):
         documents = asyncio.run(embeddings.aembed_documents(FACTS))
         assert np.allclose(documents, reference, atol=1e-5)
     assert np.allclose(asyncio.run(embeddings.aembed_query(FACTS[0])), reference[0], atol=1e-5)
-
-
-def test_llama_index_search(running):
-    """A LlamaIndex index finds a document by meaning."""
-    embedding = FunctionUrlEmbedding(url=running.url)
-    index = VectorStoreIndex([TextNode(text=fact) for fact in FACTS], embed_model=embedding)
-    (found,) = index.as_retriever(similarity_top_k=1).retrieve("How hot is the kettle?")
-    assert found.node.get_content() == FACTS[0]
+    store = InMemoryVectorStore(embeddings)
+    store.add_texts(FACTS)
+    (found,) = store.similarity_search("Which instrument is this?", k=1)
+    assert found.page_content == FACTS[2]
 
 
 def test_llama_index_returns_the_endpoints_vectors(running, reference):
-    """For nodes and queries, with the blocking and the asynchronous methods."""
+    """For nodes and queries, blocking and asynchronously; an index finds by meaning."""
     embedding = FunctionUrlEmbedding(url=running.url, auth=SigV4Auth(), embed_batch_size=2)
     assert np.allclose(embedding.get_text_embedding_batch(FACTS), reference, atol=1e-5)
     assert np.allclose(embedding.get_query_embedding(FACTS[0]), reference[0], atol=1e-5)
@@ -64,6 +52,9 @@ def test_llama_index_returns_the_endpoints_vectors(running, reference):
         assert np.allclose(batch, reference, atol=1e-5)
     query = asyncio.run(embedding.aget_query_embedding(FACTS[0]))
     assert np.allclose(query, reference[0], atol=1e-5)
+    index = VectorStoreIndex([TextNode(text=fact) for fact in FACTS], embed_model=embedding)
+    (found,) = index.as_retriever(similarity_top_k=1).retrieve("How hot is the kettle?")
+    assert found.node.get_content() == FACTS[0]
 
 
 @pytest.mark.parametrize("kind", [FunctionUrlEmbeddings, FunctionUrlEmbedding])

@@ -22,7 +22,6 @@ from embedding_client import (
     RequestError,
     SigV4Auth,
 )
-from embedding_client._cli import run
 from tests.docs.pages import RERANK, run_examples
 from tests.embedder.server.test_serve import process
 from tests.embedding_client.answers import asynchronously
@@ -150,24 +149,23 @@ def test_the_pages_examples(url, tmp_path):
     assert all("violin" in text or "Water" in text for text in printed)
 
 
-def test_the_command(url, ranking, tmp_path, capsys):
+def test_the_command(url, ranking, tmp_path, command):
     """`embed rerank` prints the best texts first; `embed` with a reranker says what to use."""
     file = tmp_path / "texts.txt"
     file.write_text("\n".join(TEXTS))
-    assert run(["rerank", QUERY, str(file), "--url", url, "--top", "2", "--json"]) == 0
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    out = command("rerank", QUERY, file, "--url", url, "--top", 2, "--json")[1]
+    lines = map(json.loads, out.splitlines())
     assert [(line["index"], line["score"]) for line in lines] == ranking[:2]
     file.write_text("a\n\nb")
-    assert run(["rerank", QUERY, str(file), "--url", url]) == 1
-    assert "line 2" in capsys.readouterr().err
-    assert run(["a text", "--url", url]) == 1
-    assert "ranked by `embed rerank`" in capsys.readouterr().err
+    code, _, err = command("rerank", QUERY, file, "--url", url)
+    assert (code, "line 2" in err) == (1, True)
+    code, _, err = command("a text", "--url", url)
+    assert (code, "ranked by `embed rerank`" in err) == (1, True)
 
 
-def test_the_doctor_takes_a_reranker_for_well(url, capsys, tmp_path, monkeypatch):
+def test_the_doctor_takes_a_reranker_for_well(url, command, tmp_path, monkeypatch):
     """A signed request gets a score, and the score space is compared as a vector space is."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert run(["doctor", "--url", url, "--json"]) == 0
-    report = capsys.readouterr().out
-    assert "a score in" in report
+    code, report, _ = command("doctor", "--url", url, "--json")
+    assert (code, "a score in" in report) == (0, True)
     assert "remembered for the next time" in report

@@ -14,7 +14,6 @@ import pytest
 from langchain_core.documents import Document
 
 from embedding_client import EmbeddingClient, RequestError, SigV4Auth, VectorSpaceError
-from embedding_client._cli import run
 from embedding_client.langchain import FunctionUrlRetriever
 from embedding_client.llamaindex import FunctionUrlRetriever as LlamaIndexRetriever
 from tests.docs.pages import SEARCH, blocks
@@ -60,15 +59,14 @@ def test_the_client_searches(url, answer):
     assert [match.id for match in matches] == [name for name, _, _ in wanted]
 
 
-def test_the_command_searches(url, answer, capsys):
+def test_the_command_searches(url, answer, command):
     """`embed search` has the same options, which need the endpoint's own index."""
-    command = ["search", QUERY, "--url", url, "--top", "2", "--json", "--mode", "hybrid"]
-    assert run(command) == 0
-    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    out = command("search", QUERY, "--url", url, "--top", 2, "--json", "--mode", "hybrid")[1]
+    printed = map(json.loads, out.splitlines())
     assert [each["scores"] for each in printed] == [each["scores"] for each in answer["results"]]
     arn = "arn:aws:s3vectors:eu-central-1:111122223333:bucket/b/index/i"
-    assert run(["search", arn, QUERY, "--url", url, "--no-rerank"]) == 2
-    assert "found --rerank with INDEX; allowed: without INDEX" in capsys.readouterr().err
+    code, _, err = command("search", arn, QUERY, "--url", url, "--no-rerank")
+    assert (code, "found --rerank with INDEX; allowed: without INDEX" in err) == (2, True)
 
 
 def test_retrievers_of_other_libraries(url, answer):

@@ -141,87 +141,75 @@ def test_a_slow_request_does_not_hold_up_later_ones():
     assert [item[0, 0] for item in items] == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_slow_request_does_not_hold_up_later_ones_asynchronously(backend):
+def connected(handler: Handler, concurrency: int) -> AsyncEmbeddingClient:
+    """Return an asynchronous client that sends a text a request to a function."""
+    http = httpx.AsyncClient(transport=httpx.MockTransport(handler))
+    return AsyncEmbeddingClient(URL, http_client=http, **arguments(1, concurrency))
+
+
+@pytest.mark.anyio
+async def test_a_slow_request_does_not_hold_up_later_ones_asynchronously():
     """The first of two concurrent requests is answered after the third was sent."""
+    third = anyio.Event()
 
-    async def main() -> list[float]:
-        third = anyio.Event()
+    async def handler(request: httpx.Request) -> httpx.Response:
+        (text,) = texts_of(request)
+        if text == "a":
+            with anyio.fail_after(60):
+                await third.wait()
+        if text == "ccc":
+            third.set()
+        return embedded(request)
 
-        async def handler(request: httpx.Request) -> httpx.Response:
-            (text,) = texts_of(request)
-            if text == "a":
-                with anyio.fail_after(60):
-                    await third.wait()
-            if text == "ccc":
-                third.set()
-            return embedded(request)
-
-        http = httpx.AsyncClient(transport=httpx.MockTransport(handler))
-        async with AsyncEmbeddingClient(URL, http_client=http, **arguments(1, 2)) as client:
-            stream = client.iter_embed(iter(["a", "bb", "ccc", "dddd"]))
-            return [float(item[0, 0]) async for item in stream]
-
-    assert anyio.run(main, backend=backend) == [1, 2, 3, 4]
+    async with connected(handler, 2) as client:
+        stream = client.iter_embed(iter(["a", "bb", "ccc", "dddd"]))
+        assert [float(item[0, 0]) async for item in stream] == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_an_abandoned_stream_ends_with_its_client(backend):
+@pytest.mark.anyio
+async def test_an_abandoned_stream_ends_with_its_client():
     """Requests of a stream that is not read to its end are canceled, not waited for."""
 
-    async def main() -> None:
-        async def handler(request: httpx.Request) -> httpx.Response:
-            if texts_of(request) != ["a"]:
-                await anyio.sleep_forever()
-            return embedded(request)
+    async def handler(request: httpx.Request) -> httpx.Response:
+        if texts_of(request) != ["a"]:
+            await anyio.sleep_forever()
+        return embedded(request)
 
-        http = httpx.AsyncClient(transport=httpx.MockTransport(handler))
-        async with AsyncEmbeddingClient(URL, http_client=http, **arguments(1, 2)) as client:
-            stream = client.iter_embed(iter(["a", "bb", "ccc", "dddd"]))
-            assert (await anext(stream))[0, 0] == 1
-        await stream.aclose()
-
-    anyio.run(main, backend=backend)
+    async with connected(handler, 2) as client:
+        stream = client.iter_embed(iter(["a", "bb", "ccc", "dddd"]))
+        assert (await anext(stream))[0, 0] == 1
+    await stream.aclose()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_closed_stream_cancels_its_requests(backend):
+@pytest.mark.anyio
+async def test_a_closed_stream_cancels_its_requests():
     """The client can be used afterwards."""
+    started, canceled = anyio.Event(), anyio.Event()
 
-    async def main() -> None:
-        started, canceled = anyio.Event(), anyio.Event()
+    async def handler(request: httpx.Request) -> httpx.Response:
+        if texts_of(request) == ["bb"]:
+            started.set()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                canceled.set()
+        return embedded(request)
 
-        async def handler(request: httpx.Request) -> httpx.Response:
-            if texts_of(request) == ["bb"]:
-                started.set()
-                try:
-                    await anyio.sleep_forever()
-                finally:
-                    canceled.set()
-            return embedded(request)
-
-        http = httpx.AsyncClient(transport=httpx.MockTransport(handler))
-        async with AsyncEmbeddingClient(URL, http_client=http, **arguments(1, 1)) as client:
-            with anyio.fail_after(60):
-                async with aclosing(client.iter_embed(iter(["a", "bb", "ccc"]))) as stream:
-                    assert (await anext(stream))[0, 0] == 1
-                    await started.wait()
-                await canceled.wait()
-            assert (await client.embed(["dddd"]))[0, 0] == 4
-
-    anyio.run(main, backend=backend)
+    async with connected(handler, 1) as client:
+        with anyio.fail_after(60):
+            async with aclosing(client.iter_embed(iter(["a", "bb", "ccc"]))) as stream:
+                assert (await anext(stream))[0, 0] == 1
+                await started.wait()
+            await canceled.wait()
+        assert (await client.embed(["dddd"]))[0, 0] == 4
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_an_error_inside_the_context_is_raised_unchanged(backend):
+@pytest.mark.anyio
+async def test_an_error_inside_the_context_is_raised_unchanged():
     """Not as a group of errors."""
-
-    async def main() -> None:
+    with pytest.raises(KeyError, match="mine"):
         async with AsyncEmbeddingClient(URL, auth=httpx.Auth()):
             raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"):
-        anyio.run(main, backend=backend)
 
 
 @pytest.mark.parametrize("method", ["iter_embed", "iter_parts"])

@@ -20,7 +20,6 @@ from embedding_client import (
     ThrottledError,
     UnreachableError,
 )
-from embedding_client._cli import run
 from embedding_client._targets import function_target
 from tests.embedding_client.answers import NO_WAIT, asynchronously, embedded
 
@@ -308,15 +307,12 @@ def test_the_errors_are_those_of_the_url(client, function, options, texts):
         assert getattr(found.value, name) == getattr(expected.value, name)
 
 
-def test_embed_calls_a_function(function, running, capsys):
+def test_embed_calls_a_function(function, running, command):
     """`--function` prints the same lines as `--url`."""
-    assert run(["--url", running.url, "hello world"]) == 0
-    expected = capsys.readouterr().out
+    expected = command("--url", running.url, "hello world")
     named = ["--function", function["function"], "--endpoint-url", function["endpoint_url"]]
-    assert run([*named, "hello world"]) == 0
-    assert capsys.readouterr().out == expected
-    assert run(["info", *named]) == 0
-    assert json.loads(capsys.readouterr().out)["vector_space"]
+    assert command(*named, "hello world") == expected
+    assert json.loads(command("info", *named)[1])["vector_space"]
 
 
 @pytest.mark.parametrize(
@@ -329,10 +325,7 @@ def test_embed_calls_a_function(function, running, capsys):
         (["--url", "http://127.0.0.1:9", "--function", "e:live", "a"], "not allowed with argument"),
     ],
 )  # fmt: skip
-def test_embed_says_which_arguments_do_not_fit(arguments, message, capsys):
-    """The exit status is that of invalid arguments, which argparse raises."""
-    try:
-        assert run(arguments) == 2
-    except SystemExit as ended:
-        assert ended.code == 2  # noqa: PT017 - of argparse
-    assert message in capsys.readouterr().err
+def test_embed_says_which_arguments_do_not_fit(arguments, message, command):
+    """The exit status is that of invalid arguments."""
+    code, _, err = command(*arguments)
+    assert (code, message in err) == (2, True)

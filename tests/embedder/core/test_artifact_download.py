@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from embedder.core.artifact import Artifact, load_artifact
+from embedder.core.artifact import load_artifact
 from embedder.core.artifact_download import download
 from embedder.core.errors import ArtifactDownloadError, ArtifactError, SettingsError
 from embedder.core.settings import Settings
@@ -61,9 +61,7 @@ def delays(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.fixture
-def fetch(
-    server: S3Server, artifact: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Fetch:
+def fetch(server, artifact, tmp_path, monkeypatch) -> Fetch:
     """Return a function that downloads the artifact as a start does."""
     package, temporary = tmp_path / "package", tmp_path / "tmp"
     package.mkdir()
@@ -247,9 +245,7 @@ def test_a_package_without_a_manifest_is_refused(fetch, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def minilm_object(
-    minilm_artifact: Artifact, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[S3Server]:
+def minilm_object(minilm_artifact, tmp_path_factory) -> Iterator[S3Server]:
     cache = tmp_path_factory.mktemp("s3")
     path = build_object(Path(minilm_artifact.folder), cache=cache)
     with serving_object(path.read_bytes()) as server:
@@ -257,12 +253,7 @@ def minilm_object(
 
 
 @pytest.fixture
-def make_router(
-    minilm_object: S3Server,
-    minilm_artifact: Artifact,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Callable[[], Router]:
+def make_router(minilm_object, minilm_artifact, tmp_path, monkeypatch) -> Callable[[], Router]:
     """Return a function that starts the endpoint from the environment of such a function."""
     package, temporary = tmp_path / "artifact", tmp_path / "tmp"
     package.mkdir()

@@ -17,9 +17,9 @@ from embedding_client._doctor.command import (
     run_check,
 )
 from embedding_client._doctor.probes import AwsError
-from embedding_client._doctor.results import CheckResult, SkippedError, failed, ok, skipped, warning
+from embedding_client._doctor.results import SkippedError, failed, ok, skipped, warning
 
-from .conftest import FAILED, OK, SKIPPED, URL, WARNING
+from .conftest import FAILED, OK, SKIPPED, URL, WARNING, raises
 
 RESULTS = [
     Checked(Check("Access", "signed", None), ok("200", status=200)),
@@ -39,11 +39,7 @@ RESULTS = [
 )
 def test_an_error_of_a_check_is_its_finding(error, state, found):
     """It stops no other check."""
-
-    def run(_):
-        raise error
-
-    finding = run_check(Check("Access", "signed", run), None)
+    finding = run_check(Check("Access", "signed", raises(error)), None)
     assert (finding.state, finding.found) == (state, found)
 
 
@@ -121,10 +117,6 @@ def test_the_state_for_programs_is_the_worst(count, state):
 @pytest.mark.parametrize(("finding", "status"), [(RESULTS[1], 0), (RESULTS[2], 1), (RESULTS[3], 0)])
 def test_only_an_illness_fails_the_command(monkeypatch, capsys, snapshot, finding, status):
     """A warning does not."""
-
-    def run(_) -> CheckResult:
-        return finding.result
-
-    monkeypatch.setattr(command, "CHECKS", [Check("A", "b", run)])
+    monkeypatch.setattr(command, "CHECKS", [Check("A", "b", lambda _: finding.result)])
     assert report(snapshot(url="http://127.0.0.1:9"), as_program=False) == status
     assert finding.result.found in capsys.readouterr().out

@@ -4,11 +4,9 @@ import json
 
 import pytest
 
-from embedding_client import _cli as cli
-
 
 @pytest.fixture
-def doctor(running, tmp_path, monkeypatch, capsys):
+def doctor(running, tmp_path, monkeypatch, command):
     """Run the command; return its exit status, its report by check, and its errors."""
 
     def run(*arguments, url=running.url, **variables):
@@ -16,8 +14,7 @@ def doctor(running, tmp_path, monkeypatch, capsys):
             environment.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
             for name, value in variables.items():
                 environment.setenv(name, value)
-            status = cli.run(["doctor", "--url", url, "--json", *map(str, arguments)])
-        output, errors = capsys.readouterr()
+            status, output, errors = command("doctor", "--url", url, "--json", *arguments)
         report = json.loads(output) if output else {"checks": []}
         return status, {check["name"]: check for check in report["checks"]}, errors
 
@@ -82,11 +79,8 @@ def test_without_credentials_everything_else_is_skipped(doctor):
         (["--environment", "dev", "--url", "http://a"], 2, "not allowed with"),
     ],
 )
-def test_invalid_arguments(arguments, status, words, capsys, monkeypatch):
+def test_invalid_arguments(arguments, status, words, command, monkeypatch):
     """One line says what is wrong."""
     monkeypatch.delenv("EMBEDDING_URL", raising=False)
-    try:
-        assert cli.run(["doctor", *arguments]) == status
-    except SystemExit as ended:
-        assert ended.code == status  # noqa: PT017 - of argparse
-    assert words in capsys.readouterr().err
+    code, _, err = command("doctor", *arguments)
+    assert (code, words in err) == (status, True)

@@ -49,12 +49,8 @@ def test_invalid_credentials_are_not_a_missing_permission(aws):
 )
 def test_no_credentials_are_recognized(error):
     """Before anything is sent."""
-
-    def client(service):
-        raise error
-
     with pytest.raises(NoCredentialsError) as raised:
-        Aws(client).call("sts", "get_caller_identity")
+        Aws(raises(error)).call("sts", "get_caller_identity")
     assert raised.value.reason == str(error)
 
 
@@ -67,12 +63,9 @@ def test_other_errors_have_the_action_and_the_message(aws):
 
 def test_no_answer_of_aws_is_an_error():
     """With the kind of it."""
-
-    def client(service):
-        raise botocore.exceptions.ConnectTimeoutError(endpoint_url="https://sts")
-
+    error = botocore.exceptions.ConnectTimeoutError(endpoint_url="https://sts")
     with pytest.raises(AwsError) as raised:
-        Aws(client).call("sts", "get_caller_identity")
+        Aws(raises(error)).call("sts", "get_caller_identity")
     assert raised.value.code == "ConnectTimeoutError"
 
 

@@ -96,18 +96,9 @@ def test_the_space_of_the_last_deploy_is_an_output_of_the_stack(snapshot, aws):
     assert found.found == f"{SPACE}, and {OTHER} is that of the last deploy"
 
 
-def test_without_an_answer_vectors_are_skipped(snapshot):
-    """The answer itself is judged elsewhere."""
-    with pytest.raises(SkippedError, match="no vector in answer to a signed request"):
-        check_space(snapshot())
-
-
 def test_the_url_does_not_need_a_slash(snapshot):
     """The endpoint's address is the same with and without it."""
     assert snapshot(url=f"{URL}/").url() == URL
-
-
-GROUP = "/embedder/logs"
 
 
 def event(ago=timedelta(), kind="platform.report", **record):
@@ -115,6 +106,14 @@ def event(ago=timedelta(), kind="platform.report", **record):
         "timestamp": int((NOW - ago).timestamp() * 1000),
         "message": json.dumps({"type": kind, "record": record}),
     }
+
+
+def logged(aws, *pages, **configuration):
+    """Answer with pages of the function's log."""
+    deployed(aws)
+    aws.answers("lambda", "get_function_configuration", configuration)
+    for page in pages:
+        aws.answers("logs", "filter_log_events", page)
 
 
 @pytest.mark.parametrize(
@@ -133,50 +132,33 @@ def event(ago=timedelta(), kind="platform.report", **record):
 )
 def test_each_kind_of_cold_start_is_recognized(aws, snapshot, record, state, words):
     """By the platform's record."""
-    deployed(aws)
-    aws.answers("lambda", "get_function_configuration", {})
-    logged = event(timedelta(minutes=30), **record)
-    aws.answers("logs", "filter_log_events", {"events": [logged]})
+    logged(aws, {"events": [event(timedelta(minutes=30), **record)]})
     found = check_cold_start(snapshot())
     assert (found.state, found.found) == (state, f"{words}, 30 minutes ago")
 
 
 def test_the_newest_is_found_in_the_shortest_time_that_has_one(aws, snapshot):
     """The log is read from its start, so a day is read only if the last hour has none."""
-    deployed(aws)
-    configuration = {"LoggingConfig": {"LogGroup": GROUP}}
-    aws.answers("lambda", "get_function_configuration", configuration)
-    aws.answers("logs", "filter_log_events", {"events": []})
-    aws.answers(
-        "logs",
-        "filter_log_events",
-        {"events": [event(timedelta(hours=5), metrics={"initDurationMs": 1})], "nextToken": "b"},
+    first, second = (
+        {"events": [event(timedelta(hours=hours), metrics={"initDurationMs": duration})]}
+        for hours, duration in ((5, 1), (2, 2))
     )
-    aws.answers(
-        "logs",
-        "filter_log_events",
-        {"events": [event(timedelta(hours=2), metrics={"initDurationMs": 2})]},
-    )
+    group = {"LogGroup": "/embedder/logs"}
+    logged(aws, {"events": []}, first | {"nextToken": "b"}, second, LoggingConfig=group)
     assert check_cold_start(snapshot()).found == "initialization of 2 ms, 2 hours ago"
 
 
 def test_a_log_that_is_too_long_is_not_searched_to_its_end(aws, snapshot, monkeypatch):
     """The oldest events come first, so the last one is unknown."""
     monkeypatch.setattr(serving, "_MOST_PAGES", 1)
-    deployed(aws)
-    aws.answers("lambda", "get_function_configuration", {})
-    for token in ("b", "c"):
-        aws.answers("logs", "filter_log_events", {"events": [], "nextToken": token})
+    logged(aws, *({"events": [], "nextToken": token} for token in ("b", "c")))
     with pytest.raises(SkippedError, match="the log is too long to search"):
         check_cold_start(snapshot())
 
 
 def test_a_log_without_a_cold_start_is_well(aws, snapshot):
     """After a week without one, nothing is known."""
-    deployed(aws)
-    aws.answers("lambda", "get_function_configuration", {})
-    for _ in range(3):
-        aws.answers("logs", "filter_log_events", {"events": []})
+    logged(aws, *[{"events": []}] * 3)
     found = check_cold_start(snapshot())
     assert (found.state, found.found) == (OK, "none logged in 7 days")
 

@@ -10,7 +10,6 @@ from typing import NoReturn
 import pytest
 from botocore.credentials import Credentials
 
-from embedding_client._cli import run
 from tools.local_endpoint.server import LocalFunctionUrl
 from tools.local_endpoint.signature import Verifier
 
@@ -95,15 +94,14 @@ class Ran:
 
 
 @pytest.fixture
-def load(served, tmp_path, capsys):
+def load(served, tmp_path, command):
     """Run the command against the endpoint; 0.6 seconds unless the test says more."""
 
     def load(*arguments) -> Ran:
         file = tmp_path / "report.json"
-        command = ["load", "--url", served.url, "--output", str(file), "--minutes", "0.01"]
-        status = run([*command, *arguments])
-        captured = capsys.readouterr()
+        options = ("--url", served.url, "--output", file, "--minutes", "0.01")
+        status, out, err = command("load", *options, *arguments)
         report = json.loads(file.read_text()) if file.exists() else None
-        return Ran(status, captured.out, captured.err, report)
+        return Ran(status, out, err, report)
 
     return load

@@ -153,9 +153,7 @@ def ingest_settings() -> IngestSettings:
 
 
 @pytest.fixture
-def world(
-    s3: LocalS3, engine: Engine, ingest_settings: IngestSettings, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[World]:
+def world(s3, engine, ingest_settings, monkeypatch) -> Iterator[World]:
     with local_s3_vectors() as served:
         yield _world(s3, engine, ingest_settings, served, monkeypatch)
 

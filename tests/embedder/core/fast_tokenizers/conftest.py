@@ -101,9 +101,7 @@ def unigram(unigram_document: dict[str, Any], tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="session")
-def unigram_metaspace(
-    unigram_document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
-) -> Both:
+def unigram_metaspace(unigram_document, tmp_path_factory) -> Both:
     """Return Unigram in which a space at the end of a text is a token."""
     spaces = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
     normalizers = [unigram_document["normalizer"], spaces]

@@ -51,9 +51,3 @@ def test_a_missing_file_is_refused(tmp_path):
     """The message names the file."""
     with pytest.raises(ArtifactError, match=r"tokenizer\.bin cannot be read"):
         TableFile(str(tmp_path / "tokenizer.bin"))
-
-
-def test_a_section_of_another_name_is_refused(tmp_path):
-    """The message names the missing section."""
-    with pytest.raises(ArtifactError, match="has no section 'merges'"):
-        TableFile(written(tmp_path, table_file({"a": b""}))).section("merges")
