@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from embedder.core.engine import Engine
+from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 from tests.jobs.local_s3 import LocalS3, local_s3
 
 
@@ -26,6 +28,16 @@ def s3(monkeypatch) -> Iterator[LocalS3]:
         }.items():
             monkeypatch.setenv(name, value)
         yield served
+
+
+@pytest.fixture
+def session() -> HashSession:
+    return HashSession()
+
+
+@pytest.fixture
+def engine(session: HashSession) -> Engine:
+    return Engine(manifest_of(max_tokens=16), WordTokenizer(), session)
 
 
 def run_as_lambda(code: str, **variables: str) -> list[Any]:

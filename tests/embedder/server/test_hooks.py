@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from embedder.core.errors import SettingsError
 from embedder.server.hooks import Hooks, load_hooks
 from embedder.server.settings import ServerSettings, parse
-from tests.embedder.server.otlp_receiver import Receiver, attributes
+from tests.embedder.server.conftest import Receiver, attributes
 from tests.embedder.server.running import Running, running
 
 QUEUE: Any = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)

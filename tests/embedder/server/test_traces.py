@@ -13,7 +13,7 @@ from embedder.http.telemetry import RequestRecord
 from embedder.server.exchange import Exchange
 from embedder.server.queue import RunTimes, Ticket
 from embedder.server.traces import Tracer
-from tests.embedder.server.otlp_receiver import Receiver, attributes
+from tests.embedder.server.conftest import Receiver, attributes
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")

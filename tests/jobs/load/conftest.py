@@ -13,7 +13,6 @@ from jobs.embed.run import finish_job, plan_job
 from jobs.embed.worker import embed_shard
 from jobs.load import index_client
 from jobs.storage import open_folder
-from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import CREDENTIALS, LocalS3Vectors, local_s3_vectors
 
@@ -25,11 +24,6 @@ ARN = "arn:aws:s3vectors:eu-central-1:123456789012:bucket/vectors/index/docs"
 def row(number: int) -> dict[str, Any]:
     """Return a document."""
     return {"id": f"d{number}", "text": f"text number {number}", "lang": "de" if number % 2 else ""}
-
-
-@pytest.fixture
-def engine() -> Engine:
-    return Engine(manifest_of(max_tokens=16), WordTokenizer(), HashSession())
 
 
 @pytest.fixture

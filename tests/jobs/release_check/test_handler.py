@@ -239,6 +239,12 @@ def event(kind: str = "Update", **properties: str) -> dict[str, Any]:
     }
 
 
+def refused(message: str, kind: str = "Update", **properties: str) -> None:
+    """Check version 6, which is refused with this message."""
+    with pytest.raises(ReleaseRefusedError, match=message):
+        handler(event(kind, **properties), None)
+
+
 def passed(space: str) -> dict[str, Any]:
     """Return the response to the custom resource's framework, with the constant physical id."""
     return {"PhysicalResourceId": "release-check", "Data": {"VectorSpace": space}}
@@ -259,8 +265,7 @@ def test_the_first_deploy_is_checked(aws, space):
     assert handler(event("Create"), None) == passed(space)
     assert set(aws.called) == {"6"}
     aws.versions["6"] = 502
-    with pytest.raises(ReleaseRefusedError, match="answers GET /health with 502; allowed: 200"):
-        handler(event("Create"), None)
+    refused("answers GET /health with 502; allowed: 200", "Create")
 
 
 @pytest.mark.parametrize("status", [429, 502, 504])
@@ -268,8 +273,7 @@ def test_a_new_version_that_cannot_be_called_is_refused(aws, status, caplog):
     """A version that is throttled, crashes or times out is refused, and the log has the reason."""
     aws.versions["6"] = status
     message = f"the new version answers GET /health with {status}; allowed: 200"
-    with pytest.raises(ReleaseRefusedError, match=message):
-        handler(event(), None)
+    refused(message)
     assert f"release refused: {message}" in caplog.text
 
 
@@ -281,8 +285,7 @@ def test_a_throttled_call_is_tried_again_for_a_minute(aws, space):
     aws.called.clear()
     aws.throttled = 13
     message = r"with 429; allowed: 200: .* or raise function\.reserved_concurrency"
-    with pytest.raises(ReleaseRefusedError, match=message):
-        handler(event(WarmStarts="1"), None)
+    refused(message, WarmStarts="1")
 
 
 @pytest.mark.parametrize("kind", ["Create", "Update"])
@@ -311,12 +314,10 @@ def test_a_broken_serving_version_can_be_replaced(aws, space, status):
     aws.outputs["VectorSpace"] = space
     assert handler(event(), None) == passed(space)
     aws.outputs["VectorSpace"] = OTHER_SPACE
-    with pytest.raises(ReleaseRefusedError, match="the vectors would change"):
-        handler(event(), None)
+    refused("the vectors would change")
     for outputs in ({}, {"VectorSpace": "unknown"}):
         aws.outputs = outputs
-        with pytest.raises(ReleaseRefusedError, match="no earlier deploy recorded it"):
-            handler(event(), None)
+        refused("no earlier deploy recorded it")
     assert handler(event(AllowVectorSpaceChange="true"), None) == passed(space)
 
 
@@ -337,9 +338,9 @@ def test_break_glass_does_not_ask_the_serving_version_and_still_compares(aws, sp
 def test_versions_that_share_an_alias_must_have_one_role(aws, space):
     """Lambda refuses weights for two roles; an all-at-once release may change the role."""
     own = aws.roles["6"] = "arn:aws:iam::111122223333:role/own"
-    with pytest.raises(ReleaseRefusedError) as refused:
+    with pytest.raises(ReleaseRefusedError) as told:
         handler(event(), None)
-    assert str(refused.value) == (
+    assert str(told.value) == (
         f"the execution role changes from arn:aws:iam::111122223333:role/embedder to {own}, and "
         "two versions that share an alias must have the same role; allowed: release.kind = "
         '"all-at-once" for this deploy (without [cold_start] if it is '
@@ -348,8 +349,7 @@ def test_versions_that_share_an_alias_must_have_one_role(aws, space):
     )
     assert aws.called == []
     assert handler(event(ShiftsTraffic="false"), None) == passed(space)
-    with pytest.raises(ReleaseRefusedError, match="the execution role changes"):
-        handler(event(ShiftsTraffic="false", OtherVersion="12"), None)
+    refused("the execution role changes", ShiftsTraffic="false", OtherVersion="12")
     aws.alias = None
     assert handler(event("Create"), None) == passed(space)
 
@@ -395,8 +395,7 @@ def test_an_experiment_by_weights_across_spaces_is_refused(aws, served, allowed)
     """One URL would mix two spaces; no setting allows that."""
     aws.alias = {"FunctionVersion": served}
     aws.versions["12"] = OTHER_SPACE
-    with pytest.raises(ReleaseRefusedError, match=r"experiment\.percent would answer"):
-        handler(event(OtherVersion="12", AllowVectorSpaceChange=allowed), None)
+    refused(r"experiment\.percent would answer", OtherVersion="12", AllowVectorSpaceChange=allowed)
 
 
 def test_an_experiment_by_weights_within_a_space_passes(aws, space):
@@ -407,8 +406,7 @@ def test_an_experiment_by_weights_within_a_space_passes(aws, space):
         assert handler(event(OtherVersion="12"), None) == passed(space)
     assert set(aws.called) == {"5", "6", "12"}
     aws.versions["6"] = 502
-    with pytest.raises(ReleaseRefusedError, match="the new version answers"):
-        handler(event(OtherVersion="12"), None)
+    refused("the new version answers", OtherVersion="12")
 
 
 def test_an_inactive_version_is_compared_once_it_is_active(aws, space):
@@ -417,16 +415,14 @@ def test_an_inactive_version_is_compared_once_it_is_active(aws, space):
     assert handler(event(OtherVersion="12"), None) == passed(space)
     assert aws.inactive == set()
     aws.inactive, aws.pending = {"12"}, set()
-    with pytest.raises(ReleaseRefusedError, match="version 12 of the experiment does not answer"):
-        handler(event(OtherVersion="12"), None)
+    refused("version 12 of the experiment does not answer", OtherVersion="12")
 
 
 def test_the_end_of_an_experiment_and_a_new_version_are_two_deploys(aws, space):
     """CodeDeploy starts from an alias without weights; ending them alone needs no check."""
     weights = {"AdditionalVersionWeights": {"12": 0.1}}
     aws.alias = {"FunctionVersion": "5", "RoutingConfig": weights}
-    with pytest.raises(ReleaseRefusedError, match="divides its traffic with version 12"):
-        handler(event(), None)
+    refused("divides its traffic with version 12")
     assert handler(event(Version="5"), None) == passed(space)
     aws.alias = {"FunctionVersion": "5"}
     assert handler(event(), None) == passed(space)
