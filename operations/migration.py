@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from botocore.session import Session
 from tqdm import tqdm
@@ -27,11 +27,10 @@ from tqdm import tqdm
 from embedding_client._client import EmbeddingClient
 from embedding_client._errors import EmbeddingClientError
 from embedding_client._executions import Execution, Executions
-from embedding_client._formats import FORMATS
 from embedding_client._index import VectorIndex
 from embedding_client._ingest_command import read_status
-from embedding_client._progress import Shown, follow
 from embedding_client._readers import Source
+from embedding_client._shared_arguments import FORMATS
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import index_id
 from embedding_kit.prices import DEFAULT_REGION, load_prices
@@ -371,8 +370,7 @@ def _compare_documents(migration: Migration) -> None:
             name = newest[0]
         else:
             name = executions.start({}, name=f"migrate-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}")
-        look = partial(executions.status, name)
-        ended = follow(name, look(), look, _shown_groups, on_terminal=sys.stderr.isatty())
+        ended = _follow(name, partial(executions.status, name), _shown_groups)
         if ended.result is None:
             raise ValueError(
                 f"the comparison {name} must succeed; found: {ended.state.lower()}, "
@@ -383,8 +381,28 @@ def _compare_documents(migration: Migration) -> None:
         left = bool(ended.result["changed"] or ended.result["busy"])
 
 
-def _shown_groups(execution: Execution) -> Shown | None:
-    """Return how far a comparison is, for one line; None once it has ended."""
+#: How far something is, for one line; what is done; and all of it, None until that is known.
+_Shown = tuple[str, int, int | None]
+_State = TypeVar("_State")
+
+
+def _follow(
+    name: str, look: Callable[[], _State], show: Callable[[_State], _Shown | None]
+) -> _State:
+    """Look until `show` returns None; a bar shows how far it is, or lines without a terminal."""
+    layout, on_terminal = "{percentage:3.0f}%|{bar:20}| {desc}", sys.stderr.isatty()
+    with tqdm(bar_format=layout, disable=not on_terminal, leave=False) as bar:
+        while shown := show(state := look()):
+            text, bar.n, bar.total = shown
+            bar.set_description_str(text)
+            if not on_terminal:
+                print(f"{name}: {text}", file=sys.stderr, flush=True)
+            time.sleep(_DELAY)
+    return state
+
+
+def _shown_groups(execution: Execution) -> _Shown | None:
+    """Return how far a comparison is; None once it has ended."""
     if execution.state != "RUNNING":
         return None
     share = execution.done / execution.items if execution.items else 0.0
@@ -392,7 +410,7 @@ def _shown_groups(execution: Execution) -> Shown | None:
     if share:
         elapsed = (datetime.now(UTC) - execution.started).total_seconds()
         text += f", about {tqdm.format_interval(elapsed / share - elapsed)} left"
-    return Shown(text, execution.done, execution.items)
+    return text, execution.done, execution.items
 
 
 def _wait_for_events(migration: Migration) -> None:
@@ -404,11 +422,12 @@ def _wait_for_events(migration: Migration) -> None:
 
     first = ahead()
 
-    def show(left: int) -> Shown | None:
+    def show(left: int) -> _Shown | None:
         done = max(0, first - left)
-        return Shown(f"{left:,} wait, {done / first:.0%} done", done, first) if left else None
+        return (f"{left:,} wait, {done / first:.0%} done", done, first) if left else None
 
-    follow("events", first, ahead, show, on_terminal=sys.stderr.isatty())
+    if first:
+        _follow("events", ahead, show)
 
 
 def _compare(migration: Migration, options: argparse.Namespace) -> int:

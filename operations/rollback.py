@@ -23,6 +23,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
+from embedding_client._targets import invocation_event
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings.callers import without_path
 from operations.bootstrap_role import bootstrap_client, partition_domain
@@ -45,16 +46,6 @@ _UPDATING = "UPDATE_IN_PROGRESS"
 _DELAY = 5
 #: The number of environments to start before the version serves, as the release check does.
 _WARM_STARTS = 3
-_HEALTH = json.dumps(
-    {
-        "version": "2.0",
-        "rawPath": "/health",
-        "rawQueryString": "",
-        "headers": {},
-        "requestContext": {"http": {"method": "GET", "path": "/health"}},
-        "isBase64Encoded": False,
-    }
-)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -266,7 +257,7 @@ def _check_limits(deployed: Deployed, version: str, environment: dict[str, Any])
 
 def _activate(client: Any, which: dict[str, str]) -> None:
     try:
-        client.invoke(**which, Payload=_HEALTH)
+        client.invoke(**which, Payload=invocation_event("GET", "/health"))
     except ClientError as error:
         # Any other rejection makes Lambda prepare the version.
         if error.response["Error"]["Code"] == "AccessDeniedException":
@@ -276,7 +267,7 @@ def _activate(client: Any, which: dict[str, str]) -> None:
 
 def _status(client: Any, which: dict[str, str]) -> int:
     """Return the status of a version's answer; 502 for a crash, as callers of the URL see it."""
-    answer = client.invoke(**which, Payload=_HEALTH)
+    answer = client.invoke(**which, Payload=invocation_event("GET", "/health"))
     body = json.loads(answer["Payload"].read())
     return 502 if "FunctionError" in answer else int(body["statusCode"])
 

@@ -95,7 +95,7 @@ class FunctionTarget:
             method="POST",
             url=f"{self.api}/2015-03-31/functions/{quote(function, safe='')}/invocations"
             f"?Qualifier={alias}",
-            content=_event(method, path, body),
+            content=invocation_event(method, path, body),
             headers={
                 "content-type": "application/json",
                 "x-amz-invocation-type": "RequestResponse",
@@ -177,7 +177,8 @@ def _api_url(region: str, session: botocore.session.Session) -> str:
     return str(client.meta.endpoint_url).rstrip("/")
 
 
-def _event(method: str, path: str, body: bytes | None) -> bytes:
+def invocation_event(method: str, path: str, body: bytes | None = None) -> bytes:
+    """Return the event by which Lambda's Invoke sends a request to the function."""
     event: dict[str, Any] = {
         "version": "2.0",
         "routeKey": "$default",

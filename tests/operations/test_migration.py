@@ -14,13 +14,7 @@ import pytest
 
 from embedder.core.artifact import Artifact
 from embedder.core.s3_vectors import SPACE_TAG
-from embedding_client import (
-    EmbeddingClient,
-    VectorSpaceError,
-    _executions,
-    _ingest_command,
-    _progress,
-)
+from embedding_client import EmbeddingClient, VectorSpaceError, _executions, _ingest_command
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import load_environment
 from embedding_kit.settings import Model
@@ -70,8 +64,7 @@ def worlds(s3, tmp_path, monkeypatch, minilm_artifact: Artifact) -> Iterator[Any
     """Return a function that makes an environment that searches documents with the old model."""
     monkeypatch.setenv("EMBEDDING_ARTIFACT", str(minilm_artifact.folder))
     monkeypatch.setattr(index_client, "_ATTEMPTS", 1)
-    for module in (_progress, migration):
-        monkeypatch.setattr(module, "time", _Time())
+    monkeypatch.setattr(migration, "time", _Time())
     from embedder.aws_lambda.handler import handle_event
 
     folder = tmp_path / "environments"

@@ -19,7 +19,6 @@ import sys
 import threading
 import time
 import types
-import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -254,16 +253,10 @@ class InProcessRuntime:
         """Do nothing, because the handler runs in this process."""
 
     def _context(self) -> types.SimpleNamespace:
+        """Return what the handlers read of Lambda's context."""
         deadline = time.monotonic() + self._function.timeout
         return types.SimpleNamespace(
-            aws_request_id=str(uuid.uuid4()),
-            function_name="local",
-            function_version="$LATEST",
-            invoked_function_arn="arn:aws:lambda:us-east-1:123456789012:function:local",
-            memory_limit_in_mb=str(self._function.memory),
-            log_group_name="/aws/lambda/local",
-            log_stream_name="$LATEST",
-            get_remaining_time_in_millis=lambda: int((deadline - time.monotonic()) * 1000),
+            get_remaining_time_in_millis=lambda: int((deadline - time.monotonic()) * 1000)
         )
 
 

@@ -19,6 +19,7 @@ from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_client._load.sender import Texts
+from embedding_client._targets import invocation_event
 from embedding_kit.environment import EnvironmentSettings
 from jobs.load.index_client import SPACE_TAG
 from operations.vector_store import find_store
@@ -196,18 +197,8 @@ class Endpoint:
 
     def _invoke(self, function: str, path: str, body: bytes | None) -> tuple[Measured, Any]:
         """Send a request by Invoke; return Lambda's metrics of it, and the answer."""
-        event = {
-            "version": "2.0",
-            "rawPath": path,
-            "rawQueryString": "",
-            "headers": {} if body is None else {"content-type": "application/json"},
-            "requestContext": {"http": {"method": "POST" if body else "GET", "path": path}},
-            "body": (body or b"").decode(),
-            "isBase64Encoded": False,
-        }
-        answer = self._lambda.invoke(
-            FunctionName=function, LogType="Tail", Payload=json.dumps(event)
-        )
+        event = invocation_event("POST" if body else "GET", path, body)
+        answer = self._lambda.invoke(FunctionName=function, LogType="Tail", Payload=event)
         result = json.loads(answer["Payload"].read())
         if "FunctionError" in answer or result["statusCode"] != 200:
             raise ValueError(_wrong(function, json.dumps(result)))

@@ -54,7 +54,7 @@ class _Aws:
 
     def invoke(self, **asked: Any) -> dict[str, Any]:
         event = json.loads(asked["Payload"])
-        body = json.loads(event["body"] or "{}")
+        body = json.loads(event.get("body", "") or "{}")
         answers = {
             "/info": {"max_input_length": 256},
             "/similar": {"results": []},

@@ -35,12 +35,18 @@ _BUCKET = artifact_bucket_name("zip", account=ACCOUNT, region=REGION)
 _PLACE = {"partition": "aws", "region": REGION, "account": ACCOUNT}
 
 
+def _copy(cdk: Cdk, name: str, root: Path, folder: Path) -> Cdk:
+    """Return the commands of another environment, in a checkout with the first one's settings."""
+    checkout = copy_checkout(root, folder / f"{name}-checkout", name)
+    checkout.file.write_text(cdk.checkout.file.read_text())
+    return replace(cdk, checkout=checkout)
+
+
 def check_zip_environment(cdk: Cdk, url: str, *, root: Path, folder: Path) -> None:
     """Deploy a zip without Docker, with the artifact in it and then in S3, and destroy it."""
-    checkout = copy_checkout(root, folder / "zip-checkout", "zip")
-    checkout.file.write_text(cdk.checkout.file.read_text())
+    of_zip = replace(_copy(cdk, "zip", root, folder), docker=write_client(folder / "none", cdk.aws))
+    checkout = of_zip.checkout
     _edit(checkout, _OF_IMAGES, package="zip")
-    of_zip = replace(cdk, checkout=checkout, docker=write_client(folder / "no-docker", cdk.aws))
     of_zip.succeeded(of_zip.deploy("with the model in the zip"))
     calls = recorded_calls(of_zip.docker)
     of_zip.report.check("it calls no Docker", not calls, calls)
@@ -115,11 +121,9 @@ def check_all_parts(
     cdk: Cdk, parts: Mapping[str, Mapping[str, Any]], *, root: Path, folder: Path
 ) -> None:
     """Deploy and destroy an environment with all parts, and with its account's key and roles."""
-    aws = cdk.aws
-    checkout = copy_checkout(root, folder / "parts-checkout", "parts")
-    checkout.file.write_text(cdk.checkout.file.read_text())
+    aws, with_parts = cdk.aws, _copy(cdk, "parts", root, folder)
+    before, checkout = list_resources(aws), with_parts.checkout
     _edit(checkout, ("index", "release", "cold_start", "experiment", "repository"))
-    before, with_parts = list_resources(aws), replace(cdk, checkout=checkout)
     key = aws.client("kms").create_key()["KeyMetadata"]["Arn"]
     everything = _policy([{"Effect": "Allow", "Action": "*", "Resource": "*"}])
     boundary = aws.client("iam").create_policy(
@@ -184,9 +188,8 @@ _SECONDS = 600
 def check_proof(cdk: Cdk, *, root: Path, folder: Path) -> None:
     """Measure an environment in two runs, of which the first is killed after its first step."""
     name = cdk.checkout.environment
-    checkout = copy_checkout(root, folder / "proof-checkout", name)
-    checkout.file.write_text(cdk.checkout.file.read_text())
-    of_copy, before = replace(cdk, checkout=checkout), list_resources(cdk.aws)
+    of_copy, before = _copy(cdk, name, root, folder / "proof"), list_resources(cdk.aws)
+    checkout = of_copy.checkout
     command = [sys.executable, "-c", _PROGRAM, name, str(cdk.aws.port)]
     state = checkout.root / ".cache" / "prove" / f"{name}.json"
     with cdk.report.step("scripts/prove, killed after its first measurement"):

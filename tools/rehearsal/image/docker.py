@@ -87,6 +87,10 @@ class Docker:
             return False
         return True
 
+    def answers(self) -> bool:
+        """Return whether the daemon answers."""
+        return self.succeeds("version", "--format", "{{.Server.Version}}")
+
 
 @contextmanager
 def containers(folder: Path) -> Iterator[Docker]:
@@ -96,7 +100,7 @@ def containers(folder: Path) -> Iterator[Docker]:
     """
     with _turn(_LOCK):
         own = Docker(shutil.which("docker") or "", _BUILDKIT)
-        if own.client and own.succeeds("version", "--format", "{{.Server.Version}}"):
+        if own.client and own.answers():
             with _arm64_emulation():
                 yield own
             return
@@ -161,11 +165,10 @@ def _daemon(folder: Path) -> Iterator[Docker]:
     docker = Docker("/usr/bin/docker", {"DOCKER_HOST": host, **_BUILDKIT})
     command = ["dockerd", "--data-root", str(folder / "data"), "--exec-root", str(place / "exec")]
     command += ["--pidfile", str(place / "pid"), "--host", host]
-    version = ("version", "--format", "{{.Server.Version}}")
     try:
         with running(
             command,
-            ready=lambda: docker.succeeds(*version),
+            ready=docker.answers,
             seconds=_START_SECONDS,
             environment=os.environ | {"PATH": _PATH},
             failure=ContainersUnavailableError,
