@@ -89,7 +89,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _choice(asked: argparse.Namespace) -> ModelChoice:
-    """Return what the command line asks for."""
     own = {
         name: getattr(asked, name)
         for name in ("name", *_OF_EACH, "dimensions", "route", "hub_token_variable")
@@ -164,7 +163,6 @@ def build_artifact_object(choice: ModelChoice, *, recipe: Path, cache: Path) -> 
 
 @contextmanager
 def _step(text: str) -> Iterator[None]:
-    """Print a step and its duration."""
     began = time.monotonic()
     print(f"zip: {text} ...", file=sys.stderr, flush=True)
     yield

@@ -327,7 +327,6 @@ def _manifest(document: dict[str, Any], *, checksum: str) -> Manifest:
 
 
 def _frozen(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry with tuples in the place of its lists."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
 
 

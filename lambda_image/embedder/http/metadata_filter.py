@@ -144,5 +144,4 @@ def _error(where: str, rule: str, found: object) -> InvalidFieldError:
 
 
 def _shown(key: str) -> str:
-    """Return a name that an error may show."""
     return key if quote_name(key.removeprefix("$")).startswith('"') else quote_name(key)

@@ -323,6 +323,5 @@ def _operation(operation: Operation) -> Schema:
 
 
 def _json(schemas: list[Schema]) -> Schema:
-    """Describe JSON with any of these schemas."""
     schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     return {"content": {"application/json": {"schema": schema}}}

@@ -204,7 +204,6 @@ class App:
         return response
 
     def _check_requests(self, caller: str) -> None:
-        """Refuse a request, if its caller has too many."""
         self._requests.check(
             caller,
             1,
@@ -374,6 +373,5 @@ def _shutting_down() -> ShuttingDownError:
 
 
 async def _disconnected(receive: Receive) -> None:
-    """Return when the client has closed the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -152,7 +152,6 @@ class Metrics:
 
 
 def _durations(of: str, meaning: str, registry: CollectorRegistry) -> list[Histogram]:
-    """Make the histograms of a whole and of its three stages."""
     return [
         Histogram(
             f"te_{of}{stage}_duration",

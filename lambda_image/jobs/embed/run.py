@@ -225,7 +225,6 @@ class EmbedSteps(Steps):
 
 
 def _check_model(job: Job, manifest: Manifest) -> None:
-    """Check that the model has the job's prompt and dimensions."""
     if (manifest.task == "rerank") != (job.query is not None):
         raise BatchError(
             "a job with query needs a reranker, and one without query a model of vectors; "

@@ -364,7 +364,6 @@ def _event(method: str, path: str, body: Mapping[str, Any] | None) -> bytes:
 
 
 def _space_of(call: Call) -> str | None:
-    """Return the vector space that a version reports, or None if it does not answer."""
     answer = call("GET", "/health", None)
     return _spaces_in(answer.body) if answer.status == 200 else None
 

@@ -228,7 +228,6 @@ class WatchSteps(Steps):
         return self._engine.embed_request(request).vectors
 
     def _missing_chunks(self, lists: Lists) -> list[str]:
-        """Return chunks that lists name and the index lacks."""
         names = {key: listed.key for listed in lists.values() if listed for key in listed.present}
         missing = self._missing(self._some(list(names)))
         again = self._lists_of({names[key] for key in missing})

@@ -108,7 +108,6 @@ def _previous(output: Path) -> Path:
 
 
 def _state_of(output: Path) -> str:
-    """Describe the state of the output after an error."""
     if output.exists():
         return "The previous folder is unchanged."
     if _previous(output).exists():

@@ -123,8 +123,6 @@ def accept(
 
 
 class _Measured(NamedTuple):
-    """What was measured of an artifact."""
-
     report: dict[str, Any]
     table: str
     #: A message for each threshold that is missed, and for each golden value of the catalog.

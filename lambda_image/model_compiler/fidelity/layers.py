@@ -58,7 +58,6 @@ def with_more_float32(
 
 
 def _sequences(tokenizer: Tokenizer, max_tokens: int) -> list[list[int]]:
-    """Return the ids of some texts of the fidelity report."""
     every = list(texts().values())
     room = min(TOKENS, max_tokens) - len(tokenizer.prefix) - len(tokenizer.suffix)
     return [

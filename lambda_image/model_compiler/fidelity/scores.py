@@ -153,7 +153,6 @@ def golden_pairs(artifact: Reranker) -> list[dict[str, Any]]:
 
 
 def _queries_and_passages(queries: int) -> tuple[list[str], list[str]]:
-    """Return queries and other documents, from the whole file."""
     every = shipped_documents()
     passages = [every[place * len(every) // PASSAGES] for place in range(PASSAGES)]
     rest = [document for document in every if document not in passages]

@@ -52,7 +52,6 @@ GROWTH = 1_000
 
 
 def _check_values(path: Path, value: Any) -> None:
-    """Check the lists, objects and strings of a JSON file."""
     for each in values_of(value):
         if isinstance(each, str):
             check_most(f"{path}: a string", len(each), STRING, "characters")

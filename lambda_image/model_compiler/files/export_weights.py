@@ -138,7 +138,6 @@ def _linear_layers(
 def _biases(
     node: NodeProto, readers: list[NodeProto], initializers: dict[str, TensorProto]
 ) -> list[str]:
-    """Return the biases that are added to a product."""
     added = list(node.input[2:])
     if [reader.op_type for reader in readers] == ["Add"]:
         added += readers[0].input

@@ -83,7 +83,6 @@ class CompiledModel(OwnModel):
     def _weights(
         self, *, values: bool = True, progress: Callable[[int], object] = lambda _: None
     ) -> tuple[Weights, list[Weights]]:
-        """Open the weights of the encoder and of each module."""
         folder = self.encoder_folder
         encoder: Weights
         if self.export:

@@ -202,7 +202,6 @@ def read_export(folder: Path, choice: Choice) -> ImportedModel:
 
 
 def _read(folder: Path, path: Path) -> ImportedModel:
-    """Read the folder around the export at `path`."""
     graph = _load(path)
     _check_inputs(path, graph)
     has_modules = (folder / "modules.json").exists()
@@ -291,7 +290,6 @@ def _check_inputs(path: Path, graph: ModelProto) -> None:
 
 
 def _output(path: Path, graph: ModelProto, *, pooled: bool) -> ValueInfoProto:
-    """Select the output, and check its type and its number of dimensions."""
     outputs: dict[str, ValueInfoProto] = {entry.name: entry for entry in graph.graph.output}
     wanted = (*SENTENCES, POOLER) if pooled else (*SENTENCES, *HIDDEN)
     name = next((name for name in wanted if name in outputs), None)

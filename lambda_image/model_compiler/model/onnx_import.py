@@ -100,7 +100,6 @@ def _parts(part: GraphProto | FunctionProto) -> Iterator[GraphProto | FunctionPr
 
 
 def _nodes(model: ModelProto) -> Iterator[NodeProto]:
-    """Yield every node of a model."""
     for whole in (model.graph, *model.functions):
         for part in _parts(whole):
             yield from part.node

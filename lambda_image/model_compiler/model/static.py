@@ -245,7 +245,6 @@ def _unknown_token(document: Mapping[str, Any]) -> int | None:
 
 
 def _ids(document: Mapping[str, Any]) -> dict[str, int]:
-    """Return the id of each token of a `tokenizer.json`."""
     vocabulary = document["model"]["vocab"]
     if isinstance(vocabulary, list):  # Unigram: tokens and scores
         vocabulary = {token: number for number, (token, _) in enumerate(vocabulary)}

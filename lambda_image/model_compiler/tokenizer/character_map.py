@@ -51,7 +51,6 @@ def read_charsmap(data: bytes) -> dict[str, str]:
 
 
 def _keys(units: Sequence[int]) -> dict[bytes, int]:
-    """Return the value of each key."""
     children: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for place, unit in enumerate(units):
         label = unit & _LABEL

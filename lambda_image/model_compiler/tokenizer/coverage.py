@@ -48,7 +48,6 @@ def check_parts(document: Json) -> None:
 
 
 def _post_processors(document: Json) -> list[Json]:
-    """Return the post-processors, those of a sequence one by one."""
     post = document.get("post_processor")
     if post is None:
         return []

@@ -200,7 +200,6 @@ _STEPS = {"ByteLevel": 4}
 
 
 def _check_bounds(path: Path, document: dict[str, Any]) -> None:
-    """Check the sizes of everything in the file."""
     parts = dict(document)
     model = dict(parts.pop("model"))
     added = parts.pop("added_tokens", None)
@@ -219,7 +218,6 @@ def _check_bounds(path: Path, document: dict[str, Any]) -> None:
 
 
 def _check_texts(path: Path, name: str, entries: Any, most: int, characters: int) -> None:
-    """Check the number of tokens or merges, and the length of each."""
     if not isinstance(entries, (list, dict)):
         return
     check_most(f"{path}: {name}", len(entries), most, "entries")

@@ -92,8 +92,6 @@ def _runs() -> list[str]:
 
 
 class _Texts:
-    """Makes texts out of pieces of many kinds."""
-
     def __init__(self, library: tokenizers.Tokenizer, random: Random) -> None:
         self._random = random
         added = library.get_added_tokens_decoder()

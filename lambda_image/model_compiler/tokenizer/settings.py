@@ -64,8 +64,6 @@ def built_document(folder: Path, vocabulary: Mapping[str, int]) -> dict[str, Any
 
 
 class _Settings:
-    """The files of one folder."""
-
     def __init__(self, folder: Path, document: Json) -> None:
         self._folder = folder
         self._document = document
@@ -150,7 +148,6 @@ class _Settings:
         }
 
     def _token_files(self) -> list[ConfigFile]:
-        """Return the files that may name special tokens."""
         older = [] if self._config.has("added_tokens_decoder") else ["special_tokens_map.json"]
         return [self._config, *map(self._opened, older)]
 
@@ -216,7 +213,6 @@ class _Settings:
                 self._disagree("added_tokens", f"have the special token {text!r}", None)
 
     def _check_added_tokens(self) -> None:
-        """Check that the lists of added tokens are the same."""
         listed = self._config.optional("added_tokens_decoder")
         if listed is None:
             older = self._opened("added_tokens.json")
@@ -235,7 +231,6 @@ class _Settings:
                 self._disagree("added_tokens", f"have those of {self._config.path.name}", text)
 
     def _check_class(self, known: TokenizerClass) -> None:
-        """Check that the parts are those that the class builds."""
         expected = known.parts(self._setting)
         normalizer = steps(self._document.get("normalizer"))
         before = steps(self._document.get("pre_tokenizer"))
@@ -294,7 +289,6 @@ class _Settings:
         return self._config.optional(key) if key in self._config else default
 
     def _id(self, key: str) -> int | None:
-        """Return the id of a special token by its key."""
         number: int | None = self._added.get(self._tokens.get(key, ""), {}).get("id")
         return number
 

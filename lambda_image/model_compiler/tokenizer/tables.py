@@ -172,7 +172,6 @@ def _sections(document: Json, library: tokenizers.Tokenizer) -> tuple[Kind, dict
 
 
 def _shared_sections(library: tokenizers.Tokenizer) -> dict[str, bytes]:
-    """Return the sections of every fast tokenizer."""
     before, after = _special_tokens(library)
     size = 1 + max(library.get_vocab(with_added_tokens=True).values())
     added = library.get_added_tokens_decoder()

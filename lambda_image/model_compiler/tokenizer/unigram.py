@@ -68,7 +68,6 @@ def check_unigram(document: Json) -> Steps:
 
 
 def _parts(part: Json | None, name: str) -> list[Json]:
-    """Return the parts of a sequence, or the only one."""
     if part is None:
         return []
     if part.get("type") != "Sequence":

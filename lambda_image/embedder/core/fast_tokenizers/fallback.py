@@ -60,7 +60,6 @@ def is_tokenizer_error(error: BaseException) -> bool:
 
 
 def _special_tokens(library: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the ids that the post-processor puts before and after a text."""
     encoding = library.encode("a", add_special_tokens=True)
     own = [i for i, special in enumerate(encoding.special_tokens_mask) if not special]
     if not own:

@@ -147,7 +147,6 @@ class Search(Operation):
         return self._searches[mode].model.search_index
 
     def _found(self, mode: str, count: int, call: Call, laps: _Laps) -> list[Match]:
-        """Return what the search of a mode finds, best first."""
         embed, search = ("embed", "index") if mode == "dense" else (mode, mode)
         found = self._searches[mode].find(
             call,

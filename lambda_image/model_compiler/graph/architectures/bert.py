@@ -268,8 +268,6 @@ class _Attention:
 
 
 class _Encoder(PostNormEncoder[BertConfig]):
-    """Builds the graph of one encoder."""
-
     def _start(self) -> str:
         config = self._config
         table = self._table("word", config.vocabulary_size)

@@ -256,7 +256,6 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
         return op.Slice(hidden, self._int64(0), blocks.tokens, self._int64(1))
 
     def _table(self) -> Floats:
-        """Return the embedding table."""
         config = self._config
         table = self._take("embed_tokens.weight", config.vocabulary_size, config.width)
         for token in config.placeholders:

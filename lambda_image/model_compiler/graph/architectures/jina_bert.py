@@ -72,8 +72,6 @@ FAMILY = replace(bert.FAMILIES["bert"], parse=parse, own_code=True)
 
 
 class _Encoder(PostNormEncoder[PostNormConfig]):
-    """Builds the graph of one encoder."""
-
     def _start(self) -> str:
         self._mask = self._builder.op.Cast("attention_mask", to=TensorProto.INT32)
         self._bias_by_distance = linear_bias(self._builder, self._config.heads)

@@ -189,8 +189,6 @@ FAMILIES = {
 
 
 class _Encoder(PreNormEncoder[LlamaConfig]):
-    """Builds the graph of one encoder."""
-
     first_weight = "embed_tokens.weight"
 
     def build(self) -> str:

@@ -262,7 +262,6 @@ class _Encoder(Encoder[ModernBertConfig]):
         return table
 
     def _norm(self, name: str) -> tuple[Floats, Floats | None]:
-        """Return the gain and the bias of a normalization."""
         size = self._config.hidden_size
         bias = self._take(f"{name}.bias", size) if self._config.norm_bias else None
         return self._take(f"{name}.weight", size), bias

@@ -79,7 +79,6 @@ def _keys(config: ConfigFile) -> dict[str, str]:
 
 
 def _read_rope_base(config: ConfigFile) -> float:
-    """Return the base of the rotary embedding."""
     older = config.number("rotary_emb_base", DEFAULT_ROPE_BASE)
     newer = config.optional("rope_parameters")
     if newer is None:
@@ -114,8 +113,6 @@ class NomicBertConfig(RotaryConfig):
 
 
 class _Encoder(RotaryEncoder[NomicBertConfig]):
-    """Builds the graph of one encoder."""
-
     def _feed_forward(self, hidden: str, layer: str) -> tuple[str, Floats | None]:
         config, routing = self._config, self._config.routing
         if layer not in map(self._layer_prefix, config.mixtures):

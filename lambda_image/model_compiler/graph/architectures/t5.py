@@ -87,8 +87,6 @@ FAMILY = Family(
 
 
 class _Encoder(PreNormEncoder[PreNormConfig]):
-    """Builds the graph of one encoder."""
-
     first_weight = "encoder.final_layer_norm.weight"
 
     def build(self) -> str:

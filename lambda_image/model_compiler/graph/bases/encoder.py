@@ -101,7 +101,6 @@ class Encoder(ABC, Generic[Config]):
         return linear(self._builder, value, weight, name=name, channels=channels, zeros=self._zeros)
 
     def _product(self, rows: Rows, name: str, outputs: int, inputs: int) -> str:
-        """Multiply rows by a weight."""
         product = matmul(self._builder, rows, self._take(name, outputs, inputs), name=name)
         return dequantize(self._builder, product, rows)
 

@@ -296,7 +296,6 @@ class PostNormEncoder(Encoder[Config]):
         )
 
     def _norms(self) -> Iterator[str]:
-        """Yield the names of all normalizations."""
         yield self._names.embedding_norm
         # A generator: if `layers` is far too large, the first layer without weights ends the loop.
         for layer in range(self._config.layers):
@@ -309,7 +308,6 @@ class PostNormEncoder(Encoder[Config]):
         return self._take(f"{name}.{gain}", self._width(name))
 
     def _width(self, norm: str) -> int:
-        """Return the width of a normalization."""
         first = norm == self._names.embedding_norm
         return self._config.embedding_size if first else self._config.hidden_size
 
