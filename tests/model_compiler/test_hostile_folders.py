@@ -29,6 +29,7 @@ from tests.model_compiler.goldens.files import (
     special_tokens,
     write_json,
 )
+from tests.model_compiler.goldens.setting_changes import change_file
 from tests.model_compiler.goldens.tiny_models import TOKENS
 from tests.model_compiler.model.test_onnx_import import export
 
@@ -58,51 +59,37 @@ def refused(folder: Path, capture: Capture) -> list[str]:
     return [error, inspected.out + inspected.err]
 
 
-def a_tensor(folder: Path) -> None:
-    change_tensors(folder, lambda tensors: {**tensors, NAME: np.zeros(1, np.float32)})
-
-
-def a_key(folder: Path) -> None:
-    edit_json(folder / "config.json", **{NAME: 1})
-
-
-def a_value(folder: Path) -> None:
-    edit_json(folder / "config.json", model_type=NAME)
-
-
-def a_module(folder: Path) -> None:
-    first, *rest = read_json(folder / "modules.json")
-    write_json(folder / "modules.json", [{**first, "path": NAME}, *rest])
-
-
-def a_file(folder: Path) -> None:
-    (folder / "modules.json").rename(folder / NAME)
-
-
-def an_operator(folder: Path) -> None:
-    use_export(folder)
-    export(folder / "model.onnx", edit=lambda model: setattr(model.graph.node[0], "domain", NAME))
-
-
-def an_input(folder: Path) -> None:
-    use_export(folder)
-    export(folder / "model.onnx", edit=lambda model: setattr(model.graph.input[0], "name", NAME))
-
-
-def use_export(folder: Path) -> None:
+def use_export(folder: Path, **options: Any) -> None:
     """Leave an export as the only way to the model."""
     edit_json(folder / "config.json", model_type="deberta-v2")
     (folder / "model.safetensors").unlink()
+    export(folder / "model.onnx", **options)
 
 
-@pytest.mark.parametrize(
-    "named", [a_tensor, a_key, a_value, a_module, a_file, an_operator, an_input]
-)
+#: What gives a part of a model the name.
+NAMED: dict[str, Callable[[Path], object]] = {
+    "tensor": lambda folder: change_tensors(
+        folder, lambda tensors: {**tensors, NAME: np.zeros(1, np.float32)}
+    ),
+    "key": lambda folder: edit_json(folder / "config.json", **{NAME: 1}),
+    "value": lambda folder: edit_json(folder / "config.json", model_type=NAME),
+    "module": lambda folder: change_file(folder / "modules.json", {"0.path": NAME}),
+    "file": lambda folder: (folder / "modules.json").rename(folder / NAME),
+    "operator": lambda folder: use_export(
+        folder, edit=lambda model: setattr(model.graph.node[0], "domain", NAME)
+    ),
+    "input": lambda folder: use_export(
+        folder, edit=lambda model: setattr(model.graph.input[0], "name", NAME)
+    ),
+}
+
+
+@pytest.mark.parametrize("part", NAMED)
 def test_no_name_reaches_the_terminal_as_it_is(
-    tiny_folder: Path, named: Callable[[Path], None], capsys: Capture
+    tiny_folder: Path, part: str, capsys: Capture
 ) -> None:
     """Each message that names a part of a model escapes what a terminal would obey."""
-    named(tiny_folder)
+    NAMED[part](tiny_folder)
     (error, _) = refused(tiny_folder, capsys)
     assert SHOWN in error.replace(r"\\", "\\")
 
@@ -132,8 +119,7 @@ def linked_weights(folder: Path, secret: Path) -> None:
 
 
 def linked_data(folder: Path, secret: Path) -> None:
-    use_export(folder)
-    export(folder / "model.onnx", external=True)
+    use_export(folder, external=True)
     shutil.move(folder / "model.onnx_data", secret.parent)
     (folder / "model.onnx_data").symlink_to(secret.parent / "model.onnx_data")
 

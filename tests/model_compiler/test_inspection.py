@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from safetensors.numpy import load_file, save_file
 
 from model_compiler.command import main
 from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
-from tests.model_compiler.goldens.files import Tensors, change_tensors, edit_json
+from tests.model_compiler.goldens.files import change_tensors, edit_json
 from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.sparse_models import write_sparse
 from tests.model_compiler.goldens.static_models import WIDTH, write_sentence_transformers
@@ -125,29 +126,17 @@ def test_a_static_model(tmp_path: Path, served: Hub, capsys: Capture) -> None:
     assert "tokenizer.json is missing" in found["problems"][0]
 
 
-def a_missing_tensor(tensors: Tensors, name: str) -> None:
-    del tensors[name]
+#: What becomes of a tensor with a name.
+DAMAGE: dict[str, Callable[[str, npt.NDArray[np.float32]], dict[str, npt.NDArray[Any]]]] = {
+    "missing": lambda _, __: {},
+    "another shape": lambda name, tensor: {name: np.ascontiguousarray(tensor[1:])},
+    "not a number": lambda name, tensor: {name: np.full_like(tensor, np.nan)},
+    "integers": lambda name, tensor: {name: tensor.astype(np.int8)},
+    "an unused one": lambda name, tensor: {name: tensor, "unused": tensor},
+}
 
 
-def another_shape(tensors: Tensors, name: str) -> None:
-    tensors[name] = np.ascontiguousarray(tensors[name][1:])
-
-
-def not_a_number(tensors: Tensors, name: str) -> None:
-    tensors[name][1, 1] = np.nan
-
-
-def integers(tensors: Tensors, name: str) -> None:
-    tensors[name] = tensors[name].astype(np.int8)
-
-
-def an_unused_tensor(tensors: Tensors, name: str) -> None:
-    tensors["unused"] = tensors[name]
-
-
-@pytest.mark.parametrize(
-    "damage", [a_missing_tensor, another_shape, not_a_number, integers, an_unused_tensor]
-)
+@pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize(
     ("file", "name"),
     [
@@ -157,18 +146,13 @@ def an_unused_tensor(tensors: Tensors, name: str) -> None:
     ],
 )
 def test_what_a_compile_finds_in_the_weights(
-    tmp_path: Path,
-    file: str,
-    name: str,
-    damage: Callable[[Tensors, str], None],
-    capsys: Capture,
+    tmp_path: Path, file: str, name: str, damage: str, capsys: Capture
 ) -> None:
     """An inspection reads them too, and has the words of the compile."""
     write_model(tmp_path / "encoder", dense=[(16, True, "activation.Tanh")])
     write_sentence_transformers(tmp_path / "static")
     tensors = load_file(tmp_path / file)
-    damage(tensors, name)
-    save_file(tensors, tmp_path / file)
+    save_file(DAMAGE[damage](name, tensors.pop(name)) | tensors, tmp_path / file)
     folder = tmp_path / file.partition("/")[0]
     (problem,) = inspected(capsys, str(folder), status=1)["problems"]
     assert main([str(folder), "--output", str(tmp_path / "artifact"), "--quiet"]) == 2

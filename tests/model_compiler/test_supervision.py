@@ -17,7 +17,6 @@ from onnx import TensorProto, helper
 from model_compiler.command import main
 from model_compiler.supervision import budget
 from tests.model_compiler.goldens.files import edit_json
-from tests.model_compiler.model.test_onnx_import import export
 from tests.model_compiler.test_hostile_folders import use_export
 
 #: The command with less CPU for the step that {} names, so that the tests need less.
@@ -93,8 +92,7 @@ def endless_graph(folder: Path) -> None:
         model.graph.initializer.append(true)
         last.CopyFrom(loop)
 
-    use_export(folder)
-    export(folder / "model.onnx", edit=edit)
+    use_export(folder, edit=edit)
 
 
 @pytest.mark.parametrize(

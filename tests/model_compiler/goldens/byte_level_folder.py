@@ -17,6 +17,7 @@ from tests.model_compiler.goldens.files import (
     post_processor,
     special_tokens,
     write_json,
+    write_model_settings,
     write_modules,
 )
 
@@ -103,15 +104,7 @@ def write_folder(
         folder / "sentence_bert_config.json",
         {"max_seq_length": limit or config["max_position_embeddings"], "do_lower_case": False},
     )
-    write_json(
-        folder / "config_sentence_transformers.json",
-        {
-            "__version__": {"sentence_transformers": "3.4.0"},
-            "prompts": prompts,
-            "default_prompt_name": None,
-            "similarity_fn_name": "cosine",
-        },
-    )
+    write_model_settings(folder, prompts, version="3.4.0", similarity_fn_name="cosine")
     return folder
 
 

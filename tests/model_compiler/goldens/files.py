@@ -55,6 +55,28 @@ def write_modules(folder: Path, *modules: tuple[str, str]) -> None:
     write_json(folder / "modules.json", values)
 
 
+def write_model_settings(
+    folder: Path, prompts: Mapping[str, str], *, version: str = "6.2.0", **more: Any
+) -> None:
+    """Write `config_sentence_transformers.json`, as a version of the library does."""
+    values = {"prompts": dict(prompts), "default_prompt_name": None, **more}
+    path = folder / "config_sentence_transformers.json"
+    write_json(path, {"__version__": {"sentence_transformers": version}, **values})
+
+
+def write_router_files(
+    folder: Path,
+    types: Mapping[str, str],
+    structure: Mapping[str, Sequence[str]],
+    *after: tuple[str, str],
+) -> None:
+    """Write the modules of a Router's routes, and those that both share after it."""
+    parameters = {"default_route": "document", "allow_empty_key": True, "route_mappings": {}}
+    values = {"types": types, "structure": structure, "parameters": parameters}
+    write_json(folder / "router_config.json", values)
+    write_modules(folder, ("sentence_transformers.base.modules.router.Router", ""), *after)
+
+
 def special_tokens(ids: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return the added tokens of a `tokenizer.json`."""
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)

@@ -197,16 +197,9 @@ TOKENIZERS = [
 
 def _tokenizers() -> dict[str, Any]:
     """Return the files of a small tokenizer of each class, as this transformers saves it."""
-    from transformers import (
-        BertTokenizer,
-        CamembertTokenizer,
-        GemmaTokenizer,
-        MPNetTokenizer,
-        PreTrainedTokenizerFast,
-        Qwen2Tokenizer,
-        RobertaTokenizer,
-        XLMRobertaTokenizer,
-    )
+
+    def ids(tokens: list[str]) -> dict[str, int]:
+        return {token: number for number, token in enumerate(tokens)}
 
     words = [*LETTERS, *(f"##{letter}" for letter in LETTERS), "hello", "world", "H", "W", "\u4f60"]
     bert = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
@@ -216,48 +209,28 @@ def _tokenizers() -> dict[str, Any]:
     qwen = ["<|endoftext|>", "<|im_end|>", *merged]
     gemma = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", *merged, "\u2581"]
     gemma += [f"<0x{byte:02X}>" for byte in range(256)]
-    pieces = [
-        "<s>",
-        "<pad>",
-        "</s>",
-        "<unk>",
-        "\u2581",
-        "\u2581hello",
-        "\u2581world",
-        "H",
-        *LETTERS,
-    ]
+    pieces = ["<s>", "<pad>", "</s>", "<unk>"]
+    pieces += ["\u2581", "\u2581hello", "\u2581world", "H", *LETTERS]
     unigram = [(piece, -float(number)) for number, piece in enumerate([*pieces, "<mask>"])]
     unused = ["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"]
     camembert = [(piece, -9.0) for piece in unused] + [
         each for each in unigram if each[0] not in unused
     ]
-    numbered = {
-        name: {token: number for number, token in enumerate(tokens)}
-        for name, tokens in {
-            "bert": bert,
-            "mpnet": mpnet,
-            "roberta": roberta,
-            "qwen": qwen,
-            "gemma": gemma,
-        }.items()
-    }
     made = {
-        "BertTokenizer": ("bert", BertTokenizer(vocab=numbered["bert"])),
-        "MPNetTokenizer": ("mpnet", MPNetTokenizer(vocab=numbered["mpnet"])),
-        "RobertaTokenizer": (
-            "roberta",
-            RobertaTokenizer(vocab=numbered["roberta"], merges=MERGES),
-        ),
-        "XLMRobertaTokenizer": ("xlm-roberta", XLMRobertaTokenizer(vocab=unigram)),
-        "CamembertTokenizer": ("camembert", CamembertTokenizer(vocab=camembert)),
-        "Qwen2Tokenizer": ("qwen3", Qwen2Tokenizer(vocab=numbered["qwen"], merges=MERGES)),
-        "GemmaTokenizer": ("gemma3_text", GemmaTokenizer(vocab=numbered["gemma"], merges=MERGES)),
+        name: (family, getattr(transformers, name)(**given))
+        for name, family, given in (
+            ("BertTokenizer", "bert", {"vocab": ids(bert)}),
+            ("MPNetTokenizer", "mpnet", {"vocab": ids(mpnet)}),
+            ("RobertaTokenizer", "roberta", {"vocab": ids(roberta), "merges": MERGES}),
+            ("XLMRobertaTokenizer", "xlm-roberta", {"vocab": unigram}),
+            ("CamembertTokenizer", "camembert", {"vocab": camembert}),
+            ("Qwen2Tokenizer", "qwen3", {"vocab": ids(qwen), "merges": MERGES}),
+            ("GemmaTokenizer", "gemma3_text", {"vocab": ids(gemma), "merges": MERGES}),
+        )
     }
-    made["TokenizersBackend"] = (
-        "modernbert",
-        PreTrainedTokenizerFast(tokenizer_object=made["RobertaTokenizer"][1].backend_tokenizer),
-    )
+    backend = made["RobertaTokenizer"][1].backend_tokenizer
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=backend)
+    made["TokenizersBackend"] = ("modernbert", fast)
     around = {"Qwen2Tokenizer": "$A <|endoftext|>", "GemmaTokenizer": "<bos> $A <eos>"}
     found = {}
     for name, (family, tokenizer) in made.items():

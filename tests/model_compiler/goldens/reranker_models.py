@@ -19,11 +19,12 @@ from tests.model_compiler.goldens.files import (
     normal,
     read_json,
     write_json,
+    write_model_settings,
     write_modules,
 )
 from tests.model_compiler.goldens.llama_model import SPECIALS, write_llama
 from tests.model_compiler.goldens.modernbert_model import write_modernbert
-from tests.model_compiler.goldens.tiny_models import write_model
+from tests.model_compiler.goldens.tiny_models import ENCODER, write_model
 
 QUERY = "parse the date"
 #: Passages of many lengths: with the query, some are over each model's limit.
@@ -337,13 +338,7 @@ def _write_saved(folder: Path, settings: Mapping[str, Any]) -> None:
         modality_config={"text": {"method": "forward", "method_output_name": "logits"}},
         module_output_name="scores",
     )
-    values = {
-        "__version__": {"sentence_transformers": "6.2.0"},
-        "default_prompt_name": None,
-        "model_type": "CrossEncoder",
-        "prompts": {},
-    }
-    write_json(folder / "config_sentence_transformers.json", {**values, **settings})
+    write_model_settings(folder, **{"prompts": {}, "model_type": "CrossEncoder", **settings})
 
 
 def _write_head(
@@ -354,13 +349,7 @@ def _write_head(
     width: int,
 ) -> None:
     """Write the modules of a head, as sentence-transformers 6 saves them."""
-    text = {"method": "forward", "method_output_name": "last_hidden_state"}
-    edit_json(
-        folder / "sentence_bert_config.json",
-        transformer_task="feature-extraction",
-        modality_config={"text": text},
-        module_output_name="token_embeddings",
-    )
+    write_json(folder / "sentence_bert_config.json", ENCODER)
     random = np.random.default_rng(8)
     embedding = "sentence_embedding"
     package = "sentence_transformers.sentence_transformer.modules"

@@ -18,7 +18,9 @@ from tests.model_compiler.goldens.files import (
     normal,
     read_json,
     write_json,
+    write_model_settings,
     write_modules,
+    write_router_files,
 )
 from tests.model_compiler.goldens.reranker_models import PASSAGES, write_reranker
 
@@ -109,7 +111,7 @@ def write_sparse(
     first = f"{OLD}MLMTransformer" if old_files else NEW["Transformer"]
     second = f"{OLD}SpladePooling" if old_files else NEW["SpladePooling"]
     write_modules(folder, (first, ""), (second, "1_SpladePooling"))
-    _write_sentences(folder, prompts)
+    _write_settings(folder, prompts)
     limit = {"max_seq_length": 24, "do_lower_case": False}
     write_json(folder / "sentence_bert_config.json", limit if old_files else LOGITS)
     size = {"word_embedding_dimension": None} if old_files else {"embedding_dimension": None}
@@ -161,20 +163,14 @@ def write_sparse_router(folder: Path, *, limit: int = 30) -> Path:
     weights[:5] = 0
     save_file({"weight": weights}, query / "model.safetensors")
     write_json(query / "config.json", {"frozen": False})
-    router = "sentence_transformers.base.modules.router.Router"
-    write_modules(folder, (router, ""))
-    _write_sentences(folder, None)
+    _write_settings(folder, None)
     types = {
         document.name: NEW["Transformer"],
         pooling.name: NEW["SpladePooling"],
         query.name: NEW["SparseStaticEmbedding"],
     }
     structure = {"query": [query.name], "document": [document.name, pooling.name]}
-    parameters = {"default_route": "document", "allow_empty_key": True, "route_mappings": {}}
-    write_json(
-        folder / "router_config.json",
-        {"types": types, "structure": structure, "parameters": parameters},
-    )
+    write_router_files(folder, types, structure)
     return folder
 
 
@@ -200,14 +196,6 @@ def _head(family: str, encoder: Tensors) -> Tensors:
     return {name: normal(random, *shape, scale=0.25) for name, shape in shapes.items()}
 
 
-def _write_sentences(folder: Path, prompts: Mapping[str, str] | None) -> None:
-    write_json(
-        folder / "config_sentence_transformers.json",
-        {
-            "__version__": {"sentence_transformers": "6.2.0"},
-            "default_prompt_name": None,
-            "model_type": "SparseEncoder",
-            "prompts": dict(prompts or {"query": "", "document": ""}),
-            "similarity_fn_name": "dot",
-        },
-    )
+def _write_settings(folder: Path, prompts: Mapping[str, str] | None) -> None:
+    prompts = prompts or {"query": "", "document": ""}
+    write_model_settings(folder, prompts, model_type="SparseEncoder", similarity_fn_name="dot")

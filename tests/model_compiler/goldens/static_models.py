@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from tests.model_compiler.goldens.files import Tensors, edit_json, write_json, write_modules
+from tests.model_compiler.goldens.files import (
+    Tensors,
+    edit_json,
+    write_json,
+    write_model_settings,
+    write_modules,
+)
 from tests.model_compiler.goldens.tiny_models import (
     MODULES,
     NEW_MODULES,
@@ -76,15 +82,8 @@ def write_sentence_transformers(
         tensors = {"embedding.weight": tensors["embeddings"]}
     save_file(tensors, folder / encoder / "model.safetensors")
     write_modules(folder, *((types[kind], path) for kind, path in kinds))
-    write_json(
-        folder / "config_sentence_transformers.json",
-        {
-            "__version__": {"sentence_transformers": "6.2.0"},
-            "prompts": {"query": PROMPT, "document": ""},
-            "default_prompt_name": None,
-            "similarity_fn_name": "cosine",
-        },
-    )
+    prompts = {"query": PROMPT, "document": ""}
+    write_model_settings(folder, prompts, similarity_fn_name="cosine")
     return folder
 
 

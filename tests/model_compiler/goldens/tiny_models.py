@@ -21,7 +21,9 @@ from tests.model_compiler.goldens.files import (
     post_processor,
     special_tokens,
     write_json,
+    write_model_settings,
     write_modules,
+    write_router_files,
 )
 
 HIDDEN, LAYERS, HEADS, WIDE, POSITIONS = 32, 2, 4, 64, 40
@@ -47,6 +49,13 @@ NEW_MODULES = {
     "Pooling": "sentence_transformers.sentence_transformer.modules.pooling.Pooling",
     "Dense": "sentence_transformers.base.modules.dense.Dense",
     "Normalize": "sentence_transformers.base.modules.normalize.Normalize",
+}
+
+#: The file of an encoder's Transformer, of sentence-transformers 6.
+ENCODER = {
+    "transformer_task": "feature-extraction",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+    "module_output_name": "token_embeddings",
 }
 
 #: What each golden model has that the plain one does not.
@@ -123,18 +132,9 @@ def write_router(folder: Path, *, seed: int = 3) -> Path:
         for name in ("modules.json", "config_sentence_transformers.json"):
             (folder / ids[route][0] / name).unlink()
     types = {name: NEW_MODULES[name.rpartition("_")[2]] for names in ids.values() for name in names}
-    parameters = {"default_route": "document", "allow_empty_key": True, "route_mappings": {}}
-    write_json(
-        folder / "router_config.json",
-        {"types": types, "structure": ids, "parameters": parameters},
-    )
-    router = "sentence_transformers.base.modules.router.Router"
-    write_modules(folder, (router, ""), (NEW_MODULES["Normalize"], "1_Normalize"))
+    write_router_files(folder, types, ids, (NEW_MODULES["Normalize"], "1_Normalize"))
     prompts = {"query": "parse: ", "document": "the "}
-    write_json(
-        folder / "config_sentence_transformers.json",
-        {"prompts": prompts, "default_prompt_name": None, "similarity_fn_name": "cosine"},
-    )
+    write_model_settings(folder, prompts, similarity_fn_name="cosine")
     return folder
 
 
@@ -279,36 +279,18 @@ def _write_dense(folder: Path, inputs: int, traits: tuple[int, bool, str], *, se
 
 
 def _write_sentence_files(folder: Path, normalize: str, *, new_files: bool) -> None:
-    if new_files:
-        write_json(
-            folder / "sentence_bert_config.json",
-            {
-                "transformer_task": "feature-extraction",
-                "modality_config": {
-                    "text": {"method": "forward", "method_output_name": "last_hidden_state"}
-                },
-                "module_output_name": "token_embeddings",
-            },
-        )
-        write_json(
-            folder / normalize / "config.json",
-            {
-                "module_input_name": "sentence_embedding",
-                "module_output_name": "sentence_embedding",
-            },
-        )
-    else:
-        write_json(
-            folder / "sentence_bert_config.json", {"max_seq_length": 16, "do_lower_case": False}
-        )
-    version = {"sentence_transformers": "6.2.0" if new_files else "2.0.0"}
-    newer = {
-        "prompts": {"query": "parse: ", "document": ""},
-        "default_prompt_name": None,
-        "similarity_fn_name": "cosine",
-        "model_type": "SentenceTransformer",
-    }
-    write_json(
-        folder / "config_sentence_transformers.json",
-        {"__version__": version, **(newer if new_files else {})},
+    if not new_files:
+        limit = {"max_seq_length": 16, "do_lower_case": False}
+        write_json(folder / "sentence_bert_config.json", limit)
+        version = {"__version__": {"sentence_transformers": "2.0.0"}}
+        write_json(folder / "config_sentence_transformers.json", version)
+        return
+    write_json(folder / "sentence_bert_config.json", ENCODER)
+    names = dict.fromkeys(("module_input_name", "module_output_name"), "sentence_embedding")
+    write_json(folder / normalize / "config.json", names)
+    write_model_settings(
+        folder,
+        {"query": "parse: ", "document": ""},
+        similarity_fn_name="cosine",
+        model_type="SentenceTransformer",
     )
