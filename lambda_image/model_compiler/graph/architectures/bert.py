@@ -227,46 +227,6 @@ def _counted_from_padding(builder: GraphBuilder, table: Floats, padding: int) ->
 LONG = 1024
 
 
-class _Attention:
-    """Adds attention to a graph with the input `attention_mask`.
-
-    `width` is that of all heads; `relative_bias` is float32 [1, heads, tokens, tokens], or empty.
-    """
-
-    def __init__(
-        self, builder: GraphBuilder, *, heads: int, width: int, positions: int, relative_bias: str
-    ) -> None:
-        self._builder = builder
-        self._heads = heads
-        self._width = width
-        self._relative = [relative_bias] if relative_bias else []
-        self._full = None
-        if positions > LONG and not relative_bias:
-            self._full = FullAttention.with_mask(builder, heads=heads, head_size=width // heads)
-        else:
-            # 1 for a token, 0 for padding, as MultiHeadAttention takes it.
-            self._mask = builder.op.Cast("attention_mask", to=TensorProto.INT32)
-
-    def add(self, projected: str, bias: Floats, *, name: str) -> str:
-        """Attend from float32 [batch, tokens, 3 * width] to [batch, tokens, width].
-
-        The first are queries, keys and values side by side, without their bias of the name.
-        """
-        builder, sizes = self._builder, [self._width] * 3
-        if self._full:
-            shifted = builder.op.Add(projected, builder.weight(name, bias))
-            return self._full.add(*builder.split(shifted, sizes))
-        parts = builder.split(projected, sizes)
-        return builder.microsoft.MultiHeadAttention(
-            *parts,
-            builder.weight(name, bias),
-            self._mask,
-            *self._relative,
-            num_heads=self._heads,
-            mask_filter_value=LOWEST,
-        )
-
-
 class _Encoder(PostNormEncoder[BertConfig]):
     def _start(self) -> str:
         config = self._config
@@ -290,13 +250,16 @@ class _Encoder(PostNormEncoder[BertConfig]):
         if types is not None:
             there = self._builder.op.Add(there, self._added_by_type(types))
         hidden = self._normalized_sum(words, there, self._names.embedding_norm)
-        self._attention = _Attention(
-            self._builder,
-            heads=config.heads,
-            width=config.hidden_size,
-            positions=config.max_positions,
-            relative_bias=self._relative_bias() if config.relative else "",
-        )
+        self._relative = [self._relative_bias()] if config.relative else []
+        self._full = None
+        if config.max_positions > LONG and not config.relative:
+            head_size = config.hidden_size // config.heads
+            self._full = FullAttention.with_mask(
+                self._builder, heads=config.heads, head_size=head_size
+            )
+        else:
+            # 1 for a token, 0 for padding, as MultiHeadAttention takes it.
+            self._mask = self._builder.op.Cast("attention_mask", to=TensorProto.INT32)
         return hidden
 
     def _added_by_type(self, table: Floats) -> str:
@@ -314,5 +277,17 @@ class _Encoder(PostNormEncoder[BertConfig]):
         return relative_bias(self._builder, table, self._config.max_positions)
 
     def _attended(self, projected: str, layer: str) -> str:
-        bias = self._projections_bias(layer)
-        return self._attention.add(projected, bias, name=f"{layer}attention.bias")
+        builder, sizes = self._builder, [self._config.hidden_size] * 3
+        name, bias = f"{layer}attention.bias", self._projections_bias(layer)
+        if self._full:
+            shifted = builder.op.Add(projected, builder.weight(name, bias))
+            return self._full.add(*builder.split(shifted, sizes))
+        parts = builder.split(projected, sizes)
+        return builder.microsoft.MultiHeadAttention(
+            *parts,
+            builder.weight(name, bias),
+            self._mask,
+            *self._relative,
+            num_heads=self._config.heads,
+            mask_filter_value=LOWEST,
+        )
