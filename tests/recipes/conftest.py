@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from embedder.core.artifact import Artifact
 from embedding_client import EmbeddingClient, SigV4Auth
 from tests.docs.pages import BASH
 from tests.docs.pages import run as run_command
+from tests.fixtures.npm_packages import installed
 from tools.local_endpoint.endpoint import endpoint
 from tools.local_endpoint.signature import (
     Signature,
@@ -29,7 +29,7 @@ from tools.local_endpoint.signature import (
     SignedRequest,
     Verifier,
 )
-from tools.pinned_environment import locked, pinned_environment
+from tools.pinned_environment import pinned_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).parent
@@ -63,29 +63,8 @@ def python_with_litellm() -> Path:
 
 @pytest.fixture(scope="session")
 def node_modules() -> Path:
-    """Return a folder with the npm packages of the recipes, installed once for each lock file."""
-    folder = ROOT / ".cache" / "recipes-javascript"
-    wanted = (FOLDER / "javascript" / "package-lock.json").read_text()
-    stamp = folder / "stamp"
-    with locked("recipes-javascript"):
-        if not stamp.is_file() or stamp.read_text() != wanted:
-            folder.mkdir(exist_ok=True)
-            stamp.unlink(missing_ok=True)
-            for name in ("package.json", "package-lock.json"):
-                shutil.copy(FOLDER / "javascript" / name, folder)
-            npm = Path(sys.executable).with_name("npm")
-            trusted = os.environ | {"NODE_USE_SYSTEM_CA": "1"}
-            command: list[str | Path] = [
-                npm,
-                "ci",
-                "--ignore-scripts",
-                "--no-audit",
-                "--no-fund",
-                "--silent",
-            ]
-            subprocess.run(command, cwd=folder, env=trusted, check=True)
-            stamp.write_text(wanted)
-    return folder / "node_modules"
+    """Return a folder with the npm packages of the recipes."""
+    return installed()
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,11 @@ from pathlib import Path
 import pytest
 
 from embedder.core.artifact import Artifact
-from tests.docs.pages import run
+from tests.fixtures.npm_packages import BIN, embedded_by_tool
 
 from .conftest import FACTS, KEYS, Served
 
 pytestmark = pytest.mark.slow
-
-BIN = Path(sys.executable).parent
 
 
 @pytest.fixture
@@ -52,21 +50,10 @@ def test_the_inspector_lists_and_calls_a_tool(
     door: str,
     *,
     request: pytest.FixtureRequest,
-    node_modules: Path,
     printed_vectors: Callable[[str], None],
     tmp_path: Path,
 ) -> None:
     """The schemas of the tools have no problem, and the vectors are the client's."""
-    inspector = node_modules / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
-    target = request.getfixturevalue(door)
     signs = [word for name, value in KEYS.items() for word in ("-e", f"{name}={value}")]
-
-    def inspect(*options: str) -> str:
-        return run(["node", str(inspector), "--cli", *signs, *target, *options], tmp_path)
-
-    tools = json.loads(inspect("--method", "tools/list", "--strict"))["tools"]
-    assert "embed" in [tool["name"] for tool in tools]
-    texts = f"texts={json.dumps(FACTS)}"
-    called = inspect("--method", "tools/call", "--tool-name", "embed", "--tool-arg", texts)
-    answer = json.loads(json.loads(called)["content"][0]["text"])
-    printed_vectors(json.dumps(answer["embeddings"]))
+    target = [*signs, *request.getfixturevalue(door)]
+    printed_vectors(json.dumps(embedded_by_tool(tmp_path, target, FACTS)))

@@ -22,6 +22,7 @@ from aws_cdk import App, Stack
 from embedder.core.artifact import Artifact
 from embedding_client import ApiKeyAuth, EmbeddingClient, ForbiddenError
 from embedding_kit import ApiGatewayFront, EmbeddingEndpoint, EmbeddingRestApi
+from tests.fixtures.npm_packages import embedded_by_tool
 from tests.tools.rehearsal.conftest import echo
 from tools.local_endpoint.runtime import Function, Runtime, start
 from tools.rehearsal.deploy.deployed_functions import FunctionServer, Invocation
@@ -61,7 +62,10 @@ def runtime(minilm_artifact: Artifact) -> Iterator[Runtime]:
         Function(
             handler="embedder.aws_lambda.handler.handler",
             source_root=SOURCE_ROOT,
-            environment={"EMBEDDING_ARTIFACT": str(minilm_artifact.folder)},
+            environment={
+                "EMBEDDING_ARTIFACT": str(minilm_artifact.folder),
+                "EMBEDDING_MCP": "on",
+            },
         )
     )
     yield made
@@ -225,6 +229,14 @@ def test_the_clients_on_the_page_run(front: Front) -> None:
     command = [sys.executable, "-W", "error", "-c", program]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
+
+
+def test_the_protocols_inspector_sends_a_key(front: Front, vectors: Any, tmp_path: Path) -> None:
+    """An agent needs no bridge here: the key is a header, as its programs allow."""
+    ((name, key),) = front.headers().items()
+    target = [f"{front.url}/mcp", "--transport", "http", "--header", f"{name}: {key}"]
+    found = embedded_by_tool(tmp_path, target, TEXTS)
+    assert np.array_equal(np.array(found, np.float32), vectors)
 
 
 def test_errors_of_the_embedder_arrive_as_they_are(front: Front) -> None:
