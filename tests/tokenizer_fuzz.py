@@ -1,15 +1,15 @@
 """Compares the fast tokenizers with `tokenizers` on any number of texts.
 
 `python -m tests.tokenizer_fuzz` takes MiniLM's WordPiece and replicas of full size: Gemma's BPE,
-the byte-level BPE of RoBERTa, ModernBERT and Qwen, and the Unigram of XLM-RoBERTa, CamemBERT and
-T5. It compares 200,000 made-up texts for each, and every file of the standard library. The tests
-run the same texts in small numbers. The exit status is 1 if one text differs; each is shown,
-escaped, with the seed that makes it again.
+the byte-level BPE of RoBERTa, ModernBERT, Qwen and EuroBERT, and the Unigram of XLM-RoBERTa,
+CamemBERT and T5. It compares 200,000 made-up texts for each, and every file of the standard
+library. The tests run the same texts in small numbers. The exit status is 1 if one text differs;
+each is shown, escaped, with the seed that makes it again.
 
 They are the tokenizers of the other families too: jina-embeddings-v2 and GTE have BERT's in
 English, jina-embeddings-v2 in German, Spanish and for code RoBERTa's, and jina-embeddings-v3,
-multilingual GTE and nomic-embed-text-v2-moe XLM-RoBERTa's. ALBERT's and EuroBERT's have steps that
-only `tokenizers` takes, so there is nothing to compare.
+multilingual GTE and nomic-embed-text-v2-moe XLM-RoBERTa's. ALBERT's has steps that only
+`tokenizers` takes, so there is nothing to compare.
 """
 
 import argparse

@@ -56,17 +56,25 @@ _GPT2 = _Split(
     cut=f"{_SPACE}*{_NO_SPACE}+|{_SPACE}+",
     contractions="{}",
 )
-#: The expressions of `Split` that are covered, as they are in a `tokenizer.json`. The first is that
-#: of Qwen 2 and 3.
-_SPLITS: Mapping[str, _Split] = {
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-    r"|\s*[\r\n]+|\s+(?!\S)|\s+": _Split(
-        words=r"'(?:[stmd]|re|ve|ll)|[^\na-z0]?[a-z]+|0| ?['.]+\n*|\s*\n+|\s+(?!\S)|\s+",
+
+
+def _by_numbers(numbers: str) -> tuple[str, _Split]:
+    """Return an expression of `Split`, as in a `tokenizer.json`, by its words of numbers."""
+    source = (
+        rf"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{numbers}"
+        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    )
+    return source, _Split(
+        words=rf"'(?:[stmd]|re|ve|ll)|[^\na-z0]?[a-z]+|0{numbers}| ?['.]+\n*|\s*\n+|\s+(?!\S)|\s+",
         # Line breaks belong to punctuation in front of them, and white space to line breaks after.
         cut=f"{_SPACE}*{_NO_SPACE}+(?:(?<![A-Za-z0-9])[\\r\\n]{_SPACE}*{_NO_SPACE}*)*|{_SPACE}+",
         contractions="(?i:{})",
-    ),
-}
+    )
+
+
+#: The expressions that are covered: of Qwen 2 and 3, which takes each digit alone, and of Llama 3
+#: and EuroBERT, which take up to three.
+_SPLITS: Mapping[str, _Split] = dict([_by_numbers(""), _by_numbers("{1,3}")])
 
 
 def is_byte_level(document: Json) -> bool:

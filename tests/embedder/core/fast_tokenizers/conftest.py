@@ -154,6 +154,12 @@ def qwen(tmp_path_factory: pytest.TempPathFactory) -> Both:
     return _byte_level("Qwen", tmp_path_factory)
 
 
+@pytest.fixture(scope="session")
+def eurobert(tmp_path_factory: pytest.TempPathFactory) -> Both:
+    """Return byte-level BPE with EuroBERT's parts: up to three digits are a word."""
+    return _byte_level("EuroBERT", tmp_path_factory)
+
+
 def _byte_level(name: str, tmp_path_factory: pytest.TempPathFactory) -> Both:
     document = json.loads(byte_level_tokenizer(name, tokens=3000, files=40))
     return both(document, tmp_path_factory.mktemp(name))

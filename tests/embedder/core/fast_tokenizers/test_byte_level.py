@@ -1,4 +1,4 @@
-"""Byte-level BPE gives the library's ids with the parts of RoBERTa, ModernBERT, Qwen."""
+"""Byte-level BPE gives the library's ids with the parts of four models."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from embedder.core.fast_tokenizers.byte_level import BYTE_ALPHABET
 
 from .conftest import Both, both
 
-NAMES = ("roberta", "modernbert", "qwen")
+NAMES = ("roberta", "modernbert", "qwen", "eurobert")
 #: What the regular expressions treat in a way of its own, and tokens that strip.
 BITS_OF_TEXT = (
     *(" ", "  ", "\t", "\n", "\r\n", "\n\n", "\x0b", "\x85", "\xa0", "\u2028", "\u3000", "\x1c"),
