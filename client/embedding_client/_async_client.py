@@ -21,7 +21,6 @@ from anyio.abc import TaskGroup
 
 from embedding_client._errors import ConfigurationError, UnreachableError
 from embedding_client._flows import (
-    TIMEOUT,
     TRANSPORT_ERRORS,
     BaseClient,
     Flow,
@@ -44,10 +43,7 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
     """
 
     def _open(self) -> None:
-        self._http = self._given_http or httpx.AsyncClient(
-            timeout=TIMEOUT,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._concurrency),
-        )
+        self._http = self._given_http or httpx.AsyncClient(**self._own_http)
         self._context = AsyncExitStack()
         self._tasks: TaskGroup | None = None
 
@@ -214,13 +210,7 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
                 return result
             await anyio.sleep(request.delay)
             try:
-                response = await self._http.request(
-                    request.method,
-                    request.url,
-                    content=request.content,
-                    headers=request.headers,
-                    auth=self._auth,
-                )
+                response = await self._http.request(**self._http_request(request))
             except TRANSPORT_ERRORS as error:
                 step = partial(flow.throw, error)
             else:

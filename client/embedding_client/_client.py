@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from embedding_client._errors import ConfigurationError, UnreachableError
 from embedding_client._flows import (
-    TIMEOUT,
     TRANSPORT_ERRORS,
     BaseClient,
     Flow,
@@ -251,10 +250,7 @@ class EmbeddingClient(BaseClient[httpx.Client]):
         renew_after_fork(self)
 
     def _start(self) -> None:
-        self._http = self._given_http or httpx.Client(
-            timeout=TIMEOUT,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._concurrency),
-        )
+        self._http = self._given_http or httpx.Client(**self._own_http)
         self._pool = ThreadPoolExecutor(self._concurrency, thread_name_prefix="embedding-client")
         self._closed = threading.Event()
         # A finalizer, because the LangChain and LlamaIndex classes are never closed.
@@ -301,13 +297,7 @@ class EmbeddingClient(BaseClient[httpx.Client]):
                 raise self._closed_error()
             try:
                 self._check_sender()
-                response = self._http.request(
-                    request.method,
-                    request.url,
-                    content=request.content,
-                    headers=request.headers,
-                    auth=self._auth,
-                )
+                response = self._http.request(**self._http_request(request))
             except TRANSPORT_ERRORS as error:
                 step = partial(flow.throw, error)
             else:

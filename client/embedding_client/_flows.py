@@ -211,12 +211,14 @@ class EmbeddingFlows:
 
     def score(
         self, query: str, passages: Iterable[str], *, truncate: bool
-    ) -> Iterator[Flow[npt.NDArray[np.float64]]]:
-        """Yield the flow of each batch of passages, in order; see `_score`."""
-        return (
-            self._score(query, batch, truncate=truncate)
-            for batch in batches(passages, self._limits)
-        )
+    ) -> Iterator[Flow[list[npt.NDArray[np.float64]]]]:
+        """Return the flow of each batch of passages to arrays of their scores for a query."""
+
+        def body(texts: Sequence[str]) -> bytes:
+            return json_body(query=query, texts=list(texts), truncate=truncate)
+
+        found = batches(passages, self._limits)
+        return (self._in_parts("/v2/rerank", batch, body, read_scores) for batch in found)
 
     def sparse(
         self, texts: Iterable[str], **options: Any
@@ -228,14 +230,6 @@ class EmbeddingFlows:
             return json_body(texts=list(texts), **options)
 
         return (self._in_parts("/", batch, body, read_sparse) for batch in found)
-
-    def _score(self, query: str, batch: Batch, *, truncate: bool) -> Flow[npt.NDArray[np.float64]]:
-        """Score a batch of passages for a query. Return float64 (passages,)."""
-
-        def body(passages: Sequence[str]) -> bytes:
-            return json_body(query=query, texts=list(passages), truncate=truncate)
-
-        return np.concatenate((yield from self._in_parts("/v2/rerank", batch, body, read_scores)))
 
     def _in_parts(
         self,
@@ -340,11 +334,26 @@ class BaseClient(Generic[_Http]):
         )
         self._concurrency = concurrency
         self._given_http = http_client
+        #: The arguments of an HTTP client of its own.
+        self._own_http: dict[str, Any] = {
+            "timeout": TIMEOUT,
+            "limits": httpx.Limits(max_connections=None, max_keepalive_connections=concurrency),
+        }
         self._open()
 
     def _open(self) -> None:
         """Make what sends the requests."""
         raise NotImplementedError
+
+    def _http_request(self, request: Request) -> dict[str, Any]:
+        """Return the arguments of the HTTP client's `request`."""
+        return {
+            "method": request.method,
+            "url": request.url,
+            "content": request.content,
+            "headers": request.headers,
+            "auth": self._auth,
+        }
 
     @property
     def vector_space(self) -> str | None:
@@ -363,10 +372,10 @@ def check_rerank(query: str, passages: Iterable[str], top_k: int | None) -> list
 
 
 def ranked(
-    passages: Sequence[str], parts: Sequence[npt.NDArray[np.float64]], top_k: int | None
+    passages: Sequence[str], found: Sequence[list[npt.NDArray[np.float64]]], top_k: int | None
 ) -> list[Ranked]:
     """Return the passages with their scores, the best first; of equal ones, the first one."""
-    scores = [score for part in parts for score in part.tolist()]
+    scores = [score for batch in found for part in batch for score in part.tolist()]
     order = sorted(range(len(scores)), key=lambda index: -scores[index])
     return [
         Ranked(index=index, score=scores[index], passage=passages[index]) for index in order[:top_k]

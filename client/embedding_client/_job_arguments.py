@@ -39,7 +39,31 @@ def add_batch(commands: Any) -> None:
     start = add_command(
         steps, "start", "Start a job, or continue it.", run="_job_commands.start_batch"
     )
-    _add_start(start)
+    start.add_argument("source", help="a folder with JSONL, CSV or Parquet files")
+    start.add_argument("destination", help="a folder for the vectors")
+    start.add_argument("--name", help="the job's name; default: the input's folder and the time")
+    start.add_argument("--text", help="the field with the text (default: text)")
+    start.add_argument("--query", help="the field with the query, to score pairs with a reranker")
+    start.add_argument("--id", help="the field with the id; default: file and position")
+    start.add_argument("--metadata", action="append", help="a field to copy; may be repeated")
+    start.add_argument("--prompt", help="the name of one of the model's prompts")
+    start.add_argument(
+        "--dimensions", type=whole(1, 1_000_000), help="one of the vector lengths of the model"
+    )
+    start.add_argument(
+        "--dtype", choices=("float", "int8", "uint8", "binary", "ubinary"), help="default: float"
+    )
+    start.add_argument(
+        "--truncate",
+        choices=("refuse", "right", "left"),
+        help="texts over the model's limit: reject their rows (the default), or cut off one end",
+    )
+    start.add_argument("--max-rejected-percent", type=between(0, 100), help="default: 1")
+    local = start.add_argument_group("on this machine")
+    local.add_argument(
+        "--local", type=whole(1, 1024), metavar="N", help="use N processes instead of AWS"
+    )
+    local.add_argument("--artifact", help="the folder of the compiled model, with --local")
     _add_machine(start, BATCH_VARIABLE)
     _add_job_commands(steps, "job", "its finished shards stay", BATCH_VARIABLE)
     resume = add_command(
@@ -60,7 +84,19 @@ def add_index(commands: Any) -> None:
     load = add_command(
         steps, "load", "Load the output of a batch job.", run="_job_commands.start_load"
     )
-    _add_load(load)
+    load.add_argument("source", help="the folder of a batch job, or of its only one")
+    _add_index(load)
+    load.add_argument("--metadata", action="append", help="a column to copy; may be repeated")
+    load.add_argument(
+        "--max-rejected-percent",
+        type=between(0, 100),
+        help="rows that need not be loaded; default: 0",
+    )
+    load.add_argument("--local", action="store_true", help="load from this machine")
+    load.add_argument(
+        "--vectors-per-second", type=whole(1, 1_000_000), help="with --local; default: 2500"
+    )
+    load.add_argument("--name", help="the load's name on AWS; default: the folder and the time")
     _add_follow(load, "load")
     load.set_defaults(json=False)
     _add_machine(load, LOAD_VARIABLE)
@@ -126,50 +162,6 @@ def _add_job_commands(steps: Any, job: str, stays: str, variable: str) -> None:
     )
     for parser in (status, cancel, listed):
         _add_machine(parser, variable)
-
-
-def _add_start(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", help="a folder with JSONL, CSV or Parquet files")
-    parser.add_argument("destination", help="a folder for the vectors")
-    parser.add_argument("--name", help="the job's name; default: the input's folder and the time")
-    parser.add_argument("--text", help="the field with the text (default: text)")
-    parser.add_argument("--query", help="the field with the query, to score pairs with a reranker")
-    parser.add_argument("--id", help="the field with the id; default: file and position")
-    parser.add_argument("--metadata", action="append", help="a field to copy; may be repeated")
-    parser.add_argument("--prompt", help="the name of one of the model's prompts")
-    parser.add_argument(
-        "--dimensions", type=whole(1, 1_000_000), help="one of the vector lengths of the model"
-    )
-    parser.add_argument(
-        "--dtype", choices=("float", "int8", "uint8", "binary", "ubinary"), help="default: float"
-    )
-    parser.add_argument(
-        "--truncate",
-        choices=("refuse", "right", "left"),
-        help="texts over the model's limit: reject their rows (the default), or cut off one end",
-    )
-    parser.add_argument("--max-rejected-percent", type=between(0, 100), help="default: 1")
-    local = parser.add_argument_group("on this machine")
-    local.add_argument(
-        "--local", type=whole(1, 1024), metavar="N", help="use N processes instead of AWS"
-    )
-    local.add_argument("--artifact", help="the folder of the compiled model, with --local")
-
-
-def _add_load(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", help="the folder of a batch job, or of its only one")
-    _add_index(parser)
-    parser.add_argument("--metadata", action="append", help="a column to copy; may be repeated")
-    parser.add_argument(
-        "--max-rejected-percent",
-        type=between(0, 100),
-        help="rows that need not be loaded; default: 0",
-    )
-    parser.add_argument("--local", action="store_true", help="load from this machine")
-    parser.add_argument(
-        "--vectors-per-second", type=whole(1, 1_000_000), help="with --local; default: 2500"
-    )
-    parser.add_argument("--name", help="the load's name on AWS; default: the folder and the time")
 
 
 def _add_index(parser: argparse.ArgumentParser) -> None:

@@ -10,6 +10,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,10 +137,6 @@ def _csv(file: io.BufferedReader, column: str, *, delimiter: str = ",") -> Itera
         raise FileError(f"is not CSV: line {lines.line_num}: {error}.") from error
 
 
-def _tsv(file: io.BufferedReader, column: str) -> Iterator[_Read]:
-    return _csv(file, column, delimiter="\t")
-
-
 def _parquet(file: io.BufferedReader, column: str) -> Iterator[_Read]:
     try:
         import pyarrow as arrow  # noqa: PLC0415  (an extra)
@@ -164,7 +161,7 @@ READERS: dict[str, Callable[[io.BufferedReader, str], Iterator[_Read]]] = {
     "json": _json,
     "jsonl": _jsonl,
     "csv": _csv,
-    "tsv": _tsv,
+    "tsv": partial(_csv, delimiter="\t"),
     "parquet": _parquet,
 }
 

@@ -153,8 +153,10 @@ def function_target(
     try:
         session = botocore.session.Session(profile=profile)
         region = region or in_arn or _region(function, api, session)
-        if api is None:
-            api = _api_url(region, session)
+        if api is None:  # AWS's, or that of AWS_ENDPOINT_URL_LAMBDA or a profile.
+            config = Config(signature_version=botocore.UNSIGNED)
+            client = session.create_client("lambda", region_name=region, config=config)
+            api = str(client.meta.endpoint_url).rstrip("/")
     except (botocore.exceptions.BotoCoreError, ValueError) as error:
         raise ConfigurationError(f"{function}: {str(error).rstrip('.')}.") from error
     return FunctionTarget(name=function, api=api, region=region)
@@ -168,13 +170,6 @@ def _region(function: str, api: str | None, session: botocore.session.Session) -
             f"The AWS region of {function!r} is unknown. Give region= or the ARN of the alias, or "
             "set AWS_REGION."
         ) from None
-
-
-def _api_url(region: str, session: botocore.session.Session) -> str:
-    """Return the URL of Lambda's API: AWS's, or that of AWS_ENDPOINT_URL_LAMBDA or a profile."""
-    config = Config(signature_version=botocore.UNSIGNED)
-    client = session.create_client("lambda", region_name=region, config=config)
-    return str(client.meta.endpoint_url).rstrip("/")
 
 
 def invocation_event(method: str, path: str, body: bytes | None = None) -> bytes:

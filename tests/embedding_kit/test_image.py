@@ -10,7 +10,7 @@ from aws_cdk import App, Stack
 from aws_cdk import aws_lambda as lambda_
 
 from embedding_kit import Model, ModelSource, image, programs
-from embedding_kit.image import image_asset, image_code
+from embedding_kit.image import image_code, server_image
 from embedding_kit.image_identity import files_digest
 from embedding_kit.programs import image_folder
 from model_compiler.source.router import ROUTES
@@ -111,7 +111,7 @@ def test_a_server_runs_one_model():
     """Its queue is of one model, so a second one is refused by the name of its table."""
     model = Model(name="acme/model", reranker=ModelSource(name="acme/ranker"))
     with pytest.raises(ValueError, match=r"found: a server with \[reranker\]; allowed: no"):
-        image_asset(Stack(App(), "S"), "Image", model, target="server")
+        server_image(Stack(App(), "S"), "Image", model)
 
 
 def test_the_hubs_token_is_a_secret_by_its_variables_name(docker_image, monkeypatch):

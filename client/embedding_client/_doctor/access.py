@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -93,7 +93,9 @@ def check_signed(snapshot: Snapshot) -> CheckResult:
     if status != 403:
         advice = _ADVICE.get(status, "docs/runbook.md#url5xx; the log has this request id")
         return failed(found, advice, status=status)
-    skew = _skew(reply, snapshot.probes.now())
+    date = reply.headers.get("date")
+    now = snapshot.probes.now()
+    skew = parsedate_to_datetime(date).astimezone(UTC) - now if date else timedelta()
     if abs(skew) > _SKEW:
         advice = f"set this machine's clock: it differs from AWS's by {skew.total_seconds():.0f} s"
         return failed(found, advice, status=status)
@@ -110,11 +112,6 @@ def _answered(reply: Reply) -> CheckResult:
         return failed("200 without a vector", "the URL is not that of an endpoint of this kit")
     found = f"200, {size} dimensions in {took:,.0f} ms"
     return ok(found, status=200, dimensions=size, milliseconds=took)
-
-
-def _skew(reply: Reply, now: datetime) -> timedelta:
-    date = reply.headers.get("date")
-    return parsedate_to_datetime(date).astimezone(UTC) - now if date else timedelta()
 
 
 def check_permissions(snapshot: Snapshot) -> CheckResult:

@@ -88,7 +88,9 @@ def _probes(args: argparse.Namespace, url: str | None, http: httpx.Client) -> Pr
     host = (urlsplit(url).hostname if url else None) or ""
     try:
         session = botocore.session.Session(profile=args.profile)
-        region = args.region or _region(host, session)
+        region = args.region
+        with suppress(ConfigurationError):
+            region = region or region_of(host, session=session)
     except botocore.exceptions.BotoCoreError as error:
         raise ConfigurationError(f"{error}.") from error
     return Probes(
@@ -99,12 +101,6 @@ def _probes(args: argparse.Namespace, url: str | None, http: httpx.Client) -> Pr
         memory=spaces_file(),
         now=lambda: datetime.now(UTC),
     )
-
-
-def _region(host: str, session: botocore.session.Session) -> str | None:
-    with suppress(ConfigurationError):
-        return region_of(host, session=session)
-    return None
 
 
 class Check(NamedTuple):

@@ -51,7 +51,10 @@ def make_plan(
     """Draw a plan: Poisson arrivals, as of callers that know nothing of each other."""
     # Separate seeds, so that the lengths do not depend on the number of arrivals.
     arrivals, lengths = np.random.default_rng(seed), np.random.default_rng([seed, 1])
-    due = np.cumsum(arrivals.exponential(1 / rate, _enough(rate * seconds, most)))
+    # A test exceeds this number of arrivals with a probability below 1e-20.
+    expected = rate * seconds
+    enough = int(min(expected + 10 * expected**0.5 + 50, most + 1))
+    due = np.cumsum(arrivals.exponential(1 / rate, enough))
     due = due[due < seconds]
     low, high = tokens
     drawn = np.exp(lengths.uniform(np.log(low), np.log(high + 1), len(due)))
@@ -61,11 +64,6 @@ def make_plan(
         seconds=seconds,
         capped=len(due) > most,
     )
-
-
-def _enough(expected: float, most: int) -> int:
-    """Return a number of arrivals that a test exceeds with a probability below 1e-20."""
-    return int(min(expected + 10 * expected**0.5 + 50, most + 1))
 
 
 class Texts:
