@@ -23,11 +23,7 @@ from stacks.promoted import PromotedZip, image_synthesizer
 
 
 class EndpointStack(EnvironmentStack):
-    """The endpoint of one environment.
-
-    Attributes:
-        endpoint: The endpoint, for the stacks that monitor it.
-    """
+    """The endpoint of one environment, which other stacks call and monitor."""
 
     def __init__(
         self,

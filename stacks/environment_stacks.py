@@ -109,11 +109,7 @@ class ArtifactStack(EnvironmentStack):
 
 
 class BatchStack(EnvironmentStack):
-    """The batch jobs of one environment.
-
-    Attributes:
-        batch: The batch, for the stack that monitors it.
-    """
+    """The batch jobs of one environment, which the stack of monitoring reads."""
 
     def __init__(
         self,
@@ -136,11 +132,7 @@ class BatchStack(EnvironmentStack):
 
 
 class ServerStack(EnvironmentStack):
-    """The server of one environment.
-
-    Attributes:
-        service: The server, for the stack that monitors it.
-    """
+    """The server of one environment, which the stack of monitoring reads."""
 
     def __init__(
         self,
@@ -174,11 +166,7 @@ class ServerStack(EnvironmentStack):
 
 
 class FrontStack(EnvironmentStack):
-    """The REST API of one environment.
-
-    Attributes:
-        front: The API, for the stack that monitors it.
-    """
+    """The REST API of one environment, which the stack of monitoring reads."""
 
     def __init__(
         self,

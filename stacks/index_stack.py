@@ -19,13 +19,8 @@ from stacks.promoted import image_synthesizer
 class IndexStack(EnvironmentStack):
     """The vector index of one environment, and that of its standby.
 
-    Attributes:
-        index: The index, for the endpoint that searches it.
-        loading: The loads; None if the settings name no folder with the output of batch jobs.
-        ingestion: What keeps the index equal to documents; None without documents.
-        standby_index: The index of the second model; None without one.
-        standby_ingestion: What keeps that index equal to documents; None without one of the two.
-        watch: What compares both each day; None without it.
+    What the settings do not ask for is None: loads without a folder of batch jobs, what keeps an
+    index equal to documents, the watch, and all of the second model.
     """
 
     def __init__(

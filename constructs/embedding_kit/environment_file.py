@@ -43,19 +43,15 @@ def load_environment(name: str, *, folder: Path, licensed: bool = True) -> Envir
     """
     base, slash, branch = name.partition("/")
     if slash and _NAME.fullmatch(base) and (folder / f"{base}.toml").is_file():
-        return _load_branch(base, branch, folder=folder, licensed=licensed)
+        name = f"{base}-{branch}"
+        if _NAME.fullmatch(name) is None or (folder / f"{name}.toml").exists():
+            raise EnvironmentFileError(
+                f"a branch is an environment FILE-BRANCH; found: {name}; allowed: {_NAME_ALLOWED}, "
+                "without a file of that name"
+            )
+        own = {"name": name, "branch_of": base, "removal_policy": "destroy"}
+        return _load(base, own, folder=folder, licensed=licensed)
     return _load(name, {"name": name}, folder=folder, licensed=licensed)
-
-
-def _load_branch(base: str, branch: str, *, folder: Path, licensed: bool) -> EnvironmentSettings:
-    name = f"{base}-{branch}"
-    if _NAME.fullmatch(name) is None or (folder / f"{name}.toml").exists():
-        raise EnvironmentFileError(
-            f"a branch is an environment FILE-BRANCH; found: {name}; allowed: {_NAME_ALLOWED}, "
-            "without a file of that name"
-        )
-    own = {"name": name, "branch_of": base, "removal_policy": "destroy"}
-    return _load(base, own, folder=folder, licensed=licensed)
 
 
 def _load(name: str, own: dict[str, str], *, folder: Path, licensed: bool) -> EnvironmentSettings:
@@ -107,21 +103,21 @@ def _read(path: Path, shown: str) -> dict[str, Any]:
 
 def _explain(error: ErrorDetails) -> str:
     """Format a pydantic error as one line: key, value found, values allowed."""
-    place = find(_schema(), error["loc"])
-    key = place.key or "the file"
+    key, schema, siblings = find(_schema(), error["loc"])
+    key = key or "the file"
     context = error.get("ctx", {})
     if error["type"] == "rule":
         found = _show(context["found"])
         return f"{key}: {context['rule']}; found: {found}; allowed: {context['allowed']}"
     if error["type"] == "extra_forbidden":
-        known = ", ".join(place.siblings)
+        known = ", ".join(siblings)
         return f"{key}: unknown key; found: {_quote(error['input'])}; allowed here: {known}"
     if error["type"] == "missing":
-        return f"{key}: missing; found: nothing; allowed: {describe(place.schema)}"
+        return f"{key}: missing; found: nothing; allowed: {describe(schema)}"
     if error["type"].startswith("union_tag"):
         found = _quote(context["tag"]) if "tag" in context else "nothing"
-        return f"{key}.kind: found: {found}; allowed: {describe(place.schema)}"
-    return f"{key}: found: {_quote(error['input'])}; allowed: {describe(place.schema)}"
+        return f"{key}.kind: found: {found}; allowed: {describe(schema)}"
+    return f"{key}: found: {_quote(error['input'])}; allowed: {describe(schema)}"
 
 
 @cache

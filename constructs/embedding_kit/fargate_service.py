@@ -15,7 +15,7 @@ from constructs import Construct
 from embedding_kit.findings import acknowledge, acknowledge_wildcard
 from embedding_kit.function import request_variables
 from embedding_kit.hosting import groups_of, make_log_group, subnets_of, vpc_of
-from embedding_kit.image import image_asset
+from embedding_kit.image import server_image
 from embedding_kit.permissions import READ_KEY, allow
 from embedding_kit.settings import FunctionSettings, Model, ServerSettings
 from embedding_kit.vector_index import IVectorIndex
@@ -172,7 +172,7 @@ class EmbeddingService(Construct):
                 self, "Keys", settings.keys_secret
             )
             secrets["EMBEDDING_SERVER_KEYS"] = ecs.Secret.from_secrets_manager(keys)
-        image = image_asset(self, "Image", model, target="server")
+        image = server_image(self, "Image", model)
         task = ecs.FargateTaskDefinition(
             self,
             "Task",

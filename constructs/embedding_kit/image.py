@@ -32,7 +32,7 @@ def image_code(
     model: Model,
     *,
     command: list[str] | None = None,
-    target: Literal["batch", "server"] | None = None,
+    target: Literal["batch"] | None = None,
 ) -> lambda_.DockerImageCode:
     """Return the image of a function; every use of the same model gives the same image.
 
@@ -44,18 +44,15 @@ def image_code(
     )
 
 
-def image_asset(
-    scope: Construct, id: str, model: Model, *, target: Literal["server"]
-) -> assets.DockerImageAsset:
-    """Return the image of a task.
+def server_image(scope: Construct, id: str, model: Model) -> assets.DockerImageAsset:
+    """Return the image of the server's tasks.
 
     Raises:
         ValueError: There are several models, and a server runs one.
     """
     check_server(model)
-    return assets.DockerImageAsset(
-        scope, id, directory=str(image_folder()), **_recipe(model, target)
-    )
+    recipe = _recipe(model, "server")
+    return assets.DockerImageAsset(scope, id, directory=str(image_folder()), **recipe)
 
 
 def _recipe(model: Model, target: str | None) -> dict[str, Any]:

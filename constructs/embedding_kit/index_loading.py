@@ -52,10 +52,8 @@ class IndexLoading(DistributedJobs):
         index: The index.
         source: The folder with the output of batch jobs, `s3://BUCKET/PREFIX`.
         settings: The columns; by default all of them.
-        name: The name in logs and in the metrics' namespace; by default derived from the
-            construct's path.
-        hosting: VPC, keys and tracing of the function; the state machine is traced too. Default: no
-            VPC, no keys, no traces.
+        name: As of `EmbeddingBatch`.
+        hosting: As of `EmbeddingBatch`.
     """
 
     def __init__(

@@ -61,10 +61,8 @@ class Ingestion(DistributedJobs):
         index_settings: The index's metadata keys, which documents may have values of.
         bucket: The bucket of the documents, if the settings name none; it must send its events to
             EventBridge.
-        name: The name in logs and in the metrics' namespace; by default derived from the
-            construct's path.
-        hosting: VPC, keys and tracing of the function; the state machine is traced too. Default: no
-            VPC, no keys, no traces.
+        name: As of `EmbeddingBatch`.
+        hosting: As of `EmbeddingBatch`.
 
     Attributes:
         queue: The events that wait.

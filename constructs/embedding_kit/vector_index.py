@@ -9,6 +9,7 @@ from aws_cdk import aws_s3vectors as s3vectors
 from constructs import Construct
 
 from embedding_kit.image_identity import index_id
+from embedding_kit.permissions import READ_KEY, WRITE_KEY
 from embedding_kit.settings import Model, VectorIndexSettings, index_dimension
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.index import TEXT_KEY
@@ -28,9 +29,6 @@ _EDIT = (
     "s3vectors:ListVectors",
     "s3vectors:PutVectors",
 )
-#: https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-data-encryption.html
-_READ_KEY = ("kms:Decrypt",)
-_WRITE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
 _ARN = re.compile(
     r"arn:aws[a-z-]*:s3vectors:[a-z0-9-]+:[0-9]{12}:bucket/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
     r"/index/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
@@ -50,11 +48,11 @@ class IVectorIndex(Construct):
 
     def grant_query(self, grantee: iam.IGrantable) -> iam.Grant:
         """Grant permission to search, with filters and metadata, and to see the vector space."""
-        return self._grant(grantee, (*_DESCRIBE, *_QUERY), _READ_KEY)
+        return self._grant(grantee, (*_DESCRIBE, *_QUERY), READ_KEY)
 
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
         """Grant permission to search, to list and read vectors, and to see the vector space."""
-        return self._grant(grantee, (*_DESCRIBE, *_QUERY, "s3vectors:ListVectors"), _READ_KEY)
+        return self._grant(grantee, (*_DESCRIBE, *_QUERY, "s3vectors:ListVectors"), READ_KEY)
 
     def grant_load(self, grantee: iam.IGrantable) -> iam.Grant:
         """Grant permission to write vectors, and to record their vector space once."""
@@ -64,11 +62,11 @@ class IVectorIndex(Construct):
             resource_arns=[self.index_arn],
             conditions={"ForAllValues:StringEquals": {"aws:TagKeys": [SPACE_TAG]}},
         )
-        return self._grant(grantee, (*_DESCRIBE, *_LOAD), _WRITE_KEY).combine(tag)
+        return self._grant(grantee, (*_DESCRIBE, *_LOAD), WRITE_KEY).combine(tag)
 
     def grant_edit(self, grantee: iam.IGrantable) -> iam.Grant:
         """Grant permission to list, read, replace and delete vectors, and to count them."""
-        return self._grant(grantee, (*_DESCRIBE, *_EDIT), _WRITE_KEY)
+        return self._grant(grantee, (*_DESCRIBE, *_EDIT), WRITE_KEY)
 
     def _grant(
         self, grantee: iam.IGrantable, actions: tuple[str, ...], key_actions: tuple[str, ...]

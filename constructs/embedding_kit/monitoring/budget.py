@@ -61,7 +61,20 @@ class CostBudget(Construct):
                 cost_filters={"TagKeyValue": [f"user:{key}${value}"]},
             ),
             notifications_with_subscribers=[
-                self._notice(kind, percent, topic) for kind, percent in limits
+                budgets.CfnBudget.NotificationWithSubscribersProperty(
+                    notification=budgets.CfnBudget.NotificationProperty(
+                        notification_type=kind,
+                        comparison_operator="GREATER_THAN",
+                        threshold=percent,
+                        threshold_type="PERCENTAGE",
+                    ),
+                    subscribers=[
+                        budgets.CfnBudget.SubscriberProperty(
+                            subscription_type="SNS", address=topic.topic_arn
+                        )
+                    ],
+                )
+                for kind, percent in limits
             ]
             if topic
             else None,
@@ -69,21 +82,3 @@ class CostBudget(Construct):
         if topic:
             # AWS Budgets publishes to the topic when the budget is created: the policy must exist.
             self.budget.node.add_dependency(topic)
-
-    @staticmethod
-    def _notice(
-        kind: str, percent: int, topic: sns.ITopic
-    ) -> budgets.CfnBudget.NotificationWithSubscribersProperty:
-        return budgets.CfnBudget.NotificationWithSubscribersProperty(
-            notification=budgets.CfnBudget.NotificationProperty(
-                notification_type=kind,
-                comparison_operator="GREATER_THAN",
-                threshold=percent,
-                threshold_type="PERCENTAGE",
-            ),
-            subscribers=[
-                budgets.CfnBudget.SubscriberProperty(
-                    subscription_type="SNS", address=topic.topic_arn
-                )
-            ],
-        )

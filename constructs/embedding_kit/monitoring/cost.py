@@ -35,7 +35,26 @@ def endpoint_cost(
     snapshot of one published version, the number of versions outside a release. Storage of images,
     zips and logs and data transfer are not included.
     """
-    expression, used = _dollars(metrics, memory_mb, cold_start, prices)
+    gigabytes = memory_mb / 1024
+    provisioned = isinstance(cold_start, Provisioned)
+    second = prices["lambda_provisioned_duration" if provisioned else "lambda_duration"].usd
+    used: dict[str, cloudwatch.IMetric] = {
+        "billed": metrics.of_platform("BilledDuration", "Sum"),
+        "requests": metrics.of_alias("Invocations", "Sum"),
+    }
+    expression = (
+        f"FILL(billed, 0) / 1000 * {_number(gigabytes * second)}"
+        f" + FILL(requests, 0) * {_number(prices['lambda_requests'].usd)}"
+    )
+    if provisioned:
+        used["ready"] = metrics.of_alias("ProvisionedConcurrentExecutions", "Average")
+        per_second = _number(gigabytes * prices["lambda_provisioned"].usd)
+        expression += f" + FILL(ready, 0) * PERIOD(billed) * {per_second}"
+    if isinstance(cold_start, SnapStart):
+        used["restores"] = metrics.of_platform("RestoreDuration", "SampleCount")
+        per_restore = _number(gigabytes * prices["lambda_restore"].usd)
+        per_second = _number(gigabytes * prices["lambda_snapshot"].usd)
+        expression += f" + FILL(restores, 0) * {per_restore} + PERIOD(billed) * {per_second}"
     return EndpointCost(
         cloudwatch.MathExpression(
             expression=f"({expression}) * 3600 / PERIOD(billed)",
@@ -74,33 +93,6 @@ def cost_per_million_rows(
         period=duration.period if isinstance(duration, cloudwatch.Metric) else PERIOD,
         label="US dollars per million rows",
     )
-
-
-def _dollars(
-    metrics: EndpointMetrics, memory_mb: int, cold_start: ColdStart | None, prices: Prices
-) -> tuple[str, dict[str, cloudwatch.IMetric]]:
-    """Return the expression of one period's cost in US dollars, and its metrics."""
-    gigabytes = memory_mb / 1024
-    provisioned = isinstance(cold_start, Provisioned)
-    second = prices["lambda_provisioned_duration" if provisioned else "lambda_duration"].usd
-    used: dict[str, cloudwatch.IMetric] = {
-        "billed": metrics.of_platform("BilledDuration", "Sum"),
-        "requests": metrics.of_alias("Invocations", "Sum"),
-    }
-    expression = (
-        f"FILL(billed, 0) / 1000 * {_number(gigabytes * second)}"
-        f" + FILL(requests, 0) * {_number(prices['lambda_requests'].usd)}"
-    )
-    if provisioned:
-        used["ready"] = metrics.of_alias("ProvisionedConcurrentExecutions", "Average")
-        per_second = _number(gigabytes * prices["lambda_provisioned"].usd)
-        expression += f" + FILL(ready, 0) * PERIOD(billed) * {per_second}"
-    if isinstance(cold_start, SnapStart):
-        used["restores"] = metrics.of_platform("RestoreDuration", "SampleCount")
-        per_restore = _number(gigabytes * prices["lambda_restore"].usd)
-        per_second = _number(gigabytes * prices["lambda_snapshot"].usd)
-        expression += f" + FILL(restores, 0) * {per_restore} + PERIOD(billed) * {per_second}"
-    return expression, used
 
 
 def _number(value: float) -> str:

@@ -3,7 +3,7 @@
 import json
 import re
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
@@ -14,20 +14,6 @@ _Schema = dict[str, Any]
 _TIMEDELTA = TypeAdapter(timedelta)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _NUMBERS = {"integer": "a whole number", "number": "a number"}
-
-
-class Location(NamedTuple):
-    """A setting found by the location of a validation error.
-
-    Attributes:
-        key: The setting's dotted name, as in a TOML file.
-        schema: Its schema; empty if the setting does not exist.
-        siblings: The settings of the same table.
-    """
-
-    key: str
-    schema: _Schema
-    siblings: tuple[str, ...]
 
 
 def export_schema(model: type[BaseModel]) -> _Schema:
@@ -42,8 +28,12 @@ def export_schema(model: type[BaseModel]) -> _Schema:
     return {"$schema": "http://json-schema.org/draft-07/schema#", **inlined}
 
 
-def find(schema: _Schema, location: tuple[str | int, ...]) -> Location:
-    """Follow a validation error's location from a table's schema to the setting."""
+def find(schema: _Schema, location: tuple[str | int, ...]) -> tuple[str, _Schema, tuple[str, ...]]:
+    """Follow a validation error's location from a table's schema to the setting.
+
+    Return its dotted name, as in a TOML file; its schema, empty if it does not exist; and the
+    settings of the same table.
+    """
     key, siblings = "", ()
     for part in location:
         tables = kinds(schema)
@@ -59,7 +49,7 @@ def find(schema: _Schema, location: tuple[str | int, ...]) -> Location:
                 schema = value["properties"].get(part, {})
             else:
                 schema = value.get("additionalProperties") or {}
-    return Location(key, schema, siblings)
+    return key, schema, siblings
 
 
 def kinds(schema: _Schema) -> dict[str, _Schema]:
