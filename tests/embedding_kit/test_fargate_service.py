@@ -41,19 +41,17 @@ def make(synthesize, model):
     """Return a function that synthesizes a server with alarms and dashboard, once."""
     made: dict[str, Template] = {}
 
-    def template(**changes) -> Template:
+    def template(*, service: dict[str, Any] | None = None, **changes: Any) -> Template:
         settings = ServerSettings(**{**PRIVATE, **changes})
+        given = {"name": "test", "existing_keys": [KEY], **(service or {})}
 
         def build(stack: Stack) -> None:
-            server = EmbeddingService(
-                stack, "Server", model=model, settings=settings, name="test", existing_keys=[KEY]
-            )
+            server = EmbeddingService(stack, "Server", model=model, settings=settings, **given)
             topic = AlarmTopic(stack, "Notices").topic
             alarms = PartAlarms(stack, "Alarms", part=server, topic=topic)
-            dashboard = cloudwatch.Dashboard(stack, "Dashboard")
-            dashboard.add_widgets(*alarms.widgets())
+            cloudwatch.Dashboard(stack, "Dashboard").add_widgets(*alarms.widgets())
 
-        key = repr(settings)
+        key = repr((settings, given))
         if key not in made:
             made[key] = synthesize(build)
         return made[key]
@@ -190,14 +188,9 @@ def test_failed_requests_page_and_all_else_notifies(synthesize, model):
     assert [alarm["AlarmActions"] for alarm in alarms].count(notice) == len(alarms) - 1
 
 
-def test_a_protected_server_is_not_deleted_with_its_stack(synthesize, model):
+def test_a_protected_server_is_not_deleted_with_its_stack(make):
     """Its load balancer refuses; the address of callers would be lost."""
-    settings = ServerSettings(**PRIVATE, no_keys=True)
-    template = synthesize(
-        lambda stack: EmbeddingService(
-            stack, "Server", model=model, settings=settings, deletion_protection=True
-        )
-    )
+    template = make(no_keys=True, service={"deletion_protection": True})
     balancer = only(template, "AWS::ElasticLoadBalancingV2::LoadBalancer")
     assert {"Key": "deletion_protection.enabled", "Value": "true"} in balancer[
         "LoadBalancerAttributes"

@@ -34,11 +34,6 @@ def run(scripts_with):
     return scripts_with(_PROGRAM)
 
 
-def test_the_scripts_are_found():
-    """The test below is of each of them."""
-    assert {"build", "deploy", "destroy", "prune", "rollback"} <= {*SCRIPTS}
-
-
 @pytest.mark.parametrize("name", SCRIPTS)
 @pytest.mark.parametrize(
     "arguments",

@@ -38,22 +38,21 @@ def make(synthesize):
     """Return a function that synthesizes an API with alarms and dashboard, once."""
     made: dict[str, Template] = {}
 
-    def template(**changes: Any) -> Template:
+    def template(*, alarms: dict[str, str] | None = None, **changes: Any) -> Template:
         settings = ApiGatewayFront.model_validate({"callers": CALLERS, **changes})
+        of_alarms = AlarmSettings.model_validate(alarms or {})
 
         def build(stack: Stack) -> None:
             endpoint = EmbeddingEndpoint.from_embedding_endpoint_attributes(
                 stack, "Endpoint", alias_arn=ALIAS, url="https://x.example.com/", name="test"
             )
             front = EmbeddingRestApi(stack, "Front", endpoint=endpoint, settings=settings)
-            alarms = PartAlarms(
-                stack, "Alarms", part=front, topic=AlarmTopic(stack, "Notices").topic
-            )
-            assert set(alarms.alarms) == ALARMS
-            dashboard = cloudwatch.Dashboard(stack, "Dashboard")
-            dashboard.add_widgets(*alarms.widgets())
+            topic = AlarmTopic(stack, "Notices").topic
+            found = PartAlarms(stack, "Alarms", part=front, settings=of_alarms, topic=topic)
+            assert set(found.alarms) == ALARMS
+            cloudwatch.Dashboard(stack, "Dashboard").add_widgets(*found.widgets())
 
-        key = repr(settings)
+        key = repr((settings, of_alarms))
         if key not in made:
             made[key] = synthesize(build)
         return made[key]
@@ -183,22 +182,9 @@ def test_a_private_api_answers_its_vpc_endpoints_alone(make):
         ({"duration_p99": "20s"}, "10s", 5000),
     ],
 )
-def test_the_threshold_of_the_duration_can_be_exceeded(synthesize, settings, timeout, milliseconds):
+def test_the_threshold_of_the_duration_can_be_exceeded(make, settings, timeout, milliseconds):
     """API Gateway ends a request at its own timeout."""
-
-    def build(stack: Stack) -> None:
-        endpoint = EmbeddingEndpoint.from_embedding_endpoint_attributes(
-            stack, "Endpoint", alias_arn=ALIAS, url="https://x.example.com/", name="test"
-        )
-        front = EmbeddingRestApi(
-            stack,
-            "Front",
-            endpoint=endpoint,
-            settings=ApiGatewayFront.model_validate({"callers": CALLERS, "timeout": timeout}),
-        )
-        PartAlarms(stack, "Alarms", part=front, settings=AlarmSettings.model_validate(settings))
-
-    synthesize(build).has_resource_properties(
+    make(alarms=settings, timeout=timeout).has_resource_properties(
         "AWS::CloudWatch::Alarm",
         {"ExtendedStatistic": "p99", "MetricName": "Latency", "Threshold": milliseconds},
     )

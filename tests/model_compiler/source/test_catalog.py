@@ -104,9 +104,3 @@ def test_the_memory_that_fits_is_a_quarter_above_the_peak() -> None:
     for found in measurements().shapes.values():
         memory = list(found.memory_mb.values())
         assert memory == sorted(memory)
-
-
-def test_only_gemma_has_terms_to_accept() -> None:
-    """No other model has terms that must be accepted first."""
-    asking = {entry.name for entry in CATALOG if entry.license.must_be_accepted}
-    assert asking == {"google/embeddinggemma-300m", "onnx-community/embeddinggemma-300m-ONNX"}

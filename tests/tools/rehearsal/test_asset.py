@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 
-from tools.rehearsal.image.asset import ImageAsset, build, certificates, image_assets
+from tools.rehearsal.image.asset import ImageAsset, build, image_assets
 from tools.rehearsal.image.substitute_base import DEBIAN_RELEASES, bases
 
 SOURCE = {
@@ -25,17 +25,6 @@ def _read(folder: Path, source: dict) -> ImageAsset:
     (folder / "stack.assets.json").write_text(json.dumps(manifest))
     (asset,) = image_assets(folder)
     return asset
-
-
-def test_the_command_is_that_of_the_cli(tmp_path):
-    """In the same order, because `scripts/rehearse` compares both commands."""
-    asset = _read(tmp_path, SOURCE)
-    assert asset.context == tmp_path / "asset.abc"
-    assert " ".join(asset.command) == (
-        "build --build-arg MODEL=minilm --build-arg PRECISION=int8 --build-context texts=/texts "
-        "--secret id=hub_token,env=HF_TOKEN --tag cdkasset-abc --target batch "
-        "--platform linux/arm64 ."
-    )
 
 
 def test_a_client_without_contexts_finds_them_in_the_context(root, tmp_path, monkeypatch):
@@ -87,15 +76,3 @@ def test_the_bases_of_the_dockerfile_have_the_platform_of_their_stages(
 def test_the_python_of_the_image_has_a_substitute(root):
     """Without one, nothing is rehearsed where no registry answers."""
     assert (root / "lambda_image/.python-version").read_text().strip() in DEBIAN_RELEASES
-
-
-def test_certificates_are_a_secret_of_the_build(tmp_path, monkeypatch):
-    """Only if the Dockerfile mounts them."""
-    asset, bundle = _read(tmp_path, SOURCE), tmp_path / "bundle.crt"
-    bundle.touch()
-    asset.context.mkdir()
-    monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
-    (asset.context / "Dockerfile").write_text("RUN --mount=type=secret,id=certificates true\n")
-    assert certificates(asset) == ["--secret", f"id=certificates,src={bundle}"]
-    (asset.context / "Dockerfile").write_text("FROM base:1\n")
-    assert certificates(asset) == []

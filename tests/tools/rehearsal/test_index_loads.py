@@ -18,6 +18,7 @@ from jobs.load.handler import LoadSteps
 from jobs.load.index_client import SPACE_TAG
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import LocalS3Vectors
+from tests.jobs import conftest as jobs
 from tests.jobs.load import conftest as loading
 from tests.jobs.load.conftest import ARN
 from tests.jobs.load.test_run import THROTTLED
@@ -26,7 +27,8 @@ from tools.rehearsal.deploy.deployed_functions import FunctionServer
 from tools.rehearsal.deploy.emulator import Emulator
 
 # The fixtures of the loader's own tests: a finished job, and S3 Vectors.
-embed, engine, s3_vectors = loading.embed, loading.engine, loading.s3_vectors
+session, engine = jobs.session, jobs.engine
+embed, s3_vectors = loading.embed, loading.s3_vectors
 
 
 @dataclass

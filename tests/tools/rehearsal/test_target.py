@@ -58,17 +58,6 @@ def test_what_a_run_does_not_need_is_found(tmp_path, files, found):
     assert re.search(found, line)
 
 
-def test_files_of_a_run_are_accepted(tmp_path):
-    """The rules match only files that a run does not read."""
-    names = (
-        "onnxruntime/capi/_pybind_state.py",
-        "onnxruntime/capi/libonnxruntime_providers_shared.so",
-        "numpy/testing/__init__.py",
-        "artifact/model.onnx",
-    )
-    assert _broken(tmp_path, dict.fromkeys(names, ARM)) == []
-
-
 def test_a_file_that_only_its_owner_can_read_is_found(tmp_path):
     """Lambda's user owns no file."""
     (tmp_path / "closed.py").touch(0o600)
