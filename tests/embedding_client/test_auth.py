@@ -73,13 +73,6 @@ def test_a_streamed_body_is_signed():
     accepted(request)
 
 
-def test_an_api_key_is_replaced():
-    """The signature replaces the Authorization header of an SDK."""
-    request = sent(SigV4Auth(credentials=PAIR), headers={"authorization": "Bearer sk-123"})
-    assert request.headers["authorization"].startswith("AWS4-HMAC-SHA256 ")
-    accepted(request)
-
-
 def test_headers_that_proxies_change_are_not_signed():
     """The signature is valid after a proxy changes the user agent."""
     request = sent(SigV4Auth(credentials=PAIR), headers={"user-agent": "a"}, json={})
@@ -157,24 +150,11 @@ def test_credentials_come_from_a_profile(monkeypatch, tmp_path):
     accepted(sent(SigV4Auth(profile="team")))
 
 
-def test_credentials_come_from_the_environment(monkeypatch):
-    """The variables are those of every AWS program."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    accepted(sent(SigV4Auth()))
-
-
 def test_credentials_come_from_a_given_session():
     """The botocore session provides the credentials."""
     session = botocore.session.Session()
     session.set_credentials("AKID", "secret")
     accepted(sent(SigV4Auth(session=session)))
-
-
-def test_this_machine_needs_no_credentials():
-    """For a local URL the key pair is local / local, and profiles are not used."""
-    request = sent(SigV4Auth(), url="http://127.0.0.1:9000/")
-    accepted(request, region="us-east-1", pair=Credentials("local", "local"))
 
 
 @pytest.mark.parametrize(
@@ -342,19 +322,16 @@ def test_what_cannot_be_a_header_is_refused_without_a_quote(key):
     assert not key or key not in str(caught.value).replace("printable ASCII", "")
 
 
-def refusal(status, code, message, headers=None):
-    """Return an answer of API Gateway itself, which has OpenAI's form on every path."""
-    error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
-    return httpx.Response(status, json={"error": error}, headers=headers)
-
-
 def test_a_used_up_quota_is_not_retried():
     """The quota is used up until the next period, and the answer has `x-should-retry: false`."""
     requests = []
 
     def answer(request):
         requests.append(request)
-        return refusal(429, "insufficient_quota", "Used up.", {"x-should-retry": "false"})
+        # API Gateway's own answers have OpenAI's form on every path.
+        error = {"message": "Used up.", "param": None, "code": "insufficient_quota"}
+        headers = {"x-should-retry": "false"}
+        return httpx.Response(429, json={"error": error}, headers=headers)
 
     with made(answer) as client, pytest.raises(ThrottledError, match="Used up"):
         client.embed(["a"])

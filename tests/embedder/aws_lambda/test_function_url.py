@@ -170,15 +170,6 @@ def test_no_encoding_is_none(sent, encoding):
     assert sent(event).body == sent(EVENT).body
 
 
-def test_a_response_in_gzip_goes_out_in_base64():
-    """A Function URL expects binary responses in base64."""
-    headers = {"content-encoding": "gzip"}
-    event = response_to_event(Response(200, b"\x1f\x8b\xff", headers))
-    assert event["isBase64Encoded"] is True
-    assert base64.b64decode(event["body"]) == b"\x1f\x8b\xff"
-    assert event["headers"] == headers
-
-
 def test_a_response_becomes_what_the_function_url_wants():
     """The event has the body as text and the headers as an object, and can be written as JSON."""
     event = response_to_event(Response(404, "ü".encode(), {"x-request-id": "1"}))

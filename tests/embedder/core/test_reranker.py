@@ -126,12 +126,6 @@ def test_truncation_of_the_passage_keeps_the_query(session):
         made.rerank("a b c d e f g h i", ["g"], truncate="passage")
 
 
-def test_a_passage_may_be_cut_before(session):
-    """`max_passage_tokens` counts a passage's own tokens."""
-    work = reranker(session).rerank("a", ["b " * 9, "c"], max_passage_tokens=3).work
-    assert work.tokens == [7, 5]
-
-
 TEMPLATE = SCORING._replace(
     before=(),
     between=(),

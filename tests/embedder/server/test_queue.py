@@ -189,36 +189,6 @@ def test_a_session_that_raises_is_a_failed_request_and_no_dead_worker(make_queue
     assert queue.alive
 
 
-class _PanicError(BaseException):
-    """What no session should raise."""
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_worker_that_ends_is_noticed(make_queue):
-    """Its request fails instead of waiting forever, and `alive` says that a worker is missing."""
-    session = HashSession()
-    session.failure = _PanicError()  # type: ignore[assignment]
-    queue = make_queue(session)
-    with pytest.raises(RuntimeError, match="A worker ended with _PanicError"):
-        ask(queue, [batch(1)])
-    wait_until(lambda: not queue.alive)
-
-
-def test_a_gone_clients_runs_are_dropped(held):
-    """They leave the queue, and are never computed."""
-    ticket = Ticket()
-    gone = held.ask(*(batch(n, tokens=16) for n in range(5)), ticket=ticket)
-    stays = held.ask(batch(9, tokens=20))
-    wait_until(lambda: held.queue.waiting_tokens == 100)
-    held.queue.cancel(ticket)
-    assert held.queue.waiting_tokens == 20
-    with pytest.raises(ClientGoneError):
-        gone.result(PATIENCE)
-    held.session.open()
-    stays.result(PATIENCE)
-    assert held.session.shapes == [(1, 4), (1, 20)]
-
-
 def test_a_client_that_is_gone_before_the_queue_is_never_queued(make_queue):
     """The request ends when its thread comes to the queue."""
     session = HashSession()

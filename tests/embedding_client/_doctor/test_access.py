@@ -16,7 +16,6 @@ from embedding_client._doctor.results import SkippedError
 
 from .conftest import ACCOUNT, ALIAS, FAILED, OK, ROLE, SKIPPED, WARNING, deployed, identify, raises
 
-VECTOR = b'{"embedding": [0.6, 0.8]}'
 LATE = {"date": "Sun, 22 Nov 2026 12:10:00 GMT"}
 
 
@@ -51,13 +50,6 @@ def test_a_missing_region_is_ill(snapshot):
     assert "--region" in found.advice
 
 
-def test_a_local_url_needs_no_credentials_of_aws(snapshot):
-    """AWS is not asked."""
-    found = check_credentials(snapshot(url="http://127.0.0.1:9000"))
-    assert found.state == OK
-    assert "local and local" in found.found
-
-
 @pytest.mark.parametrize(
     ("status", "state"),
     [(401, OK), (403, OK), (200, FAILED), (400, FAILED), (429, WARNING), (502, WARNING)],
@@ -67,27 +59,6 @@ def test_an_unsigned_request_must_be_refused(snapshot, status, state):
     found = check_unsigned(snapshot(answering(status)))
     assert found.state == state
     assert str(status) in found.found
-
-
-def test_an_unsigned_request_has_no_signature(snapshot):
-    """The header of the signer is absent."""
-    seen = []
-
-    def answer(request):
-        seen.append("authorization" in request.headers)
-        return httpx.Response(403)
-
-    asked = snapshot(answer)
-    assert check_unsigned(asked).state == OK
-    assert check_signed(asked).state == FAILED
-    assert seen == [False, True]
-
-
-def test_a_signed_request_is_answered_with_a_vector(snapshot):
-    """Its length is named."""
-    found = check_signed(snapshot(lambda _: httpx.Response(200, content=VECTOR)))
-    assert found.state == OK
-    assert found.found.startswith("200, 2 dimensions in ")
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"a": 1}', b'{"embedding": 1}'])

@@ -4,14 +4,12 @@ import botocore.exceptions
 import httpx
 import pytest
 
-from embedding_client._auth import SigV4Auth
 from embedding_client._doctor import probes
 from embedding_client._doctor.probes import (
     Aws,
     AwsError,
     NoCredentialsError,
     NotPermittedError,
-    Web,
 )
 from embedding_client._doctor.results import SkippedError
 from embedding_client._doctor.snapshot import NoAnswer
@@ -107,11 +105,3 @@ def test_a_url_of_no_stack_has_no_function(aws, snapshot):
     aws.answers("cloudformation", "describe_stacks", {"Stacks": []})
     with pytest.raises(SkippedError, match="no stack of this account and region has the URL"):
         snapshot().alias()
-
-
-def test_the_signature_is_the_clients(running):
-    """The local Function URL verifies it, and answers 403 without it."""
-    with httpx.Client() as http:
-        web = Web(http, SigV4Auth())
-        assert web.send("GET", f"{running.url}/health").status == 200
-        assert web.send("GET", f"{running.url}/health", signed=False).status == 403
