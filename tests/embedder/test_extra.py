@@ -6,8 +6,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-from embedder.core.artifact import Artifact
-
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import json, sys
@@ -21,7 +19,7 @@ print(json.dumps([name for module in sys.modules for name in found.get(module, [
 """
 
 
-def test_the_extra_has_what_the_engine_imports(minilm_artifact: Artifact) -> None:
+def test_the_extra_has_what_the_engine_imports(minilm_artifact):
     """A text is embedded with a fast tokenizer, with these three packages only."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = {

@@ -157,7 +157,7 @@ def embed(states, command):
     return partial(command, "batch")
 
 
-def test_a_job_is_started_with_its_settings(embed, states) -> None:
+def test_a_job_is_started_with_its_settings(embed, states):
     """The execution gets the settings that were given, and no others; its name is printed."""
     code, out, _ = embed(
         "start", *SETTINGS.values(), "--text", "body", "--metadata", "a", "--metadata", "b"
@@ -180,7 +180,7 @@ def shard_done(s3, number: int, *, part: bool = True, ms: int = 20_000) -> None:
         s3.objects[f"{folder}/{name}.parquet"] = b"PAR1"
 
 
-def test_a_running_job_shows_shards_rows_rate_cost_and_time_left(embed, states, s3) -> None:
+def test_a_running_job_shows_shards_rows_rate_cost_and_time_left(embed, states, s3):
     """Rows and cost are those of the shards that are done, and the rest follows from the time."""
     embed("start", *SETTINGS.values(), "--name", "one")
     code, out, _ = embed("status", "one")
@@ -200,7 +200,7 @@ def test_a_running_job_shows_shards_rows_rate_cost_and_time_left(embed, states, 
     assert out.endswith("  time left  about 00:16\n")
 
 
-def test_a_job_that_continues_counts_what_earlier_executions_did() -> None:
+def test_a_job_that_continues_counts_what_earlier_executions_did():
     """Their shards are done and their cost was paid, but they have no part in the rate."""
     ended = BEGAN + timedelta(seconds=10)
     until = BEGAN + timedelta(seconds=25)
@@ -219,7 +219,7 @@ def progress(name: str) -> Progress:
     return jobs.progress(jobs.status(name))
 
 
-def test_a_run_without_its_part_costs_and_a_shard_counts_once(s3, states, embed) -> None:
+def test_a_run_without_its_part_costs_and_a_shard_counts_once(s3, states, embed):
     """A worker died before it wrote the part; another shard ran twice."""
     embed("start", *SETTINGS.values(), "--name", "one")
     states.counts = COUNTS
@@ -232,7 +232,7 @@ def test_a_run_without_its_part_costs_and_a_shard_counts_once(s3, states, embed)
     assert found.cost == pytest.approx(3 * once.cost)
 
 
-def test_a_caller_who_may_not_list_the_output_sees_the_shards(embed, states, s3) -> None:
+def test_a_caller_who_may_not_list_the_output_sees_the_shards(embed, states, s3):
     """The numbers of shards come from Step Functions; the reason for the missing rows is shown."""
     embed("start", *SETTINGS.values(), "--name", "one")
     states.counts = COUNTS
@@ -243,7 +243,7 @@ def test_a_caller_who_may_not_list_the_output_sees_the_shards(embed, states, s3)
     assert f"  rows       unknown: AWS refused: {states.refused}\n" in out
 
 
-def test_the_followed_job_is_shown_until_it_ends(embed, states, s3, monkeypatch) -> None:
+def test_the_followed_job_is_shown_until_it_ends(embed, states, s3, monkeypatch):
     """Without a terminal, each look is a line; in the end the status is printed."""
     embed("start", *SETTINGS.values(), "--name", "one")
     looks = []
@@ -268,7 +268,7 @@ def test_the_followed_job_is_shown_until_it_ends(embed, states, s3, monkeypatch)
     assert "  tokens     98000\n" in out
 
 
-def test_a_running_job_is_followed_on_a_terminal(states, s3, monkeypatch) -> None:
+def test_a_running_job_is_followed_on_a_terminal(states, s3, monkeypatch):
     """A bar is drawn; Ctrl-C ends the bar and not the job."""
     states.counts = COUNTS
     shard_done(s3, 0)
@@ -290,14 +290,14 @@ def test_a_running_job_is_followed_on_a_terminal(states, s3, monkeypatch) -> Non
     assert BatchJobs(MACHINE).status("one").state == "RUNNING"
 
 
-def test_the_prices_are_those_of_scripts_cost() -> None:
+def test_the_prices_are_those_of_scripts_cost():
     """The client has no part of the constructs, so that both have the same few prices."""
     listed = load_prices(PRICED.partition(",")[0])
     for name, price in PRICES.items():
         assert price == pytest.approx(listed[name].usd, rel=1e-5), name
 
 
-def test_the_cost_of_the_worked_example_is_that_of_the_page() -> None:
+def test_the_cost_of_the_worked_example_is_that_of_the_page():
     """The page says the same sum, to within a cent."""
     page = (Path(__file__).parents[2] / "docs" / "batch.md").read_text(encoding="utf-8")
     said = re.search(rf"cost \$([\d.]+) at\s+list prices of {PRICED.partition(',')[0]}", page)
@@ -305,7 +305,7 @@ def test_the_cost_of_the_worked_example_is_that_of_the_page() -> None:
     assert computed == pytest.approx(float(said[1]), abs=0.01)
 
 
-def test_a_finished_job_shows_its_result(embed, states) -> None:
+def test_a_finished_job_shows_its_result(embed, states):
     """The result's numbers are printed, and are in the JSON."""
     embed("start", *SETTINGS.values(), "--name", "one")
     states.end("one", status="SUCCEEDED", output=json.dumps({"rows": 5, "rejected": 1}))
@@ -325,7 +325,7 @@ def test_a_finished_job_shows_its_result(embed, states) -> None:
         ("States.Timeout", "States.Timeout"),
     ],
 )
-def test_a_failed_job_shows_why(embed, states, cause: str, shown: str) -> None:
+def test_a_failed_job_shows_why(embed, states, cause, shown):
     """The function's message is shown, and the exit status is 1."""
     embed("start", *SETTINGS.values(), "--name", "one")
     states.end("one", status="FAILED", error="BatchError", cause=cause)
@@ -334,7 +334,7 @@ def test_a_failed_job_shows_why(embed, states, cause: str, shown: str) -> None:
     assert f"  error      {shown}" in out
 
 
-def test_a_canceled_job_can_be_resumed(embed, states) -> None:
+def test_a_canceled_job_can_be_resumed(embed, states):
     """A resumed job is a new execution with the same settings; a running one is not resumed."""
     embed("start", *SETTINGS.values(), "--name", "one", "--id", "key")
     assert embed("resume", "one") == (1, "", "error: The job one is still running.\n")
@@ -346,7 +346,7 @@ def test_a_canceled_job_can_be_resumed(embed, states) -> None:
     assert (second["name"], second["input"]) == (out.strip(), first["input"])
 
 
-def test_the_newest_jobs_are_listed(embed, states) -> None:
+def test_the_newest_jobs_are_listed(embed, states):
     """The list has as many jobs as were asked for, from several pages, the newest first."""
     for number in range(5):
         embed("start", *SETTINGS.values(), "--name", f"job-{number}")
@@ -363,14 +363,14 @@ def test_the_newest_jobs_are_listed(embed, states) -> None:
         (["list", "--state-machine", "docs-batch"], "by its ARN, .*; found 'docs-batch'"),
     ],
 )
-def test_a_mistake_is_one_line(embed, arguments: list[str], message: str) -> None:
+def test_a_mistake_is_one_line(embed, arguments, message):
     """The error says what is wrong and what is allowed."""
     code, _, errors = embed(*arguments)
     assert code == 2
     assert re.fullmatch(rf"error: .*{message}.*\n", errors)
 
 
-def test_a_name_is_used_once(embed) -> None:
+def test_a_name_is_used_once(embed):
     """AWS's refusal of a second job with the same name is shown, and of an unknown one."""
     code, _, errors = embed("status", "no")
     assert code == 1
@@ -381,7 +381,7 @@ def test_a_name_is_used_once(embed) -> None:
     assert errors.startswith("error: AWS refused: Execution Already Exists: ")
 
 
-def test_a_state_machine_is_needed(embed, monkeypatch) -> None:
+def test_a_state_machine_is_needed(embed, monkeypatch):
     """The error names both ways to give it, and the way without AWS."""
     monkeypatch.delenv("EMBEDDING_BATCH")
     code, _, errors = embed("list")
@@ -392,7 +392,7 @@ def test_a_state_machine_is_needed(embed, monkeypatch) -> None:
     )
 
 
-def test_no_credentials_and_no_server_are_different_errors(states, monkeypatch) -> None:
+def test_no_credentials_and_no_server_are_different_errors(states, monkeypatch):
     """Missing credentials are a mistake of the configuration; an unreachable AWS is not."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_SFN", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
@@ -407,7 +407,7 @@ def test_no_credentials_and_no_server_are_different_errors(states, monkeypatch) 
 
 
 @pytest.mark.slow
-def test_a_folder_of_this_machine_is_embedded_in_processes(minilm_artifact, tmp_path) -> None:
+def test_a_folder_of_this_machine_is_embedded_in_processes(minilm_artifact, tmp_path):
     """`--local` runs the same job here and ends with its status."""
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.jsonl").write_text('{"key": 1, "body": "hello"}\n{broken')
@@ -422,7 +422,7 @@ def test_a_folder_of_this_machine_is_embedded_in_processes(minilm_artifact, tmp_
     assert json.loads(done.stdout)["rows"] == 1
 
 
-def test_ctrl_c_ends_a_local_job_as_it_ends_others(minilm_artifact, tmp_path) -> None:
+def test_ctrl_c_ends_a_local_job_as_it_ends_others(minilm_artifact, tmp_path):
     """The job says how it is continued, and its status is 130."""
     (tmp_path / "docs").mkdir()
     text = "word " * 200

@@ -22,6 +22,7 @@ from embedding_client._checkpoint import Checkpoint
 from model_compiler.index_builder import build_index
 from tools.local_endpoint.endpoint import endpoint
 
+A_FILE = ("--file", __file__, "--format", "text")
 EMBED = [sys.executable, "-m", "embedding_client._cli"]
 
 
@@ -253,28 +254,20 @@ def test_a_search_without_an_index_is_an_error(embed):
     assert err.startswith("error: This endpoint has no search index")
 
 
-@pytest.fixture(scope="module")
-def searched(minilm_artifact, tmp_path_factory):
-    """Return an endpoint with an index of three facts."""
-    index = tmp_path_factory.mktemp("index") / "facts"
-    facts = ["Water boils at 100 degrees.", "A violin\nhas four strings.", "Rain is wet."]
-    build_index(facts, minilm_artifact.folder, index)
-    url, _ = endpoint(minilm_artifact.folder, index=index)
-    with url:
-        yield url.url
-
-
-def test_search_prints_the_best_matches(embed, searched):
+def test_search_prints_the_best_matches(embed, minilm_artifact, tmp_path):
     """Each line has a score and a text, best first, or JSON; an index of S3 Vectors has more."""
-    code, out, _ = embed("search", "Which instrument?", "--top", "2", "--url", searched)
-    first, second = out.splitlines()
-    assert code == 0
-    assert first[6:] == "  A violin has four strings."
-    assert float(first[:6]) > float(second[:6])
-    code, out, _ = embed("search", "Which instrument?", "--url", searched, "--json")
-    rows = lines(out)
-    assert [rows[0]["index"], len(rows)] == [1, 3]
-    code, _, err = embed("search", "x", "--top", "5000", "--url", searched)
+    facts = ["Water boils at 100 degrees.", "A violin\nhas four strings.", "Rain is wet."]
+    build_index(facts, minilm_artifact.folder, tmp_path / "facts")
+    searched, _ = endpoint(minilm_artifact.folder, index=tmp_path / "facts")
+    with searched:
+        search = ("search", "Which instrument?", "--url", searched.url)
+        code, out, _ = embed(*search, "--top", "2")
+        first, second = out.splitlines()
+        assert (code, first[6:]) == (0, "  A violin has four strings.")
+        assert float(first[:6]) > float(second[:6])
+        rows = lines(embed(*search, "--json")[1])
+        assert [rows[0]["index"], len(rows)] == [1, 3]
+        code, _, err = embed(*search, "--top", "5000")
     assert code == 1
     assert err.startswith("error: --top must be a whole number from 1 to 1000")
 
@@ -288,14 +281,8 @@ def test_search_prints_the_best_matches(embed, searched):
         (["batch", "start", "a", "b", "--local", "0"], "found: 0; allowed: a whole number from 1"),
         (["index", "list", "-n", "1.5"], "found: 1.5; allowed: a whole number from 1"),
         (["x", "--prompt", "a", "--input-type", "query"], "prompt or input_type, not both"),
-        (
-            ["--file", __file__, "--format", "text", "--output", "a.csv"],
-            "must end in .jsonl, .parquet, .npy",
-        ),
-        (
-            ["--file", __file__, "--format", "text", "--output", "none/a.npy"],
-            "a folder that exists; found none",
-        ),
+        ([*A_FILE, "--output", "a.csv"], "must end in .jsonl, .parquet, .npy"),
+        ([*A_FILE, "--output", "none/a.npy"], "a folder that exists; found none"),
         (["x", "--url", "nowhere"], "found 'nowhere'"),
         (["x", "--url", ""], "No endpoint: give --url or --function, or set EMBEDDING_URL."),
         (["x", "--api-key-env", "NO_KEY"], "--api-key-env names NO_KEY, which is not set."),

@@ -159,7 +159,10 @@ def of_lambda(status, message):
 
 
 #: API Gateway's own answers have OpenAI's form on every path.
-GATEWAY = {"message": "No valid API key.", "param": None, "code": "invalid_api_key"}
+GATEWAY = httpx.Response(
+    401,
+    json={"error": {"message": "No valid API key.", "param": None, "code": "invalid_api_key"}},
+)
 
 
 @pytest.mark.parametrize(
@@ -169,13 +172,7 @@ GATEWAY = {"message": "No valid API key.", "param": None, "code": "invalid_api_k
         (of_lambda(403, "The signature"), ForbiddenError, "The signature", "AKind", "i-1"),
         (of_lambda(404, "No function"), RequestError, "No function", "AKind", "i-1"),
         (of_lambda(429, "Rate Exceeded."), ThrottledError, "Rate Exceeded", "AKind", "i-1"),
-        (
-            httpx.Response(401, json={"error": GATEWAY}),
-            ForbiddenError,
-            "No valid API key",
-            "invalid_api_key",
-            None,
-        ),
+        (GATEWAY, ForbiddenError, "No valid API key", "invalid_api_key", None),
         (
             httpx.Response(302, headers={"location": "https://login.example.com/start"}),
             ServiceError,

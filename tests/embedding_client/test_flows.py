@@ -12,7 +12,7 @@ from embedding_client._targets import UrlTarget
 from tests.embedding_client.answers import NO_WAIT, URL
 
 
-def test_a_retry_is_the_same_request_with_a_delay() -> None:
+def test_a_retry_is_the_same_request_with_a_delay():
     """`Retry-After` sets the delay. After a transport error, the policy alone sets it."""
     limits = BatchLimits()
     target = UrlTarget(URL)
@@ -43,15 +43,12 @@ def test_delays_are_random_below_a_growing_ceiling(policy, ceilings):
         assert 0.8 * ceiling < max(waits) <= ceiling
 
 
-def in_seconds(seconds):
-    return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
-
-
 def test_retry_after_is_honored():
     """The header holds seconds or a date. After more than two minutes the client gives up."""
     policy = RetryPolicy(base=0)
     assert policy.wait(1, {"retry-after": "7"}) == 7
-    assert 28 < policy.wait(1, {"retry-after": in_seconds(30)}) <= 30
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
+    assert 28 < policy.wait(1, {"retry-after": date}) <= 30
     assert policy.wait(1, {"retry-after": "120"}) == 120
     assert policy.wait(1, {"retry-after": "121"}) is None
 

@@ -9,18 +9,18 @@ import embedding_client
 
 
 @pytest.mark.parametrize("name", embedding_client.__all__)
-def test_each_public_name_can_be_imported(name: str) -> None:
+def test_each_public_name_can_be_imported(name):
     """The module of each name in `__all__` exists and defines it."""
     assert getattr(embedding_client, name).__name__ == name
 
 
-def test_unknown_names_raise_attribute_error() -> None:
+def test_unknown_names_raise_attribute_error():
     """As in any module."""
     with pytest.raises(AttributeError, match="has no attribute 'Client'"):
         _ = embedding_client.Client
 
 
-def test_importing_the_package_imports_no_library() -> None:
+def test_importing_the_package_imports_no_library():
     """Each name imports only the libraries that it needs, and the command needs no extra."""
     program = (
         "import sys, embedding_client, embedding_client._cli\n"

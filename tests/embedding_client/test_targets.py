@@ -241,7 +241,7 @@ def test_arguments_must_name_one_endpoint(arguments, message):
 
 def test_requests_to_lambdas_api_are_signed():
     """So are those to an interface endpoint; hosts with such a name elsewhere are not."""
-    auth = SigV4Auth(credentials=function_credentials())
+    auth = SigV4Auth(credentials=Credentials("AKIDEXAMPLE", "secret"))
 
     def signature(url):
         with httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200))) as http:
@@ -252,10 +252,6 @@ def test_requests_to_lambdas_api_are_signed():
     assert "/eu-west-3/lambda/aws4_request" in signature(vpce)
     for host in ("lambda.eu-west-3.amazonaws.com.example.org", "xlambda.eu-west-3.amazonaws.com"):
         assert signature(f"https://{host}/") == ""
-
-
-def function_credentials():
-    return Credentials("AKIDEXAMPLE", "secret")
 
 
 def test_an_unreachable_function_is_named():

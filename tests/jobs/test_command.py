@@ -19,7 +19,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("module", COMMANDS)
-def test_a_missing_package_is_an_error_that_names_the_extra(module) -> None:
+def test_a_missing_package_is_an_error_that_names_the_extra(module):
     """Without any package, the arguments are read, and the error is one line."""
     done = subprocess.run(
         [sys.executable, "-S", "-m", module, *COMMANDS[module]],

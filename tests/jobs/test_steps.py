@@ -43,7 +43,7 @@ def lines(capsys) -> list[dict]:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_an_item_leaves_a_line_of_log_and_a_record_of_metrics(capsys) -> None:
+def test_an_item_leaves_a_line_of_log_and_a_record_of_metrics(capsys):
     """CloudWatch makes metrics of the record, by the function's name."""
     assert run(step="shard") == DONE
     log, record = lines(capsys)
@@ -69,7 +69,7 @@ def test_an_item_leaves_a_line_of_log_and_a_record_of_metrics(capsys) -> None:
     assert record == {"FunctionName": "batch-staging", "Rows": 490, "ShardDuration": 24.5}
 
 
-def test_an_item_that_was_done_before_is_not_counted_again(capsys) -> None:
+def test_an_item_that_was_done_before_is_not_counted_again(capsys):
     """Step Functions may run an item twice; the metrics have its rows once."""
     run(step="shard", **{"with": {"written": False}})
     (log,) = lines(capsys)
@@ -77,7 +77,7 @@ def test_an_item_that_was_done_before_is_not_counted_again(capsys) -> None:
 
 
 @pytest.mark.parametrize("event", [{}, {"step": "embed"}])
-def test_another_step_is_refused_by_an_error_that_keeps_its_class(event, capsys) -> None:
+def test_another_step_is_refused_by_an_error_that_keeps_its_class(event, capsys):
     """Step Functions decides by the class whether to try again."""
     with pytest.raises(BatchError, match="step must be one of plan, shard, finish; found "):
         run(**event)
@@ -85,7 +85,7 @@ def test_another_step_is_refused_by_an_error_that_keeps_its_class(event, capsys)
     assert (log["level"], log["error"], log["step"]) == ("ERROR", "BatchError", event.get("step"))
 
 
-def test_an_unexpected_error_reveals_no_text(capsys) -> None:
+def test_an_unexpected_error_reveals_no_text(capsys):
     """Its message could quote a text, so its class and its place are reported."""
     with pytest.raises(Exception, match=r"ValueError at .*test_steps\.py:\d+ work") as raised:
         run(step="shard", fail=True)
@@ -108,14 +108,14 @@ def test_an_unexpected_error_reveals_no_text(capsys) -> None:
         ({"max_rejected_percent": "1"}, "max_rejected_percent must be a number; found '1'"),
     ],
 )
-def test_a_wrong_setting_of_json_is_named(value: dict, message: str) -> None:
+def test_a_wrong_setting_of_json_is_named(value, message):
     """Each setting has its type, and no value is converted."""
     folders = {} if "source" in value else {"source": "a", "destination": "b"}
     with pytest.raises(BatchError, match=message):
         read_settings(Job, {**folders, **value}, name="A job")
 
 
-def test_what_json_leaves_out_or_sets_to_null_has_its_default() -> None:
+def test_what_json_leaves_out_or_sets_to_null_has_its_default():
     """Settings that may be None may be null; a list becomes a tuple."""
     value = {"source": "a", "destination": "b", "id": None, "metadata": ["c"]}
     assert read_settings(Job, value, name="A job") == Job(

@@ -1,14 +1,12 @@
 """Files in a folder are listed, read by ranges, and created once."""
 
-from pathlib import Path
-
 import pytest
 
 from jobs.errors import BatchError, ChangedInputError
 from jobs.storage import open_folder
 
 
-def test_a_file_is_read_by_ranges(tmp_path: Path) -> None:
+def test_a_file_is_read_by_ranges(tmp_path):
     """A file reads and seeks as one of Python's own does."""
     data = bytes(range(200))
     (tmp_path / "a").write_bytes(data)
@@ -24,7 +22,7 @@ def test_a_file_is_read_by_ranges(tmp_path: Path) -> None:
     assert folder.read("a", start=150) == data[150:]
 
 
-def test_the_folders_of_a_folder_are_listed_alone(tmp_path: Path, s3) -> None:
+def test_the_folders_of_a_folder_are_listed_alone(tmp_path, s3):
     """Not the files, and not the folders within folders."""
     for name in ("b/c/file", "a/file", "file"):
         s3.objects[f"bucket/top/{name}"] = b""
@@ -35,7 +33,7 @@ def test_the_folders_of_a_folder_are_listed_alone(tmp_path: Path, s3) -> None:
 
 
 @pytest.mark.parametrize("kind", ["disk", "s3"])
-def test_a_file_is_created_once_and_read_as_planned(tmp_path: Path, s3, kind) -> None:
+def test_a_file_is_created_once_and_read_as_planned(tmp_path, s3, kind):
     """S3 itself checks both: `If-None-Match: *` on a creation, `If-Match` on a read."""
     url = "s3://bucket/prefix" if kind == "s3" else str(tmp_path / "new")
     folder = open_folder(url, create=True)
@@ -54,13 +52,13 @@ def test_a_file_is_created_once_and_read_as_planned(tmp_path: Path, s3, kind) ->
 
 
 @pytest.mark.parametrize("url", ["gs://bucket/x", "https://example.org/"])
-def test_another_scheme_is_refused(url: str) -> None:
+def test_another_scheme_is_refused(url):
     """Folders are paths or in S3."""
     with pytest.raises(BatchError, match=f"A folder is a path or s3://BUCKET/PREFIX; found {url}"):
         open_folder(url)
 
 
-def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error(tmp_path):
     """A folder that does not exist is not taken for an empty one, and a file is missing by name."""
     with pytest.raises(BatchError, match="/no is not a folder"):
         open_folder(str(tmp_path / "no"))
@@ -70,7 +68,7 @@ def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
         folder.read("x")
 
 
-def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
     """A file in the place of a folder is named in the error."""
     (tmp_path / "a").touch()
     folder = open_folder(str(tmp_path))
@@ -79,7 +77,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
             write("a/b", b"x")
 
 
-def test_s3_is_called_with_what_lambda_sets(s3) -> None:
+def test_s3_is_called_with_what_lambda_sets(s3):
     """Region, role credentials and session token come from the environment."""
     assert open_folder("s3://bucket/prefix/").create("a", b"data")
     ((method, path, headers),) = s3.requests
@@ -90,14 +88,14 @@ def test_s3_is_called_with_what_lambda_sets(s3) -> None:
 
 
 @pytest.mark.parametrize(("conflicts", "missing"), [(1, 404), (2, 403)])
-def test_a_creation_is_tried_again_while_another_is_running(s3, conflicts, missing) -> None:
+def test_a_creation_is_tried_again_while_another_is_running(s3, conflicts, missing):
     """S3 answers 409 then; a file that does not exist afterwards is written."""
     s3.conflicts, s3.missing = conflicts, missing
     assert open_folder("s3://bucket/prefix").create("a", b"data")
     assert s3.objects == {"bucket/prefix/a": b"data"}
 
 
-def test_a_creation_that_never_succeeds_is_an_error(s3, monkeypatch) -> None:
+def test_a_creation_that_never_succeeds_is_an_error(s3, monkeypatch):
     """The number of attempts is limited."""
     monkeypatch.setattr("jobs.storage._CONFLICT_SECONDS", 0.001)
     s3.conflicts = 100

@@ -7,7 +7,6 @@ from importlib.metadata import version
 
 import pytest
 
-from embedder.core.artifact import Artifact
 from embedding_kit.programs import PROGRAMS, image_folder
 
 from .conftest import Environment
@@ -137,7 +136,7 @@ def test_no_other_process_finds_the_programs(kit):
     assert not [folder for folder in path if "lambda_image" in folder]
 
 
-def test_a_local_job_starts_its_processes(kit, tmp_path, minilm_artifact: Artifact):
+def test_a_local_job_starts_its_processes(kit, tmp_path, minilm_artifact):
     """Each finds the program and its modules, though Python's path has them in none."""
     texts = tmp_path / "texts"
     texts.mkdir()
@@ -147,7 +146,7 @@ def test_a_local_job_starts_its_processes(kit, tmp_path, minilm_artifact: Artifa
     assert list((tmp_path / "out").rglob("*.parquet"))
 
 
-def test_the_engine_runs_without_the_cdk(dist, tmp_path, minilm_artifact: Artifact):
+def test_the_engine_runs_without_the_cdk(dist, tmp_path, minilm_artifact):
     """As docs/recipes.md says, with three libraries and none of theirs."""
     environment = Environment(tmp_path / "venv", dist)
     environment.install("--no-deps", "embedding-kit", "numpy", "onnxruntime", "orjson")

@@ -18,7 +18,7 @@ def found(cache: VectorCache, *inputs: bytes) -> list[float | None]:
     return [None if vector is None else float(vector[0]) for vector in cache.get(inputs)]
 
 
-def test_what_was_put_is_got() -> None:
+def test_what_was_put_is_got():
     """As a copy, not a view into the batch's array, and only for its own key, until `clear`."""
     cache = VectorCache(2)
     cache.put([b"a"], vectors(1))
@@ -29,14 +29,14 @@ def test_what_was_put_is_got() -> None:
     assert found(cache, b"a") == [None]
 
 
-def test_a_cache_of_nothing_keeps_nothing() -> None:
+def test_a_cache_of_nothing_keeps_nothing():
     """A size of zero disables the cache."""
     cache = VectorCache(0)
     cache.put([b"a"], vectors(1))
     assert len(cache) == 0
 
 
-def test_the_least_recently_used_goes_first() -> None:
+def test_the_least_recently_used_goes_first():
     """The cache never exceeds its size, and reading a vector marks it as recently used."""
     cache = VectorCache(2)
     cache.put([b"a", b"b"], vectors(1, 2))
@@ -46,7 +46,7 @@ def test_the_least_recently_used_goes_first() -> None:
     assert found(cache, b"a", b"b", b"c") == [1, None, 3]
 
 
-def test_threads_may_share_it() -> None:
+def test_threads_may_share_it():
     """Threads that fill a small cache and read from it never fail, and read only right vectors."""
     cache = VectorCache(8)
     names = [b"%d" % number for number in range(24)]

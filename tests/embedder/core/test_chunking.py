@@ -24,7 +24,7 @@ def paragraph(rng: random.Random, words: int) -> str:
 
 
 @pytest.mark.parametrize("longest", [8, 30, 58, 90, 150])
-def test_a_changed_paragraph_changes_three_chunks_at_most(longest: int) -> None:
+def test_a_changed_paragraph_changes_three_chunks_at_most(longest):
     """Of 200, in 19 of 20 changes and never over 6, also where a paragraph has three chunks."""
     rng = random.Random(longest)
     texts = [paragraph(rng, rng.randint(longest // 2, longest)) for _ in range(12_000 // longest)]
@@ -46,7 +46,7 @@ def test_a_changed_paragraph_changes_three_chunks_at_most(longest: int) -> None:
 
 
 @pytest.mark.parametrize("longest", [1, 30, 150])
-def test_chunks_fit_and_have_the_whole_text(longest: int) -> None:
+def test_chunks_fit_and_have_the_whole_text(longest):
     """In its order; with overlap, each begins with some of the one before it."""
     rng = random.Random(longest)
     texts = [paragraph(rng, rng.randint(1, longest)) for _ in range(4000 // longest)]

@@ -29,7 +29,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 @linux
 @pytest.mark.parametrize("size", [100 << 20, 100 << 30])
-def test_asking_takes_no_memory(size: int) -> None:
+def test_asking_takes_no_memory(size):
     """The process uses its 16 MB and little more, regardless of the size requested."""
     taken, anonymous = run(PROGRAM, str(size)).split()
     assert taken in {"True", "False"}
@@ -37,7 +37,7 @@ def test_asking_takes_no_memory(size: int) -> None:
 
 
 @linux
-def test_each_call_makes_room_for_what_it_asks_for() -> None:
+def test_each_call_makes_room_for_what_it_asks_for():
     """A second call for the weights adds room even if the call for the imports left some."""
     program = """
 import ctypes
@@ -55,7 +55,7 @@ for size in (16 << 20, 100 << 20):
 
 
 @linux
-def test_what_is_sure_is_there_at_once_and_nothing_is_written_over() -> None:
+def test_what_is_sure_is_there_at_once_and_nothing_is_written_over():
     """Earlier contents of the heap are preserved, wherever the new memory is allocated."""
     program = """
 import ctypes

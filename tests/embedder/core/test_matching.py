@@ -1,7 +1,6 @@
 """Filters of a carried index."""
 
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ def made(rng: random.Random, depth: int = 0) -> dict[str, Any]:
     return {key: {name: operand(rng, name) for name in rng.sample(names, rng.randint(1, 2))}}
 
 
-def test_a_filter_matches_as_in_the_stand_in_of_s3_vectors() -> None:
+def test_a_filter_matches_as_in_the_stand_in_of_s3_vectors():
     """Both follow AWS's page, and were written apart."""
     rng = random.Random(1)
     found = []
@@ -51,7 +50,7 @@ def test_a_filter_matches_as_in_the_stand_in_of_s3_vectors() -> None:
     assert 800 < sum(found) < 3200
 
 
-def test_only_matching_entries_are_found(tmp_path: Path) -> None:
+def test_only_matching_entries_are_found(tmp_path):
     """As many as wanted, with ids and metadata; the filter counts before the number does."""
     rows = [
         {"id": f"c{place}", "text": "t", "metadata": {"year": 2020 + place}} for place in range(3)
@@ -74,14 +73,14 @@ def test_only_matching_entries_are_found(tmp_path: Path) -> None:
         {"id": "a", "text": "t", "metadata": []},
     ],
 )
-def test_entries_of_another_form_are_refused(tmp_path: Path, row: object) -> None:
+def test_entries_of_another_form_are_refused(tmp_path, row):
     """All of them are texts, or objects of the three fields."""
     good = {"id": "a", "text": "t", "metadata": {}}
     with pytest.raises(IndexFolderError, match="or of objects with id, text and metadata"):
         load_index(write(tmp_path, texts=[good, good, row]), spaces=[SPACE])
 
 
-def test_an_index_of_texts_takes_no_filter() -> None:
+def test_an_index_of_texts_takes_no_filter():
     """It has no metadata: the API refuses a filter."""
     vectors = np.array([[1, 0]], dtype=np.float32)
     assert not SearchIndex(["t"], vectors, SPACE).takes_filter

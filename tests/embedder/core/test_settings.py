@@ -12,7 +12,7 @@ from embedder.core.settings import Settings
 PACKAGE_PARENT = Path(embedder.__file__).parents[1]
 
 
-def test_an_empty_environment_gives_the_defaults() -> None:
+def test_an_empty_environment_gives_the_defaults():
     """Without any variable, the artifact is next to the package, and one thread is used."""
     settings = Settings.from_env({})
     assert settings == Settings(artifact=str(PACKAGE_PARENT / "artifact"))
@@ -51,12 +51,12 @@ def test_every_variable_is_parsed():
 @pytest.mark.parametrize(
     ("memory", "threads"), [("512", 1), ("1768", 1), ("1769", 1), ("3538", 2), ("10240", 5)]
 )
-def test_threads_follow_the_memory(memory: str, threads: int) -> None:
+def test_threads_follow_the_memory(memory, threads):
     """One thread is used per 1769 MB, because Lambda provides one vCPU for each."""
     assert Settings.from_env({"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": memory}).threads == threads
 
 
-def test_the_task_root_is_where_artifact_and_index_are_sought(tmp_path: Path) -> None:
+def test_the_task_root_is_where_artifact_and_index_are_sought(tmp_path):
     """In Lambda both are in the task root, and an index that does not exist is not loaded."""
     environ = {"LAMBDA_TASK_ROOT": str(tmp_path)}
     assert Settings.from_env(environ).artifact == str(tmp_path / "artifact")
@@ -73,20 +73,16 @@ def test_the_task_root_is_where_artifact_and_index_are_sought(tmp_path: Path) ->
         ("EMBEDDING_THREADS", "٣", "from 1 up; found '٣'"),
         ("EMBEDDING_MAX_CHARACTERS", "-1", "EMBEDDING_MAX_CHARACTERS must be"),
         ("EMBEDDING_CACHE_ENTRIES", "1.5", "from 0 up; found '1.5'"),
-        (
-            "EMBEDDING_TRUNCATE",
-            "end",
-            "EMBEDDING_TRUNCATE must be one of refuse, right, left; found 'end'",
-        ),
+        ("EMBEDDING_TRUNCATE", "end", "TRUNCATE must be one of refuse, right, left; found 'end'"),
     ],
 )
-def test_a_bad_value_is_refused_by_name(name: str, value: str, message: str) -> None:
+def test_a_bad_value_is_refused_by_name(name, value, message):
     """The error names the variable, the allowed values and the value found."""
     with pytest.raises(SettingsError, match=message):
         Settings.from_env({name: value})
 
 
-def test_an_unknown_variable_is_refused() -> None:
+def test_an_unknown_variable_is_refused():
     """A misspelled one would have no effect; a shell that runs `embed` may also run the server."""
     Settings.from_env({"EMBEDDING_URL": "http://127.0.0.1:9000", "EMBEDDING_BATCH": "arn"})
     with pytest.raises(SettingsError, match=r"EMBEDDING_TRUNCATION.*Allowed: EMBEDDING_ARTIFACT"):

@@ -16,7 +16,7 @@ def drawn(random: np.random.Generator, terms: int) -> SparseVector:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_best_are_those_of_the_exact_product(seed: int) -> None:
+def test_the_best_are_those_of_the_exact_product(seed):
     """Of the dense product of the query with scaled impacts, in float64, in order of position."""
     random = np.random.default_rng(seed)
     vectors = [drawn(random, 60) for _ in range(ENTRIES)]
@@ -48,7 +48,7 @@ def test_the_best_are_those_of_the_exact_product(seed: int) -> None:
         )
 
 
-def test_equal_scores_are_in_index_order_and_others_are_left_out() -> None:
+def test_equal_scores_are_in_index_order_and_others_are_left_out():
     """An entry without a token of the query is not found, however many are asked for."""
     one = SparseVector(np.array([3], np.uint32), np.array([2], np.float32))
     none = SparseVector(np.array([4], np.uint32), np.array([1], np.float32))

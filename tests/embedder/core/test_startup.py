@@ -11,7 +11,7 @@ def run(program: str) -> str:
     return finished.stdout
 
 
-def test_numpy_comes_without_docstrings_and_types() -> None:
+def test_numpy_comes_without_docstrings_and_types():
     """The modules that startup lists are not imported, and numpy has no docstrings."""
     program = """
 import gc, sys
@@ -23,7 +23,7 @@ print([name for name in startup._UNREAD if name in sys.modules])
     assert run(program) == "None False\n[]\n"
 
 
-def test_what_was_left_out_can_be_imported_later() -> None:
+def test_what_was_left_out_can_be_imported_later():
     """A library that uses numpy's types later gets the real ones instead of the placeholders."""
     program = """
 import embedder.core.startup
@@ -40,7 +40,7 @@ print(np.linalg.eigh(np.eye(2)).eigenvalues, np.random.default_rng(0).integers(1
     )
 
 
-def test_numpy_that_is_there_is_left_as_it_is() -> None:
+def test_numpy_that_is_there_is_left_as_it_is():
     """If numpy is already imported, it is not modified."""
     program = """
 import sys
@@ -53,7 +53,7 @@ print(numpy.ndarray.reshape.__doc__ is None)
     assert run(program) == "[]\nFalse\n"
 
 
-def test_lambdas_entry_imports_no_type_of_numpys() -> None:
+def test_lambdas_entry_imports_no_type_of_numpys():
     """The handler's modules import no skipped module, no OpenSSL, and nothing of the server."""
     program = """
 import sys
@@ -69,7 +69,7 @@ print([name for name in unwanted if name in sys.modules])
     assert run(program) == "[]\n"
 
 
-def test_a_search_needs_no_botocore() -> None:
+def test_a_search_needs_no_botocore():
     """The endpoint's own client has a quarter of botocore's cost."""
     program = """
 import sys

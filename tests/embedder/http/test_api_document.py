@@ -66,7 +66,7 @@ def path_of(words: list[str]) -> str:
 
 
 @pytest.mark.parametrize(("command", "shown"), EXAMPLES)
-def test_an_example_answers_what_it_shows(router: Router, command: str, shown: str) -> None:
+def test_an_example_answers_what_it_shows(router, command, shown):
     """The router's response to the command's request matches the example."""
     words = shlex.split(command)
     body = words[words.index("-d") + 1].encode() if "-d" in words else b""
@@ -76,7 +76,7 @@ def test_an_example_answers_what_it_shows(router: Router, command: str, shown: s
     assert same(expected, orjson.loads(answer.body)), answer.body[:1000]
 
 
-def test_the_table_of_paths_is_the_codes() -> None:
+def test_the_table_of_paths_is_the_codes():
     """The table lists every path with its method."""
     table = re.findall(r"^\|`(GET|POST) (/[^`]*)`\|", TEXT, re.MULTILINE)
     others: dict[str, Any] = {**search.ROUTES, **rerank.ROUTES, **sparse.ROUTES}
@@ -84,7 +84,7 @@ def test_the_table_of_paths_is_the_codes() -> None:
     assert table == [(method, path) for path, methods in served.items() for method in methods]
 
 
-def test_the_table_of_errors_is_the_codes() -> None:
+def test_the_table_of_errors_is_the_codes():
     """The table lists every kind of error with its statuses."""
     rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (\d+) \| (\d+) \|$", TEXT, re.MULTILINE)
     kinds = [
@@ -99,7 +99,7 @@ def test_the_table_of_errors_is_the_codes() -> None:
     }
 
 
-def test_the_metrics_are_the_codes() -> None:
+def test_the_metrics_are_the_codes():
     """The page names every metric."""
     from embedder.http.telemetry import _UNITS
 

@@ -39,13 +39,8 @@ def models(together: tuple[Path, Path]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def index(together: tuple[Path, Path]) -> Path:
-    """Return the index of the texts, made of the embedding model and the sparse encoder."""
-    return together[1]
-
-
-@pytest.fixture(scope="module")
-def router(models: Path, index: Path) -> Router:
+def router(together: tuple[Path, Path]) -> Router:
+    models, index = together
     return build_router(Settings(artifact=str(models), index=str(index)))
 
 
@@ -62,7 +57,7 @@ def alone(models: Path) -> dict[str, Router]:
     return made
 
 
-def test_one_router_serves_the_routes_of_all(router: Router, alone: dict[str, Router]) -> None:
+def test_one_router_serves_the_routes_of_all(router, alone):
     """Each model answers with the bytes that it answers with alone; `POST /` is the first one's."""
     asked: list[tuple[str, str, dict[str, Any]]] = [
         ("embed", "/", {"text": "hello world"}),
@@ -82,7 +77,7 @@ def test_one_router_serves_the_routes_of_all(router: Router, alone: dict[str, Ro
     assert kinds in read(get(router, "/nowhere"), 404)["error"]
 
 
-def test_the_mode_of_a_search_chooses_the_model(router: Router, alone: dict[str, Router]) -> None:
+def test_the_mode_of_a_search_chooses_the_model(router, alone):
     """Both search the same texts, each as it does alone; another mode is refused."""
     body = {"text": "the date", "num_results": 4}
     for task, mode in (("embed", "dense"), ("sparse", "sparse")):
@@ -97,7 +92,7 @@ def test_the_mode_of_a_search_chooses_the_model(router: Router, alone: dict[str,
     )
 
 
-def test_an_index_without_postings(models: Path, alone: dict[str, Router]) -> None:
+def test_an_index_without_postings(models, alone):
     """An index of the embedding model alone is refused at the start; without one, none searches."""
     assert alone["embed"].model.search_index is not None
     folder = str(models.with_name("index-embed"))
@@ -109,14 +104,14 @@ def test_an_index_without_postings(models: Path, alone: dict[str, Router]) -> No
     assert read(post(without, "/similar", {"text": "x"}), 404)["code"] == "no_index"
 
 
-def test_a_cache_that_a_sparse_encoder_does_not_have(models: Path) -> None:
+def test_a_cache_that_a_sparse_encoder_does_not_have(models):
     """Alone, it refuses entries of a cache; next to an embedding model, they are that model's."""
     with pytest.raises(SettingsError, match="keeps no vectors; cache_entries must be 0 or unset"):
         build_router(Settings(artifact=str(models / "sparse"), cache_entries=10))
     assert build_router(Settings(artifact=str(models), cache_entries=10)).models[2:]
 
 
-def test_one_release_check_is_of_all(models: Path, router: Router) -> None:
+def test_one_release_check_is_of_all(models, router):
     """Golden weights are asked for by the path that is the sparse encoder's."""
     call = version_of(router)
     embed, rerank, sparse = (artifact.manifest for artifact in load_artifacts(models))
@@ -143,7 +138,7 @@ def best(scores: Mapping[str, float]) -> list[str]:
 
 
 @pytest.mark.parametrize("query", ["the date", "hello", "a time of the world"])
-def test_a_hybrid_search_is_the_exact_pipeline(router: Router, query: str) -> None:
+def test_a_hybrid_search_is_the_exact_pipeline(router, query):
     """Both searches, the sum of 1 / (60 + rank), and the reranker's order of the best."""
     dense, sparse = (found(router, query, mode, 5) for mode in ("dense", "sparse"))
     sums: dict[str, float] = {}
@@ -177,7 +172,7 @@ def test_a_hybrid_search_is_the_exact_pipeline(router: Router, query: str) -> No
     assert answer["timings"].keys() == {"embed", "index", "sparse", "fuse", "rerank"}
 
 
-def test_a_search_in_one_mode(router: Router, alone: dict[str, Router]) -> None:
+def test_a_search_in_one_mode(router, alone):
     """It is that of `POST /similar`; a model alone searches in its own mode."""
     for mode, task in (("dense", "embed"), ("sparse", "sparse")):
         wanted = [*found(router, "the date", mode, 3).items()]
@@ -192,7 +187,7 @@ def test_a_search_in_one_mode(router: Router, alone: dict[str, Router]) -> None:
         )
 
 
-def test_what_a_search_lacks_is_named(router: Router, alone: dict[str, Router]) -> None:
+def test_what_a_search_lacks_is_named(router, alone):
     """Each refusal names the field, the value found and the values allowed."""
     refusals: list[tuple[Router, dict[str, Any], str, str]] = [
         (alone["embed"], {"mode": "hybrid"}, "mode", 'must be "dense"'),
@@ -212,7 +207,7 @@ def test_what_a_search_lacks_is_named(router: Router, alone: dict[str, Router]) 
     assert "POST /search" not in without["error"]
 
 
-def test_settings_that_one_of_them_cannot_have(models: Path) -> None:
+def test_settings_that_one_of_them_cannot_have(models):
     """Truncation from the left is refused: no reranker has it. A reranker alone has no index."""
     for message, settings in {
         "is a reranker: it cuts the ends": Settings(artifact=str(models), truncate="left"),
@@ -222,7 +217,7 @@ def test_settings_that_one_of_them_cannot_have(models: Path) -> None:
             build_router(settings)
 
 
-def test_equal_sums_have_one_order() -> None:
+def test_equal_sums_have_one_order():
     """The entry of the earlier list is first, and in a list the one with the better rank."""
     lists = {
         "dense": [Match("a", 0, 0.9, "a"), Match("b", 1, 0.8, "b")],

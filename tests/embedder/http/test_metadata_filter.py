@@ -37,7 +37,7 @@ def is_valid(value: Any) -> bool:
 
 @settings(max_examples=300, deadline=None)
 @given(VALUES)
-def test_the_check_the_document_and_the_stand_in_agree(value: Any) -> None:
+def test_the_check_the_document_and_the_stand_in_agree(value):
     """All three accept exactly the same filters."""
     try:
         matches(value, {}, non_filterable=())
@@ -62,7 +62,7 @@ def test_the_check_the_document_and_the_stand_in_agree(value: Any) -> None:
         {"$or": [{"genre": {"$eq": "drama"}}, {"$and": [{"year": 2020}, {"good": True}]}]},
     ],
 )
-def test_the_examples_of_the_user_guide_are_accepted(value: dict[str, Any]) -> None:
+def test_the_examples_of_the_user_guide_are_accepted(value):
     """A valid filter is passed on unchanged."""
     assert FILTER.check(value, "filter") is value
     assert VALIDATOR.is_valid(value)
@@ -90,7 +90,7 @@ def test_the_examples_of_the_user_guide_are_accepted(value: dict[str, Any]) -> N
         ({"k" * 64: 1}, "must name a metadata key of 1 to 63 characters; found 64"),
     ],
 )
-def test_a_mistake_is_named_with_its_place(value: Any, message: str) -> None:
+def test_a_mistake_is_named_with_its_place(value, message):
     """The error has the place, the rule, what was found, and the allowed operators."""
     with pytest.raises(InvalidFieldError) as caught:
         FILTER.check(value, "filter")
@@ -101,7 +101,7 @@ def test_a_mistake_is_named_with_its_place(value: Any, message: str) -> None:
     assert caught.value.field == "filter"
 
 
-def test_no_value_is_quoted() -> None:
+def test_no_value_is_quoted():
     """A value may be a user's text, and so may a key that does not look like a name."""
     with pytest.raises(InvalidFieldError) as caught:
         FILTER.check({"my secret thoughts": {"$gte": "a user's text"}}, "filter")
@@ -109,7 +109,7 @@ def test_no_value_is_quoted() -> None:
     assert "user's" not in caught.value.message
 
 
-def test_a_filter_without_end_is_refused() -> None:
+def test_a_filter_without_end_is_refused():
     """Nesting is bounded, so that no filter overflows the stack."""
     value: dict[str, Any] = {"a": 1}
     for _ in range(900):
@@ -118,6 +118,6 @@ def test_a_filter_without_end_is_refused() -> None:
         FILTER.check(value, "filter")
 
 
-def test_the_error_of_a_field_names_the_operators() -> None:
+def test_the_error_of_a_field_names_the_operators():
     """The words for another type's error list the operators too."""
     assert "$exists, $and, $or" in FILTER.allowed

@@ -45,14 +45,14 @@ POSTS = [
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_the_document_is_valid(name: str) -> None:
+def test_the_document_is_valid(name):
     """The document is valid under OpenAPI 3.1, and each schema in it under JSON Schema."""
     document = DOCUMENTS[name]
     assert document["openapi"].startswith("3.1")
     validate(document)
 
 
-def test_the_document_has_every_operation() -> None:
+def test_the_document_has_every_operation():
     """Every route is in the document under a unique operation id."""
     assert set(OPERATIONS) == {
         (path, method.lower())
@@ -66,14 +66,14 @@ def test_the_document_has_every_operation() -> None:
     assert max(Counter(names).values()) == 1
 
 
-def test_the_document_names_the_model_and_its_version() -> None:
+def test_the_document_names_the_model_and_its_version():
     """The document names the model and its revision, so that readers know the vector space."""
     info = DOCUMENTS["without"]["info"]
     assert info["version"] == __version__
     assert "small-model@abc123/fp32/0123456789ab" in info["summary"]
 
 
-def test_the_document_knows_the_models_limits() -> None:
+def test_the_document_knows_the_models_limits():
     """Dimensions and prompts are those of the served model."""
     schema, _tei = body_schema("with prompts", "/")["anyOf"]
     assert schema["properties"]["size"]["anyOf"][0]["enum"] == [32, 16, 8]
@@ -123,7 +123,7 @@ def check(name: str, path: str, method: str, body: Any) -> int:
 @pytest.mark.parametrize("path", POSTS)
 @settings(max_examples=SOME_CASES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_every_answer_is_as_the_document_says(path: str, data: st.DataObject) -> None:
+def test_every_answer_is_as_the_document_says(path, data):
     """Status and body are documented, no status is 500, and invalid requests are refused."""
     answer_is_documented(path, data)
 
@@ -132,7 +132,7 @@ def test_every_answer_is_as_the_document_says(path: str, data: st.DataObject) ->
 @pytest.mark.parametrize("path", POSTS)
 @settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_every_answer_of_many_is_as_the_document_says(path: str, data: st.DataObject) -> None:
+def test_every_answer_of_many_is_as_the_document_says(path, data):
     """The same with more cases."""
     answer_is_documented(path, data)
 
@@ -157,7 +157,7 @@ def is_allowed(name: str, path: str, body: Any) -> bool:
 
 
 @pytest.mark.parametrize(("path", "method"), [entry for entry in OPERATIONS if entry[1] == "get"])
-def test_every_get_is_as_the_document_says(path: str, method: str) -> None:
+def test_every_get_is_as_the_document_says(path, method):
     """Operations without a body answer as documented."""
     assert check("with prompts", path, method, b"") == 200
 
@@ -179,7 +179,7 @@ BEYOND_A_SCHEMA = (
 
 
 @pytest.mark.parametrize("answer", [[], [[]], [[0.5], []], [["a"]], {}])
-def test_the_document_knows_that_vectors_are_not_empty(answer: Any) -> None:
+def test_the_document_knows_that_vectors_are_not_empty(answer):
     """TEI's response is a list of at least one vector with at least one number."""
     validator = answer_validator("without", "/embed", "post", 200)
     assert validator.is_valid([[0.5]])
@@ -219,7 +219,7 @@ def answered(router: Router, path: str, body: Any, session: HashSession) -> Iter
 
 
 @pytest.mark.parametrize("path", [*EMBEDDING, "/api/v1/embed"])
-def test_the_statuses_of_the_document_are_those_that_are_answered(path: str) -> None:
+def test_the_statuses_of_the_document_are_those_that_are_answered(path):
     """The documented statuses are exactly those that the router can return."""
     session = HashSession()
     router = router_of(Engine(manifest_of(), WordTokenizer(), session))
@@ -232,7 +232,7 @@ def test_the_statuses_of_the_document_are_those_that_are_answered(path: str) -> 
 @pytest.mark.parametrize("path", POSTS)
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_what_the_document_allows_is_answered(path: str, data: st.DataObject) -> None:
+def test_what_the_document_allows_is_answered(path, data):
     """A valid body is refused only for a reason that a schema cannot express."""
     name = data.draw(st.sampled_from(sorted(SERVICES)))
     body = data.draw(ALLOWED[name, path])

@@ -9,7 +9,7 @@ from embedder.core.artifact import SET_FILE, Golden, GoldenPair, load_artifacts
 from embedder.core.artifact_download import download
 from embedder.core.errors import ArtifactError, SettingsError
 from embedder.core.settings import Settings
-from embedder.http.router import Router, build_router
+from embedder.http.router import build_router
 from jobs.release_check.handler import ReleaseRefusedError, check_spaces, check_version, spaces_of
 from model_compiler.artifact.together import main
 from tests.embedder.calls import post
@@ -22,11 +22,6 @@ from zip_builder.model import build_object, manifests_in
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_set(tmp_path_factory.mktemp("pair"), ("embed", "rerank"))
-
-
-@pytest.fixture(scope="module")
-def router(pair: Path) -> Router:
-    return build_router(Settings(artifact=str(pair)))
 
 
 @pytest.mark.parametrize(
@@ -61,9 +56,9 @@ def test_models_that_do_not_fit_into_the_memory_together(pair):
     assert build_router(Settings(artifact=str(pair), memory_mb=128)).models[1:]
 
 
-def test_one_release_check_is_of_both(pair, router):
+def test_one_release_check_is_of_both(pair):
     """Golden vectors and golden pairs are compared, and both spaces."""
-    call = version_of(router)
+    call = version_of(build_router(Settings(artifact=str(pair))))
     embedding, reranker = (artifact.manifest for artifact in load_artifacts(pair))
     vector = call("POST", "/", {"text": "a date"}).body["embedding"]
     embedding = embedding._replace(golden=(Golden("a date", None, tuple(vector[:5])),))

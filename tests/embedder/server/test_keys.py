@@ -68,10 +68,7 @@ def test_lines_are_parsed():
         (f":{digest()}", "a name has 1 to 64 characters; found 0"),
         (f"{SECRET}!:{digest()}", "first a letter or a digit; found 17 characters, not all of"),
         (f"search:{SECRET}", "is expected after the colon; found 16 characters, not all of them h"),
-        (
-            f"search:{digest()[:-1]}",
-            "64 hexadecimal digits, is expected after the colon; found 63 ",
-        ),
+        (f"search:{digest()[:-1]}", "64 hexadecimal digits, is expected after the colon; found 63"),
         (f"search:{digest()} {SECRET}", "64 hexadecimal digits, is expected"),
         (f"b:{digest('first')}", "the SHA-256 is that of line 2 too; each key needs its own"),
     ],

@@ -68,7 +68,7 @@ def samples(metrics: Metrics) -> dict[str, float]:
     return found
 
 
-def test_teis_metrics_have_its_names_types_and_labels(metrics: Metrics) -> None:
+def test_teis_metrics_have_its_names_types_and_labels(metrics):
     """A dashboard for TEI finds them before the first request, so that its rates begin at zero."""
     body, content_type = metrics.render()
     assert content_type == "text/plain; version=0.0.4; charset=utf-8"
@@ -82,7 +82,7 @@ def test_teis_metrics_have_its_names_types_and_labels(metrics: Metrics) -> None:
         assert line in body.splitlines()
 
 
-def test_an_answered_request_is_counted(metrics: Metrics) -> None:
+def test_an_answered_request_is_counted(metrics):
     """It counts by key, API and status, and its durations are seconds."""
     timings = Timings(tokenization=0.01, queue=0.15, inference=0.3)
     metrics.observe(exchange(7, 20, seconds=0.5, timings=timings))
@@ -104,7 +104,7 @@ def test_an_answered_request_is_counted(metrics: Metrics) -> None:
     assert found["te_request_input_length_bucket{le=8.0}"] == 2
 
 
-def test_each_text_that_the_model_ran_is_counted(metrics: Metrics) -> None:
+def test_each_text_that_the_model_ran_is_counted(metrics):
     """Its durations are those of its own run; a repeated text has none."""
     made = exchange(7, 7, 20, 30, timings=Timings(tokenization=0.01))
     made.ticket.entered, made.ticket.texts = 100.0, 3
@@ -119,7 +119,7 @@ def test_each_text_that_the_model_ran_is_counted(metrics: Metrics) -> None:
     assert sums == pytest.approx([2 * 1.01 + 2.26, 0.03, 2 * 0.5 + 2.0, 2 * 0.5 + 0.25])
 
 
-def test_the_texts_of_a_failed_request_are_counted(metrics: Metrics) -> None:
+def test_the_texts_of_a_failed_request_are_counted(metrics):
     """As far as they came to the queue."""
     made = exchange(error="inference_failed", status=500)
     made.ticket.texts = 5
@@ -166,7 +166,7 @@ def test_a_failed_request_has_teis_kind(metrics, values, err):
         {"operation": "list_models"},
     ],
 )
-def test_teis_counters_have_only_what_embeds(metrics: Metrics, values) -> None:
+def test_teis_counters_have_only_what_embeds(metrics, values):
     """What was refused before it, or embeds nothing, counts by key, API and status alone."""
     metrics.observe(exchange(**values))
     found = samples(metrics)
@@ -174,7 +174,7 @@ def test_teis_counters_have_only_what_embeds(metrics: Metrics, values) -> None:
     assert sum(n for name, n in found.items() if name.startswith("embedding_requests")) == 1
 
 
-def test_the_queue_is_read_when_it_is_asked_for(metrics: Metrics, queue) -> None:
+def test_the_queue_is_read_when_it_is_asked_for(metrics, queue):
     """The gauges need no call for each request."""
     queue.waiting_runs, queue.waiting_tokens, queue.seconds = 3, 400, 0.25
     found = samples(metrics)
@@ -183,7 +183,7 @@ def test_the_queue_is_read_when_it_is_asked_for(metrics: Metrics, queue) -> None
     assert found["embedding_queue_seconds"] == 0.25
 
 
-def test_runs_are_counted_from_all_threads(metrics: Metrics) -> None:
+def test_runs_are_counted_from_all_threads(metrics):
     """No run is lost when several threads count at the same time."""
 
     def count() -> None:
@@ -201,7 +201,7 @@ def test_runs_are_counted_from_all_threads(metrics: Metrics) -> None:
     assert found["te_batch_next_tokens_bucket{le=128.0}"] == 8000
 
 
-def test_the_process_is_measured(metrics: Metrics) -> None:
+def test_the_process_is_measured(metrics):
     """Memory and processor time have the names that all Prometheus clients use."""
     found = samples(metrics)
     assert found["process_resident_memory_bytes"] > 0

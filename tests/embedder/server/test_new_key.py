@@ -9,7 +9,7 @@ from embedder.server.keys import Keys
 from embedder.server.new_key import main, make_key
 
 
-def test_the_command_makes_a_key(tmp_path) -> None:
+def test_the_command_makes_a_key(tmp_path):
     """Its standard output is a line for the file, its standard error has the secret."""
     command = [sys.executable, "-m", "embedder.server.new_key", "search"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -24,7 +24,7 @@ def test_the_command_makes_a_key(tmp_path) -> None:
     assert caller == "search"
 
 
-def test_secrets_are_long_and_new() -> None:
+def test_secrets_are_long_and_new():
     """A secret has 256 random bits after its prefix."""
     secrets = {make_key("search")[0] for _ in range(100)}
     assert len(secrets) == 100
@@ -39,7 +39,7 @@ def test_secrets_are_long_and_new() -> None:
         (["a" * 65], "a name has 1 to 64 characters; found 65."),
     ],
 )
-def test_a_bad_value_is_refused(arguments: list[str], message: str, capsys) -> None:
+def test_a_bad_value_is_refused(arguments, message, capsys):
     """It is an error of the command line, and no secret is made."""
     with pytest.raises(SystemExit) as stopped:
         main(arguments)

@@ -11,7 +11,7 @@ from embedder.server.metrics import Metrics
 from tests.embedder.server.running import PATIENCE, busy, running
 
 
-def test_requests_under_way_are_finished_and_new_ones_refused() -> None:
+def test_requests_under_way_are_finished_and_new_ones_refused():
     """A new request gets 503 and when to send it again, on a connection that is closed."""
     queue: Any = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
     hooks = Hooks(metrics=Metrics(queue))
@@ -36,7 +36,7 @@ def test_requests_under_way_are_finished_and_new_ones_refused() -> None:
         assert not server.thread.is_alive()
 
 
-def test_at_first_new_requests_are_still_answered() -> None:
+def test_at_first_new_requests_are_still_answered():
     """Load balancers send requests until they have seen that `/ready` says 503."""
     with running(drain_accept=600.0, drain=600.0) as server:
         assert server.get("/ready").status_code == 200
@@ -57,7 +57,7 @@ def test_a_drain_has_an_end():
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_signal_ends_it_at_once(second: signal.Signals) -> None:
+def test_a_second_signal_ends_it_at_once(second):
     """Someone who asks twice does not wait for the drain."""
     with running(drain_accept=600.0, drain=600.0) as server:
         server.server.handle_exit(signal.SIGTERM, None)
@@ -67,7 +67,7 @@ def test_a_second_signal_ends_it_at_once(second: signal.Signals) -> None:
         assert not server.thread.is_alive()
 
 
-def test_ctrl_c_does_not_wait_for_load_balancers() -> None:
+def test_ctrl_c_does_not_wait_for_load_balancers():
     """It finishes what is under way, and accepts nothing more."""
     with running(drain_accept=600.0, drain=600.0) as server:
         server.server.handle_exit(signal.SIGINT, None)

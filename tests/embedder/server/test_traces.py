@@ -40,7 +40,7 @@ def trace(tracer: Tracer, headers: dict[str, str], **values: Any) -> str:
     return span.headers["traceparent"]
 
 
-def test_a_span_is_part_of_its_callers_trace(tracer: Tracer, receiver: Receiver) -> None:
+def test_a_span_is_part_of_its_callers_trace(tracer, receiver):
     """The collector receives it with the caller's trace, and the response names it."""
     answered = trace(
         tracer,
@@ -74,7 +74,7 @@ def test_a_span_is_part_of_its_callers_trace(tracer: Tracer, receiver: Receiver)
     }
 
 
-def test_the_stages_are_spans_of_their_own(tracer: Tracer, receiver: Receiver) -> None:
+def test_the_stages_are_spans_of_their_own(tracer, receiver):
     """They follow each other, below the span of their request."""
     ticket = Ticket()
     ticket.entered = time.monotonic() - 10
@@ -95,7 +95,7 @@ def test_the_stages_are_spans_of_their_own(tracer: Tracer, receiver: Receiver) -
     assert lengths == pytest.approx([0.25, 2.0, 3.5], abs=1e-3)
 
 
-def test_a_request_without_a_trace_begins_one(tracer: Tracer, receiver: Receiver) -> None:
+def test_a_request_without_a_trace_begins_one(tracer, receiver):
     """So does one with a malformed `traceparent`; two requests have two traces."""
     found = [trace(tracer, {}), trace(tracer, {"traceparent": "00-xyz"})]
     tracer.close()
@@ -107,7 +107,7 @@ def test_a_request_without_a_trace_begins_one(tracer: Tracer, receiver: Receiver
     assert len(set(found)) == 2
 
 
-def test_a_trace_that_its_caller_does_not_sample_is_not_sent(tracer, receiver: Receiver) -> None:
+def test_a_trace_that_its_caller_does_not_sample_is_not_sent(tracer, receiver):
     """Its identifiers still reach the response."""
     answered = trace(tracer, {"traceparent": f"00-{TRACE}-{PARENT}-00"})
     tracer.close()
@@ -116,7 +116,7 @@ def test_a_trace_that_its_caller_does_not_sample_is_not_sent(tracer, receiver: R
     assert TRACEPARENT.fullmatch(answered)[3] == "00"
 
 
-def test_errors_are_named(tracer: Tracer, receiver: Receiver) -> None:
+def test_errors_are_named(tracer, receiver):
     """A server's error makes the span one; a path that is not served does not name it."""
     trace(tracer, {}, status=500, error="inference_failed")
     trace(tracer, {}, status=404, error="unknown_path", operation="none", caller="")
@@ -136,7 +136,7 @@ def test_errors_are_named(tracer: Tracer, receiver: Receiver) -> None:
         ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=search"}, "search"),
     ],
 )
-def test_the_service_has_a_name(receiver: Receiver, monkeypatch, environ, expected) -> None:
+def test_the_service_has_a_name(receiver, monkeypatch, environ, expected):
     """It is the kit's unless OpenTelemetry's variables say otherwise."""
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
@@ -148,7 +148,7 @@ def test_the_service_has_a_name(receiver: Receiver, monkeypatch, environ, expect
     assert (resource["service.name"], resource["telemetry.sdk.name"]) == (expected, "opentelemetry")
 
 
-def test_an_address_of_another_kind_is_refused() -> None:
+def test_an_address_of_another_kind_is_refused():
     """The library would only log an error for each batch of spans."""
     with pytest.raises(SettingsError, match=r"http://127\.0\.0\.1:4318; found '127\.0\.0\.1:4317'"):
         Tracer("127.0.0.1:4317")

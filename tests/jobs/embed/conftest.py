@@ -1,10 +1,15 @@
 """A job over files in a temporary folder, with a small model."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from jobs.embed.job import Job
+from jobs.embed.job import Job, Shard
+from jobs.embed.run import Plan
+from jobs.embed.worker import embed_shard
+from jobs.storage import open_folder
 
 
 @pytest.fixture
@@ -17,3 +22,10 @@ def source(tmp_path: Path) -> Path:
 @pytest.fixture
 def job(source: Path, tmp_path: Path) -> Job:
     return Job(source=str(source), destination=str(tmp_path / "vectors"), id="id")
+
+
+def embed_shards(engine: Any, plan: Plan, shards: Sequence[Shard]) -> None:
+    """Embed shards of a plan, as a worker does."""
+    output = open_folder(plan.folder)
+    for shard in shards:
+        embed_shard(engine, open_folder(plan.job.source), output, shard, plan.job)

@@ -1,10 +1,9 @@
 """Lambda's handler of a batch, as the image runs it."""
 
-from embedder.core.artifact import Artifact
 from tests.jobs.conftest import run_as_lambda
 
 
-def test_the_image_runs_a_job_with_what_lambda_sets(s3, minilm_artifact: Artifact) -> None:
+def test_the_image_runs_a_job_with_what_lambda_sets(s3, minilm_artifact):
     """A fresh interpreter with Lambda's variables embeds a job of S3, and imports no client."""
     s3.objects["in/a.jsonl"] = b'{"text": "one"}\n{"text": "two words"}\n'
     code = (

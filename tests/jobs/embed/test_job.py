@@ -23,7 +23,7 @@ SHARD = Shard(number=0, key="a", size=9, etag="e", format="jsonl", start=0, stop
         ({"metadata": ("embedding",)}, "none named id or embedding.*; found embedding"),
     ],
 )
-def test_a_wrong_setting_is_named(change: dict, message: str) -> None:
+def test_a_wrong_setting_is_named(change, message):
     """The error names the setting, the allowed values and the one found."""
     with pytest.raises(BatchError, match=message):
         replace(JOB, **change)
@@ -49,13 +49,13 @@ def test_a_wrong_setting_is_named(change: dict, message: str) -> None:
         ({"shard_bytes": 9}, True),
     ],
 )
-def test_another_output_is_another_job(change: dict, is_same: bool) -> None:
+def test_another_output_is_another_job(change, is_same):
     """Each setting that changes the output changes the job's name, and no other one does."""
     name = job_id(JOB, [SHARD], vector_space="space")
     assert (job_id(replace(JOB, **change), [SHARD], vector_space="space") == name) is is_same
 
 
-def test_another_input_or_model_is_another_job() -> None:
+def test_another_input_or_model_is_another_job():
     """A changed file, a further shard and another model change the job's name."""
     names = {
         job_id(JOB, [SHARD], vector_space="space"),

@@ -41,7 +41,7 @@ def folder_of(done: subprocess.CompletedProcess) -> Path:
     return Path(re.search(r"shards to (\S+)\n", done.stderr)[1])
 
 
-def test_all_texts_have_the_engines_vectors(command, minilm_artifact: Artifact) -> None:
+def test_all_texts_have_the_engines_vectors(command, minilm_artifact):
     """The vectors of the job are those of the engine, bit for bit; a second run embeds nothing."""
     done = run(command)
     assert done.returncode == 0, done.stderr
@@ -57,7 +57,7 @@ def test_all_texts_have_the_engines_vectors(command, minilm_artifact: Artifact) 
 
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
-def test_no_process_outlives_a_killed_parent(command, source: Path, ending: int) -> None:
+def test_no_process_outlives_a_killed_parent(command, source, ending):
     """All processes have this pipe as their output, so its end is the end of the last one."""
     for number in range(300):
         (source / f"more-{number}.jsonl").write_text(json.dumps({"id": f"m{number}", "text": "a"}))
@@ -73,7 +73,7 @@ def test_no_process_outlives_a_killed_parent(command, source: Path, ending: int)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
-def test_a_stopped_job_is_continued(command, source: Path, tmp_path: Path, ending) -> None:
+def test_a_stopped_job_is_continued(command, source, tmp_path, ending):
     """After Ctrl-C or a kill, the same command completes the job, with no row lost or twice."""
     text = " ".join(TEXTS)
     lines = [json.dumps({"id": f"e{number}", "text": text[number:]}) for number in range(150)]
@@ -98,7 +98,7 @@ def test_a_stopped_job_is_continued(command, source: Path, tmp_path: Path, endin
     )
 
 
-def test_rejected_rows_give_a_status_of_their_own(command, source: Path) -> None:
+def test_rejected_rows_give_a_status_of_their_own(command, source):
     """Too many rejected rows exit with 3, after all others were embedded."""
     with (source / "1.jsonl").open("a") as file:
         file.write("\n{broken")
@@ -109,7 +109,7 @@ def test_rejected_rows_give_a_status_of_their_own(command, source: Path) -> None
     assert run([*command, "--max-rejected-percent", "2"]).returncode == 0
 
 
-def test_a_wrong_input_is_one_line(command, source: Path, capsys) -> None:
+def test_a_wrong_input_is_one_line(command, source, capsys):
     """An error is one line on standard error, with status 1."""
     arguments = command[3:]
     (source / "notes.txt").touch()
@@ -120,7 +120,7 @@ def test_a_wrong_input_is_one_line(command, source: Path, capsys) -> None:
 
 
 @pytest.mark.parametrize(("value", "problem"), [("0", "must be 1 or more"), ("x", "invalid")])
-def test_a_wrong_argument_is_refused(value: str, problem: str, capsys) -> None:
+def test_a_wrong_argument_is_refused(value, problem, capsys):
     """The number of processes is checked with the other arguments."""
     with pytest.raises(SystemExit) as raised:
         main(["docs", "vectors", "--artifact", "artifact", "--processes", value])

@@ -10,11 +10,11 @@ import pytest
 from embedder.core.reranker import Reranker
 from jobs.embed.job import Job
 from jobs.embed.run import EmbedSteps, finish_job, plan_job
-from jobs.embed.worker import embed_shard, load_engine
+from jobs.embed.worker import load_engine
 from jobs.errors import BatchError
-from jobs.storage import open_folder
 from tests.embedder.small_model import manifest_of
 from tests.fixtures.small_artifact import small_artifact
+from tests.jobs.embed.conftest import embed_shards
 from tests.model_compiler.goldens.reranker_models import write_reranker
 
 ROWS = [
@@ -45,9 +45,7 @@ def pairs(job: Job, source: Path) -> Job:
 def test_each_pair_has_the_score_that_it_has_alone(reranker, pairs):
     """A part has ids, scores and metadata, the score space, and the refused rows by reason."""
     plan = plan_job(pairs, reranker.manifest)
-    output = open_folder(plan.folder)
-    for shard in plan.shards:
-        embed_shard(reranker, open_folder(pairs.source), output, shard, pairs)
+    embed_shards(reranker, plan, plan.shards)
     result = finish_job(plan)
     assert (result.rows, result.rejected) == (3, 3)
     assert result.vector_space == reranker.score_space()
@@ -68,10 +66,8 @@ def test_each_pair_has_the_score_that_it_has_alone(reranker, pairs):
 
 def test_a_pair_over_the_limit_may_be_cut(reranker, pairs):
     """`truncate` cuts as the model does it."""
-    cut = replace(pairs, truncate="right")
-    plan = plan_job(cut, reranker.manifest)
-    for shard in plan.shards:
-        embed_shard(reranker, open_folder(cut.source), open_folder(plan.folder), shard, cut)
+    plan = plan_job(replace(pairs, truncate="right"), reranker.manifest)
+    embed_shards(reranker, plan, plan.shards)
     assert finish_job(plan).rows == 4
 
 

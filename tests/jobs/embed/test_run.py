@@ -29,10 +29,10 @@ from jobs.embed.run import (
     read_plan,
     shard_bytes,
 )
-from jobs.embed.worker import embed_shard
 from jobs.errors import BatchError, ChangedModelError, IncompleteJobError, RejectedRowsError
 from jobs.storage import open_folder
 from tests.embedder.small_model import WordTokenizer, manifest_of
+from tests.jobs.embed.conftest import embed_shards
 
 LINES = [json.dumps({"id": f"d{number}", "text": f"text {number}"}) for number in range(40)]
 DEFAULTS = {"source": "s3://in/docs/", "destination": "s3://out/vectors/"}
@@ -196,29 +196,23 @@ def plan(source: Path, job, engine):
     return plan_job(replace(job, shard_bytes=300, max_rejected_percent=5.0), engine.manifest)
 
 
-def embed(engine, plan, shards) -> None:
-    output = open_folder(plan.folder)
-    for shard in shards:
-        embed_shard(engine, open_folder(plan.job.source), output, shard, plan.job)
-
-
 def test_an_incomplete_job_names_its_shards_and_can_be_continued(engine, plan):
     """After a lost shard the job is incomplete; embedding the missing one completes it."""
-    embed(engine, plan, plan.shards[1:])
+    embed_shards(engine, plan, plan.shards[1:])
     count = f"1 of {len(plan.shards)} shards in .*{plan.id} are not done yet "
     message = rf"{count}\(part-000000\)\. Start"
     with pytest.raises(IncompleteJobError, match=message):
         finish_job(plan)
     assert not Path(plan.folder, "_job", "manifest.json").exists()
     assert missing_shards(plan) == [plan.shards[0]]
-    embed(engine, plan, missing_shards(plan))
+    embed_shards(engine, plan, missing_shards(plan))
     assert finish_job(plan).rows == 40
 
 
 def test_too_many_rejected_rows_fail_the_job(engine, plan):
     """The error has the numbers; with a higher limit the finished job passes without new work."""
     strict = plan._replace(job=replace(plan.job, max_rejected_percent=2.0))
-    embed(engine, strict, plan.shards)
+    embed_shards(engine, strict, plan.shards)
     message = r"1 of 41 rows were rejected \(2\.4%\); the job allows 2%\. .*/_rejected/ lists them"
     with pytest.raises(RejectedRowsError, match=message):
         finish_job(strict)
@@ -250,7 +244,7 @@ def test_a_job_that_the_model_cannot_do_is_refused(engine, job, change, message)
 
 def test_a_part_of_another_space_is_refused(engine, plan):
     """Vectors of two spaces in one folder are an error, not a mixture."""
-    embed(engine, plan, plan.shards)
+    embed_shards(engine, plan, plan.shards)
     with pytest.raises(BatchError, match=r"has vectors of small-model.*; the job's are of other"):
         finish_job(plan._replace(vector_space="other"))
 

@@ -18,7 +18,6 @@ from jobs.embed.run import plan_shards
 from jobs.embed.worker import embed_shard
 from jobs.errors import BatchError, ChangedInputError
 from jobs.storage import Folder, open_folder
-from tests.embedder.small_model import HashSession
 
 ROWS = [{"id": f"d{number}", "text": f"text {number}", "n": number} for number in range(20)]
 
@@ -45,7 +44,7 @@ def part(output: Folder, shard: Shard) -> "arrow.Table":
     return pyarrow.parquet.read_table(io.BytesIO(output.read(f"{shard.part}.parquet")))
 
 
-def test_a_part_has_ids_and_embeddings(engine, job, source, output) -> None:
+def test_a_part_has_ids_and_embeddings(engine, job, source, output):
     """The part's rows are the shard's, with the engine's vectors and the vector space."""
     shard = write(source, ROWS)
     outcome = run(engine, job, output, shard)
@@ -60,7 +59,7 @@ def test_a_part_has_ids_and_embeddings(engine, job, source, output) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "binary", "ubinary"])
-def test_vectors_can_be_quantized(engine, job, source, output, dtype: str) -> None:
+def test_vectors_can_be_quantized(engine, job, source, output, dtype):
     """The numbers are those that the endpoint gives for the same dtype."""
     shard = write(source, ROWS)
     run(engine, replace(job, dtype=dtype, dimensions=16), output, shard)
@@ -68,7 +67,7 @@ def test_vectors_can_be_quantized(engine, job, source, output, dtype: str) -> No
     assert part(output, shard)["embedding"].to_pylist() == numbers.tolist()
 
 
-def test_metadata_is_copied(engine, job, source, output) -> None:
+def test_metadata_is_copied(engine, job, source, output):
     """JSON's metadata becomes text, because a field can have another type in the next row."""
     rows = [*ROWS, {"id": "x", "text": "t", "n": "text"}, {"id": "y", "text": "t", "n": [1]}]
     shard = write(source, [*rows, {"id": "z", "text": "t"}])
@@ -77,7 +76,7 @@ def test_metadata_is_copied(engine, job, source, output) -> None:
     assert part(output, shard)["n"].to_pylist() == expected
 
 
-def test_parquets_metadata_keeps_its_type(engine, job, source, output) -> None:
+def test_parquets_metadata_keeps_its_type(engine, job, source, output):
     """A column of a Parquet file has the same type in the output."""
     times = arrow.array([None, 86_400_000], arrow.timestamp("ms", "UTC"))
     pyarrow.parquet.write_table(
@@ -102,7 +101,7 @@ def test_parquets_metadata_keeps_its_type(engine, job, source, output) -> None:
     ],
     ids=str,
 )
-def test_text_is_the_same_type_in_every_format(engine, job, source, output, kind) -> None:
+def test_text_is_the_same_type_in_every_format(engine, job, source, output, kind):
     """JSONL, CSV and each of Arrow's types of text can be the metadata of one job."""
     (source / "a.jsonl").write_text('{"id": "a", "text": "a", "lang": "en"}')
     (source / "b.csv").write_text("id,text,lang\nb,b,de\n")
@@ -116,7 +115,7 @@ def test_text_is_the_same_type_in_every_format(engine, job, source, output, kind
     assert arrow.concat_tables(tables)["lang"].to_pylist() == ["en", "de", "fr"]
 
 
-def test_rows_without_an_id_are_named_by_their_place(engine, job, source, output) -> None:
+def test_rows_without_an_id_are_named_by_their_place(engine, job, source, output):
     """Without an id field, the id is the file and where the row begins."""
     shard = write(source, ['{"text": "a"}', '{"text": "b"}'])
     run(engine, replace(job, id=None), output, shard)
@@ -142,7 +141,7 @@ REJECTED: list[tuple[object, str | None, str]] = [
 ]
 
 
-def test_bad_rows_are_listed_with_reasons(engine, job, source, output) -> None:
+def test_bad_rows_are_listed_with_reasons(engine, job, source, output):
     """A rejected row has its place, its id and a reason that quotes no text."""
     shard = write(source, [{"id": "good", "text": "fine"}, *(row for row, _, _ in REJECTED)])
     outcome = run(engine, job, output, shard)
@@ -157,7 +156,7 @@ def test_bad_rows_are_listed_with_reasons(engine, job, source, output) -> None:
     assert part(output, shard)["id"].to_pylist() == ["good"]
 
 
-def test_a_shard_without_good_rows_has_an_empty_part(engine, job, source, output) -> None:
+def test_a_shard_without_good_rows_has_an_empty_part(engine, job, source, output):
     """The part exists, so that the shard counts as done."""
     shard = write(source, ["{broken"])
     assert run(engine, job, output, shard).counts[:3] == (0, 1, 0)
@@ -165,7 +164,7 @@ def test_a_shard_without_good_rows_has_an_empty_part(engine, job, source, output
     assert not run(engine, job, output, shard).written
 
 
-def test_a_second_run_does_not_embed_again(engine, job, source, output, session) -> None:
+def test_a_second_run_does_not_embed_again(engine, job, source, output, session):
     """A shard with a part costs one look; its counts are those of the first run."""
     shard = write(source, ROWS)
     first = run(engine, job, output, shard)
@@ -175,7 +174,7 @@ def test_a_second_run_does_not_embed_again(engine, job, source, output, session)
     assert (second.counts, second.written) == (first.counts, False)
 
 
-def test_overlapping_runs_write_one_part(engine, job, source, output, monkeypatch) -> None:
+def test_overlapping_runs_write_one_part(engine, job, source, output, monkeypatch):
     """If another run finishes first, its part stays, and it has the same bytes."""
     shard = write(source, [*ROWS, "{broken"])
     create = output.create
@@ -194,7 +193,7 @@ def test_overlapping_runs_write_one_part(engine, job, source, output, monkeypatc
 
 
 @pytest.mark.parametrize("moment", ["write", "create"])
-def test_a_run_that_dies_can_be_repeated(engine, job, output, monkeypatch, moment) -> None:
+def test_a_run_that_dies_can_be_repeated(engine, job, output, monkeypatch, moment):
     """After a failure to write the rejected rows or the part, a second run succeeds."""
     shard = write(Path(job.source), [*ROWS, "{broken"])
 
@@ -210,7 +209,7 @@ def test_a_run_that_dies_can_be_repeated(engine, job, output, monkeypatch, momen
     assert len(output.read("_rejected/part-000000.jsonl").splitlines()) == 1
 
 
-def test_a_changed_input_is_not_embedded(engine, job, source, output) -> None:
+def test_a_changed_input_is_not_embedded(engine, job, source, output):
     """A file that changed after the plan is an error, and the shard has no part."""
     shard = write(source, ROWS)
     (source / "a.jsonl").write_text('{"id": "other", "text": "other"}\n' * 40)
@@ -219,7 +218,7 @@ def test_a_changed_input_is_not_embedded(engine, job, source, output) -> None:
     assert list(output.files()) == []
 
 
-def test_a_failing_model_rejects_no_row(engine, job, source, output, session: HashSession) -> None:
+def test_a_failing_model_rejects_no_row(engine, job, source, output, session):
     """A failure of the model is the shard's, which can be run again."""
     shard = write(source, ROWS)
     session.failure = RuntimeError("no memory")
@@ -229,7 +228,7 @@ def test_a_failing_model_rejects_no_row(engine, job, source, output, session: Ha
     assert run(engine, job, output, shard).counts.rows == len(ROWS)
 
 
-def test_a_file_that_is_no_part_is_an_error(engine, job, source, output) -> None:
+def test_a_file_that_is_no_part_is_an_error(engine, job, source, output):
     """A foreign file with the name of a part is neither overwritten nor counted."""
     shard = write(source, ROWS)
     output.create(f"{shard.part}.parquet", b"something else")

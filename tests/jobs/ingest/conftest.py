@@ -17,7 +17,7 @@ from jobs.load import index_client
 from jobs.steps import Steps
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 from tests.fixtures.s3_vectors.indexes import Index
-from tests.fixtures.s3_vectors.server import LocalS3Vectors, local_s3_vectors
+from tests.fixtures.s3_vectors.server import local_s3_vectors
 from tests.jobs.local_s3 import LocalS3
 
 SOURCE = "documents/docs/"
@@ -154,44 +154,31 @@ def ingest_settings() -> IngestSettings:
 
 @pytest.fixture
 def world(s3, engine, ingest_settings, monkeypatch) -> Iterator[World]:
-    with local_s3_vectors() as served:
-        yield _world(s3, engine, ingest_settings, served, monkeypatch)
-
-
-def _world(
-    s3: LocalS3,
-    engine: Engine,
-    settings: IngestSettings,
-    served: LocalS3Vectors,
-    monkeypatch: pytest.MonkeyPatch,
-) -> World:
-    served.any_credentials = True
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3VECTORS", served.url)
-    monkeypatch.setattr(index_client, "_ATTEMPTS", 1)
-    index = served.create("docs", engine.limits.full_dimensions, non_filterable=("text",))
     letters: list[dict[str, Any]] = []
     clock = [START]
 
     def pass_time(seconds: float) -> None:
         clock[0] += seconds
 
-    messages, reconciliation = open_documents(
-        settings,
-        engine,
-        send=lambda body: letters.append(json.loads(body)),
-        now=lambda: clock[0],
-        sleep=pass_time,
-    )
-    documents = messages._documents
-    world = World(s3, settings, index, engine, documents, messages, reconciliation, letters, clock)
-
-    for place, name in (
-        (documents._index, "put"),
-        (documents._index, "delete"),
-        (documents._lists, "replace"),
-    ):
-        monkeypatch.setattr(place, name, world.counted(getattr(place, name)))
-    return world
+    with local_s3_vectors() as served:
+        served.any_credentials = True
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3VECTORS", served.url)
+        monkeypatch.setattr(index_client, "_ATTEMPTS", 1)
+        index = served.create("docs", engine.limits.full_dimensions, non_filterable=("text",))
+        messages, reconciliation = open_documents(
+            ingest_settings,
+            engine,
+            send=lambda body: letters.append(json.loads(body)),
+            now=lambda: clock[0],
+            sleep=pass_time,
+        )
+        documents = messages._documents
+        steps = (documents, messages, reconciliation)
+        world = World(s3, ingest_settings, index, engine, *steps, letters, clock)
+        writes = [(documents._index, "put"), (documents._index, "delete")]
+        for place, name in [*writes, (documents._lists, "replace")]:
+            monkeypatch.setattr(place, name, world.counted(getattr(place, name)))
+        yield world
 
 
 def paragraphs(rng: random.Random, count: int) -> list[str]:

@@ -2,7 +2,6 @@
 
 import json
 
-from embedder.core.artifact import Artifact
 from tests.fixtures.local_server import QuietHandler, serving
 from tests.fixtures.s3_vectors.server import local_s3_vectors
 from tests.jobs.conftest import run_as_lambda
@@ -34,7 +33,7 @@ class _Queue(QuietHandler):
         self.answer(200, b"{}")
 
 
-def test_the_image_runs_messages_with_what_lambda_sets(s3, minilm_artifact: Artifact) -> None:
+def test_the_image_runs_messages_with_what_lambda_sets(s3, minilm_artifact):
     """A fresh interpreter embeds a document, reports one that cannot be read, and fails alone."""
     s3.objects["documents/docs/a.md"] = b"# Title\n\nHow to parse a date?"
     s3.objects["documents/docs/b.png"] = b"\x89PNG"

@@ -10,11 +10,10 @@ import pytest
 from embedder.core.engine import Engine
 from jobs.embed.job import Job
 from jobs.embed.run import finish_job, plan_job
-from jobs.embed.worker import embed_shard
 from jobs.load import index_client
-from jobs.storage import open_folder
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import CREDENTIALS, LocalS3Vectors, local_s3_vectors
+from tests.jobs.embed.conftest import embed_shards
 
 ROWS = 60
 #: The ARN of `index`.
@@ -38,8 +37,7 @@ def embed(tmp_path: Path, engine: Engine) -> Callable[..., Path]:
         settings = {"id": "id", "metadata": ("lang", "text"), "shard_bytes": 500, **settings}
         job = Job(source=str(docs), destination=str(tmp_path / "vectors"), **settings)
         plan = plan_job(job, engine.manifest)
-        for shard in plan.shards:
-            embed_shard(engine, open_folder(job.source), open_folder(plan.folder), shard, job)
+        embed_shards(engine, plan, plan.shards)
         finish_job(plan)
         return Path(plan.folder)
 
@@ -53,7 +51,8 @@ def s3_vectors(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalS3Vectors]:
         for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL_S3VECTORS": served.url}.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr(index_client, "_ATTEMPTS", 3)
-        monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", _none)
+        delay = "botocore.retries.standard.ExponentialBackoff.delay_amount"
+        monkeypatch.setattr(delay, lambda *_: 0.0)
         yield served
 
 
@@ -61,7 +60,3 @@ def s3_vectors(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalS3Vectors]:
 def index(s3_vectors: LocalS3Vectors) -> Index:
     """Create the index that the jobs are loaded into."""
     return s3_vectors.create("docs", 32, non_filterable=("text",))
-
-
-def _none(*_: object) -> float:
-    return 0.0

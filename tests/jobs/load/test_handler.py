@@ -13,7 +13,7 @@ from tests.jobs.conftest import run_as_lambda
 from tests.jobs.load.conftest import ARN, ROWS
 from tests.jobs.local_s3 import LocalS3, local_s3
 
-DEFAULTS = {"index": ARN, "source": "s3://vectors/jobs/"}
+PLAN = {"step": "plan", "defaults": {"index": ARN, "source": "s3://vectors/jobs/"}}
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ def lines(s3: LocalS3, planned: dict) -> list[dict]:
     return [json.loads(line) for line in s3.objects[f"vectors/{planned['parts_key']}"].splitlines()]
 
 
-def test_the_steps_load_a_job_of_s3(s3, steps, index) -> None:
+def test_the_steps_load_a_job_of_s3(s3, steps, index):
     """The state machine passes the plan's values on, and one item to each run of the worker."""
-    planned = steps.run({"step": "plan", "defaults": DEFAULTS, "job": {"metadata": ["lang"]}})
+    planned = steps.run({**PLAN, "job": {"metadata": ["lang"]}})
     items = lines(s3, planned)
     assert len(items) == planned["parts"] > 3
     part = {"step": "part", "folder": planned["folder"], "vectors_per_second": 1e9}
@@ -65,29 +65,20 @@ def test_the_steps_load_a_job_of_s3(s3, steps, index) -> None:
     [
         ({"step": "none"}, "step must be one of plan, part, finish; found 'none'"),
         ({"step": "plan", "job": {"source": "s3://a"}}, "missing: index"),
-        ({"step": "plan", "defaults": DEFAULTS, "job": {"txt": 1}}, "unknown: txt"),
-        ({"step": "plan", "defaults": DEFAULTS, "job": {"source": "/a"}}, "must be s3://BUCKET/P"),
-        (
-            {"step": "plan", "defaults": DEFAULTS, "job": {"source": 1}},
-            "source must be a text; found 1",
-        ),
-        (
-            {"step": "plan", "defaults": DEFAULTS, "job": {"metadata": "a"}},
-            "metadata must be a list of texts",
-        ),
-        (
-            {"step": "plan", "defaults": DEFAULTS, "job": {"index": ARN + "2"}},
-            "This state machine loads the index .*docs; found .*docs2",
-        ),
+        ({**PLAN, "job": {"txt": 1}}, "unknown: txt"),
+        ({**PLAN, "job": {"source": "/a"}}, "must be s3://BUCKET/P"),
+        ({**PLAN, "job": {"source": 1}}, "source must be a text; found 1"),
+        ({**PLAN, "job": {"metadata": "a"}}, "metadata must be a list of texts"),
+        ({**PLAN, "job": {"index": ARN + "2"}}, "machine loads the index .*docs; found .*docs2"),
     ],
 )
-def test_what_a_load_cannot_be(steps, event, problem) -> None:
+def test_what_a_load_cannot_be(steps, event, problem):
     """The error lists the allowed values, before the job reads a file."""
     with pytest.raises(BatchError, match=problem):
         steps.run(event)
 
 
-def test_the_handler_logs_a_part_with_its_metrics(s3, index, monkeypatch, capsys) -> None:
+def test_the_handler_logs_a_part_with_its_metrics(s3, index, monkeypatch, capsys):
     """The namespace and the function's name come from the variables."""
     monkeypatch.setenv("EMBEDDING_METRICS_NAMESPACE", "Kit")
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "loads")
@@ -95,7 +86,7 @@ def test_the_handler_logs_a_part_with_its_metrics(s3, index, monkeypatch, capsys
     from jobs.load.handler import handler
 
     context = SimpleNamespace(aws_request_id="request-1")
-    planned = handler({"step": "plan", "defaults": DEFAULTS, "job": {}}, context)
+    planned = handler({**PLAN, "job": {}}, context)
     part = {"step": "part", "folder": planned["folder"], "vectors_per_second": 1e9}
     handler({**part, "part": lines(s3, planned)[0]}, context)
     plan, log, record = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -111,7 +102,7 @@ def test_the_handler_logs_a_part_with_its_metrics(s3, index, monkeypatch, capsys
     }
 
 
-def test_the_handler_loads_no_model() -> None:
+def test_the_handler_loads_no_model():
     """Neither the engine nor its library is imported."""
     code = (
         "import json, sys, jobs.load.handler\n"

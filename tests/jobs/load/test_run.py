@@ -43,7 +43,7 @@ def load(source, **settings) -> Result:
     return finish_load(plan, client)
 
 
-def test_a_load_writes_every_row_once(embed, s3_vectors, index) -> None:
+def test_a_load_writes_every_row_once(embed, s3_vectors, index):
     """The key is the id, the numbers are those of the part, and empty values are left out."""
     folder = embed()
     result = load(folder)
@@ -58,7 +58,7 @@ def test_a_load_writes_every_row_once(embed, s3_vectors, index) -> None:
     assert sum(len(p["vectors"]) for name, p in s3_vectors.calls if name == "PutVectors") == ROWS
 
 
-def test_a_job_below_the_folder_is_found_if_it_is_the_only_one(embed, index) -> None:
+def test_a_job_below_the_folder_is_found_if_it_is_the_only_one(embed, index):
     """With two, the error lists both. A folder without any is refused too."""
     folder = embed()
     assert load(folder.parent).loaded == ROWS
@@ -73,7 +73,7 @@ def test_a_job_below_the_folder_is_found_if_it_is_the_only_one(embed, index) -> 
 
 def test_an_interrupted_load_continues_and_a_complete_one_writes_all_again(
     embed, s3_vectors, index
-) -> None:
+):
     """So a vector that was deleted comes back with the next load."""
     folder = embed()
     plan, client = planned(folder)
@@ -93,7 +93,7 @@ def test_an_interrupted_load_continues_and_a_complete_one_writes_all_again(
 
 def test_a_worker_that_dies_between_put_and_record_writes_the_same_vectors_again(
     embed, index, monkeypatch
-) -> None:
+):
     """A vector that is written twice is the same vector, so nothing is there twice."""
     folder = embed()
 
@@ -113,7 +113,7 @@ def test_a_worker_that_dies_between_put_and_record_writes_the_same_vectors_again
         assert index.vectors[key].metadata == metadata
 
 
-def test_duplicate_workers_load_a_part_once_in_the_counts(embed, index) -> None:
+def test_duplicate_workers_load_a_part_once_in_the_counts(embed, index):
     """The second one finds the record of the first."""
     folder = embed()
     plan, client = planned(folder)
@@ -123,7 +123,7 @@ def test_duplicate_workers_load_a_part_once_in_the_counts(embed, index) -> None:
     assert finish_load(plan, client).loaded == ROWS == len(index.vectors)
 
 
-def test_a_throttled_request_is_tried_again(embed, s3_vectors, index) -> None:
+def test_a_throttled_request_is_tried_again(embed, s3_vectors, index):
     """After some attempts it is an error that another attempt of the part may cure."""
     folder = embed()
     s3_vectors.failures = [THROTTLED] * 2
@@ -135,7 +135,7 @@ def test_a_throttled_request_is_tried_again(embed, s3_vectors, index) -> None:
     assert load(folder).loaded == ROWS
 
 
-def test_another_vector_space_is_refused_before_a_vector_is_written(embed, index) -> None:
+def test_another_vector_space_is_refused_before_a_vector_is_written(embed, index):
     """The index keeps the vectors and the tag that it has."""
     folder = embed()
     index.tags[SPACE_TAG] = "other@1/int8/2/32"
@@ -150,7 +150,7 @@ def test_another_vector_space_is_refused_before_a_vector_is_written(embed, index
     assert (index.tags, index.vectors) == ({}, {})
 
 
-def test_two_first_loads_of_different_models_do_not_mix(embed, index) -> None:
+def test_two_first_loads_of_different_models_do_not_mix(embed, index):
     """The one that recorded its vector space last wins; the other fails when it looks again."""
     folder = embed()
     plan, client = planned(folder)
@@ -160,7 +160,7 @@ def test_two_first_loads_of_different_models_do_not_mix(embed, index) -> None:
         finish_load(plan, client)
 
 
-def test_a_part_of_another_job_is_refused(embed, index, tmp_path) -> None:
+def test_a_part_of_another_job_is_refused(embed, index, tmp_path):
     """Its footer has another vector space. A file that changed after the plan is refused too."""
     folder = embed()
     part = folder / "part-000001.parquet"
@@ -182,7 +182,7 @@ def test_a_part_of_another_job_is_refused(embed, index, tmp_path) -> None:
         list(work(plan, plan.parts[1:2], client))
 
 
-def test_an_incomplete_job_is_not_loaded(embed, index) -> None:
+def test_an_incomplete_job_is_not_loaded(embed, index):
     """Its result is missing, or one of its parts."""
     folder = embed()
     (folder / "part-000001.parquet").rename(folder / "kept")
@@ -195,14 +195,14 @@ def test_an_incomplete_job_is_not_loaded(embed, index) -> None:
     assert not index.vectors
 
 
-def test_vectors_of_another_number_type_are_refused(embed, index) -> None:
+def test_vectors_of_another_number_type_are_refused(embed, index):
     """S3 Vectors takes float32 only."""
     with pytest.raises(BatchError, match=r"takes float32\. Start the batch job without --dtype"):
         load(embed(dtype="int8"))
     assert not index.vectors
 
 
-def test_rows_that_aws_would_refuse_are_rejected_with_the_reason(embed, index) -> None:
+def test_rows_that_aws_would_refuse_are_rejected_with_the_reason(embed, index):
     """All others are in the index. The list never has the text."""
     rows = [
         *map(row, range(10)),
@@ -223,7 +223,7 @@ def test_rows_that_aws_would_refuse_are_rejected_with_the_reason(embed, index) -
     assert load(folder, max_rejected_percent=20.0).rejected == 2
 
 
-def test_the_last_row_with_an_id_is_in_the_index(embed, index) -> None:
+def test_the_last_row_with_an_id_is_in_the_index(embed, index):
     """AWS would keep the last one, too; the counts say how many were replaced."""
     rows = [row(1), {**row(1), "text": "text again"}, row(2)]
     result = load(embed(rows))
@@ -231,7 +231,7 @@ def test_the_last_row_with_an_id_is_in_the_index(embed, index) -> None:
     assert index.vectors["d1"].metadata["text"] == "text again"
 
 
-def test_columns_are_chosen_and_the_text_has_its_own_key(embed, index) -> None:
+def test_columns_are_chosen_and_the_text_has_its_own_key(embed, index):
     """The text of a job is `text` in the index, whatever the name of its column."""
     rows = [{"id": "a", "body": "text of the body", "lang": "de", "url": "u"}]
     folder = embed(rows, text="body", metadata=("lang", "url", "body"))
@@ -247,7 +247,7 @@ def test_columns_are_chosen_and_the_text_has_its_own_key(embed, index) -> None:
         load(both)
 
 
-def test_a_job_of_no_rows_is_a_load_of_no_vectors(embed, s3_vectors, index) -> None:
+def test_a_job_of_no_rows_is_a_load_of_no_vectors(embed, s3_vectors, index):
     """The index has its vector space all the same."""
     assert load(embed([])).rows == 0
     assert index.tags == {SPACE_TAG: SPACE}
@@ -261,21 +261,21 @@ def test_a_job_of_no_rows_is_a_load_of_no_vectors(embed, s3_vectors, index) -> N
         (ARN + "2", "S3 Vectors refused: not found"),
     ],
 )
-def test_an_index_that_is_not_there(embed, index, arn, problem) -> None:
+def test_an_index_that_is_not_there(embed, index, arn, problem):
     """The error says what was given."""
     folder = embed()
     with pytest.raises(BatchError, match=problem):
         planned(folder, index=arn)
 
 
-def test_s3_vectors_that_is_not_there(embed, index, monkeypatch) -> None:
+def test_s3_vectors_that_is_not_there(embed, index, monkeypatch):
     """A connection that fails may be tried again."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3VECTORS", "http://127.0.0.1:1")
     with pytest.raises(UnavailableError, match="S3 Vectors cannot be reached: Could not connect"):
         load(embed())
 
 
-def test_a_load_leaves_the_job_as_it_was(embed, index) -> None:
+def test_a_load_leaves_the_job_as_it_was(embed, index):
     """Readers of Parquet ignore its records, and another load of the folder is another job's."""
     folder = embed()
     before = {path.name: path.read_bytes() for path in folder.glob("*.parquet")}

@@ -21,7 +21,7 @@ def served(model: Path) -> tuple[Call, Manifest]:
     return version_of(build_router(Settings(artifact=str(artifact.folder)))), artifact.manifest
 
 
-def test_golden_pairs_are_compared(tmp_path: Path) -> None:
+def test_golden_pairs_are_compared(tmp_path):
     """The artifact that is served passes, and one with another logit of a label is refused."""
     call, manifest = served(write_reranker(tmp_path / "model", labels=2))
     assert manifest.fidelity["kendall_tau"] == 1
@@ -34,7 +34,7 @@ def test_golden_pairs_are_compared(tmp_path: Path) -> None:
         check_version(call, manifest._replace(golden=(wrong,)), starts=1)
 
 
-def test_golden_weights_are_compared(tmp_path: Path) -> None:
+def test_golden_weights_are_compared(tmp_path):
     """A sparse encoder with another weight of a token, or another token, is refused."""
     call, manifest = served(write_sparse(tmp_path / "model"))
     assert check_version(call, manifest, starts=2) == manifest.vector_space

@@ -9,7 +9,7 @@ from embedding_kit.settings.watch import THRESHOLDS
 from jobs.watch.run import WatchSteps
 from tests.fixtures.s3_vectors.indexes import Stored
 from tests.jobs.ingest.conftest import paragraphs
-from tests.jobs.watch.conftest import DAY, Watched, sections
+from tests.jobs.watch.conftest import DAY, sections
 
 pytestmark = pytest.mark.slow
 SEEDS = range(6)
@@ -83,7 +83,7 @@ def test_frozen_updates_are_found_in_one_run(documentation):
     assert fired(documentation.run()) == set()
 
 
-def test_a_hundred_clean_runs_raise_no_alarm(documentation: Watched) -> None:
+def test_a_hundred_clean_runs_raise_no_alarm(documentation):
     """Documents are put, changed and deleted between them, as their users do."""
     keys = sorted(sections())
     asked = {question["document"] for question in documentation.questions}

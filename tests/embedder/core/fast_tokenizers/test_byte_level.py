@@ -1,7 +1,6 @@
 """Byte-level BPE gives the library's ids with the parts of four models."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,19 +38,19 @@ def any_kind(request: pytest.FixtureRequest) -> Both:
 
 @given(st.lists(st.sampled_from(BITS_OF_TEXT)).map("".join))
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-def test_words_begin_and_end_as_in_the_library(any_kind: Both, text: str) -> None:
+def test_words_begin_and_end_as_in_the_library(any_kind, text):
     """White space, line breaks, contractions and added tokens meet in any order."""
     assert any_kind.agree(text)
 
 
 @given(st.lists(st.sampled_from(COMPOSING)).map("".join))
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-def test_characters_compose_as_in_the_library(modernbert: Both, text: str) -> None:
+def test_characters_compose_as_in_the_library(modernbert, text):
     """Letters, marks and jamo become composed characters."""
     assert modernbert.agree(text)
 
 
-def test_a_space_may_be_put_in_front(roberta: Both, tmp_path: Path) -> None:
+def test_a_space_may_be_put_in_front(roberta, tmp_path):
     """With `add_prefix_space`, each text and each part after an added token begins with a space."""
     document = json.loads(roberta.library.to_str())
     document["pre_tokenizer"]["add_prefix_space"] = True
@@ -63,7 +62,7 @@ def test_a_space_may_be_put_in_front(roberta: Both, tmp_path: Path) -> None:
     variant.check(*texts)
 
 
-def test_a_word_of_the_vocabulary_may_ignore_merges(qwen: Both, tmp_path: Path) -> None:
+def test_a_word_of_the_vocabulary_may_ignore_merges(qwen, tmp_path):
     """With `ignore_merges`, a word that is a token is that token, even if no merge makes it."""
     document: dict[str, Any] = json.loads(qwen.library.to_str())
     model = document["model"]
@@ -76,7 +75,7 @@ def test_a_word_of_the_vocabulary_may_ignore_merges(qwen: Both, tmp_path: Path) 
     variant.check()
 
 
-def test_a_byte_is_spelled_as_in_gpt2() -> None:
+def test_a_byte_is_spelled_as_in_gpt2():
     """Printable bytes are themselves, a space is `Ġ`, and all 256 differ."""
     assert BYTE_ALPHABET[ord("a")] == "a"
     assert BYTE_ALPHABET[ord(" ")] == "Ġ"

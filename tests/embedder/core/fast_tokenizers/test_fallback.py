@@ -32,7 +32,7 @@ def write(path: Path, **changes: object) -> str:
     return str(path)
 
 
-def test_a_panic_is_an_error_of_the_server(tmp_path: Path) -> None:
+def test_a_panic_is_an_error_of_the_server(tmp_path):
     """A regular expression over its retry limit fails one request but not the next one."""
     tokenizer = LibraryTokenizer(write(tmp_path / "tokenizer.json"))
     for _ in range(2):
@@ -41,7 +41,7 @@ def test_a_panic_is_an_error_of_the_server(tmp_path: Path) -> None:
         assert tokenizer.encode("text") == [2]
 
 
-def test_a_file_that_makes_the_library_panic(tmp_path: Path) -> None:
+def test_a_file_that_makes_the_library_panic(tmp_path):
     """A character map that cannot be parsed is reported as an artifact error instead of a crash."""
     broken = {"type": "Precompiled", "precompiled_charsmap": "AAAA"}
     path = write(tmp_path / "tokenizer.json", normalizer=broken)

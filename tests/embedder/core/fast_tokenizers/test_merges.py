@@ -3,7 +3,6 @@
 from array import array
 from collections.abc import Mapping
 from itertools import accumulate, pairwise
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -38,7 +37,7 @@ def defined(ids: list[int], merges: Mapping[tuple[int, int], tuple[int, int]]) -
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_merging_is_the_definitions(tmp_path: Path, seed: int) -> None:
+def test_merging_is_the_definitions(tmp_path, seed):
     """Short lists and long ones, which take another way, give the same as the definition."""
     merges = random_merges(seed)
     size = 1 + max(merged for _, merged in merges.values())

@@ -84,7 +84,7 @@ def by(arn: object) -> dict[str, Any]:
         {"document": {"$exists": True}},
     ],
 )
-def test_a_role_finds_only_what_is_below_its_prefix(ask: Ask, path: str, where: Any) -> None:
+def test_a_role_finds_only_what_is_below_its_prefix(ask, path, where):
     """The filter of the request narrows a search, and never widens it."""
     status, everything = ask(path, by(USER), where)
     assert status == 200
@@ -108,13 +108,13 @@ def test_a_role_finds_only_what_is_below_its_prefix(ask: Ask, path: str, where: 
         None,
     ],
 )
-def test_who_is_not_named_may_search_nothing(ask: Ask, path: str, caller: Any) -> None:
+def test_who_is_not_named_may_search_nothing(ask, path, caller):
     """Other callers are refused, and so is an event that names none."""
     status, message = ask(path, caller)
     assert (status, "found another caller" in message) == (403, True)
 
 
-def test_an_event_of_an_api_names_no_caller(ask: Ask) -> None:
+def test_an_event_of_an_api_names_no_caller(ask):
     """Its events have another form, and a part of the same name is not read."""
     assert ask("/search", by(USER), rest=True)[0] == 403
 
@@ -134,14 +134,14 @@ def test_an_event_of_an_api_names_no_caller(ask: Ask) -> None:
         json.dumps({"acme/": [ROLE], "": [ROLE.replace("teams/", "")]}),
     ],
 )
-def test_other_limits_do_not_start(text: str) -> None:
+def test_other_limits_do_not_start(text):
     """A limit that is not understood is never left out."""
     with pytest.raises(SettingsError, match="EMBEDDING_SEARCH_PREFIXES must be JSON"):
         SearchPrefixes(text)
 
 
 @pytest.mark.parametrize("write", [write_model, write_sparse], ids=["embed", "sparse"])
-def test_limits_need_an_index_of_documents(tmp_path: Path, write: Callable[[Path], Path]) -> None:
+def test_limits_need_an_index_of_documents(tmp_path, write):
     """A carried index has none, whatever the kind of model."""
     artifact = small_artifact(write(tmp_path / "model")).folder
     build_index(["a", "b"], Path(artifact), tmp_path / "index")

@@ -1,18 +1,16 @@
 """The embedding server's API."""
 
 import re
-from typing import Any
 
 import pytest
 
 from embedder.http.apis.embedding_server import duration
-from embedder.http.router import Router
 from tests.embedder.calls import post, read
 
 PATH = "/api/v1/embed"
 
 
-def test_the_answer_is_an_object(router: Router) -> None:
+def test_the_answer_is_an_object(router):
     """The response has vectors with indices, token counts, and durations as strings with a unit."""
     answer = read(post(router, PATH, {"inputs": ["a", "b c"]}))
     vectors = read(post(router, "/embed", {"inputs": ["a", "b c"]}))
@@ -26,7 +24,7 @@ def test_the_answer_is_an_object(router: Router) -> None:
 
 
 @pytest.mark.parametrize("direction", ["Left", "left", "LEFT"])
-def test_every_field_is_taken(router: Router, direction: str) -> None:
+def test_every_field_is_taken(router, direction):
     """All fields in the server's README are accepted, with the direction in any letter case."""
     body = {
         "inputs": " ".join(f"w{number}" for number in range(40)),
@@ -45,7 +43,7 @@ def test_every_field_is_taken(router: Router, direction: str) -> None:
     ("body", "status"),
     [({"inputs": ""}, 400), ({"inputs": "w " * 40}, 413), ({"input": "a"}, 400), (b"{", 400)],
 )
-def test_errors_hold_a_message(router: Router, body: Any, status: int) -> None:
+def test_errors_hold_a_message(router, body, status):
     """The message is under `error`, where the server's clients expect it."""
     error = read(post(router, PATH, body), status)
     assert isinstance(error["error"], str)
@@ -56,6 +54,6 @@ def test_errors_hold_a_message(router: Router, body: Any, status: int) -> None:
     ("seconds", "written"),
     [(1.25, "1.25s"), (0.0025, "2.5ms"), (0.00012, "120µs"), (5e-7, "500ns"), (0, "0ns")],
 )
-def test_times_are_written_as_rust_writes_them(seconds: float, written: str) -> None:
+def test_times_are_written_as_rust_writes_them(seconds, written):
     """Durations have the format of the README's example."""
     assert duration(seconds) == written

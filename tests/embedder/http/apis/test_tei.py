@@ -15,7 +15,7 @@ from embedder.http.router import Router
 from embedder.http.telemetry import RequestRecord
 from embedder.http.vector_encoding import largest_batch
 from tests.embedder.calls import get, post, read
-from tests.embedder.small_model import CLS, PROMPTS, SEP, HashSession, WordTokenizer, manifest_of
+from tests.embedder.small_model import CLS, PROMPTS, SEP, WordTokenizer, manifest_of
 
 
 @pytest.mark.parametrize("inputs", ["a b", ["a b"], [CLS, *WordTokenizer().encode("a b"), SEP]])
@@ -266,11 +266,6 @@ class DecodingTokenizer(WordTokenizer):
         return " ".join(self.token(token_id) for token_id in ids if token_id not in special)
 
 
-@pytest.fixture
-def decoding(session: HashSession) -> Router:
-    return Router(Model(Engine(manifest_of(), DecodingTokenizer(), session)))
-
-
 @pytest.mark.parametrize(
     ("body", "texts"),
     [
@@ -279,9 +274,10 @@ def decoding(session: HashSession) -> Router:
         ({"ids": [CLS, 7, SEP], "skip_special_tokens": False}, ["[CLS] word7 [SEP]"]),
     ],
 )
-def test_ids_become_texts(decoding, body, texts):
+def test_ids_become_texts(session, body, texts):
     """The response is a list even for one text; special tokens are left out by default."""
-    assert read(post(decoding, "/decode", body)) == texts
+    router = Router(Model(Engine(manifest_of(), DecodingTokenizer(), session)))
+    assert read(post(router, "/decode", body)) == texts
 
 
 def test_a_tokenizer_that_only_encodes_says_so(router):
