@@ -76,10 +76,7 @@ class EndpointStack(EnvironmentStack):
                 cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
             )
         self._make_outputs()
-        self._make_parameters()
-
-    def _make_parameters(self) -> None:
-        """Tell other stacks and programs how to call, without a reference to this stack."""
+        # They tell other stacks and programs how to call, without a reference to this stack.
         values = {
             "url": self.endpoint.url,
             "alias-arn": self.endpoint.alias_arn,

@@ -104,7 +104,8 @@ def batches(texts: Iterable[str], limits: BatchLimits) -> Iterator[Batch]:
     """Group texts in order. A text that exceeds a limit by itself is a batch alone."""
     start, group, tokens, body = 0, list[str](), 0, 0
     for text in texts:
-        size, length = _event_bytes(text), estimated_tokens(text)
+        # The most bytes that it takes in the event: JSON in JSON, in ASCII.
+        size, length = len(json.dumps(json.dumps(text))) + 1, estimated_tokens(text)
         if group and (
             len(group) >= limits.texts
             or tokens + length > limits.tokens
@@ -136,11 +137,6 @@ def estimated_tokens(text: str) -> int:
     endpoint rejects it as too large.
     """
     return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
-
-
-def _event_bytes(text: str) -> int:
-    """Return the maximum number of bytes that a text takes in the event: JSON in JSON, in ASCII."""
-    return len(json.dumps(json.dumps(text))) + 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,7 +43,20 @@ class WebAcl(Construct):
         if settings.web_acl is not None:
             self.arn = settings.web_acl
             return
-        rules = [_rate(settings.requests_per_five_minutes, name)]
+        rate = wafv2.CfnWebACL.RateBasedStatementProperty(
+            aggregate_key_type="IP",
+            limit=settings.requests_per_five_minutes,
+            evaluation_window_sec=_WINDOW_SECONDS,
+        )
+        rules = [
+            _Rule(
+                name="RequestsOfAnAddress",
+                priority=0,
+                action=wafv2.CfnWebACL.RuleActionProperty(block={}),
+                statement=wafv2.CfnWebACL.StatementProperty(rate_based_statement=rate),
+                visibility_config=_visible(f"{name}-RequestsOfAnAddress"),
+            )
+        ]
         rules += [
             _managed(group, of_bodies, priority, name)
             for priority, (group, of_bodies) in enumerate(MANAGED_RULES.items(), start=1)
@@ -58,20 +71,6 @@ class WebAcl(Construct):
             visibility_config=_visible(name),
         )
         self.arn = acl.attr_arn
-
-
-def _rate(limit: int, name: str) -> _Rule:
-    return _Rule(
-        name="RequestsOfAnAddress",
-        priority=0,
-        action=wafv2.CfnWebACL.RuleActionProperty(block={}),
-        statement=wafv2.CfnWebACL.StatementProperty(
-            rate_based_statement=wafv2.CfnWebACL.RateBasedStatementProperty(
-                aggregate_key_type="IP", limit=limit, evaluation_window_sec=_WINDOW_SECONDS
-            )
-        ),
-        visibility_config=_visible(f"{name}-RequestsOfAnAddress"),
-    )
 
 
 def _managed(group: str, of_bodies: tuple[str, ...], priority: int, name: str) -> _Rule:

@@ -4,7 +4,6 @@ Metrics: https://docs.aws.amazon.com/apigateway/latest/developerguide/api-gatewa
 """
 
 from collections.abc import Iterator
-from datetime import timedelta
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 
@@ -39,7 +38,10 @@ def front_widgets(front: EmbeddingRestApi) -> list[cloudwatch.IWidget]:
 
 def front_alarms(front: EmbeddingRestApi, settings: AlarmSettings) -> Iterator[AlarmDefinition]:
     """List the alarms of a REST API."""
-    requests = _of_api(front, "Count", "Sum")
+    requests, waits = _of_api(front, "Count", "Sum"), front.settings.timeout
+    duration = settings.effective_duration_p99(waits)
+    if duration >= waits:  # API Gateway ends such a request.
+        duration = waits / 2
     yield AlarmDefinition(
         name="Front5xx",
         page=True,
@@ -52,7 +54,7 @@ def front_alarms(front: EmbeddingRestApi, settings: AlarmSettings) -> Iterator[A
         name="FrontDurationP99",
         essential=True,
         metric=_of_api(front, "Latency", "p99"),
-        threshold=milliseconds(_duration(front, settings)),
+        threshold=milliseconds(duration),
         condition="p99 duration above {:,g} ms",
         advice="Likely longer texts, larger batches or cold starts",
     )
@@ -73,13 +75,6 @@ def front_alarms(front: EmbeddingRestApi, settings: AlarmSettings) -> Iterator[A
         condition="Throttled requests (429) above {:,g}%",
         advice="A caller is over the rate or the monthly quota of its key",
     )
-
-
-def _duration(front: EmbeddingRestApi, settings: AlarmSettings) -> timedelta:
-    """Return the threshold, below the time that API Gateway waits."""
-    waits = front.settings.timeout
-    threshold = settings.effective_duration_p99(waits)
-    return threshold if threshold < waits else waits / 2
 
 
 def _of_api(
