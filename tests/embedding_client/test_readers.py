@@ -174,14 +174,3 @@ def test_the_identity_is_the_content(tmp_path):
     assert identified(path, column="body").identity() != before
     write(path, "two\n")
     assert identified(path).identity() != before
-
-
-def test_a_change_during_a_run_is_detected(tmp_path):
-    """By the content, not by the modification time."""
-    path = write(tmp_path / "a.txt", "one\n")
-    source = identified(path)
-    os.utime(path, (1, 1))
-    source.check_unchanged()
-    write(path, "two\n")
-    with pytest.raises(FileError, match="was changed while it was being embedded"):
-        source.check_unchanged()

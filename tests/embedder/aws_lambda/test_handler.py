@@ -163,14 +163,6 @@ def test_what_is_no_request_gets_an_answer_too(answer, event):
 
 
 @both_formats
-def test_a_body_that_is_not_base64_gets_an_answer(answer, sent):
-    """The error has status 400 and the code `malformed_body`."""
-    told = answer(sent({**EVENT, "isBase64Encoded": True, "body": "!"}))
-    assert told["statusCode"] == 400
-    assert json.loads(told["body"])["code"] == "malformed_body"
-
-
-@both_formats
 def test_a_bad_body_is_reported_by_the_api_of_its_path(answer, sent):
     """A client of OpenAI's API gets an error in OpenAI's format."""
     event = {**EVENT, "rawPath": "/v1/embeddings", "headers": {"content-encoding": "br"}}

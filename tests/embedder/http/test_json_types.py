@@ -117,16 +117,6 @@ def test_nothing_to_embed_is_an_error_of_its_own(kind, value, message):
         kind.check(value, "x")
 
 
-def test_any_case_gives_the_listed_case():
-    """A value in any letter case is converted to the listed case."""
-    kind = Choice(("Left", "Right"), any_case=True)
-    assert [kind.check(value, "x") for value in ("left", "RIGHT", "Left")] == [
-        "Left",
-        "Right",
-        "Left",
-    ]
-
-
 def test_an_object_gives_every_field():
     """An absent field has its default, and null counts as absent."""
     kind = Object((Field("a", Integer(1, 3), "A.", default=2), Field("b", Boolean(), "B.")))

@@ -71,12 +71,3 @@ def test_the_command_prints_one_line_for_a_bad_flag():
     assert done.stdout == ""
     assert done.stderr.startswith("error: --port (EMBEDDING_SERVER_PORT) must be")
     assert done.stderr.count("\n") == 1
-
-
-def test_the_help_has_groups():
-    """Flags are grouped by what they are about."""
-    command = [sys.executable, "-m", "embedder.server", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    groups = [line for line in done.stdout.splitlines() if line[:1].isupper() and line[-1:] == ":"]
-    names = ("Network", "Queue and model", "Callers", "Metrics and traces", "Shutdown")
-    assert groups == [f"{name}:" for name in names]

@@ -62,13 +62,6 @@ def test_a_new_version_is_warmed_before_it_is_checked(serving, manifest, space, 
     assert asked == [("GET", "/health")] * starts + [("POST", "/")] * 2
 
 
-def test_a_version_of_another_artifact_is_refused(serving, manifest):
-    """A version that serves another vector space than its image's manifest is refused."""
-    other = manifest._replace(vector_space="other@1/int8/abc")
-    with pytest.raises(ReleaseRefusedError, match=f"its image holds {OTHER_SPACE}"):
-        check_version(serving, other, starts=3)
-
-
 @pytest.mark.parametrize(
     ("missed_by", "message"),
     [

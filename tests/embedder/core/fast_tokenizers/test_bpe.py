@@ -21,16 +21,6 @@ def test_spaces_and_added_tokens_meet_as_in_the_library(gemma, text):
     assert gemma.agree(text)
 
 
-def test_a_character_that_is_no_token_becomes_its_bytes(gemma):
-    """A character of four bytes becomes four tokens."""
-    assert [gemma.fast.token(token_id) for token_id in gemma.fast.encode("\U0001fbf0")] == [
-        "<0xF0>",
-        "<0x9F>",
-        "<0xAF>",
-        "<0xB0>",
-    ]
-
-
 def test_a_vocabulary_of_bytes_alone_is_enough(gemma_document, tmp_path):
     """Without merges, every character becomes its bytes, including the symbol for a space."""
     document = gemma_document | {"added_tokens": [], "post_processor": None}

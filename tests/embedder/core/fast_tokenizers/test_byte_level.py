@@ -7,8 +7,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from embedder.core.fast_tokenizers.byte_level import BYTE_ALPHABET
-
 from .conftest import Both, both
 
 NAMES = ("roberta", "modernbert", "qwen", "eurobert")
@@ -73,11 +71,3 @@ def test_a_word_of_the_vocabulary_may_ignore_merges(qwen, tmp_path):
     variant = both(document, tmp_path)
     assert variant.fast.encode("we return")[-1] == model["vocab"]["Ġreturn"]
     variant.check()
-
-
-def test_a_byte_is_spelled_as_in_gpt2():
-    """Printable bytes are themselves, a space is `Ġ`, and all 256 differ."""
-    assert BYTE_ALPHABET[ord("a")] == "a"
-    assert BYTE_ALPHABET[ord(" ")] == "Ġ"
-    assert BYTE_ALPHABET[ord("\n")] == "Ċ"
-    assert len(set(BYTE_ALPHABET)) == 256

@@ -26,11 +26,6 @@ def test_sections_come_back_as_they_were_written(tmp_path):
     assert file.section("numbers").cast("I").tolist() == [1, 2, 1 << 31]
 
 
-def test_the_same_sections_give_the_same_bytes():
-    """The file depends only on its sections, not on the machine or the time."""
-    assert table_file({"a": b"1", "b": b"2"}) == table_file({"a": b"1", "b": b"2"})
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

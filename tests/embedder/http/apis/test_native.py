@@ -147,13 +147,6 @@ def test_similar_asks_as_a_query(make_router):
     assert read(post(router, "/similar", {"text": "2"}))["results"][0]["text"] == "entry 2"
 
 
-def test_similar_without_an_index_is_not_found(router):
-    """The response is a 404 that states the reason."""
-    error = read(post(router, "/similar", {"text": "a"}), 404)
-    assert error["code"] == "no_index"
-    assert "has no search index" in error["error"]
-
-
 @pytest.mark.parametrize(
     ("change", "status", "message"),
     [
