@@ -39,16 +39,6 @@ def test_a_batch_is_its_texts_one_by_one(make_engine, texts):
         assert tokens == alone.tokens[0]
 
 
-@FIXTURE_IS_FRESH_ENOUGH
-@given(texts=TEXTS, data=st.data())
-def test_a_split_request_is_one_request(make_engine, texts, data):
-    """The vectors do not depend on how a client divides a list into requests."""
-    engine = make_engine(max_tokens=32, cache_entries=4)
-    cut = data.draw(st.integers(0, len(texts)))
-    parts = [engine.embed(part).vectors for part in (texts[:cut], texts[cut:]) if part]
-    np.testing.assert_array_equal(np.concatenate(parts), engine.embed(texts).vectors)
-
-
 def test_repeated_texts_are_embedded_once(make_engine, session):
     """Equal texts in one request are computed once and counted as repeats."""
     embeddings = make_engine().embed(["a", "b", "a", "a"])
