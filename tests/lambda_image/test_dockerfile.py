@@ -47,30 +47,22 @@ def test_the_images_stages_only_copy(stages):
         assert used == {"FROM", "COPY", "ARG", "LABEL", "CMD"}
 
 
-def test_the_batchs_image_has_the_endpoints_layers(stages):
-    """Lambda stores and loads the model's layer once for both; the endpoint's has no other."""
-    endpoint, batch = stages["endpoint"], stages["batch"]
-    assert endpoint[0] == "FROM base-$TARGETARCH"
-    shared = [line for line in endpoint if line.startswith("COPY")]
-    added = [line for line in batch if line.startswith("COPY") and line not in shared]
-    assert [line for line in batch if line in shared] == shared
-    assert added == [
-        "COPY --from=batch-dependencies /build/layer/ /",
-        "COPY --from=batch-code /build/layer/ /",
+@pytest.mark.parametrize(
+    ("name", "handler"),
+    [("batch", "jobs.embed.handler.handler"), ("server", "embedder.aws_lambda.handler.handler")],
+)
+def test_another_image_has_the_endpoints_layers_and_two_more(stages, name, handler):
+    """Lambda stores and loads the model's layer once for all. The server's runs in Lambda too."""
+    endpoint, image = (
+        [line for line in stages[stage] if line.startswith("COPY")] for stage in ("endpoint", name)
+    )
+    assert [line for line in image if line in endpoint] == endpoint
+    assert [line for line in image if line not in endpoint] == [
+        f"COPY --from={name}-dependencies /build/layer/ /",
+        f"COPY --from={name}-code /build/layer/ /",
     ]
-    assert batch[-1] == 'CMD ["jobs.embed.handler.handler"]'
-
-
-def test_the_servers_image_is_the_endpoints_with_two_layers(stages):
-    """It runs in Lambda too: its command stays the handler's."""
-    endpoint, server = stages["endpoint"], stages["server"]
-    layers = [line for line in endpoint if line.startswith("COPY")]
-    assert [line for line in server if line.startswith("COPY")] == [
-        *layers,
-        "COPY --from=server-dependencies /build/layer/ /",
-        "COPY --from=server-code /build/layer/ /",
-    ]
-    assert server[-1] == endpoint[-1]
+    assert stages["endpoint"][0] == "FROM base-$TARGETARCH"
+    assert stages[name][-1] == f'CMD ["{handler}"]'
 
 
 def test_each_image_is_labeled_with_what_is_in_it(stages):

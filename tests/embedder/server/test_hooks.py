@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import openai
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -112,15 +111,6 @@ def test_only_a_key_opens_the_server(source, file):
         wrong = server.post("/v1/embeddings", BODY, **bearer("s2"))
         assert wrong.headers["www-authenticate"] == 'Bearer error="invalid_token"'
         assert server.post("/v1/embeddings", BODY, **bearer("s1")).status_code == 200
-
-
-def test_openais_client_sends_the_key(file):
-    """It needs the address and the key, and nothing else."""
-    with serving(keys_file=str(file)) as server:
-        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="s1")
-        assert len(client.embeddings.create(model="small", input="one two").data) == 1
-        with pytest.raises(openai.AuthenticationError):
-            client.with_options(api_key="s2").embeddings.create(model="small", input="one two")
 
 
 def counted(server: Running, name: str, **labels: str) -> float:

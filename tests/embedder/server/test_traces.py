@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from embedder.core.embedding_request import Timings
-from embedder.core.errors import SettingsError
 from embedder.http.telemetry import RequestRecord
 from embedder.server.exchange import Exchange
 from embedder.server.queue import RunTimes, Ticket
@@ -146,9 +145,3 @@ def test_the_service_has_a_name(receiver, monkeypatch, environ, expected):
     (request,) = receiver.requests
     resource = attributes(request.resource_spans[0].resource.attributes)
     assert (resource["service.name"], resource["telemetry.sdk.name"]) == (expected, "opentelemetry")
-
-
-def test_an_address_of_another_kind_is_refused():
-    """The library would only log an error for each batch of spans."""
-    with pytest.raises(SettingsError, match=r"http://127\.0\.0\.1:4318; found '127\.0\.0\.1:4317'"):
-        Tracer("127.0.0.1:4317")

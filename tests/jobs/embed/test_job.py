@@ -32,18 +32,13 @@ def test_a_wrong_setting_is_named(change, message):
 @pytest.mark.parametrize(
     ("change", "is_same"),
     [
-        *(
-            (change, False)
-            for change in (
-                {"text": "body"},
-                {"id": "id"},
-                {"metadata": ()},
-                {"dimensions": 8},
-                {"dtype": "int8"},
-                {"truncate": "right"},
-                {"prompt": "query"},
-            )
-        ),
+        ({"text": "body"}, False),
+        ({"id": "id"}, False),
+        ({"metadata": ()}, False),
+        ({"dimensions": 8}, False),
+        ({"dtype": "int8"}, False),
+        ({"truncate": "right"}, False),
+        ({"prompt": "query"}, False),
         ({"destination": "elsewhere"}, True),
         ({"max_rejected_percent": 50.0}, True),
         ({"shard_bytes": 9}, True),

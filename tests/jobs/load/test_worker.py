@@ -12,17 +12,19 @@ from jobs.load.worker import RateLimit
 VECTOR = np.array([0.1, -0.25, 1e-9], np.float32)
 
 
+def encoding(metadata: dict, key: str = "a", vector: np.ndarray = VECTOR) -> Item:
+    return encode(key, vector, metadata, non_filterable=["text"])
+
+
 def encoded(metadata: dict, **changes) -> dict:
-    given = {"key": "a", "vector": VECTOR, "non_filterable": ["text"], **changes}
-    found = encode(given.pop("key"), given.pop("vector"), metadata, **given)
+    found = encoding(metadata, **changes)
     assert found.problem is None
     value: dict = orjson.loads(found.json)
     return value
 
 
 def problem(metadata: dict, **changes) -> str | None:
-    given = {"key": "a", "vector": VECTOR, "non_filterable": ["text"], **changes}
-    found = encode(given.pop("key"), given.pop("vector"), metadata, **given)
+    found = encoding(metadata, **changes)
     assert found.json == b""
     return found.problem
 
