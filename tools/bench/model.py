@@ -32,7 +32,7 @@ from tokenizers import Tokenizer
 from model_compiler.fidelity import measure as fidelity
 from tools.bench import replicas
 from tools.bench.contenders import DROP_CACHES, Contender, Worker, latency, missing, starts, workers
-from tools.bench.replicas import SHAPES
+from tools.bench.replicas import SHAPES, baseline_of, form_of
 from tools.bench.report import BASE, CPU, KIT, Row, Run
 from tools.bench.worker import KINDS
 
@@ -166,26 +166,21 @@ def _contenders(
         export = replicas.export_of(source, cache, peers)
         forms[_PAIRS if family.passages else _EXPORT] = lambda: export
     if family.passages:
-        forms |= {
-            _CROSS_ENCODER: lambda: source,
-            "pairs-int8": lambda: replicas.baseline_of(export),
-        }
+        forms |= {_CROSS_ENCODER: lambda: source, "pairs-int8": lambda: baseline_of(export)}
     elif not SHAPES[family.shape].config:
         forms[_STATIC] = lambda: source
     else:
         if name in (_GEMMA, _GEMMA_2):
-            forms = {BASE: lambda: replicas.baseline_of(export), **forms}
+            forms = {BASE: lambda: baseline_of(export), **forms}
         if name == _GEMMA:
             forms |= {"sentence-transformers": lambda: source, "fastembed": lambda: export}
         if peers:
             texts = cache / "calibration.txt"
             texts.write_text("\n".join(real_texts()[1]), encoding="utf-8")
             forms |= {
-                "openvino-static": lambda: replicas.form_of(
-                    export, "openvino-static", peers, texts
-                ),
-                "openvino-weights": lambda: replicas.form_of(export, "openvino-weights", peers),
-                _LLAMA: lambda: replicas.form_of(source, _LLAMA, peers, options.llama_cpp),
+                "openvino-static": lambda: form_of(export, "openvino-static", peers, texts),
+                "openvino-weights": lambda: form_of(export, "openvino-weights", peers),
+                _LLAMA: lambda: form_of(source, _LLAMA, peers, options.llama_cpp),
             }
     found, absent = {}, []
     for kind, make in forms.items():

@@ -142,6 +142,7 @@ class OtherCallers:
             for body in cycle(bodies("run")):
                 text = {"inputs": orjson.loads(body)["input"], "truncate": True}
                 answer = await session.post("/embed", data=orjson.dumps(text))
+                await answer.read()
                 if answer.ok:
                     self.runs.append(int(answer.headers["x-inference-time"]))
                 await asyncio.sleep(0.3)
@@ -259,20 +260,24 @@ async def soak(server: Server, requests: Iterator[Case], *, clients: int, key: s
     """Send requests from some clients at the same time, then a sample of them again, one by one."""
     result = Soak()
 
+    async def send(case: Case) -> tuple[int, bytes]:
+        answer = await session.request(*case[:2], data=_body(case[2]))
+        return answer.status, await answer.read()
+
     async def client() -> None:
         for case in requests:
-            answer = await session.request(*case[:2], data=_body(case[2]))
+            status, answer = await send(case)
             # Sixteen clients are more than the queue holds where the machine is slow.
-            while answer.status == 429:
+            while status == 429:
                 await asyncio.sleep(1)
-                answer = await session.request(*case[:2], data=_body(case[2]))
-            result.add(case, answer.status, await answer.read(), server.allocated_kb)
+                status, answer = await send(case)
+            result.add(case, status, answer, server.allocated_kb)
 
     async with server.session(key) as session:
         await asyncio.gather(*[client() for _ in range(clients)])
         for case, answer in result.sample:
-            again = await session.request(*case[:2], data=_body(case[2]))
-            if _fixed(await again.read()) != _fixed(answer):
+            _, again = await send(case)
+            if _fixed(again) != _fixed(answer):
                 result.wrong.append(f"{case[0]} {case[1]} has another answer when it is alone")
     return result
 
