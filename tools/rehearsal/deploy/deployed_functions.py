@@ -85,7 +85,7 @@ def _no_function(_: Invocation) -> bytes:
 
 
 class _Server(ThreadingHTTPServer):
-    #: Tests of batch jobs invoke a function many times at once. Python's default of five waiting
+    #: A batch job invokes its function many times at once. Python's default of five waiting
     #: connections is too few for that.
     request_queue_size = 128
 
@@ -185,6 +185,7 @@ def _datum(metric: str, value: Any, dimensions: dict[str, Any]) -> dict[str, Any
 
 
 _EMBEDDER = "embedder.aws_lambda.handler.handler"
+_BATCH = "jobs.embed.handler.handler"
 #: The handler of the CDK's provider framework, and the physical id after a Create that failed.
 _FRAMEWORK = "framework.onEvent"
 _CREATE_FAILED = "AWSCDK::CustomResourceProviderFramework::CREATE_FAILED"
@@ -215,7 +216,8 @@ class DeployedFunctions:
         self._aws, self._artifacts, self.assembly = aws, artifacts, assembly
         self._assets: dict[str, ImageAsset] = {}
         self._running: OrderedDict[str, Runtime] = OrderedDict()
-        self._lock = threading.Lock()
+        self._batch: Runtime | None = None
+        self._lock, self._batch_lock = threading.Lock(), threading.Lock()
         self._unpacked = tempfile.TemporaryDirectory(prefix="functions-")
         # A process ends with the thread that has started it, so this thread starts all of them.
         self._starter = ThreadPoolExecutor(max_workers=1)
@@ -245,6 +247,11 @@ class DeployedFunctions:
             code = self._code_of_zip(configuration, invocation)
         else:
             code = self._code_of_image(configuration, found.get("Code", {}).get("ImageUri", ""))
+        if code.handler == _BATCH:
+            # Like AWS, the runtime answers one event at a time. One process is enough for a job.
+            with self._batch_lock:
+                self._batch = self._batch or self._start(code, configuration, invocation)
+                return self._batch.invoke(invocation.event)
         if code.handler == _EMBEDDER:
             return self._serve(code, configuration, invocation)
         # A Delete removes the release check and checks no version.
@@ -257,7 +264,7 @@ class DeployedFunctions:
 
     def close(self) -> None:
         """Stop every process."""
-        for runtime in self._running.values():
+        for runtime in [*self._running.values(), *([self._batch] if self._batch else [])]:
             runtime.close()
         self._running.clear()
         self._starter.shutdown()

@@ -17,6 +17,7 @@ from embedding_client._doctor.results import State
 from tools.rehearsal.deploy.cdk import HANDLER, Cdk, Finished
 from tools.rehearsal.deploy.checks import Release, ask, check_illness, read_release
 from tools.rehearsal.deploy.deployed_functions import DeployedFunctions
+from tools.rehearsal.deploy.parts import check_batch, check_front
 
 _ROLLED_BACK = "UPDATE_ROLLBACK_COMPLETE"
 _OTHER_SPACE = {"name": "sentence-transformers/all-MiniLM-L6-v2", "precision": "fp32"}
@@ -118,13 +119,15 @@ class Releases:
         self._check("it changes nothing", again.count("rolled back already") == 1, again.last())
 
     def _parts(self) -> None:
-        """Deploy each part, which tests use; the next deploy is without their tables."""
+        """Deploy and use each part; the next deploy is without their tables."""
         # MiniStack ignores a function's VPC, and publishes no version of an unchanged function.
         code = "# In a VPC.\n"
         self.cdk.succeeded(self._deploy("with all parts, not provisioned", code, **self.parts))
         left = self._provisioned()
         check = "it removes the allocation, which the CDK alone would leave billing"
         self._check(check, not left, left)
+        check_batch(self.cdk)
+        check_front(self.cdk, self.cdk.outputs()["Url"])
 
     def _experiment(self) -> None:
         serving, asked = self._state().version, len(self.functions.checks)
