@@ -21,7 +21,7 @@ from model_compiler.fidelity.acceptance import Acceptance, accept
 from model_compiler.fidelity.layers import with_more_float32
 from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
 from model_compiler.graph.builder import Precision
-from model_compiler.model.base import Graph, Model
+from model_compiler.model.base import Model
 from model_compiler.model.compiled import CompiledModel
 from model_compiler.model.exports import Choice, Kind, files_of, why_not_compiled
 from model_compiler.model.folder import check_kind
@@ -75,19 +75,27 @@ def compile_model(source: Source, output: Path, options: Options) -> dict[str, A
         )
     with new_folder(output) as partial:
         tables = _write_tokenizer(source, model, partial, options)
-        content = None
-        while content is None:
+        while True:
             graph = model.write(partial, progress=options.progress)
+            content = manifest_content(
+                source, model, options.choices, graph=graph, tables=tables, folder=partial
+            )
+            if not (options.thresholds or provenance):
+                break
             try:
-                content = _measured(
-                    source,
+                accepted = accept(
                     model,
-                    options,
-                    graph=graph,
-                    tables=tables,
-                    folder=partial,
-                    provenance=provenance,
+                    graph,
+                    partial,
+                    content,
+                    golden=source.entry.golden if source.entry else (),
+                    thresholds=options.thresholds,
+                    documents=options.documents,
+                    progress=options.progress,
                 )
+                content |= {"fidelity": provenance | accepted.report, "golden": accepted.golden}
+                _report(accepted, graph.optimization, options)
+                break
             except PrecisionError as error:
                 tokenizer = load(tables.kind, partial / tables.file)
                 better = with_more_float32(model, graph, partial, tokenizer)
@@ -100,36 +108,6 @@ def compile_model(source: Source, output: Path, options: Options) -> dict[str, A
                 )
                 model, provenance = better, {**provenance, "float32_layers": layers}
         (partial / MANIFEST_FILE).write_bytes(manifest_bytes(content))
-    return content
-
-
-def _measured(
-    source: Source,
-    model: Model,
-    options: Options,
-    *,
-    graph: Graph,
-    tables: TokenizerTables,
-    folder: Path,
-    provenance: dict[str, Any],
-) -> dict[str, Any]:
-    """Return the manifest of an artifact with measured vectors; raises as `accept` does."""
-    content = manifest_content(
-        source, model, options.choices, graph=graph, tables=tables, folder=folder
-    )
-    if options.thresholds or provenance:
-        accepted = accept(
-            model,
-            graph,
-            folder,
-            content,
-            golden=source.entry.golden if source.entry else (),
-            thresholds=options.thresholds,
-            documents=options.documents,
-            progress=options.progress,
-        )
-        content |= {"fidelity": provenance | accepted.report, "golden": accepted.golden}
-        _report(accepted, graph.optimization, options)
     return content
 
 

@@ -3,10 +3,10 @@
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,16 +57,19 @@ KINDS: dict[str, type[Engine | Reranker]] = {
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """The result for an artifact that was accepted."""
+    """What was measured of an artifact."""
 
-    #: CPU time on this machine until the graph was loaded.
-    start_seconds: float
-    #: The manifest's report, without that time, which differs between machines.
+    #: The manifest's report.
     report: dict[str, Any]
     #: The report as lines for a reader.
     table: str
+    #: A message for each threshold that is missed, and for each golden value of the catalog.
+    missed: list[str]
+    wrong: list[str]
     #: The manifest's golden entries.
     golden: list[dict[str, Any]]
+    #: CPU time until the graph was loaded. It is not in the report: it differs between machines.
+    start_seconds: float = 0.0
 
 
 def accept(
@@ -115,20 +118,11 @@ def accept(
             if against and not measured.wrong:
                 raise PrecisionError(message, found)
             raise FidelityError(message)
-        return Acceptance(start_seconds, measured.report, measured.table, measured.golden)
+        return replace(measured, start_seconds=start_seconds)
     except EmbedderError as error:
         # The embedder hides the cause from its callers; here it is useful.
         cause = f" {error.__cause__}" if error.__cause__ else ""
         raise SourceError(f"The embedder cannot run {model.label}: {error}{cause}") from error
-
-
-class _Measured(NamedTuple):
-    report: dict[str, Any]
-    table: str
-    #: A message for each threshold that is missed, and for each golden value of the catalog.
-    missed: list[str]
-    wrong: list[str]
-    golden: list[dict[str, Any]]
 
 
 def _measure_vectors(
@@ -137,7 +131,7 @@ def _measure_vectors(
     compare: partial[Fidelity],
     golden: tuple[Golden, ...],
     thresholds: Thresholds | None,
-) -> _Measured:
+) -> Acceptance:
     if against and thresholds:
         fidelity = against(compare)
         missed, wrong = problems(fidelity, thresholds), golden_problems(fidelity, golden)
@@ -147,7 +141,7 @@ def _measure_vectors(
         missed, wrong = batch_problems(cosine, thresholds) if thresholds else [], []
         report = {"batch_cosine_min": round(cosine, DIGITS)}
         lines = f"  lowest cosine alone to batched  {cosine:.7f}"
-    return _Measured(report, lines, missed, wrong, golden_entries(engine))
+    return Acceptance(report, lines, missed, wrong, golden_entries(engine))
 
 
 def _measure_scores(
@@ -156,7 +150,7 @@ def _measure_scores(
     thresholds: Thresholds | None,
     *,
     progress: bool,
-) -> _Measured:
+) -> Acceptance:
     if against and thresholds:
         fidelity = against(partial(measure_scores, progress=progress))
         missed = score_problems(fidelity, thresholds)
@@ -165,7 +159,7 @@ def _measure_scores(
         difference = batch_difference(reranker)
         missed = difference_problems(difference) if thresholds else []
         report, lines = {"batch_difference_max": difference}, ""
-    return _Measured(report, lines, missed, [], golden_pairs(reranker))
+    return Acceptance(report, lines, missed, [], golden_pairs(reranker))
 
 
 def _compare(

@@ -9,7 +9,6 @@ one block with the whole text as its stretch, so the same nodes process both and
 branch. The blocks have equal sizes, so a long text is padded by fewer tokens than it has blocks.
 """
 
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -94,39 +93,8 @@ BLOCK = 128
 MASKED = -1e9
 
 
-@dataclass(frozen=True, slots=True)
 class Blocks:
-    """A batch that is split into blocks. All attributes are names of values in the graph.
-
-    Attributes:
-        ids: int64 [batch, padded], the padded input ids.
-        positions: int64 [batch, padded], each token's place in its text.
-        batch: int64 [1], number of texts.
-        tokens: int64 [1], tokens of a text before it was padded here.
-        padded: int64 [1], tokens of a text; blocks times the size of one.
-        key_bias: float32 [batch, padded], added to the scores of each key.
-        stretch: int64 [1], keys that a block attends to.
-        keys: int64 [blocks, stretch], the places of the keys that each block attends to.
-        bias: float32, added to the scores; its shape is explained below.
-        queries_shape: int64, the shape of queries that are split into blocks.
-    """
-
-    ids: str
-    positions: str
-    batch: str
-    tokens: str
-    padded: str
-    key_bias: str
-    stretch: str
-    keys: str
-    bias: str
-    queries_shape: str
-
-
-def split_into_blocks(
-    builder: GraphBuilder, *, reach: int, width: int, shared_by: int | None = None
-) -> Blocks:
-    """Split the graph's inputs into blocks.
+    """A graph's inputs, split into blocks. All attributes are names of values in the graph.
 
     By default, an attention operator takes the blocks as texts: queries are split into [batch *
     blocks, block, width], stretches of keys, gathered by `keys`, are reshaped to [batch * blocks,
@@ -144,56 +112,60 @@ def split_into_blocks(
         reach: How far to each side a token attends.
         width: Width of all heads together; of one if they share a key and value head.
         shared_by: The number of heads that share one.
+
+    Attributes:
+        ids: int64 [batch, padded], the padded input ids.
+        positions: int64 [batch, padded], each token's place in its text.
+        batch: int64 [1], number of texts.
+        tokens: int64 [1], tokens of a text before it was padded here.
+        padded: int64 [1], tokens of a text; blocks times the size of one.
+        key_bias: float32 [batch, padded], added to the scores of each key.
+        stretch: int64 [1], keys that a block attends to.
+        keys: int64 [blocks, stretch], the places of the keys that each block attends to.
+        bias: float32, added to the scores.
+        queries_shape: int64, the shape of queries that are split into blocks.
     """
-    op, int64 = builder.op, builder.int64
-    shape = op.Shape("input_ids")
-    batch, tokens = (op.Gather(shape, int64(axis)) for axis in (0, 1))
-    # One block, and more above the limit.
-    is_long = op.Greater(tokens, int64(2 * reach + BLOCK))
-    further = op.Div(op.Sub(tokens, int64(1)), int64(BLOCK))
-    further = op.Mul(op.Cast(is_long, to=TensorProto.INT64), further)
-    blocks = op.Add(further, int64(1))
-    block = op.Div(op.Add(tokens, further), blocks)  # rounded up
-    padded = op.Mul(blocks, block)
-    pads = op.Concat(int64(0, 0, 0), op.Sub(padded, tokens), axis=0)
-    mask = op.Pad("attention_mask", pads)
-    places = _range(builder, padded)
-    stretch = op.Min(padded, op.Add(block, int64(2 * reach)))
-    # The first key of each block's stretch; at the ends of the text the stretch stays inside it.
-    start = op.Sub(op.Mul(_range(builder, blocks), block), int64(reach))
-    start = op.Max(start, int64(0))
-    start = op.Min(start, op.Sub(padded, stretch))
-    keys = op.Add(op.Unsqueeze(start, int64(1)), _range(builder, stretch))
-    queries = op.Reshape(places, op.Concat(blocks, block, int64(1), axis=0))
-    distance = op.Abs(op.Sub(queries, op.Unsqueeze(keys, int64(1))))
-    is_far = op.Greater(distance, int64(reach))
-    far = op.Mul(op.Cast(is_far, to=TensorProto.FLOAT), builder.constant(MASKED, np.float32))
-    key_bias = _key_bias(builder, mask, MASKED)
-    padding = op.Gather(key_bias, keys, axis=1)
-    # The shape is [batch, blocks, block, stretch].
-    bias = op.Add(far, op.Unsqueeze(padding, int64(2)))
-    if shared_by:
-        bias = op.Expand(op.Unsqueeze(bias, int64(3)), int64(1, 1, 1, shared_by, 1))
-    ids = op.Pad("input_ids", pads)
-    positions = op.Expand(places, op.Concat(batch, padded, axis=0))
-    if shared_by:
-        bias = op.Reshape(bias, op.Concat(int64(0, 0, -1), stretch, axis=0))
-        queries_shape = op.Concat(int64(0), blocks, int64(-1, width), axis=0)
-    else:
-        bias = op.Reshape(bias, op.Concat(int64(-1, 1), block, stretch, axis=0))
-        queries_shape = op.Concat(int64(-1), block, int64(width), axis=0)
-    return Blocks(
-        ids=ids,
-        positions=positions,
-        batch=batch,
-        tokens=tokens,
-        padded=padded,
-        key_bias=key_bias,
-        stretch=stretch,
-        keys=keys,
-        bias=bias,
-        queries_shape=queries_shape,
-    )
+
+    def __init__(
+        self, builder: GraphBuilder, *, reach: int, width: int, shared_by: int | None = None
+    ) -> None:
+        op, int64 = builder.op, builder.int64
+        shape = op.Shape("input_ids")
+        self.batch, self.tokens = (op.Gather(shape, int64(axis)) for axis in (0, 1))
+        # One block, and more above the limit.
+        is_long = op.Greater(self.tokens, int64(2 * reach + BLOCK))
+        further = op.Div(op.Sub(self.tokens, int64(1)), int64(BLOCK))
+        further = op.Mul(op.Cast(is_long, to=TensorProto.INT64), further)
+        blocks = op.Add(further, int64(1))
+        block = op.Div(op.Add(self.tokens, further), blocks)  # rounded up
+        self.padded = op.Mul(blocks, block)
+        pads = op.Concat(int64(0, 0, 0), op.Sub(self.padded, self.tokens), axis=0)
+        mask = op.Pad("attention_mask", pads)
+        places = _range(builder, self.padded)
+        self.stretch = op.Min(self.padded, op.Add(block, int64(2 * reach)))
+        # The first key of each block's stretch, which stays inside the text at its ends.
+        start = op.Sub(op.Mul(_range(builder, blocks), block), int64(reach))
+        start = op.Max(start, int64(0))
+        start = op.Min(start, op.Sub(self.padded, self.stretch))
+        self.keys = op.Add(op.Unsqueeze(start, int64(1)), _range(builder, self.stretch))
+        queries = op.Reshape(places, op.Concat(blocks, block, int64(1), axis=0))
+        distance = op.Abs(op.Sub(queries, op.Unsqueeze(self.keys, int64(1))))
+        is_far = op.Greater(distance, int64(reach))
+        far = op.Mul(op.Cast(is_far, to=TensorProto.FLOAT), builder.constant(MASKED, np.float32))
+        self.key_bias = _key_bias(builder, mask, MASKED)
+        padding = op.Gather(self.key_bias, self.keys, axis=1)
+        # The shape is [batch, blocks, block, stretch].
+        self.bias = op.Add(far, op.Unsqueeze(padding, int64(2)))
+        if shared_by:
+            self.bias = op.Expand(op.Unsqueeze(self.bias, int64(3)), int64(1, 1, 1, shared_by, 1))
+        self.ids = op.Pad("input_ids", pads)
+        self.positions = op.Expand(places, op.Concat(self.batch, self.padded, axis=0))
+        if shared_by:
+            self.bias = op.Reshape(self.bias, op.Concat(int64(0, 0, -1), self.stretch, axis=0))
+            self.queries_shape = op.Concat(int64(0), blocks, int64(-1, width), axis=0)
+        else:
+            self.bias = op.Reshape(self.bias, op.Concat(int64(-1, 1), block, self.stretch, axis=0))
+            self.queries_shape = op.Concat(int64(-1), block, int64(width), axis=0)
 
 
 def _key_bias(builder: GraphBuilder, mask: str, masked: float) -> str:

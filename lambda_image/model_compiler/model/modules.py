@@ -4,10 +4,11 @@ Each is read from its own folder into a frozen value, which adds itself to the g
 the graph cannot express are rejected.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from onnx import TensorProto
@@ -187,20 +188,19 @@ class Head:
         builder.output(output, dtype=np.float32, shape=["batch", self.dimensions])
 
 
-class TakenHead(Protocol):
+class TakenHead(ABC):
     """What follows the encoder, with weights among the encoder's own."""
 
-    @property
-    def pooling(self) -> Pooling | None:
-        """How tokens are pooled; None if the head does it by itself."""
+    #: How tokens are pooled; None if the head does it by itself.
+    pooling: Pooling | None = None
+    #: The file with its weights, next to the encoder's; empty if they have one file.
+    file: ClassVar[str] = ""
 
-    @property
-    def file(self) -> str:
-        """The file with its weights, next to the encoder's; empty if they have one file."""
-
+    @abstractmethod
     def take(self, weights: Weights) -> Mapping[str, Floats]:
         """Take the head's weights, before the encoder checks that all are used."""
 
+    @abstractmethod
     def add(
         self, builder: GraphBuilder, hidden: str, taken: Mapping[str, Floats], *, output: str
     ) -> None:
@@ -208,10 +208,9 @@ class TakenHead(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreHead:
+class ScoreHead(TakenHead):
     """Pools the tokens of a pair, and takes the vector to logits. Its weights stay in float32."""
 
-    file: ClassVar[str] = ""
     pooling: Pooling
     #: The linear layer before the last, by its name; empty without one.
     dense: str = ""

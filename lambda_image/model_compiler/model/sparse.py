@@ -40,7 +40,7 @@ from model_compiler.model.folder import (
     read_modules,
     read_prompts,
 )
-from model_compiler.model.modules import ALL
+from model_compiler.model.modules import ALL, TakenHead
 from model_compiler.tokenizer.file import read_tokenizer, without_special_tokens
 
 #: What the Transformer module of a sparse encoder gives: a logit for each token of the vocabulary.
@@ -119,13 +119,12 @@ NAMES: dict[str, Sequence[Names]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpladeHead:
+class SpladeHead(TakenHead):
     """Takes the hidden state to logits of the vocabulary, and pools their logarithms.
 
     A weight is log(1 + relu(logit)), pooled over all tokens, special ones too.
     """
 
-    file: ClassVar[str] = ""
     names: Sequence[Names]
     #: Which of the dense layer, the normalization and the logits have a bias.
     biases: tuple[bool, bool, bool] = (True, True, True)
@@ -136,7 +135,6 @@ class SpladeHead:
     #: One of `STRATEGIES`.
     strategy: str
     logarithms: int
-    pooling: ClassVar[None] = None
 
     def take(self, weights: Weights) -> Mapping[str, Floats]:
         """Take the head's weights, before the encoder checks that all are used."""
@@ -223,7 +221,7 @@ class SpladeHead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LexicalHead:
+class LexicalHead(TakenHead):
     """Weighs each token by a linear layer, and takes the largest weight of equal tokens.
 
     A weight is relu(logit); special tokens have none. The layer stays in float32.
@@ -234,7 +232,6 @@ class LexicalHead:
     #: The ids of the tokens without a weight.
     special: Sequence[int]
     file: ClassVar[str] = SPARSE_HEAD
-    pooling: ClassVar[None] = None
 
     def take(self, weights: Weights) -> Mapping[str, Floats]:
         """Take the head's weights, before the encoder checks that all are used."""
@@ -341,7 +338,7 @@ def _model(
         "hidden_size": architecture.hidden_size,
         "vocabulary_size": architecture.vocabulary_size,
     }
-    head: SpladeHead | LexicalHead
+    head: TakenHead
     if pooling is None:
         # The tokens that FlagEmbedding leaves out.
         keys = ("cls_token", "eos_token", "pad_token", "unk_token")

@@ -48,14 +48,19 @@ class StaticModel(OwnModel):
 
     def check(self) -> None:
         """Read the table; see `Model.check`."""
-        self._table(Weights(self.weights_folder))
+        _table(Weights(self.weights_folder), self.vocabulary_size, self.dimensions)
 
     def write(self, folder: Path, *, progress: bool = False) -> Graph:
         """Write `embeddings.npy`, and in int8 also `scales.npy`; see `Model.write`."""
         with tqdm(desc=self.precision, unit="B", unit_scale=True, disable=not progress) as bar:
             weights = Weights(self.weights_folder, progress=bar.update)
             bar.reset(weights.total_bytes)
-            files = self._files(self._table(weights))
+            table = _table(weights, self.vocabulary_size, self.dimensions)
+        if self.left_out is not None:
+            table[self.left_out] = 0
+        files: dict[str, npt.NDArray[Any]] = {TABLE_FILE: table}
+        if self.precision is Precision.INT8:
+            files = dict(zip((TABLE_FILE, SCALES_FILE), quantize_rows(table), strict=True))
         digest = sha256()
         for name, array in files.items():
             np.save(folder / name, array, allow_pickle=False)
@@ -69,20 +74,6 @@ class StaticModel(OwnModel):
             precision=self.precision,
             multiply_adds=self.dimensions,
         )
-
-    def _table(self, weights: Weights) -> npt.NDArray[np.float32]:
-        table = _table(weights, self.vocabulary_size, self.dimensions)
-        weights.done()
-        return table
-
-    def _files(self, table: npt.NDArray[np.float32]) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays of the artifact by the names of their files."""
-        if self.left_out is not None:
-            table[self.left_out] = 0
-        if self.precision is Precision.FP32:
-            return {TABLE_FILE: table}
-        rows, scales = quantize_rows(table)
-        return {TABLE_FILE: rows, SCALES_FILE: scales}
 
 
 def _table_shape(weights: Weights) -> tuple[int, int]:
@@ -111,6 +102,7 @@ def _table(weights: Weights, tokens: int, dimensions: int) -> npt.NDArray[np.flo
         table = table[rows]
     if FACTORS in weights:
         table = table * weights.take(FACTORS, tokens)[:, None]
+    weights.done()
     return table
 
 

@@ -8,8 +8,8 @@ import base64
 import binascii
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import orjson
 import tokenizers
@@ -27,32 +27,16 @@ from model_compiler.tokenizer.wordpiece import paged
 _LARGEST_SCORE = 1e30
 
 
-@dataclass(slots=True)
-class Steps:
-    """The steps before the model, in their order; a step that is missing has its default."""
+def check_unigram(document: Json) -> dict[str, Any]:
+    """Check that the fast Unigram covers the normalizer, pre-tokenizer and model.
 
-    #: A precompiled character map.
-    charsmap: bytes | None = None
-    strip_left: bool = False
-    strip_right: bool = False
-    #: What replaces two spaces or more: nothing, one space (1), or one `▁` (2).
-    collapse: int = 0
-    #: Whether the normalizer writes spaces as `▁`.
-    replace: bool = False
-    #: Whether the text is split at white space, before the step below.
-    words: bool = False
-    #: Whether a pre-tokenizer writes spaces as `▁` and splits before each.
-    metaspace: bool = False
-    split: bool = False
-    prefix: int = NEVER
-
-
-def check_unigram(document: Json) -> Steps:
-    """Check that the fast Unigram covers the normalizer, pre-tokenizer and model."""
-    steps = Steps()
-    _read_normalizer(document.get("normalizer"), steps)
-    _read_pre_tokenizer(document.get("pre_tokenizer"), steps)
-    if steps.prefix == FIRST and (steps.words or steps.strip_left):
+    Returns the steps that are there: fields of `Options`, and `charsmap`, a map of characters.
+    """
+    steps = {
+        **_normalizer_steps(document.get("normalizer")),
+        **_pre_tokenizer_steps(document.get("pre_tokenizer")),
+    }
+    if steps.get("prefix") == FIRST and (steps.get("words") or steps.get("strip_left")):
         # A `▁` would depend on which character the first one that is left comes from.
         not_covered("prepend_scheme first after", "WhitespaceSplit or Strip on the left")
     model = document["model"]
@@ -76,45 +60,51 @@ def _parts(part: Json | None, name: str) -> list[Json]:
     return list(part[name])
 
 
-def _read_normalizer(normalizer: Json | None, steps: Steps) -> None:
-    last = 0
-    for part in _parts(normalizer, "normalizers"):
-        kind = part.get("type")
-        if kind == "Precompiled":
-            only_keys(part, {"type", "precompiled_charsmap"}, "the normalizer")
-            steps.charsmap = _bytes(part["precompiled_charsmap"])
-            place = 1
-        elif kind == "Strip":
-            only_keys(part, {"type", "strip_left", "strip_right"}, "the normalizer")
-            steps.strip_left, steps.strip_right = part["strip_left"], part["strip_right"]
-            place = 2
-        elif kind == "Replace" and (part["pattern"], part["content"]) in _COLLAPSES:
-            only_keys(part, {"type", "pattern", "content"}, "the normalizer")
-            steps.collapse = 1 + _COLLAPSES.index((part["pattern"], part["content"]))
-            place = 3
-        elif kind == "Replace" and (part["pattern"], part["content"]) == _SPACES:
-            only_keys(part, {"type", "pattern", "content"}, "the normalizer")
-            steps.replace = True
-            place = 4
-        else:
-            not_covered("normalizer", kind)
-        if place <= last:
-            not_covered("this order of normalizers:", kind)
-        last = place
-
-
 #: The patterns and contents of `Replace` that are known.
 _COLLAPSES = [({"Regex": " {2,}"}, " "), ({"Regex": " {2,}"}, SPACE)]
 _SPACES = ({"String": " "}, SPACE)
 
 
-def _read_pre_tokenizer(pre_tokenizer: Json | None, steps: Steps) -> None:
+#: The keys of each step of a normalizer besides its type.
+_KEYS = {
+    "Precompiled": {"precompiled_charsmap"},
+    "Strip": {"strip_left", "strip_right"},
+    "Replace": {"pattern", "content"},
+}
+
+
+def _normalizer_steps(normalizer: Json | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    steps: dict[str, Any]
+    last = 0
+    for part in _parts(normalizer, "normalizers"):
+        kind = str(part.get("type"))
+        replaced = (part["pattern"], part["content"]) if kind == "Replace" else None
+        if kind == "Precompiled":
+            place, steps = 1, {"charsmap": _bytes(part["precompiled_charsmap"])}
+        elif kind == "Strip":
+            place, steps = 2, {key: part[key] for key in ("strip_left", "strip_right")}
+        elif replaced in _COLLAPSES:
+            place, steps = 3, {"collapse": 1 + _COLLAPSES.index(replaced)}
+        elif replaced == _SPACES:
+            place, steps = 4, {"replace": True}
+        else:
+            not_covered("normalizer", kind)
+        only_keys(part, {"type", *_KEYS[kind]}, "the normalizer")
+        if place <= last:
+            not_covered("this order of normalizers:", kind)
+        found |= steps
+        last = place
+    return found
+
+
+def _pre_tokenizer_steps(pre_tokenizer: Json | None) -> dict[str, Any]:
     parts = _parts(pre_tokenizer, "pretokenizers")
-    if len(parts) == 2 and parts[0] == {"type": "WhitespaceSplit"}:
-        steps.words = True
+    words = len(parts) == 2 and parts[0] == {"type": "WhitespaceSplit"}
+    if words:
         del parts[0]
     if not parts:
-        return
+        return {}
     part = parts[0]
     if len(parts) > 1 or part.get("type") != "Metaspace":
         not_covered("pre_tokenizer", ", ".join(str(each.get("type")) for each in parts))
@@ -125,11 +115,14 @@ def _read_pre_tokenizer(pre_tokenizer: Json | None, steps: Steps) -> None:
     )
     if part["replacement"] != SPACE:
         not_covered("a pre_tokenizer with the replacement", part["replacement"])
-    steps.metaspace = True
     # The defaults are the library's, for files of older versions.
-    steps.split = part.get("split") is not False
     scheme = "never" if part.get("add_prefix_space") is False else part.get("prepend_scheme")
-    steps.prefix = {"never": NEVER, "first": FIRST, "always": ALWAYS}[scheme or "always"]
+    return {
+        "words": words,
+        "metaspace": True,
+        "split": part.get("split") is not False,
+        "prefix": {"never": NEVER, "first": FIRST, "always": ALWAYS}[scheme or "always"],
+    }
 
 
 def _bytes(text: str) -> bytes:
@@ -161,33 +154,24 @@ def unigram_sections(document: Json, library: tokenizers.models.Unigram) -> dict
     texts = [text for text, _ in model["vocab"]]
     # The library's JSON reader does not round to the nearest number, and the last bit decides ties.
     scores = [score for _, score in orjson.loads(library.__getstate__())["vocab"]]
-    replaced = read_charsmap(steps.charsmap) if steps.charsmap else {}
+    charsmap = steps.pop("charsmap", None)
+    replaced = read_charsmap(charsmap) if charsmap else {}
     fallback = bool(model.get("byte_fallback"))
+    stated = {"unknown": model["unk_id"], "longest": max(map(len, texts)), "bytes": fallback}
     options = Options(
-        unknown=model["unk_id"],
-        longest=max(map(len, texts)),
-        map=steps.charsmap is not None,
-        strip_left=steps.strip_left,
-        strip_right=steps.strip_right,
-        collapse=steps.collapse,
-        replace=steps.replace,
-        words=steps.words,
-        metaspace=steps.metaspace,
-        split=steps.split,
-        prefix=steps.prefix,
-        bytes=fallback,
+        **{**dict.fromkeys(Options._fields, 0), **stated, **steps, "map": charsmap is not None}
     )
     sections = {
         "options": array("I", map(int, options)).tobytes(),
         "scores": array("d", [*scores, min(scores) - _UNKNOWN_PENALTY]).tobytes(),
         **_trie_sections(texts, library),
-        "odd_spaces": _odd_spaces(steps, replaced).encode(),
+        "odd_spaces": _odd_spaces(replaced, words=options.words).encode(),
     }
     if fallback:
         ids = {text: token_id for token_id, text in enumerate(texts)}
         byte_ids = [ids[f"<0x{byte:02X}>"] for byte in range(256)]
         sections["byte_ids"] = array("I", byte_ids).tobytes()
-    if steps.charsmap is not None:
+    if charsmap is not None:
         sections |= _map_sections(replaced)
     return sections
 
@@ -224,9 +208,9 @@ def _trie_sections(texts: Sequence[str], library: tokenizers.models.Unigram) -> 
     }
 
 
-def _odd_spaces(steps: Steps, replaced: Mapping[str, str]) -> str:
+def _odd_spaces(replaced: Mapping[str, str], *, words: int) -> str:
     """Return the characters that `str.split()` splits at, and this tokenizer does not."""
-    spaces = WHITE_SPACE if steps.words else frozenset(" ")
+    spaces = WHITE_SPACE if words else frozenset(" ")
     become = {
         character: replaced.get(character, character)
         for character in map(chr, range(0x3001))

@@ -11,7 +11,7 @@ import numpy as np
 
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
-from model_compiler.graph.attention import FullAttention, split_into_blocks, whole_blocks
+from model_compiler.graph.attention import Blocks, FullAttention, whole_blocks
 from model_compiler.graph.bases.encoder import (
     Architecture,
     Encoder,
@@ -198,7 +198,7 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
     def build(self) -> str:
         config, op = self._config, self._builder.op
         window = config.window or config.full
-        self._blocks = blocks = split_into_blocks(
+        self._blocks = blocks = Blocks(
             self._builder,
             reach=config.reach,
             shared_by=config.query_heads // window.shared,

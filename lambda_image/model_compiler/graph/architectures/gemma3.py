@@ -12,7 +12,7 @@ import numpy as np
 
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
-from model_compiler.graph.attention import split_into_blocks, whole_blocks
+from model_compiler.graph.attention import Blocks, whole_blocks
 from model_compiler.graph.bases.encoder import (
     Architecture,
     Encoder,
@@ -128,7 +128,7 @@ class _Encoder(Encoder[Gemma3Config]):
 
     def build(self) -> str:
         config, op = self._config, self._builder.op
-        self._blocks = blocks = split_into_blocks(
+        self._blocks = blocks = Blocks(
             self._builder, reach=config.reach, shared_by=config.heads, width=config.head_size
         )
         self._full_bias = op.Unsqueeze(blocks.key_bias, self._int64(1))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from model_compiler.files.config import ConfigFile
-from model_compiler.graph.attention import HeadAttention, split_into_blocks, whole_blocks
+from model_compiler.graph.attention import Blocks, HeadAttention, whole_blocks
 from model_compiler.graph.bases.encoder import (
     Architecture,
     Encoder,
@@ -138,9 +138,7 @@ class _Encoder(Encoder[ModernBertConfig]):
 
     def build(self) -> str:
         config, op = self._config, self._builder.op
-        self._blocks = blocks = split_into_blocks(
-            self._builder, reach=config.reach, width=config.hidden_size
-        )
+        self._blocks = blocks = Blocks(self._builder, reach=config.reach, width=config.hidden_size)
         self._begin(blocks.ids)
         self._rope = rotary_tables_by_kind(
             self._builder,
@@ -212,11 +210,8 @@ class _Encoder(Encoder[ModernBertConfig]):
         return self._written(rows, f"{name}Wo", size, bias=config.attention_bias)
 
     def _feed_forward(self, rows: Rows, gain: Floats | None, name: str) -> str:
-        config, narrow, wide = (
-            self._config,
-            self._config.hidden_size,
-            self._config.intermediate_size,
-        )
+        config = self._config
+        narrow, wide = config.hidden_size, config.intermediate_size
         stacked = self._stream.reader(self._take(f"{name}Wi.weight", 2 * wide, narrow), gain)
         biases: Sequence[Floats | None] = (None, None)
         if config.feed_forward_bias:

@@ -175,9 +175,17 @@ def read_activation(config: ConfigFile, key: str) -> str:
     return name
 
 
-def activate(builder: GraphBuilder, value: str, name: str) -> str:
-    """Apply the function to each component of a value."""
+#: The operators that also add a bias, by those that do not.
+_WITH_BIAS = {"Gelu": "BiasGelu", "FastGelu": "FastGelu"}
+
+
+def activate(builder: GraphBuilder, value: str, name: str, *, bias: str = "") -> str:
+    """Apply the function to each component of a value, to which a `bias` is added first."""
     domain, operator, attributes = _ACTIVATIONS[name]
+    if bias and operator in _WITH_BIAS:
+        return builder.node(_WITH_BIAS[operator], value, bias, domain=MICROSOFT)
+    if bias:
+        value = builder.op.Add(value, bias)
     return builder.node(operator, value, domain=domain, **attributes)
 
 

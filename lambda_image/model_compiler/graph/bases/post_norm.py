@@ -21,11 +21,6 @@ from model_compiler.graph.quantization import (
     strong_inputs,
 )
 
-#: The names of the two forms of GELU in transformers. The exact form uses the error function, the
-#: other a hyperbolic tangent. They differ by up to 5e-4, so one cannot replace the other.
-EXACT_GELU = frozenset({"gelu", "gelu_python"})
-TANH_GELU = frozenset({"gelu_new", "gelu_fast", "gelu_pytorch_tanh"})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
@@ -234,11 +229,8 @@ class PostNormEncoder(Encoder[Config]):
         return self._builder.op.Slice(value, self._int64(0), self._int64(1), self._int64(1))
 
     def _widened(self, hidden: str, layer: str) -> str:
-        names, wide, activation = (
-            self._names,
-            self._config.intermediate_size,
-            self._config.activation,
-        )
+        names, wide = self._names, self._config.intermediate_size
+        activation = self._config.activation
         halves = 1 if names.gate is None else 2
         weight = self._joined(layer, names.up, halves * wide // len(names.up))
         widened = self._linear_with_outliers(hidden, weight, f"{layer}up", self._amplified)
@@ -248,11 +240,7 @@ class PostNormEncoder(Encoder[Config]):
             return self._builder.op.Mul(activate(self._builder, gate, activation), up)
         name = f"{layer}{names.up[0]}.bias"
         bias = self._builder.weight(name, self._take(name, wide))
-        if activation in EXACT_GELU:
-            return self._builder.microsoft.BiasGelu(widened, bias)
-        if activation in TANH_GELU:
-            return self._builder.microsoft.FastGelu(widened, bias)
-        return activate(self._builder, self._builder.op.Add(widened, bias), activation)
+        return activate(self._builder, widened, activation, bias=bias)
 
     def _joined(self, layer: str, parts: tuple[str, ...], height: int) -> Floats:
         """Return the weights of linear layers with the same input as one."""
