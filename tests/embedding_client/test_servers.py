@@ -35,7 +35,7 @@ PLAIN = "http://embeddings.example.com:8080"
 def keyed():
     """Serve a small model to callers with the key `secret`."""
     line = f"team:{hashlib.sha256(b'secret').hexdigest()}"
-    hooks = Hooks(keys=Keys.from_variable(line, name="KEYS"))
+    hooks = Hooks(keys=Keys(lambda: line, source="KEYS"))
     with running_server(hooks=hooks, host=HOST) as server:
         yield server.url
 

@@ -18,7 +18,8 @@ from embedder.aws_lambda.function_url import (
 from embedder.core import startup as _startup  # noqa: F401 - first, for its effect
 from embedder.core.errors import ClientError
 from embedder.core.settings import Settings
-from embedder.http.router import Router, build_router
+from embedder.http.router import Router, build_router, new_request_id
+from embedder.http.telemetry import RequestRecord, Telemetry
 
 #: Kept from Lambda's timeout, to render the answer and send it.
 _RESERVE_SECONDS = 0.25
@@ -32,7 +33,8 @@ def handle_event(router: Router, event: Any, context: Any) -> dict[str, Any]:
         request = request_from_event(event, request_id=request_id, deadline=_deadline(context))
     except ClientError as error:
         path = event["rawPath"] if is_event(event) else ""
-        return response_to_event(router.error_response(error, request_id, path=path))
+        record = RequestRecord(request_id or new_request_id())
+        return response_to_event(router.error_response(error, record, path=path))
     return response_to_event(router.handle(request))
 
 
@@ -44,7 +46,7 @@ def _deadline(context: Any) -> float | None:
 
 
 def _start(settings: Settings) -> Router:
-    router = build_router(settings)
+    router = build_router(settings, telemetry=Telemetry(settings))
     if settings.initialization != "on-demand":
         # With provisioned concurrency or SnapStart no request waits for this: warm the model.
         for model in router.models:

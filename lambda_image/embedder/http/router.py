@@ -171,9 +171,9 @@ class Router:
 
             self._routes["/mcp"] = {"POST": Door(self._routes)}
 
-    def handle(self, request: Request) -> Response:
+    def handle(self, request: Request, record: RequestRecord | None = None) -> Response:
         """Respond to a request and record it; every error becomes a response."""
-        record = RequestRecord(request.id or new_request_id())
+        record = record or RequestRecord(request.id or new_request_id())
         record.request_bytes = len(request.body)
         response = self._respond(request, record)
         if request.method == "HEAD":
@@ -181,10 +181,9 @@ class Router:
         return self._finish(response, record)
 
     def error_response(
-        self, error: AnswerableError, request_id: str, *, path: str = ""
+        self, error: AnswerableError, record: RequestRecord, *, path: str = ""
     ) -> Response:
         """Respond to what is not a valid request, in the API of its path if it has one."""
-        record = RequestRecord(request_id or new_request_id())
         api = self._api_of(path.rstrip("/") or "/")
         record.api, record.error = api.name, error.code
         return self._finish(api.error(error, record.id), record)
@@ -265,7 +264,7 @@ def build_router(
         wrap: Gets the model's session and returns the one that the engine uses.
         run_tokens: See `Engine`.
         max_concurrent_requests: How many requests the caller gives it at the same time.
-        telemetry: Records each request; None writes Lambda's records.
+        telemetry: Writes a record of each request; None writes none.
     """
     artifacts = load_artifacts(_artifact_folder(settings))
     if artifacts[1:]:
@@ -280,7 +279,7 @@ def build_router(
         )
     return Router(
         *models,
-        telemetry=telemetry or Telemetry(settings),
+        telemetry=telemetry,
         mcp=settings.mcp,
     )
 

@@ -136,7 +136,7 @@ class App:
             if self._settings.metrics_key and hooks.keys is not None:
                 hooks.keys.authenticate(headers)
         except UnauthorizedError as error:
-            return self._router.error_response(error, new_request_id(), path=path)
+            return self._router.error_response(error, RequestRecord(new_request_id()), path=path)
         body, content_type = hooks.metrics.render()
         return Response(200, body, {"content-type": content_type})
 
@@ -309,11 +309,13 @@ class App:
     def _handle(self, request: Request, ticket: Ticket) -> tuple[Response, RequestRecord]:
         tokens = len(request.body) // _BYTES_PER_TOKEN
         with self._queue.request(ticket, tokens=tokens, deadline=request.deadline):
-            return self._router.handle(request), self._log.take()
+            record = RequestRecord(request.id)
+            return self._router.handle(request, record), record
 
     def _error(self, error: AnswerableError, exchange: Exchange) -> Response:
-        response = self._router.error_response(error, exchange.id, path=exchange.path)
-        exchange.finish(self._log.take())
+        record = RequestRecord(exchange.id)
+        response = self._router.error_response(error, record, path=exchange.path)
+        exchange.finish(record)
         return response
 
     async def _send(self, send: Send, response: Response, added: Mapping[str, str]) -> None:

@@ -1,7 +1,6 @@
 """One request and its answer: the facts for the access log, the metrics and the traces."""
 
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,7 +8,6 @@ from dataclasses import dataclass, field
 import orjson
 
 from embedder.core.embedding_request import Timings
-from embedder.core.settings import Settings
 from embedder.http.telemetry import RequestRecord, Telemetry
 from embedder.server.queue import Ticket
 
@@ -55,24 +53,8 @@ class Exchange:
 class AccessLog(Telemetry):
     """Writes a JSON line on stdout for each exchange, as on Lambda, and never a text.
 
-    The router's record is kept until the exchange is over. Lambda's metrics record is left out: a
-    server's metrics are read from it.
+    Lambda's metrics record is left out: a server's metrics are read from it.
     """
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        # A server receives no request before it is ready.
-        self.cold = False
-        self._kept = threading.local()
-
-    def write(self, record: RequestRecord) -> None:
-        """Keep the record for the caller of the router, which is in the same thread."""
-        self._kept.record = record
-
-    def take(self) -> RequestRecord:
-        """Return the record of the response that the router has just made in this thread."""
-        record: RequestRecord = self._kept.record
-        return record
 
     def finish(self, exchange: Exchange) -> None:
         """Write the line of an exchange."""

@@ -1,6 +1,7 @@
 """Additions around a request: keys, metrics, traces. What is off is not imported."""
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from embedder.core.errors import SettingsError
@@ -56,11 +57,13 @@ def _keys(settings: ServerSettings) -> "Keys | None":
         )
     if settings.no_keys:
         return None
-    from embedder.server.keys import Keys  # noqa: PLC0415
+    from embedder.server.keys import Keys, read_keys_file  # noqa: PLC0415
 
-    if settings.keys_file is not None:
-        return Keys.from_file(settings.keys_file, report=_report)
-    return Keys.from_variable(settings.keys or "", name=f"{PREFIX}KEYS")
+    file = settings.keys_file
+    if file is not None:
+        return Keys(partial(read_keys_file, file), source=file, report=_report)
+    # A process keeps its variables as it was started with.
+    return Keys(lambda: settings.keys or "", source=f"{PREFIX}KEYS")
 
 
 def _report(error: SettingsError) -> None:

@@ -98,7 +98,7 @@ class Keys:
         read: Callable[[], str],
         *,
         source: str,
-        report: Callable[[SettingsError], None] | None,
+        report: Callable[[SettingsError], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._read, self._source, self._report, self._clock = read, source, report, clock
@@ -106,22 +106,6 @@ class Keys:
         self._text = read()
         self._problem: str | None = None
         self._keys = parse_keys(self._text, source=source)
-
-    @classmethod
-    def from_file(
-        cls,
-        path: str,
-        *,
-        report: Callable[[SettingsError], None],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> "Keys":
-        """Read the keys of a file, and again whenever it has changed."""
-        return cls(lambda: _read_file(path), source=path, report=report, clock=clock)
-
-    @classmethod
-    def from_variable(cls, value: str, *, name: str) -> "Keys":
-        """Read the keys of an environment variable, which a process keeps as it was started."""
-        return cls(lambda: value, source=name, report=None)
 
     def authenticate(self, headers: Mapping[str, str]) -> str:
         """Return the name of who sent a request with these headers, or refuse it."""
@@ -171,7 +155,8 @@ class Keys:
                 report(error)
 
 
-def _read_file(path: str) -> str:
+def read_keys_file(path: str) -> str:
+    """Return the lines of a file, or raise a `SettingsError`."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             return file.read()

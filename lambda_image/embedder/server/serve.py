@@ -83,13 +83,11 @@ def serve(
         )
         return queues[0]
 
-    log = AccessLog(model_settings)
     router = build_router(
         model_settings,
         wrap=wrap,
         run_tokens=settings.max_batch_tokens,
         max_concurrent_requests=settings.max_concurrent_requests,
-        telemetry=log,
     )
     if router.models[1:]:
         names = ", ".join(model.engine.manifest.model.name for model in router.models)
@@ -107,7 +105,14 @@ def serve(
     router.model.engine.warm([f"{worker} {words}" for worker in range(workers)])
     use_small_pages()
     lifecycle = Lifecycle(accept=settings.drain_accept, total=settings.drain)
-    app = App(router, queue=queue, log=log, lifecycle=lifecycle, settings=settings, hooks=hooks)
+    app = App(
+        router,
+        queue=queue,
+        log=AccessLog(model_settings),
+        lifecycle=lifecycle,
+        settings=settings,
+        hooks=hooks,
+    )
     server = http_server(app, lifecycle, settings, ready=lambda: ready(_url(listener)))
     # The objects made so far stay alive, so the garbage collector need not traverse them.
     gc.freeze()

@@ -112,7 +112,6 @@ def running(
 ) -> Iterator[Running]:
     """Run a server; `entries` are its search index, or `open_index` opens it."""
     settings = replace(SETTINGS, **options)
-    log = AccessLog(Settings(artifact=""))
     batching = BatchingSession(
         session or HashSession(),
         workers=settings.workers or 1,
@@ -125,14 +124,14 @@ def running(
         batching,
         run_tokens=settings.max_batch_tokens,
     )
-    router = router_of(engine, entries, telemetry=log)
+    router = router_of(engine, entries)
     if open_index is not None:
-        router = Router(Model(engine, open_index(engine)), telemetry=log)
+        router = Router(Model(engine, open_index(engine)))
     lifecycle = Lifecycle(accept=settings.drain_accept, total=settings.drain)
     app = App(
         router,
         queue=batching,
-        log=log,
+        log=AccessLog(Settings(artifact="")),
         lifecycle=lifecycle,
         settings=settings,
         hooks=hooks or Hooks(),

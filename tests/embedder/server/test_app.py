@@ -263,7 +263,7 @@ def test_openais_client_sends_a_refused_request_again_by_itself():
 
 def _keys(*names: str) -> Hooks:
     lines = [f"{name}:{hashlib.sha256(name.encode()).hexdigest()}" for name in names]
-    return Hooks(keys=Keys.from_variable("\n".join(lines), name="KEYS"))
+    return Hooks(keys=Keys(lambda: "\n".join(lines), source="KEYS"))
 
 
 def _upload(server: Running, key: str, body: bytes, *, length: int) -> socket.socket:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from embedder.core.errors import SettingsError, UnauthorizedError
-from embedder.server.keys import Keys, parse_keys
+from embedder.server.keys import Keys, parse_keys, read_keys_file
 
 SECRET = "ek_Zanzibar-4711"
 
@@ -45,7 +45,12 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def keys(file: Path, clock: Clock, problems: list[str]) -> Keys:
-    return Keys.from_file(str(file), report=lambda error: problems.append(str(error)), clock=clock)
+    return Keys(
+        lambda: read_keys_file(str(file)),
+        source=str(file),
+        report=lambda error: problems.append(str(error)),
+        clock=clock,
+    )
 
 
 def who(keys: Keys, secret: str) -> str:
@@ -95,8 +100,9 @@ def test_a_file_without_keys_is_an_error(tmp_path, content, message):
     """The server does not start without its keys; the message names the file."""
     if content is not None:
         (tmp_path / "keys").write_bytes(content)
+    path = str(tmp_path / "keys")
     with pytest.raises(SettingsError, match=message):
-        Keys.from_file(str(tmp_path / "keys"), report=print)
+        Keys(lambda: read_keys_file(path), source=path)
 
 
 def test_a_key_is_recognized(keys):
@@ -138,7 +144,7 @@ def test_every_key_is_compared_in_constant_time(monkeypatch):
     monkeypatch.setattr(hmac, "compare_digest", compare)
     names = ("a", "b", "c")
     text = "\n".join(f"{name}:{digest(name)}" for name in names)
-    keys = Keys.from_variable(text, name="EMBEDDING_SERVER_KEYS")
+    keys = Keys(lambda: text, source="EMBEDDING_SERVER_KEYS")
     for secret in names:
         compared.clear()
         assert who(keys, secret) == secret

@@ -9,19 +9,15 @@ from embedder.server.keys import Keys
 from embedder.server.new_key import main, make_key
 
 
-def test_the_command_makes_a_key(tmp_path):
+def test_the_command_makes_a_key():
     """Its standard output is a line for the file, its standard error has the secret."""
     command = [sys.executable, "-m", "embedder.server.new_key", "search"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    file = tmp_path / "keys"
-    file.write_text(done.stdout)
     secret = done.stderr.split()[-1]
     assert done.stderr == f"The secret of search, shown only now: {secret}\n"
     assert secret not in done.stdout
-    caller = Keys.from_file(str(file), report=print).authenticate(
-        {"authorization": f"Bearer {secret}"}
-    )
-    assert caller == "search"
+    keys = Keys(lambda: done.stdout, source="keys")
+    assert keys.authenticate({"authorization": f"Bearer {secret}"}) == "search"
 
 
 def test_secrets_are_long_and_new():

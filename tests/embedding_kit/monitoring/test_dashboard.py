@@ -16,6 +16,7 @@ from aws_cdk.assertions import Template
 from embedder.core.settings import Settings
 from embedder.http.http_types import Request
 from embedder.http.router import build_router
+from embedder.http.telemetry import Telemetry
 from embedding_kit import (
     AlarmSettings,
     AlarmTopic,
@@ -126,9 +127,8 @@ def canned() -> set[str]:
 @pytest.fixture(scope="session")
 def emitted(minilm_artifact) -> set[Seen]:
     """Return the metrics that the embedder writes for a request."""
-    router = build_router(
-        Settings(artifact=minilm_artifact.folder, metrics_namespace="EmbeddingKit/test")
-    )
+    settings = Settings(artifact=minilm_artifact.folder, metrics_namespace="EmbeddingKit/test")
+    router = build_router(settings, telemetry=Telemetry(settings))
     body = json.dumps({"text": "hello world"}).encode()
     with contextlib.redirect_stdout(io.StringIO()) as written:
         router.handle(Request("POST", "/", body=body))
