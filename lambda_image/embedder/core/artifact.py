@@ -255,7 +255,19 @@ def load_manifests(folder: str | os.PathLike[str]) -> dict[str | os.PathLike[str
 
 def _complete(folder: str | os.PathLike[str], manifest: Manifest) -> Artifact:
     for name, entry in manifest.files.items():
-        _check_size(os.path.join(folder, name), entry.bytes)
+        path = os.path.join(folder, name)
+        try:
+            found = os.stat(path).st_size
+        except OSError as error:
+            raise ArtifactError(
+                f"{path} is named in the manifest and cannot be read ({error.strerror}). "
+                "The artifact is incomplete."
+            ) from error
+        if found != entry.bytes:
+            raise ArtifactError(
+                f"{path} has {found} bytes and the manifest says {entry.bytes}. "
+                "The artifact was changed or is incomplete."
+            )
     return Artifact(folder=folder, manifest=manifest)
 
 
@@ -309,7 +321,7 @@ def parse_manifest(raw: bytes, *, where: str) -> Manifest:
 
 
 def _manifest(document: dict[str, Any], *, checksum: str) -> Manifest:
-    graph, scoring = document["graph"], document["scoring"]
+    scoring = document["scoring"]
     golden_kind: Any = _GOLDEN[document["task"]]
     return Manifest(
         **{
@@ -318,7 +330,7 @@ def _manifest(document: dict[str, Any], *, checksum: str) -> Manifest:
             "dimensions": tuple(document["dimensions"]),
             "scoring": None if scoring is None else ScoringEntry(**_frozen(scoring)),
             "tokenizer": TokenizerEntry(**document["tokenizer"]),
-            "graph": GraphEntry(**_frozen(graph)),
+            "graph": GraphEntry(**_frozen(document["graph"])),
             "golden": tuple(golden_kind(**_frozen(entry)) for entry in document["golden"]),
             "files": {name: FileEntry(**entry) for name, entry in document["files"].items()},
         },
@@ -328,21 +340,6 @@ def _manifest(document: dict[str, Any], *, checksum: str) -> Manifest:
 
 def _frozen(entry: dict[str, Any]) -> dict[str, Any]:
     return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
-
-
-def _check_size(path: str, expected: int) -> None:
-    try:
-        found = os.stat(path).st_size
-    except OSError as error:
-        raise ArtifactError(
-            f"{path} is named in the manifest and cannot be read ({error.strerror}). "
-            "The artifact is incomplete."
-        ) from error
-    if found != expected:
-        raise ArtifactError(
-            f"{path} has {found} bytes and the manifest says {expected}. "
-            "The artifact was changed or is incomplete."
-        )
 
 
 def manifest_checksum(content: Mapping[str, Any]) -> str:

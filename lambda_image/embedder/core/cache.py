@@ -13,6 +13,9 @@ if TYPE_CHECKING:  # see startup
     import numpy as np
     import numpy.typing as npt
 
+#: Of a key, in bytes: the ids of a long text take more room than its vector.
+_KEY = 16
+
 
 class VectorCache:
     """Full-size vectors, at most `entries`, by the token ids, as bytes, that they were made of.
@@ -36,7 +39,7 @@ class VectorCache:
         vectors = self._vectors
         if not vectors:
             return [None] * len(inputs)
-        keys = [_digest(ids) for ids in inputs]
+        keys = [digest(ids, _KEY) for ids in inputs]
         with self._lock:
             found = [vectors.get(key) for key in keys]
             for key, vector in zip(keys, found, strict=True):
@@ -49,7 +52,7 @@ class VectorCache:
         if not self._entries:
             return
         # Copies: a view of one row would keep the whole batch's array alive.
-        new = [(_digest(ids), row.copy()) for ids, row in zip(inputs, rows, strict=True)]
+        new = [(digest(ids, _KEY), row.copy()) for ids, row in zip(inputs, rows, strict=True)]
         vectors = self._vectors
         with self._lock:
             for key, vector in new:
@@ -62,8 +65,3 @@ class VectorCache:
         """Forget everything."""
         with self._lock:
             self._vectors.clear()
-
-
-def _digest(ids: bytes) -> bytes:
-    # The ids of a long text take more room than its vector.
-    return digest(ids, 16)

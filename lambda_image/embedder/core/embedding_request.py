@@ -38,26 +38,19 @@ class Limits(NamedTuple):
         return self.dimensions[0]
 
 
-class Inputs:
+class Inputs(NamedTuple):
     """The inputs to embed: either texts or lists of token ids.
 
     `is_list` is whether the caller sent a list; some APIs respond differently to a single input.
     """
 
-    __slots__ = ("is_list", "texts", "token_ids")
+    texts: Sequence[str] | None = None
+    token_ids: Sequence[Sequence[int]] | None = None
+    is_list: bool = True
 
-    def __init__(
-        self,
-        *,
-        texts: Sequence[str] | None = None,
-        token_ids: Sequence[Sequence[int]] | None = None,
-        is_list: bool = True,
-    ) -> None:
-        self.texts = texts
-        self.token_ids = token_ids
-        self.is_list = is_list
-
-    def __len__(self) -> int:
+    @property
+    def number(self) -> int:
+        """How many inputs there are."""
         return len(self.texts if self.texts is not None else self.token_ids or ())
 
 

@@ -65,10 +65,6 @@ class Reranker(ServedModel):
     def _kind_of_runs(self) -> type[Runs]:
         return SegmentRuns
 
-    def score_space(self) -> str:
-        """Name the space of the scores: scores of two spaces must not be compared."""
-        return self.manifest.vector_space
-
     def rerank(self, query: str, passages: Sequence[str], **options: Any) -> Scores:
         """Score 1 to `MAX_PASSAGES` passages for one query; see `predict`."""
         return self.predict([(query, passage) for passage in passages], **options)
@@ -140,7 +136,7 @@ class Reranker(ServedModel):
         scores = work.vectors if raw else self.activated(work.vectors)
         if len(self.scoring.labels) == 1:
             scores = scores[:, 0]
-        return Scores(scores, work._replace(vector_space=self.score_space()))
+        return Scores(scores, work._replace(vector_space=self.manifest.space))
 
     def activated(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Return the model's scores for its logits, both float32 [passages, labels]."""

@@ -114,20 +114,12 @@ class Settings:
             s3_vectors_endpoint=environ.get("AWS_ENDPOINT_URL_S3VECTORS") or None,
             search_prefixes=environ.get("EMBEDDING_SEARCH_PREFIXES"),
             memory_mb=memory,
-            threads=_integer(
-                # More threads than vCPUs is four times slower, not faster.
-                environ,
-                "EMBEDDING_THREADS",
-                max(1, (memory or 0) // MEGABYTES_PER_VCPU),
-                minimum=1,
-            ),
+            # More threads than vCPUs is four times slower, not faster.
+            threads=_integer(environ, "EMBEDDING_THREADS", minimum=1)
+            or max(1, (memory or 0) // MEGABYTES_PER_VCPU),
             truncate=_choice(environ, "EMBEDDING_TRUNCATE", TRUNCATIONS),
-            max_characters=_integer(environ, "EMBEDDING_MAX_CHARACTERS", 0, minimum=1) or None,
-            cache_entries=(
-                _integer(environ, "EMBEDDING_CACHE_ENTRIES", 0, minimum=0)
-                if environ.get("EMBEDDING_CACHE_ENTRIES")
-                else None
-            ),
+            max_characters=_integer(environ, "EMBEDDING_MAX_CHARACTERS", minimum=1),
+            cache_entries=_integer(environ, "EMBEDDING_CACHE_ENTRIES", minimum=0),
             mcp=_choice(environ, "EMBEDDING_MCP", ("off", "on")) == "on",
             metrics_namespace=environ.get("EMBEDDING_METRICS_NAMESPACE") or "EmbeddingKit",
             environment=environ.get("EMBEDDING_ENVIRONMENT") or "local",
@@ -137,10 +129,10 @@ class Settings:
         )
 
 
-def _integer(environ: Mapping[str, str], name: str, default: int, *, minimum: int) -> int:
+def _integer(environ: Mapping[str, str], name: str, *, minimum: int) -> int | None:
     text = environ.get(name)
     if not text:
-        return default
+        return None
     if not (text.isascii() and text.isdecimal()) or int(text) < minimum:
         raise SettingsError(f"{name} must be a whole number from {minimum} up; found {text!r}.")
     return int(text)

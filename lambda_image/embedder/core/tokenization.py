@@ -127,7 +127,7 @@ class RequestTokenizer:
                 f"The prompt must be one of {', '.join(limits.prompts) or '(the model has none)'}.",
                 field="prompt",
             )
-        if not len(request.inputs):
+        if not request.inputs.number:
             raise EmptyInputError("must have at least one input.")
 
     def _bounded(self, text: str, truncate: str, position: int) -> str:

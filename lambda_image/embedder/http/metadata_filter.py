@@ -31,11 +31,20 @@ def _is_list(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(map(_is_primitive, value))
 
 
-_PRIMITIVE = ("a string, a number or a boolean", _is_primitive)
-_NUMBER = ("a number", _is_number)
-_LIST = ("a list of at least one string, number or boolean", _is_list)
-#: Operator → what it compares with.
-_OPERATORS: dict[str, tuple[str, Callable[[object], bool]]] = {
+#: What operators compare with: in words, as a check, and as JSON Schema.
+_Operand = tuple[str, Callable[[object], bool], dict[str, Any]]
+_PRIMITIVE: _Operand = (
+    "a string, a number or a boolean",
+    _is_primitive,
+    {"type": ["string", "number", "boolean"]},
+)
+_NUMBER: _Operand = ("a number", _is_number, {"type": "number"})
+_LIST: _Operand = (
+    "a list of at least one string, number or boolean",
+    _is_list,
+    {"type": "array", "items": _PRIMITIVE[2], "minItems": 1},
+)
+_OPERATORS: dict[str, _Operand] = {
     "$eq": _PRIMITIVE,
     "$ne": _PRIMITIVE,
     "$gt": _NUMBER,
@@ -44,7 +53,7 @@ _OPERATORS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "$lte": _NUMBER,
     "$in": _LIST,
     "$nin": _LIST,
-    "$exists": ("true or false", lambda value: isinstance(value, bool)),
+    "$exists": ("true or false", lambda value: isinstance(value, bool), {"type": "boolean"}),
 }
 _NAMES = ", ".join((*_OPERATORS, *_LOGICAL))
 
@@ -61,18 +70,9 @@ class MetadataFilter(JsonType):
 
     @property
     def schema(self) -> dict[str, Any]:
-        primitive = {"type": ["string", "number", "boolean"]}
-        primitives = {"type": "array", "items": primitive, "minItems": 1}
-        number = {"type": "number"}
-        operands = {
-            **dict.fromkeys(("$eq", "$ne"), primitive),
-            **dict.fromkeys(("$gt", "$gte", "$lt", "$lte"), number),
-            **dict.fromkeys(("$in", "$nin"), primitives),
-            "$exists": {"type": "boolean"},
-        }
         conditions = {
             "type": "object",
-            "properties": operands,
+            "properties": {name: schema for name, (_, _, schema) in _OPERATORS.items()},
             "additionalProperties": False,
             "minProperties": 1,
         }
@@ -85,7 +85,7 @@ class MetadataFilter(JsonType):
             "maxProperties": 1,
             "properties": dict.fromkeys(_LOGICAL, filters),
             "patternProperties": {
-                f"^[^$][\\s\\S]{{0,{_KEY_CHARACTERS - 1}}}$": {"anyOf": [primitive, conditions]}
+                f"^[^$][\\s\\S]{{0,{_KEY_CHARACTERS - 1}}}$": {"anyOf": [_PRIMITIVE[2], conditions]}
             },
             "additionalProperties": False,
         }
@@ -131,7 +131,7 @@ def _check_operators(conditions: dict[str, Any], where: str) -> None:
     for operator, operand in conditions.items():
         if operator not in _OPERATORS:
             raise _error(where, "has an unknown operator", _shown(operator))
-        allowed, fits = _OPERATORS[operator]
+        allowed, fits, _ = _OPERATORS[operator]
         if not fits(operand):
             raise _error(f"{where}.{operator}", f"must be {allowed}", describe_value(operand))
 

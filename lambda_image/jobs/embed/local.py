@@ -12,8 +12,8 @@ from multiprocessing import get_context, parent_process
 
 from embedder.core.artifact import load_artifacts
 from jobs.command import run_all, show_progress
-from jobs.embed.job import Job, Shard
-from jobs.embed.run import Plan, Result, finish_job, missing_shards, plan_job
+from jobs.embed.job import FRAME, Job, Shard
+from jobs.embed.run import Plan, Result, finish_job, plan_job
 from jobs.embed.worker import embed_shard, load_engine
 from jobs.errors import BatchError
 from jobs.steps import Outcome, read_settings
@@ -29,7 +29,7 @@ def run_job(options: argparse.Namespace) -> Result:
     job = read_settings(Job, settings, name="A job")
     plan = plan_job(job, load_artifacts(options.artifact)[0].manifest)
     print(f"job {plan.id}: {len(plan.shards)} shards to {plan.folder}", file=sys.stderr)
-    missing = missing_shards(plan)
+    missing = FRAME.missing(plan.folder, plan.shards)
     if missing:
         processes = min(options.processes, len(missing))
         show_progress(

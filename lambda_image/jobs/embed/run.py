@@ -133,11 +133,6 @@ def read_plan(folder: str, *, shards: bool = True) -> Plan:
     return Plan(described["id"], job, found, described["vector_space"], folder)
 
 
-def missing_shards(plan: Plan) -> list[Shard]:
-    """Return the shards that have no part yet."""
-    return FRAME.missing(plan.folder, plan.shards)
-
-
 def finish_job(plan: Plan) -> Result:
     """Compare the parts with the plan, and write the result.
 

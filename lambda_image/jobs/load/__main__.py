@@ -21,12 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> Any:
     # They need the extra.
     from jobs.load.index_client import IndexClient  # noqa: PLC0415
-    from jobs.load.run import (  # noqa: PLC0415
-        LoadSettings,
-        finish_load,
-        missing_parts,
-        plan_load,
-    )
+    from jobs.load.run import FRAME, LoadSettings, finish_load, plan_load  # noqa: PLC0415
     from jobs.load.worker import RateLimit, load_parts  # noqa: PLC0415
 
     settings = LoadSettings(
@@ -37,7 +32,7 @@ def _run(options: argparse.Namespace) -> Any:
     )
     index = IndexClient(settings.index, connections=options.threads)
     plan = plan_load(settings, index)
-    missing = missing_parts(plan)
+    missing = FRAME.missing(plan.folder, plan.parts)
     limit = RateLimit(options.vectors_per_second)
     show_progress(
         load_parts(plan, missing, index=index, limit=limit, threads=options.threads),

@@ -178,11 +178,6 @@ def read_plan(folder: str, *, parts: bool = True) -> LoadPlan:
     return LoadPlan(**{**described, "parts": tuple(Part(**item) for item in items)})
 
 
-def missing_parts(plan: LoadPlan) -> list[Part]:
-    """Return the parts that are not loaded yet."""
-    return FRAME.missing(plan.folder, plan.parts)
-
-
 def read_counts(records: Folder, key: str) -> Counts:
     """Read the counts of a part that is loaded."""
     return Counts(**orjson.loads(records.read(key)))

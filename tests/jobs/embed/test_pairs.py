@@ -48,7 +48,7 @@ def test_each_pair_has_the_score_that_it_has_alone(reranker, pairs):
     embed_shards(reranker, plan, plan.shards)
     result = finish_job(plan)
     assert (result.rows, result.rejected) == (3, 3)
-    assert result.vector_space == reranker.score_space()
+    assert result.vector_space == reranker.manifest.space
     (part,) = Path(plan.folder).glob("*.parquet")
     table = pyarrow.parquet.read_table(part)
     good = [row for row in ROWS if row["id"] in {"a", "b", "f"}]

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from embedder.core.artifact import FileEntry
 from embedder.core.engine import Engine
 from embedding_client._batch_jobs import run_of
+from jobs.embed.job import FRAME
 from jobs.embed.readers import read_records
 from jobs.embed.run import (
     EmbedSteps,
     finish_job,
-    missing_shards,
     plan_job,
     plan_shards,
     read_plan,
@@ -204,8 +204,8 @@ def test_an_incomplete_job_names_its_shards_and_can_be_continued(engine, plan):
     with pytest.raises(IncompleteJobError, match=message):
         finish_job(plan)
     assert not Path(plan.folder, "_job", "manifest.json").exists()
-    assert missing_shards(plan) == [plan.shards[0]]
-    embed_shards(engine, plan, missing_shards(plan))
+    assert FRAME.missing(plan.folder, plan.shards) == [plan.shards[0]]
+    embed_shards(engine, plan, FRAME.missing(plan.folder, plan.shards))
     assert finish_job(plan).rows == 40
 
 

@@ -16,7 +16,7 @@ from jobs.errors import (
     VectorSpaceError,
 )
 from jobs.load.index_client import SPACE_TAG, IndexClient
-from jobs.load.run import LoadSettings, Result, finish_load, missing_parts, plan_load
+from jobs.load.run import FRAME, LoadSettings, Result, finish_load, plan_load
 from jobs.load.worker import RateLimit, load_parts
 from tests.fixtures.s3_vectors.server import Failure
 from tests.jobs.load.conftest import ARN, ROWS, row
@@ -38,7 +38,7 @@ def work(plan, parts, client, threads=1):
 def load(source, **settings) -> Result:
     """Load a job with two threads."""
     plan, client = planned(source, **settings)
-    for _ in work(plan, missing_parts(plan), client, threads=2):
+    for _ in work(plan, FRAME.missing(plan.folder, plan.parts), client, threads=2):
         pass
     return finish_load(plan, client)
 

@@ -9,7 +9,7 @@ of that operation's response. There is no session, and no message of the server'
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -57,7 +57,6 @@ class Mcp(Api):
     """Errors as JSON-RPC's `{"jsonrpc": "2.0", "id": …, "error": {"code", "message"}}`."""
 
     name = "mcp"
-    error_statuses: ClassVar[tuple[int, ...]] = (400, 413, 500, 503)
 
     @staticmethod
     def error_body(error: AnswerableError, status: int, _request_id: str) -> dict[str, Any]:

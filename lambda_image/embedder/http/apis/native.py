@@ -44,7 +44,6 @@ class Native(Api):
 
     name = "native"
     statuses: ClassVar = {**Api.statuses, InputTooLongError: 413, BatchTooLargeError: 413}
-    error_statuses = (400, 413, 500, 503)
 
     @staticmethod
     def error_body(error: AnswerableError, _status: int, request_id: str) -> dict[str, Any]:

@@ -34,7 +34,6 @@ class OpenAI(Api):
     """Errors as `{"error": {"message", "type", "param", "code"}}`."""
 
     name = "openai"
-    error_statuses = (400, 413, 500, 503)
 
     @staticmethod
     def error_body(error: AnswerableError, status: int, _request_id: str) -> dict[str, Any]:

@@ -112,7 +112,7 @@ class Api:
         return next(cls.statuses[kind] for kind in error.__mro__ if kind in cls.statuses)
 
     #: The statuses that errors of a well-formed request may have.
-    error_statuses: ClassVar[tuple[int, ...]]
+    error_statuses: ClassVar[tuple[int, ...]] = (400, 413, 500, 503)
 
 
 class Call(NamedTuple):
@@ -244,7 +244,7 @@ class Operation:
         dimensions = dimensions or options.get("dimensions")
         if self.answers_vectors and dimensions is not None:
             dtype, encoding = options["output_dtype"], options.get("encoding_format", "float")
-            check_batch(len(inputs), dimensions, dtype, encoding, field=field)
+            check_batch(inputs.number, dimensions, dtype, encoding, field=field)
         prompt = choose_prompt(options, limits, alias=alias)
         if prompt is None and default_prompt in limits.prompts:
             prompt = default_prompt

@@ -190,7 +190,6 @@ class Cohere(Api):
     """Errors as Cohere's `{"id", "message"}`, with Jina's `detail`, and the native fields."""
 
     name = "cohere"
-    error_statuses = (400, 413, 500, 503)
 
     @staticmethod
     def error_body(error: AnswerableError, _status: int, request_id: str) -> dict[str, Any]:

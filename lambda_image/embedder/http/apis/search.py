@@ -137,7 +137,7 @@ class Search(Operation):
                 "results": [_result(candidate) for candidate in ranked[:top_k]],
                 "vector_space": space,
                 "sparse_space": spaces.get("sparse"),
-                "score_space": None if reranker is None else reranker.score_space(),
+                "score_space": None if reranker is None else reranker.manifest.space,
                 "timings": {stage: round(spent, 3) for stage, spent in laps.items()},
             },
             headers={"x-vector-space": space},
