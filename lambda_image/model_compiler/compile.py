@@ -23,7 +23,7 @@ from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Model
 from model_compiler.model.compiled import CompiledModel
-from model_compiler.model.exports import Choice, Kind, files_of, why_not_compiled
+from model_compiler.model.exports import Kind, files_of, why_not_compiled
 from model_compiler.model.folder import check_kind
 from model_compiler.model.onnx_import import ImportedModel
 from model_compiler.model.reading import reading_of
@@ -125,24 +125,20 @@ def _read(folder: Path, options: Options) -> tuple[Model, dict[str, Any]]:
     model = reading.read()
     if export is None or not isinstance(model, ImportedModel):
         return model, {}
-    _note_precision(model, export, options)
+    if options.precision is Precision.INT8 and export.kind is not Kind.EIGHT:
+        _note(f"int8 was requested, but there is no 8-bit export: {export.name} is used.")
+    if model.reference is None and (export.kind is not Kind.FULL or model.quantized):
+        _note(
+            f"{export.name} is not in full precision, and there is no full-precision export to "
+            "compare it with. Each text alone was compared with the same text in a batch; the "
+            "distance from the model's own vectors is unknown."
+        )
     compared = bool(model.reference and options.thresholds)
     return model, {
         "export": export.name,
         "instead_of_weights": reason,
         "reference": export.reference if compared else None,
     }
-
-
-def _note_precision(model: ImportedModel, choice: Choice, options: Options) -> None:
-    if options.precision is Precision.INT8 and choice.kind is not Kind.EIGHT:
-        _note(f"int8 was requested, but there is no 8-bit export: {choice.name} is used.")
-    if model.reference is None and (choice.kind is not Kind.FULL or model.quantized):
-        _note(
-            f"{choice.name} is not in full precision, and there is no full-precision export to "
-            "compare it with. Each text alone was compared with the same text in a batch; the "
-            "distance from the model's own vectors is unknown."
-        )
 
 
 def _write_tokenizer(

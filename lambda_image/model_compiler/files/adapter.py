@@ -9,7 +9,7 @@ import functools
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,20 +39,36 @@ OFF = """
 INITIAL = (True, False, None, "eva", "gaussian", "orthogonal")
 
 
-@dataclass(frozen=True, slots=True)
 class _Settings:
-    path: Path
-    rank: int
-    alpha: float
-    ranks: Mapping[str, Any]
-    alphas: Mapping[str, Any]
-    by_root: bool
-    targets: str | list[str]
-    excluded: str | list[str]
-    layers: list[int] | None
-    layers_patterns: list[str]
-    #: Whether each linear layer has a bias of B.
-    has_bias: bool
+    def __init__(self, path: Path) -> None:
+        config = ConfigFile(path)
+        config.require("peft_type", "LORA")
+        for key in OFF.split():
+            config.require(key, None, False, {}, [])
+        config.require("init_lora_weights", *INITIAL)
+        selected = {key: config.optional(key) for key in ("target_modules", "exclude_modules")}
+        for key, value in {**selected, "layers_pattern": config.optional("layers_pattern")}.items():
+            missing = value is None and key != "target_modules"
+            if not missing and not all(isinstance(name, str) for name in _listed(value)):
+                config.fail(key, "a string or a list of strings", value)
+        layers = config.optional("layers_to_transform")
+        if not all(type(layer) is int for layer in _listed(layers if layers is not None else [])):
+            config.fail("layers_to_transform", "an integer or a list of integers", layers)
+        patterns = [config.optional(key) or {} for key in ("rank_pattern", "alpha_pattern")]
+        if not all(isinstance(pattern, dict) for pattern in patterns):
+            config.fail("rank_pattern and alpha_pattern", "objects", patterns)
+        self.path = path
+        self.rank = config.integer("r", 8)
+        self.alpha = config.number("lora_alpha", 8)
+        self.ranks, self.alphas = patterns
+        self.by_root = config.boolean("use_rslora", False)
+        self.targets = selected["target_modules"]
+        self.excluded = selected["exclude_modules"] or []
+        self.layers = None if layers in (None, []) else _listed(layers)
+        self.layers_patterns = _listed(config.optional("layers_pattern") or [])
+        #: Whether each linear layer has a bias of B.
+        self.has_bias = config.boolean("lora_bias", False)
+        config.done(ADAPTER_FILE)
 
     def scale(self, module: str, rank: int) -> float:
         """Return the factor of a module's product; its rank must be the stated one."""
@@ -105,7 +121,7 @@ def merged_tensors(folder: Path) -> dict[str, StoredTensor]:
 
 
 def _merged(folder: Path) -> dict[str, StoredTensor]:
-    settings = _read_settings(folder / ADAPTER_FILE)
+    settings = _Settings(folder / ADAPTER_FILE)
     path = folder / ADAPTER_WEIGHTS
     stored = open_tensors(path)
     adapter = Weights(folder, tensors=stored)
@@ -140,40 +156,6 @@ def _merged(folder: Path) -> dict[str, StoredTensor]:
             _check_shape(adapter, added, merged[bias].shape)
             merged[bias] = _sum(merged[bias], adapter, [added], scale)
     return merged
-
-
-def _read_settings(path: Path) -> _Settings:
-    config = ConfigFile(path)
-    config.require("peft_type", "LORA")
-    for key in OFF.split():
-        config.require(key, None, False, {}, [])
-    config.require("init_lora_weights", *INITIAL)
-    selected = {key: config.optional(key) for key in ("target_modules", "exclude_modules")}
-    for key, value in {**selected, "layers_pattern": config.optional("layers_pattern")}.items():
-        missing = value is None and key != "target_modules"
-        if not missing and not all(isinstance(name, str) for name in _listed(value)):
-            config.fail(key, "a string or a list of strings", value)
-    layers = config.optional("layers_to_transform")
-    if not all(type(layer) is int for layer in _listed(layers if layers is not None else [])):
-        config.fail("layers_to_transform", "an integer or a list of integers", layers)
-    patterns = [config.optional(key) or {} for key in ("rank_pattern", "alpha_pattern")]
-    if not all(isinstance(pattern, dict) for pattern in patterns):
-        config.fail("rank_pattern and alpha_pattern", "objects", patterns)
-    settings = _Settings(
-        path=path,
-        rank=config.integer("r", 8),
-        alpha=config.number("lora_alpha", 8),
-        ranks=patterns[0],
-        alphas=patterns[1],
-        by_root=config.boolean("use_rslora", False),
-        targets=selected["target_modules"],
-        excluded=selected["exclude_modules"] or [],
-        layers=None if layers in (None, []) else _listed(layers),
-        layers_patterns=_listed(config.optional("layers_pattern") or []),
-        has_bias=config.boolean("lora_bias", False),
-    )
-    config.done(ADAPTER_FILE)
-    return settings
 
 
 def _listed(value: Any) -> list[Any]:

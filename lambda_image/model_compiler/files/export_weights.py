@@ -74,17 +74,13 @@ def _named(path: Path) -> dict[str, StoredTensor]:
         for tensor in graph.initializer
         if tensor.data_type in TYPES and math.prod(tensor.dims) > 1
     }
+    layers = list(_linear_layers(graph, initializers))
+    others = initializers.keys() - {matrix for _, matrix, _ in layers}
     found: dict[str, StoredTensor] = {}
-    matrices = set()
-    for name, matrix, transposed in _linear_layers(graph, initializers):
+    for name, tensor, transposed in [*layers, *((other, other, False) for other in others)]:
         if name in found:
             raise SourceError(f"{path} has two matrices for {name}.")
-        found[name] = _stored(path, initializers[matrix], transposed=transposed)
-        matrices.add(matrix)
-    for name in initializers.keys() - matrices:
-        if name in found:
-            raise SourceError(f"{path} has two matrices for {name}.")
-        found[name] = _stored(path, initializers[name], transposed=False)
+        found[name] = _stored(path, initializers[tensor], transposed=transposed)
     return found
 
 

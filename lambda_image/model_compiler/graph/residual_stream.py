@@ -13,6 +13,7 @@ order, so that every machine gets the same bytes.
 """
 
 import hashlib
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from model_compiler.graph.quantization import Floats
 CHUNK = 128
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResidualStream:
     """Adds the normalizations of one encoder, and takes its weights to the basis of the stream.
 
@@ -30,47 +32,41 @@ class ResidualStream:
     rotated, or the model's own.
     """
 
-    def __init__(
-        self,
-        builder: GraphBuilder,
-        *,
-        width: int,
-        epsilon: float,
-        subtracts_mean: bool,
-        rotated: bool,
-    ) -> None:
-        self._builder = builder
-        self._width = width
-        self._epsilon = epsilon
-        self._subtracts_mean = subtracts_mean
-        self._rotated = rotated
-        #: The largest power of two that divides the width.
-        self._block = width & -width
+    builder: GraphBuilder
+    width: int
+    epsilon: float
+    subtracts_mean: bool
+    rotated: bool
+
+    @property
+    def _block(self) -> int:
+        """The largest power of two that divides the width."""
+        return self.width & -self.width
 
     def table(self, table: Floats) -> Floats:
         """Return an embedding table [vocabulary, width] in the basis of the stream."""
-        return rotate(table, self._block) if self._rotated else table
+        return rotate(table, self._block) if self.rotated else table
 
     def start(self, value: str) -> str:
         """Return looked-up rows of the table as the normalizations need them."""
-        if not self._rotated or not self._subtracts_mean:
+        if not self.rotated or not self.subtracts_mean:
             return value
-        op = self._builder.op
-        ones = rotate(np.ones((1, self._width), np.float32), self._block)
-        mean = op.MatMul(value, self._builder.weight("mean", ones.T / np.float32(self._width)))
-        return op.Sub(value, op.Mul(mean, self._builder.weight("ones", ones[0])))
+        op = self.builder.op
+        ones = rotate(np.ones((1, self.width), np.float32), self._block)
+        mean = op.MatMul(value, self.builder.weight("mean", ones.T / np.float32(self.width)))
+        return op.Sub(value, op.Mul(mean, self.builder.weight("ones", ones[0])))
 
     def writer(self, weight: Floats) -> Floats:
         """Return a weight [width, in] or bias [width] of a product that is added to the stream."""
-        if not self._rotated:
+        if not self.rotated:
             return weight
-        if self._subtracts_mean:
+        if self.subtracts_mean:
             weight = weight - weight.mean(axis=0, keepdims=True)
         return np.ascontiguousarray(rotate(np.ascontiguousarray(weight.T), self._block).T)
 
     def reader(self, weight: Floats, gain: Floats | None) -> Floats:
         """Return a weight [out, width] that reads `normalized` with the same gain, or the table."""
-        if not self._rotated:
+        if not self.rotated:
             return weight
         return rotate(weight if gain is None else weight * gain, self._block)
 
@@ -81,24 +77,24 @@ class ResidualStream:
 
         Gain and shift are [width]; a rotated stream has no shift.
         """
-        op = self._builder.op
-        if self._rotated:
-            ones = self._builder.constant(np.ones(self._width), np.float32)
-            return self._builder.root_mean_square_norm(value, ones, epsilon=self._epsilon)
-        weight = self._builder.weight(name, gain)
-        if not self._subtracts_mean:
-            return self._builder.root_mean_square_norm(value, weight, epsilon=self._epsilon)
-        shifts = [] if shift is None else [self._builder.weight(f"{name}.shift", shift)]
+        op = self.builder.op
+        if self.rotated:
+            ones = self.builder.constant(np.ones(self.width), np.float32)
+            return self.builder.root_mean_square_norm(value, ones, epsilon=self.epsilon)
+        weight = self.builder.weight(name, gain)
+        if not self.subtracts_mean:
+            return self.builder.root_mean_square_norm(value, weight, epsilon=self.epsilon)
+        shifts = [] if shift is None else [self.builder.weight(f"{name}.shift", shift)]
         return op.LayerNormalization(
-            value, weight, *shifts, axis=-1, epsilon=self._epsilon, stash_type=1
+            value, weight, *shifts, axis=-1, epsilon=self.epsilon, stash_type=1
         )
 
     def output(self, value: str, gain: Floats, *, name: str, shift: Floats | None = None) -> str:
         """Normalize rows of the stream, in the model's own basis; see `normalized`."""
         hidden = self.normalized(value, gain, name=name, shift=shift)
-        if not self._rotated:
+        if not self.rotated:
             return hidden
-        op, builder = self._builder.op, self._builder
+        op, builder = self.builder.op, self.builder
         back = rotate(np.eye(self._block, dtype=np.float32), self._block).T
         blocks = op.Reshape(hidden, builder.int64(0, 0, -1, self._block))
         blocks = op.MatMul(blocks, builder.weight("rotation", back))

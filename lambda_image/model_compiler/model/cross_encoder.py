@@ -49,7 +49,7 @@ from model_compiler.model.modules import (
     read_pooling,
 )
 from model_compiler.tokenizer.file import TokenizerFile, read_tokenizer
-from model_compiler.tokenizer.pair_template import PairTemplate, read_pair_template
+from model_compiler.tokenizer.pair_template import read_pair_template
 from model_compiler.tokenizer.pairs import PairLayout, passes_types, read_pair_layout
 
 #: The activations of a CrossEncoder, which follow the logits, by their names in its files.
@@ -86,13 +86,12 @@ def read_cross_encoder(folder: Path, precision: Precision = Precision.INT8) -> C
         head: Head | ScoreHead = _next_token_head(
             encoder, logit, tokenizer, architecture, tied=tied
         )
-        template = read_pair_template(encoder, tokenizer, instruction=prompt)
-        layout = PairLayout(after=template.after)
+        layout = read_pair_template(encoder, tokenizer, instruction=prompt)
     else:
         head = classifier
         first_only = classifier.pooling == Pooling(("cls",))
         layout, architecture = _pairs(encoder, tokenizer, architecture, first_only=first_only)
-        template = PairTemplate(query_prefix=prompt)
+        layout = layout._replace(query_prefix=prompt)
     return CompiledModel(
         task="rerank",
         family=architecture.name,
@@ -114,13 +113,7 @@ def read_cross_encoder(folder: Path, precision: Precision = Precision.INT8) -> C
         scoring=ScoringEntry(
             labels=labels,
             activation=activation,
-            before=layout.before,
-            between=layout.between,
-            after=layout.after,
-            second_type=layout.second_type,
-            query_prefix=template.query_prefix,
-            query_suffix=template.query_suffix,
-            passage_prefix=template.passage_prefix,
+            **layout._asdict(),
             truncation="passage" if generates else "longest_first",
         ),
     )

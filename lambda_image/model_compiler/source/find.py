@@ -14,7 +14,7 @@ from model_compiler.files.hashes import file_sha256, verify_files
 from model_compiler.graph.builder import Precision
 from model_compiler.source import Source, catalog, hub
 from model_compiler.source.base import adapter_alone, base_of, check_base, on_base
-from model_compiler.source.catalog import CatalogEntry, Wheel
+from model_compiler.source.catalog import CatalogEntry, Repository, Wheel
 from model_compiler.source.linked import files_in
 
 
@@ -95,24 +95,23 @@ def _find(
     if folder.is_dir():
         return _folder(folder, revision=revision)
     entry = catalog.find(model)
-    if entry is None:
-        if not hub.is_repository_name(model):
-            raise SourceError(
-                f"{model!r} is not a folder, a model of the catalog or a repository of a hub "
-                "(owner/name). `embedding-kit model_compiler --list` lists the catalog."
-            )
-        return hub.download(
-            model, revision=revision, precision=precision, descriptions=descriptions
+    if entry is None and not hub.is_repository_name(model):
+        raise SourceError(
+            f"{model!r} is not a folder, a model of the catalog or a repository of a hub "
+            "(owner/name). `embedding-kit model_compiler --list` lists the catalog."
         )
+    download = functools.partial(
+        hub.download, revision=revision, precision=precision, descriptions=descriptions
+    )
+    if entry is None:
+        return download([Repository(model)])
     if not descriptions:
         _check_license(entry, accepted_licenses)
     wheel = None if revision else _wheel_folder(entry.wheel)
     if wheel:
         source = Source(wheel, entry.name, None, entry.license.name, entry)
     else:
-        found = hub.download_first(
-            entry.repositories, revision=revision, precision=precision, descriptions=descriptions
-        )
+        found = download(entry.repositories)
         source = replace(found, name=entry.name, license=entry.license.name, entry=entry)
     # The hashes are those of the pinned revision.
     expected = {} if revision or descriptions else entry.sha256

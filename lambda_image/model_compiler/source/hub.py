@@ -33,16 +33,17 @@ def is_repository_name(name: str) -> bool:
     return re.fullmatch(r"(\w[\w.-]*)/(\w[\w.-]*)", name, re.ASCII) is not None
 
 
-def download_first(
+def download(
     repositories: Sequence[Repository],
     *,
-    revision: str | None = None,
-    precision: Precision | None = None,
-    descriptions: bool = False,
+    revision: str | None,
+    precision: Precision | None,
+    descriptions: bool,
 ) -> Source:
     """Download a model from the first of its repositories that works; the original is first.
 
-    The mirrors are not used for a `revision`, which is the original's.
+    The mirrors are not used for a `revision`, which is the original's. The precision selects one of
+    several ready exports. With `descriptions`, only the JSON files are downloaded.
     """
     wanted = [(repository.name, repository.revision) for repository in repositories]
     if revision:
@@ -50,23 +51,15 @@ def download_first(
     reasons = []
     for name, commit in wanted:
         try:
-            return download(name, revision=commit, precision=precision, descriptions=descriptions)
+            return _download(name, commit, precision, descriptions=descriptions)
         except SourceError as error:
             reasons.append(str(error))
     raise SourceError(" ".join(reasons))
 
 
-def download(
-    name: str,
-    *,
-    revision: str | None = None,
-    precision: Precision | None = None,
-    descriptions: bool = False,
+def _download(
+    name: str, revision: str | None, precision: Precision | None, *, descriptions: bool
 ) -> Source:
-    """Download a repository's files; with `descriptions` the JSON files alone.
-
-    The precision selects one of several ready exports.
-    """
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     where = f"{api.endpoint}/{name}"
     try:

@@ -6,7 +6,6 @@ any other expression.
 """
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import tokenizers
@@ -14,6 +13,7 @@ import tokenizers
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile, check_most, require_file
 from model_compiler.tokenizer.file import TokenizerFile
+from model_compiler.tokenizer.pairs import PairLayout
 
 TEMPLATE_FILE = "chat_template.jinja"
 #: Characters of it. Some 700: Qwen3-Reranker's; 30,000: templates of chats.
@@ -41,16 +41,6 @@ EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PairTemplate:
-    """The texts around a query and before a passage, and the ids after the passage."""
-
-    query_prefix: str
-    query_suffix: str = ""
-    passage_prefix: str = ""
-    after: tuple[int, ...] = ()
-
-
 def template_text(folder: Path) -> str | None:
     """Return a folder's template as transformers takes it; None without one."""
     path = folder / TEMPLATE_FILE
@@ -68,7 +58,7 @@ def template_text(folder: Path) -> str | None:
     return config.fail("chat_template", "a string", template)
 
 
-def read_pair_template(folder: Path, tokenizer: TokenizerFile, *, instruction: str) -> PairTemplate:
+def read_pair_template(folder: Path, tokenizer: TokenizerFile, *, instruction: str) -> PairLayout:
     """Return a folder's template for a query and a passage.
 
     `instruction` is the content of the message `system`; empty without that message.
@@ -101,7 +91,12 @@ def read_pair_template(folder: Path, tokenizer: TokenizerFile, *, instruction: s
                 f"{folder}: the tokenizer makes one token of the template's text and a text next "
                 "to it, for which each query would have to be tokenized with each passage."
             )
-    return PairTemplate(before, query_suffix, passage_prefix, tuple(ids(after)))
+    return PairLayout(
+        after=tuple(ids(after)),
+        query_prefix=before,
+        query_suffix=query_suffix,
+        passage_prefix=passage_prefix,
+    )
 
 
 def _parts(folder: Path, template: str, instruction: str) -> tuple[list[str], list[str]]:

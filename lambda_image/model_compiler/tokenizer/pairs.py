@@ -1,7 +1,7 @@
 """How a tokenizer joins two texts: the ids around them, and the token types."""
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import tokenizers
 
@@ -28,15 +28,16 @@ WITHOUT_TYPES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PairLayout:
-    """The ids of a pair are `before`, the first text's, `between`, the second text's, `after`."""
+class PairLayout(NamedTuple):
+    """What is around a query and a passage; see `embedder.core.artifact.ScoringEntry`."""
 
     before: tuple[int, ...] = ()
     between: tuple[int, ...] = ()
     after: tuple[int, ...] = ()
-    #: The token type of the second text and of `after`; everything before has the type 0.
     second_type: int = 0
+    query_prefix: str = ""
+    query_suffix: str = ""
+    passage_prefix: str = ""
 
 
 def read_pair_layout(tokenizer: TokenizerFile, *, types: bool) -> PairLayout:

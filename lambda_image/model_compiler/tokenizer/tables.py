@@ -151,13 +151,6 @@ def _check_ids(library: tokenizers.Tokenizer, rows: int | None) -> None:
 def _tables(
     document: Json, library: tokenizers.Tokenizer, sample: Sequence[tuple[str, list[int]]]
 ) -> tuple[Kind, bytes]:
-    kind, sections = _sections(document, library)
-    data = table_file(sections)
-    _compare(kind, data, sample)
-    return kind, data
-
-
-def _sections(document: Json, library: tokenizers.Tokenizer) -> tuple[Kind, dict[str, bytes]]:
     check_parts(document)
     model = type(library.model).__name__
     kind = _MODELS.get(model)
@@ -168,7 +161,14 @@ def _sections(document: Json, library: tokenizers.Tokenizer) -> tuple[Kind, dict
     check, own_sections = _KINDS[kind]
     check(document)
     _check_spelling(library, document)
-    return kind, {**_shared_sections(library), **own_sections(document, library.model)}
+    data = table_file({**_shared_sections(library), **own_sections(document, library.model)})
+    with _loaded(kind, data) as fast:
+        different = sum(fast.encode(text) != ids for text, ids in sample)
+    if different:
+        raise NotCoveredError(
+            f"the fast tokenizer differs from `tokenizers` on {different} of {len(sample)} texts"
+        )
+    return kind, data
 
 
 def _shared_sections(library: tokenizers.Tokenizer) -> dict[str, bytes]:
@@ -230,13 +230,3 @@ def _encoded_sample(library: tokenizers.Tokenizer) -> list[tuple[str, list[int]]
             (text, library.encode(text, add_special_tokens=False).ids)
             for text in sample_texts(library, count=_SAMPLE, seed=0)
         ]
-
-
-def _compare(kind: Kind, data: bytes, sample: Sequence[tuple[str, list[int]]]) -> None:
-    """Compare the embedder over these tables with what `tokenizers` gave."""
-    with _loaded(kind, data) as fast:
-        different = sum(fast.encode(text) != ids for text, ids in sample)
-    if different:
-        raise NotCoveredError(
-            f"the fast tokenizer differs from `tokenizers` on {different} of {len(sample)} texts"
-        )

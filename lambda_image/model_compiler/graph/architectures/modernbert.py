@@ -152,7 +152,7 @@ class _Encoder(Encoder[ModernBertConfig]):
             self._builder, blocks, heads=config.heads, head_size=config.head_size
         )
         self._stream = ResidualStream(
-            self._builder,
+            builder=self._builder,
             width=config.hidden_size,
             epsilon=config.norm_epsilon,
             subtracts_mean=True,

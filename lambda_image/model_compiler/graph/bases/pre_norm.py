@@ -81,7 +81,7 @@ class PreNormEncoder(Encoder[Config]):
         self._begin("input_ids")
         self._start()
         self._stream = ResidualStream(
-            self._builder,
+            builder=self._builder,
             width=config.width,
             epsilon=config.norm_epsilon,
             subtracts_mean=False,
