@@ -127,20 +127,6 @@ def _comparable(run: _Measured, tokens: int) -> bool:
     return run.tokens <= _COMPARABLE * tokens and tokens <= _COMPARABLE * run.tokens
 
 
-class Done(NamedTuple):
-    """What `Runs.compute` did for one request."""
-
-    #: Inputs that the cache had.
-    cache_hits: int
-    #: How many inputs each run took.
-    runs: list[int]
-    #: Tokens that the runs computed, and those of them that were padding.
-    computed_tokens: int
-    padding_tokens: int
-    #: Seconds in which none of the runs ran, because others' did.
-    queue_seconds: float
-
-
 class Runs:
     """The session with its cache: computes a row, float32 [width], for each input.
 
@@ -166,10 +152,10 @@ class Runs:
         self.cache = VectorCache(cache_entries)
         self._runtimes = RuntimeEstimator()
 
-    def compute(
-        self, distinct: list[bytes], deadline: float | None, allowed: float
-    ) -> tuple[npt.NDArray[np.float32], Done]:
-        """Return the row of each input, float32 [inputs, width]; errors are as of `Engine`.
+    def compute(self, distinct: list[bytes], deadline: float | None, allowed: float) -> Embeddings:
+        """Return the row of each input, float32 [inputs, width], and what that took.
+
+        Of the timings it has those in the queue. Errors are as of `Engine`.
 
         Args:
             distinct: each input's token ids, int32 as bytes; no two are equal.
@@ -202,12 +188,13 @@ class Runs:
                 whole[[places[position] for position in run.positions]] = rows
             self.cache.put([inputs[position] for position in run.positions], rows)
         computed = sum([len(run.positions) * run.tokens for run in runs])
-        return whole, Done(
+        return Embeddings(
+            vectors=whole,
+            timings=Timings(queue=queue_seconds),
             cache_hits=len(distinct) - len(missing),
             runs=[len(run.positions) for run in runs],
-            computed_tokens=computed,
             padding_tokens=computed - sum(lengths),
-            queue_seconds=queue_seconds,
+            computed_tokens=computed,
         )
 
     def batch(self, run: Run, inputs: Sequence[bytes], lengths: Sequence[int]) -> Batch:
@@ -365,26 +352,18 @@ class ServedModel:
         places: dict[bytes, int] = {}
         order = [places.setdefault(each, len(places)) for each in packed]
         try:
-            rows, done = self._runs.compute(list(places), deadline, allowed)
+            found = self._runs.compute(list(places), deadline, allowed)
         except InferenceError as error:
             if error.place is not None:
                 error.place = order.index(error.place)
             raise
-        return Embeddings(
+        rows, queue = found.vectors, found.timings.queue
+        return found._replace(
             vectors=rows[order] if len(places) < len(order) else rows,
             tokens=tokens,
-            vector_space="",
-            timings=Timings(
-                spent,
-                time.perf_counter() - tokenized - done.queue_seconds,
-                done.queue_seconds,
-            ),
+            timings=Timings(spent, time.perf_counter() - tokenized - queue, queue),
             characters=characters,
-            cache_hits=done.cache_hits,
             repeats=len(order) - len(places),
-            runs=done.runs,
-            padding_tokens=done.padding_tokens,
-            computed_tokens=done.computed_tokens,
         )
 
 

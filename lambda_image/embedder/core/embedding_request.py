@@ -92,9 +92,9 @@ class Embeddings(NamedTuple):
     """
 
     vectors: npt.NDArray[np.float32]
-    tokens: Sequence[int]
-    vector_space: str
-    timings: Timings
+    tokens: Sequence[int] = ()
+    vector_space: str = ""
+    timings: Timings = Timings()
     #: Characters that were sent, without prompts; of token ids, their number.
     characters: int = 0
     #: Inputs answered from the cache, repeats within the request not counted.

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from embedder.core.artifact import Artifact, Manifest
-from embedder.core.batching import Done, Runs
+from embedder.core.batching import Runs
+from embedder.core.embedding_request import Embeddings, Timings
 from embedder.core.engine import Engine
 from embedder.core.errors import InferenceError
 from embedder.core.fast_tokenizers import Tokenizer
@@ -119,9 +120,7 @@ class SparseRuns(Runs):
     Inputs of similar length share a block, and so its runs.
     """
 
-    def compute(
-        self, distinct: list[bytes], deadline: float | None, allowed: float
-    ) -> tuple[npt.NDArray[Any], Done]:
+    def compute(self, distinct: list[bytes], deadline: float | None, allowed: float) -> Embeddings:
         """See `Runs.compute`; the rows are objects [inputs], each a `SparseVector`."""
         order = sorted(range(len(distinct)), key=lambda place: len(distinct[place]))
         size = max(1, _ROWS_BYTES // (4 * self._width))
@@ -130,19 +129,19 @@ class SparseRuns(Runs):
         for start in range(0, len(order), size):
             places = order[start : start + size]
             try:
-                rows, done = super().compute([distinct[p] for p in places], deadline, allowed)
+                part = super().compute([distinct[p] for p in places], deadline, allowed)
             except InferenceError as error:
                 if error.place is not None:
                     error.place = places[error.place]
                 raise
-            parts.append(done)
-            for place, row in zip(places, rows, strict=True):
+            parts.append(part)
+            for place, row in zip(places, part.vectors, strict=True):
                 indices = np.flatnonzero(row)
                 found[place] = SparseVector(indices.astype(np.uint32), row[indices])
-        return found, Done(
-            cache_hits=0,
+        return Embeddings(
+            vectors=found,
+            timings=Timings(queue=sum(part.timings.queue for part in parts)),
             runs=[count for part in parts for count in part.runs],
-            computed_tokens=sum(part.computed_tokens for part in parts),
             padding_tokens=sum(part.padding_tokens for part in parts),
-            queue_seconds=sum(part.queue_seconds for part in parts),
+            computed_tokens=sum(part.computed_tokens for part in parts),
         )

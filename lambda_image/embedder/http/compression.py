@@ -35,7 +35,8 @@ def accepts_gzip(accept_encoding: str) -> bool:
 def packed(response: Response) -> Response:
     """Return a response in gzip, or as it is if gzip would not make the payload smaller."""
     sample = response.body[:_SAMPLE_BYTES]
-    if base64_bytes(len(_deflate(sample))) > _WORTHWHILE * len(sample):
+    in_base64 = -(-len(_deflate(sample)) // 3) * 4
+    if in_base64 > _WORTHWHILE * len(sample):
         return response
     return Response(
         status=response.status,
@@ -45,22 +46,17 @@ def packed(response: Response) -> Response:
 
 
 def decoded(body: bytes, encoding: str, limit: int) -> bytes:
-    """Undo a request's `Content-Encoding`; one that is not allowed is a `MalformedBodyError`."""
-    if encoding != "gzip":
-        raise MalformedBodyError(
-            'The header "content-encoding" may be absent, or gzip, or identity; found '
-            f"{quote_name(encoding)}."
-        )
-    return inflate(body, limit)
-
-
-def inflate(body: bytes, limit: int) -> bytes:
-    """Inflate a request's body.
+    """Undo a request's `Content-Encoding`.
 
     Raises:
         MalformedBodyError: if it is not gzip, is cut short, or has something after its end.
         BodyTooLargeError: if more than `limit` bytes come out; no more than those are ever made.
     """
+    if encoding != "gzip":
+        raise MalformedBodyError(
+            'The header "content-encoding" may be absent, or gzip, or identity; found '
+            f"{quote_name(encoding)}."
+        )
     inflater = zlib.decompressobj(_GZIP)
     try:
         plain = inflater.decompress(body, limit + 1)
@@ -79,11 +75,6 @@ def inflate(body: bytes, limit: int) -> bytes:
             + ("data after its end." if inflater.eof else "a stream that is cut short.")
         )
     return plain
-
-
-def base64_bytes(count: int) -> int:
-    """Return the size in base64 of a number of bytes."""
-    return -(-count // 3) * 4
 
 
 def _deflate(body: bytes) -> bytes:

@@ -21,29 +21,23 @@ from embedder.http.apis.tei import Tei, TeiOpenAI
 
 Schema = dict[str, Any]
 
-_DESCRIPTION = (
-    "Text embeddings from one model, through several APIs. Every answer names its vector space in "
-    "the header x-vector-space: vectors of two spaces must not be mixed. A request and a "
-    "response have at most 6 MB; GET /info lists the largest batches."
-)
-
-_SPARSE_DESCRIPTION = (
-    "Sparse vectors of texts from one model: a weight for each token of its vocabulary, of which "
-    "most are 0. Every answer names its vector space in the header x-vector-space: vectors of two "
-    "spaces must not be mixed. A request and a response have at most 6 MB."
-)
-
-_RERANKER_DESCRIPTION = (
-    "Scores of pairs of texts from one model, a reranker. Every answer names its score space in "
-    "the header x-score-space: scores of two spaces must not be compared. A request and a response "
-    "have at most 6 MB."
-)
-
-
+#: Of what is served, by the model's task.
 _DESCRIPTIONS = {
-    "embed": _DESCRIPTION,
-    "rerank": _RERANKER_DESCRIPTION,
-    "sparse": _SPARSE_DESCRIPTION,
+    "embed": (
+        "Text embeddings from one model, through several APIs. Every answer names its vector space "
+        "in the header x-vector-space: vectors of two spaces must not be mixed. A request and a "
+        "response have at most 6 MB; GET /info lists the largest batches."
+    ),
+    "rerank": (
+        "Scores of pairs of texts from one model, a reranker. Every answer names its score space "
+        "in the header x-score-space: scores of two spaces must not be compared. A request and a "
+        "response have at most 6 MB."
+    ),
+    "sparse": (
+        "Sparse vectors of texts from one model: a weight for each token of its vocabulary, of "
+        "which most are 0. Every answer names its vector space in the header x-vector-space: "
+        "vectors of two spaces must not be mixed. A request and a response have at most 6 MB."
+    ),
 }
 
 
@@ -58,6 +52,7 @@ def _list(items: Schema, **more: int) -> Schema:
 
 
 _INTEGER, _NUMBER, _STRING = {"type": "integer"}, {"type": "number"}, {"type": "string"}
+_NATURAL = {"type": "integer", "minimum": 0}
 _POSITIVE = {"type": "integer", "minimum": 1}
 _INTEGER_OR_NULL = {"type": ["integer", "null"]}
 _STRING_OR_NULL = {"type": ["string", "null"]}
@@ -75,7 +70,7 @@ def _embedded(vector: Schema, **more: Schema) -> Schema:
     return {**described, "oneOf": [{"required": [name]} for name in either]}
 
 
-_SPARSE_VECTOR = _object(indices=_list({"type": "integer", "minimum": 0}), values=_list(_NUMBER))
+_SPARSE_VECTOR = _object(indices=_list(_NATURAL), values=_list(_NUMBER))
 
 _MATCH = _object(
     text=_STRING_OR_NULL, index=_INTEGER_OR_NULL, id=_STRING, score=_NUMBER, metadata=_OBJECT
@@ -102,15 +97,15 @@ _EMBEDDINGS = _object(
 _MODEL = _object(
     id=_STRING, owned_by=_STRING, vector_space=_STRING, object={"const": "model"}, created=_INTEGER
 )
-_TOKEN = _object(
-    id={"type": "integer", "minimum": 0}, text=_STRING, special=_BOOLEAN, start=_NULL, stop=_NULL
-)
+_TOKEN = _object(id=_NATURAL, text=_STRING, special=_BOOLEAN, start=_NULL, stop=_NULL)
 _GOLDEN = _object(text=_STRING, prompt=_STRING_OR_NULL, embedding_head=_list(_NUMBER))
+_GOLDEN_TERMS = _object(
+    text=_STRING, prompt=_STRING_OR_NULL, indices=_list(_INTEGER), values=_list(_NUMBER)
+)
 
 _RANKED = _object(index=_INTEGER, score=_NUMBER, optional={"text": _STRING})
-_DOCUMENT = _object(text=_STRING)
 _DOCUMENT_RANKED = _object(
-    index=_INTEGER, relevance_score=_NUMBER, optional={"document": _DOCUMENT}
+    index=_INTEGER, relevance_score=_NUMBER, optional={"document": _object(text=_STRING)}
 )
 _DOCUMENTS_RANKED = _object(
     id=_STRING,
@@ -194,20 +189,11 @@ _ANSWERS: Mapping[str, Schema] = {
         vector_space=_STRING,
     ),
     "sparse_embed": _embedded(_SPARSE_VECTOR),
-    "tei_embed_sparse": _list(
-        _list(_object(index={"type": "integer", "minimum": 0}, value=_NUMBER)), minItems=1
-    ),
+    "tei_embed_sparse": _list(_list(_object(index=_NATURAL, value=_NUMBER)), minItems=1),
     "sparse_info": _info(
         *_DENSE,
         vocabulary_size=_POSITIVE,
-        golden=_list(
-            _object(
-                text=_STRING,
-                prompt=_STRING_OR_NULL,
-                indices=_list(_INTEGER),
-                values=_list(_NUMBER),
-            )
-        ),
+        golden=_list(_GOLDEN_TERMS),
     ),
     "rerank_health": _object(status=_STRING, model=_STRING, score_space=_STRING),
     "rerank_info": _info(

@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,15 +106,9 @@ class App:
             await self._send(send, response, {})
             return
         exchange = Exchange(_id(headers.get("x-request-id", "")), method, path)
-        if self._lifecycle.refusing:
-            # The end of the server does not wait for it.
+        # The end of the server does not wait for one that is refused.
+        with nullcontext() if self._lifecycle.refusing else self._lifecycle.request():
             await self._exchange(exchange, headers, receive, send)
-            return
-        self._lifecycle.entered()
-        try:
-            await self._exchange(exchange, headers, receive, send)
-        finally:
-            self._lifecycle.left()
 
     def close(self) -> None:
         """End the threads; nothing is asked of them any more."""

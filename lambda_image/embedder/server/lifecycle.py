@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 
 class Lifecycle:
@@ -23,15 +23,16 @@ class Lifecycle:
         self._began = 0.0
         self._idle = asyncio.Event()
 
-    def entered(self) -> None:
-        """Count a request."""
+    @contextlib.contextmanager
+    def request(self) -> Iterator[None]:
+        """Count a request until its end, for which the end of the server waits."""
         self.in_flight += 1
-
-    def left(self) -> None:
-        """Count the end of a request."""
-        self.in_flight -= 1
-        if not self.in_flight:
-            self._idle.set()
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+            if not self.in_flight:
+                self._idle.set()
 
     @property
     def seconds_left(self) -> float:

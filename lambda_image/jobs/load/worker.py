@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -102,10 +103,7 @@ def load_parts(
     together.
     """
     source, records = open_folder(plan.job), open_folder(plan.folder)
-
-    def load(part: Part) -> Outcome:
-        return load_part(source, records, plan, part, index=index, limit=limit)
-
+    load = partial(load_part, source, records, plan, index=index, limit=limit)
     return run_all(ThreadPoolExecutor(threads), load, parts)
 
 

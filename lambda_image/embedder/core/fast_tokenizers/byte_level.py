@@ -125,6 +125,6 @@ class ByteLevel(TableTokenizer):
 
         if is_normalized("NFC", text):
             return text
-        from embedder.core.fast_tokenizers.composition import Composition  # noqa: PLC0415
+        from embedder.core.fast_tokenizers.composition import compose  # noqa: PLC0415
 
-        return Composition(self._pages, self._alike).compose(text)
+        return compose(text, pages=self._pages, alike=self._alike)

@@ -18,27 +18,15 @@ _LONG = 1000
 _RUNS = re.compile("[\x80-\xff]+")
 
 
-class Composition:
-    """Composes texts, with the sections `alike_pages` and `alike` of `byte_level`."""
-
-    def __init__(self, pages: memoryview, alike: memoryview) -> None:
-        self._pages = pages
-        self._alike = alike
-
-    def compose(self, text: str) -> str:
-        """Return the text in NFC."""
-        return "".join(_composed(part) if marked else part for part, marked in self._parts(text))
-
-    def _parts(self, text: str) -> Iterator[tuple[str, bool]]:
-        """Cut the text into parts that composition may change, and others."""
-        pages, alike = self._pages, self._alike
-        marks = "".join(chr(alike[pages[ord(c) >> 8] << 8 | ord(c) & 0xFF]) for c in text)
-        done = 0
-        for run in _RUNS.finditer(marks):
-            yield text[done : run.start()], False
-            yield text[run.start() : run.end()], True
-            done = run.end()
-        yield text[done:], False
+def compose(text: str, *, pages: memoryview, alike: memoryview) -> str:
+    """Return a text in NFC, by the sections `alike_pages` and `alike` of `byte_level`."""
+    marks = "".join(chr(alike[pages[ord(c) >> 8] << 8 | ord(c) & 0xFF]) for c in text)
+    parts, done = [], 0
+    for run in _RUNS.finditer(marks):
+        start, stop = run.span()
+        parts += [text[done:start], _composed(text[start:stop])]
+        done = stop
+    return "".join([*parts, text[done:]])
 
 
 def _composed(text: str) -> str:

@@ -146,11 +146,6 @@ class Similar(Operation):
             truncate_field(limits),
         )
 
-    def accompany(self, task: str, operation: Operation) -> None:
-        """See `Operation`; the other model's index is searched in its own mode."""
-        super().accompany(task, operation)
-        self.body = self.make_body()
-
     def chosen(self, request: Request) -> Operation:
         for other in self.choices[1:]:
             # Hardly a request for another mode holds the word, so hardly one is parsed twice.
@@ -207,7 +202,9 @@ class Similar(Operation):
 
         `embedded` is called between the model and the index.
         """
-        where = self.model.filter_of(call)
+        where, prefixes = call.values["filter"], self.model.prefixes
+        if prefixes is not None:
+            where = prefixes.limited(call.request.caller, where)
         index.prepare(call.request.deadline)
         embeddings = self.embed(
             call,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -56,17 +57,6 @@ class Model(NamedTuple):
     max_concurrent_requests: int = 1
     #: What each caller may search; None: everything.
     prefixes: SearchPrefixes | None = None
-
-    def filter_of(self, call: Call) -> Any:
-        """Return the filter of a search, limited to what the caller may search.
-
-        Raises:
-            CallerError: if the caller may search nothing.
-        """
-        where = call.values["filter"]
-        if self.prefixes is None:
-            return where
-        return self.prefixes.limited(call.request.caller, where)
 
 
 class Api:
@@ -145,10 +135,10 @@ class Operation:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.body = self.make_body()
 
-    def make_body(self) -> Object | None:
-        """Return the type of the request's body; None without one."""
+    @cached_property
+    def body(self) -> Object | None:
+        """The type of the request's body; None without one."""
         fields = self.fields()
         return Object(fields, rule=self.rule) if fields else None
 
