@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _build(folder: str, artifact: Path, output: Path, *, metadata: Sequence[str]) -> None:
     first = load_artifacts(artifact)[0]
     engine = (SparseEncoder if first.manifest.task == "sparse" else Engine).load(first)
-    chunker = Chunker(engine.tokenizer, engine.request_tokenizer, engine.limits)
+    chunker = Chunker(engine.request_tokenizer)
     source = open_folder(folder)
     texts: list[str] = []
     about: list[About] = []

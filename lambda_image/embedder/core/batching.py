@@ -293,7 +293,9 @@ class ServedModel:
                 "needed."
             )
         self.manifest, self.tokenizer, self.run_tokens = manifest, tokenizer, run_tokens
-        self._runs = self._kind_of_runs(
+        computed = manifest.max_tokens * CHARACTERS_PER_TOKEN
+        kind = self._prepare(truncate, max_characters or manifest.max_characters or computed)
+        self._runs = kind(
             session,
             width=len(manifest.scoring.labels) if manifest.scoring else manifest.full_dimensions,
             limit=manifest.max_tokens,
@@ -301,8 +303,6 @@ class ServedModel:
             run_tokens=run_tokens,
         )
         self.cache = self._runs.cache
-        computed = manifest.max_tokens * CHARACTERS_PER_TOKEN
-        self._prepare(truncate, max_characters or manifest.max_characters or computed)
 
     @classmethod
     def load(
@@ -324,12 +324,8 @@ class ServedModel:
             artifact.manifest, tokenizer, session if wrap is None else wrap(session), **options
         )
 
-    @property
-    def _kind_of_runs(self) -> type[Runs]:
-        raise NotImplementedError
-
-    def _prepare(self, truncate: str, max_characters: int) -> None:
-        """Set up what this kind of model has besides."""
+    def _prepare(self, truncate: str, max_characters: int) -> type[Runs]:
+        """Set up what this kind of model has besides, and return the kind of its runs."""
         raise NotImplementedError
 
     def _run(

@@ -12,9 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from embedder.core.embedding_request import Limits
 from embedder.core.errors import InvalidFieldError
-from embedder.core.fast_tokenizers import Tokenizer
 from embedder.core.tokenization import RequestTokenizer
 
 _DEFAULT_TOKENS = 256
@@ -68,7 +66,7 @@ class _Unit(NamedTuple):
 
 
 class Chunker:
-    """Divides blocks into chunks for a model with this tokenizer, these prompts and limits.
+    """Divides blocks into chunks for a model with this tokenizer and its limits.
 
     A chunk has at most `tokens`, overlap included: by default 256, or what the model takes. It
     starts with at most `overlap` tokens that the chunk before it ends with: by default 32, or half
@@ -77,13 +75,12 @@ class Chunker:
 
     def __init__(
         self,
-        tokenizer: Tokenizer,
         request_tokenizer: RequestTokenizer,
-        limits: Limits,
         *,
         tokens: int | None = None,
         overlap: int | None = None,
     ) -> None:
+        tokenizer, limits = request_tokenizer.tokenizer, request_tokenizer.limits
         #: The prompt of chunks; None for the model's default one.
         self.prompt = "document" if "document" in limits.prompts else None
         prompt = request_tokenizer.prompt_text(self.prompt)

@@ -23,7 +23,7 @@ class Engine(ServedModel):
 
     task: ClassVar[str] = "embed"
 
-    def _prepare(self, truncate: str, max_characters: int) -> None:
+    def _prepare(self, truncate: str, max_characters: int) -> type[Runs]:
         manifest = self.manifest
         self.limits = Limits(
             dimensions=manifest.dimensions,
@@ -34,14 +34,12 @@ class Engine(ServedModel):
             default_prompt=manifest.default_prompt,
             truncate=truncate,
         )
-        self.request_tokenizer = RequestTokenizer(
-            self.tokenizer, self.limits, pools_prompt=SEGMENTS not in manifest.graph.inputs
-        )
-
-    @property
-    def _kind_of_runs(self) -> type[Runs]:
         # Of an embedding model with segments, a prompt is not pooled.
-        return SegmentRuns if SEGMENTS in self.manifest.graph.inputs else Runs
+        segments = SEGMENTS in manifest.graph.inputs
+        self.request_tokenizer = RequestTokenizer(
+            self.tokenizer, self.limits, pools_prompt=not segments
+        )
+        return SegmentRuns if segments else Runs
 
     def embed(
         self,

@@ -51,7 +51,7 @@ class Reranker(ServedModel):
 
     task: ClassVar[str] = "rerank"
 
-    def _prepare(self, truncate: str, max_characters: int) -> None:
+    def _prepare(self, truncate: str, max_characters: int) -> type[Runs]:
         scoring = self.manifest.scoring
         assert scoring is not None  # noqa: S101 - for mypy: the task says so
         self.scoring = scoring
@@ -60,9 +60,6 @@ class Reranker(ServedModel):
         prefix = scoring.passage_prefix
         # A space at its end becomes part of the passage's first word.
         self._prefix_tokens = len(self.tokenizer.encode(prefix.rstrip())) if prefix else 0
-
-    @property
-    def _kind_of_runs(self) -> type[Runs]:
         return SegmentRuns
 
     def rerank(self, query: str, passages: Sequence[str], **options: Any) -> Scores:

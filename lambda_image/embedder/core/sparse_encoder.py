@@ -88,8 +88,8 @@ class SparseEncoder(Engine):
 
         return super().load(artifact, wrap=bounded, **options)
 
-    @property
-    def _kind_of_runs(self) -> type[Runs]:
+    def _prepare(self, truncate: str, max_characters: int) -> type[Runs]:
+        super()._prepare(truncate, max_characters)
         return SparseRuns
 
 

@@ -20,8 +20,8 @@ class RequestTokenizer:
 
     def __init__(self, tokenizer: Tokenizer, limits: Limits, *, pools_prompt: bool = True) -> None:
         self.pools_prompt = pools_prompt
-        self._tokenizer = tokenizer
-        self._limits = limits
+        self.tokenizer = tokenizer
+        self.limits = limits
         self._specials = len(tokenizer.prefix) + len(tokenizer.suffix)
 
     def encode(self, request: EmbedRequest) -> tuple[list[list[int]], int]:
@@ -36,7 +36,7 @@ class RequestTokenizer:
                 raise InvalidFieldError(
                     "A prompt cannot be put in front of token ids: put its own token ids there."
                 )
-            if not self.pools_prompt and self._limits.prompts:
+            if not self.pools_prompt and self.limits.prompts:
                 raise InvalidFieldError(
                     "This model leaves a prompt's tokens out of its vectors, and token ids do not "
                     "say where a prompt ends: send texts."
@@ -57,8 +57,8 @@ class RequestTokenizer:
         done: dict[str, list[int]] = {}
         sequences = []
         characters = 0
-        most = self._limits.max_characters
-        encode = self._tokenizer.encode
+        most = self.limits.max_characters
+        encode = self.tokenizer.encode
         for position, text in enumerate(inputs.texts or ()):
             characters += len(text)
             ids = done.get(text)
@@ -77,8 +77,8 @@ class RequestTokenizer:
 
     def prompt_text(self, name: str | None, title: str | None = None) -> str:
         """Return the text of a prompt by its name (None: the default prompt)."""
-        prompts = self._limits.prompts
-        chosen = self._limits.default_prompt if name is None else name
+        prompts = self.limits.prompts
+        chosen = self.limits.default_prompt if name is None else name
         prompt = prompts[chosen] if chosen is not None else ""
         if title is None:
             return prompt
@@ -102,20 +102,20 @@ class RequestTokenizer:
         prompt = self.prompt_text(request.prompt, request.title)
         if not prompt:
             return 0
-        around = max(self._specials - 1, len(self._tokenizer.prefix))
-        room = self._limits.max_tokens - self._specials
-        return around + min(len(self._tokenizer.encode(prompt)), room)
+        around = max(self._specials - 1, len(self.tokenizer.prefix))
+        room = self.limits.max_tokens - self._specials
+        return around + min(len(self.tokenizer.encode(prompt)), room)
 
     def check_characters(self, text: str, position: int) -> None:
         """Refuse a text over the limit of characters."""
-        limit = self._limits.max_characters
+        limit = self.limits.max_characters
         if len(text) > limit:
             raise InputTooLongError(
                 f"has {len(text)} characters; at most {limit} are allowed.", position=position
             )
 
     def _check(self, request: EmbedRequest) -> None:
-        limits = self._limits
+        limits = self.limits
         if request.dimensions is not None and request.dimensions not in limits.dimensions:
             raise InvalidFieldError(
                 f"The dimensions must be one of {', '.join(map(str, limits.dimensions))}; found "
@@ -131,7 +131,7 @@ class RequestTokenizer:
             raise EmptyInputError("must have at least one input.")
 
     def _bounded(self, text: str, truncate: str, position: int) -> str:
-        limit = self._limits.max_characters
+        limit = self.limits.max_characters
         if truncate == "refuse":
             self.check_characters(text, position)
         return text[-limit:] if truncate == "left" else text[:limit]
@@ -144,12 +144,12 @@ class RequestTokenizer:
             raise EmptyInputError(
                 "must hold text to embed; the tokenizer found no token in it.", position=position
             )
-        room = self._limits.max_tokens - self._specials
+        room = self.limits.max_tokens - self._specials
         if len(ids) > room:
             if truncate == "refuse":
                 raise InputTooLongError(
                     f"has {len(ids) + self._specials} tokens, special tokens and prompt included; "
-                    f"the model allows {self._limits.max_tokens}.",
+                    f"the model allows {self.limits.max_tokens}.",
                     position=position,
                 )
             if truncate == "right":
@@ -158,7 +158,7 @@ class RequestTokenizer:
                 # The prompt decides the kind of embedding: keep it, and drop the start of the text.
                 kept = min(prompt_length, room - 1)
                 ids = ids[:kept] + ids[len(ids) - room + kept :]
-        return [*self._tokenizer.prefix, *ids, *self._tokenizer.suffix]
+        return [*self.tokenizer.prefix, *ids, *self.tokenizer.suffix]
 
     def _own_ids(self, ids: Sequence[int], position: int, *, bare: bool) -> list[int]:
         """Take off the special tokens around token ids.
@@ -166,7 +166,7 @@ class RequestTokenizer:
         Ids are numbers; only their special tokens show which tokenizer made them. So ids that lack
         them are refused, unless they may be `bare`.
         """
-        prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
+        prefix, suffix = self.tokenizer.prefix, self.tokenizer.suffix
         inner = list(ids)
         if prefix and tuple(inner[: len(prefix)]) == tuple(prefix):
             inner = inner[len(prefix) :]
@@ -188,7 +188,7 @@ class RequestTokenizer:
         # Its last space is a part of the text's first token, for tokenizers that have words begin
         # with theirs.
         own = prompt.rstrip()
-        return len(self._tokenizer.encode(own)) if own else 0
+        return len(self.tokenizer.encode(own)) if own else 0
 
 
 def _listed(ids: Sequence[int]) -> str:

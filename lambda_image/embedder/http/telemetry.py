@@ -27,6 +27,14 @@ _UNITS = {
     "PaddingWaste": "Percent",
 }
 _DEFINITIONS = {name: {"Name": name, "Unit": unit} for name, unit in _UNITS.items()}
+#: Metrics of a request that embedded, and the fields of its line that they have.
+_OF_LINE = {
+    "Texts": "texts",
+    "Tokens": "tokens",
+    "TokenizationTime": "tokenizationMs",
+    "InferenceTime": "inferenceMs",
+    "CacheHits": "cacheHits",
+}
 #: By these a release judges the new version alone. No other metric has the version as a dimension,
 #: for each would be billed once more for every version.
 _OF_A_VERSION = [_DEFINITIONS["Requests"], _DEFINITIONS["ServerErrors"]]
@@ -70,7 +78,8 @@ class Telemetry:
         """Write both lines, in one write."""
         cold, self.cold = self.cold, False
         now = time.time()
-        lines = _dumps(self.line(record, now, cold)) + _dumps(self._metrics(record, now, cold))
+        line = self.line(record, now, cold)
+        lines = _dumps(line) + _dumps(self._metrics(record, now, line))
         sys.stdout.write(lines.decode())
         sys.stdout.flush()
 
@@ -112,21 +121,14 @@ class Telemetry:
             line["fault"] = record.fault
         return line
 
-    def _metrics(self, record: RequestRecord, now: float, cold: bool) -> dict[str, Any]:
-        values: dict[str, Any] = {"Requests": 1, "ColdStarts": int(cold)}
+    def _metrics(self, record: RequestRecord, now: float, line: dict[str, Any]) -> dict[str, Any]:
+        values: dict[str, Any] = {"Requests": 1, "ColdStarts": int(line["coldStart"])}
         if record.embeddings is not None:
-            embeddings = record.embeddings
-            values |= {
-                "Texts": len(embeddings.tokens),
-                "Tokens": sum(embeddings.tokens),
-                "TokenizationTime": _milliseconds(embeddings.timings.tokenization),
-                "InferenceTime": _milliseconds(embeddings.timings.inference),
-                "CacheHits": embeddings.cache_hits,
-            }
+            values |= {metric: line[field] for metric, field in _OF_LINE.items()}
             # Without a run there is no batch and no padding, so neither metric is written.
-            if embeddings.runs:
-                values["BatchSize"] = list(embeddings.runs[:_MOST_VALUES])
-                values["PaddingWaste"] = _waste(embeddings)
+            if record.embeddings.runs:
+                values["BatchSize"] = list(record.embeddings.runs[:_MOST_VALUES])
+                values["PaddingWaste"] = line["paddingWaste"]
         return {
             "_aws": {
                 "Timestamp": int(now * 1000),

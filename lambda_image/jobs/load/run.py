@@ -227,11 +227,8 @@ def _round_folder(job: str, index: str, columns: Mapping[str, str]) -> str:
 
 def find_job(source: str) -> FinishedJob:
     """Find the job in a folder, or the only one below it."""
-    opened = open_folder(source)
-    names = opened.folders()
-    if "_job" not in names:
-        return _finished(f"{source.rstrip('/')}/{_only_job(source, names)}")
-    return _finished(source.rstrip("/"))
+    folder, names = source.rstrip("/"), open_folder(source).folders()
+    return _finished(folder if "_job" in names else f"{folder}/{_only_job(source, names)}")
 
 
 def _metadata_columns(job: FinishedJob, chosen: Sequence[str] | None) -> dict[str, str]:

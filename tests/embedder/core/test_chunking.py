@@ -13,9 +13,7 @@ TOKENS = 60
 
 def make_chunker(overlap: int) -> Chunker:
     engine = Engine(manifest_of(max_tokens=128), WordTokenizer(), HashSession())
-    return Chunker(
-        engine.tokenizer, engine.request_tokenizer, engine.limits, tokens=TOKENS, overlap=overlap
-    )
+    return Chunker(engine.request_tokenizer, tokens=TOKENS, overlap=overlap)
 
 
 def paragraph(rng: random.Random, words: int) -> str:

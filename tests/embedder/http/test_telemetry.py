@@ -176,7 +176,7 @@ def test_a_record_has_at_most_a_hundred_values(told, capsys):
     """CloudWatch drops a record with a longer list."""
     engine = told.model.engine
     assert isinstance(engine, Engine)
-    engine.request_tokenizer._limits = engine.limits._replace(
+    engine.request_tokenizer.limits = engine.limits._replace(
         max_tokens=100_000, max_characters=10**6
     )
     texts = [" ".join(f"w{number}" for number in range(length * 70)) for length in range(1, 111)]

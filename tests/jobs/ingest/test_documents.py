@@ -169,7 +169,7 @@ def test_a_gigabyte_is_refused_without_being_read(tmp_path, monkeypatch, engine)
     folder = open_folder(str(tmp_path))
     (file,) = folder.files()
     monkeypatch.delattr(Folder, "read_object")
-    chunker = Chunker(engine.tokenizer, engine.request_tokenizer, engine.limits)
+    chunker = Chunker(engine.request_tokenizer)
     with pytest.raises(RefusedDocumentError, match="1,073,741,824 bytes; up to 33,554,432 are"):
         read_chunks(folder, file.key, file.size, chunker, wanted=(), non_filterable=())
 

@@ -39,7 +39,6 @@ class ConnectionPool:
             raise ValueError(f"The URL must be http:// or https:// with a host; found {url!r}.")
         #: The value of the header `host`, which a signature covers.
         self.host = parts.netloc.rpartition("@")[2]
-        self.url = f"{parts.scheme}://{self.host}"
         self._prefix = parts.path.rstrip("/")
         self._name = parts.hostname
         self._port = parts.port

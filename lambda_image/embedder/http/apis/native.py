@@ -254,16 +254,14 @@ class Chunk(Operation):
         # Imported when it is needed: no cold start pays for it.
         from embedder.core.chunking import Chunker, read_blocks  # noqa: PLC0415
 
-        values, engine = call.values, self.model.engine
+        values = call.values
         text = values["text"]
         if len(text) > MAX_DOCUMENT:
             raise InputTooLongError(
                 f"must have at most {MAX_DOCUMENT} characters; found {len(text)}.", name="text"
             )
         chunker = Chunker(
-            engine.tokenizer,
-            engine.request_tokenizer,
-            engine.limits,
+            self.model.engine.request_tokenizer,
             tokens=values["chunk_tokens"],
             overlap=values["overlap_tokens"],
         )
