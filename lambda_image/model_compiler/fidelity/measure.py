@@ -287,11 +287,12 @@ def _golden_difference(engine: Engine, golden: Golden) -> float:
 def _start_of(vector: npt.NDArray[np.float32], task: str) -> dict[str, Any]:
     """Return the first components of a vector, or the largest weights of a sparse one."""
     if task != "sparse":
-        return {"embedding_head": _rounded(vector[:HEAD])}
+        return {"embedding_head": rounded_list(vector[:HEAD])}
     largest = np.argsort(-vector, kind="stable")[:HEAD]
     largest = largest[vector[largest] > 0]
-    return {"indices": largest.tolist(), "values": _rounded(vector[largest])}
+    return {"indices": largest.tolist(), "values": rounded_list(vector[largest])}
 
 
-def _rounded(values: npt.NDArray[np.float32]) -> list[float]:
+def rounded_list(values: npt.NDArray[np.float32]) -> list[float]:
+    """Return a vector with the manifest's decimals."""
     return [round(float(value), DIGITS) for value in values]

@@ -15,10 +15,10 @@ from tqdm import tqdm
 
 from embedder.core.reranker import Reranker
 from model_compiler.fidelity.measure import (
-    DIGITS,
     Thresholds,
     aligned,
     below,
+    rounded_list,
     shipped_documents,
     texts,
 )
@@ -143,11 +143,7 @@ def golden_pairs(artifact: Reranker) -> list[dict[str, Any]]:
     passages = ("Parse a string into a date and a time.", "hello world")
     logits = _logits(artifact, query, passages)
     return [
-        {
-            "query": query,
-            "passage": passage,
-            "logits": [round(float(logit), DIGITS) for logit in row],
-        }
+        {"query": query, "passage": passage, "logits": rounded_list(row)}
         for passage, row in zip(passages, logits, strict=True)
     ]
 

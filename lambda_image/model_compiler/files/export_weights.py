@@ -60,7 +60,7 @@ class ExportWeights(Weights):
         ends = [found for found in self._tensors if found == name or found.endswith(f".{name}")]
         if len(ends) != 1:
             raise SourceError(
-                f"{self._folder} has {len(ends)} initializers named {name!r} or ending in it; "
+                f"{self.folder} has {len(ends)} initializers named {name!r} or ending in it; "
                 "there must be one."
             )
         return ends[0].removesuffix(name)

@@ -68,16 +68,12 @@ class Weights:
         tensors: Mapping[str, StoredTensor] | None = None,
         progress: Callable[[int], object] = lambda _: None,
     ) -> None:
-        self._folder = folder
+        #: The folder of the module.
+        self.folder = folder
         self._progress = progress
         self._tensors = stored_tensors(folder) if tensors is None else tensors
         self._left = set(self._tensors)
         self._digest = sha256()
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the module."""
-        return self._folder
 
     @property
     def total_bytes(self) -> int:
@@ -98,7 +94,7 @@ class Weights:
             if candidate + name in self._tensors:
                 return candidate
         raise SourceError(
-            f"{self._folder} has no tensor {name!r} (nor with the prefix "
+            f"{self.folder} has no tensor {name!r} (nor with the prefix "
             f"{' or '.join(repr(prefix) for prefix in candidates if prefix)}); "
             f"found {_some(self._tensors)}."
         )
@@ -142,7 +138,7 @@ class Weights:
         """Check that every tensor was used."""
         if self._left:
             raise UnsupportedModelError(
-                f"{self._folder} has tensors that the compiler does not use: "
+                f"{self.folder} has tensors that the compiler does not use: "
                 f"{_some(self._left)}. They may change the vectors."
             )
 
@@ -150,7 +146,7 @@ class Weights:
         stored = self._tensors.get(name)
         if stored is None:
             raise SourceError(
-                f"{self._folder} has no tensor {name!r}; found {_some(self._tensors)}."
+                f"{self.folder} has no tensor {name!r}; found {_some(self._tensors)}."
             )
         if shape is not None and stored.shape != shape:
             raise SourceError(

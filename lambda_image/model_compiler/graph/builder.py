@@ -5,6 +5,7 @@ Names and offsets depend only on the order of the calls, so the same calls give 
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
@@ -75,33 +76,25 @@ class GraphBuilder:
         self._graph = GraphProto(name=name)
         self._weights = (weights, weights_file)
         self._rows = (rows or weights, rows_file or weights_file)
-        self._counts: dict[str, int] = {}
-        self._uses: dict[str, int] = {}
+        self._counts = Counter[str]()
+        self._uses = Counter[str]()
         #: By the name and the type of a weight: the hash of its values, and how it is stored.
         self._stored: dict[tuple[str, str], tuple[bytes, TensorProto]] = {}
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
-        self._digests: dict[str, bytes] = {}
         self._float32_layers = frozenset(float32_layers)
-        self._layers: list[str] = []
-
-    @property
-    def external_digests(self) -> dict[str, bytes]:
-        """The SHA-256 of each external weight, by its name."""
-        return dict(self._digests)
-
-    @property
-    def layers(self) -> tuple[str, ...]:
-        """The outputs of the encoder's finished layers."""
-        return tuple(self._layers)
+        #: The SHA-256 of each external weight, by its name.
+        self.external_digests: dict[str, bytes] = {}
+        #: The outputs of the encoder's finished layers.
+        self.layers: list[str] = []
 
     @property
     def quantizes(self) -> bool:
         """Whether the layer that is being built is in int8."""
-        return self.int8 and len(self._layers) not in self._float32_layers
+        return self.int8 and len(self.layers) not in self._float32_layers
 
     def end_layer(self, output: str) -> str:
         """State that a layer of the encoder is finished, and return its output."""
-        self._layers.append(output)
+        self.layers.append(output)
         return output
 
     def input(self, name: str, *, dtype: npt.DTypeLike, shape: Sequence[str | int]) -> str:
@@ -123,7 +116,7 @@ class GraphBuilder:
         """
         array = np.asarray(array, order="C")
         key, digest = (name, array.dtype.str), hashlib.sha256(array.data).digest()
-        self._uses[name] = self._uses.get(name, 0) + 1
+        self._uses[name] += 1
         unique = name if self._uses[name] == 1 else f"{name}.{self._uses[name]}"
         if key in self._stored:
             known, stored = self._stored[key]
@@ -137,7 +130,7 @@ class GraphBuilder:
             tensor = self._tensor(unique, array, file, file_name)
             self._stored[key] = digest, tensor
         if tensor.data_location == TensorProto.EXTERNAL:
-            self._digests[unique] = digest
+            self.external_digests[unique] = digest
         self._graph.initializer.append(tensor)
         return unique
 
@@ -213,7 +206,7 @@ class GraphBuilder:
         )
 
     def _node_name(self, operator: str) -> str:
-        self._counts[operator] = self._counts.get(operator, 0) + 1
+        self._counts[operator] += 1
         return f"{operator}_{self._counts[operator]}"
 
     def _tensor(

@@ -10,7 +10,7 @@ import tokenizers
 from tokenizers import normalizers
 
 from embedder.core.fast_tokenizers.byte_level import BYTE_ALPHABET
-from model_compiler.tokenizer.byte_pair import BPE_OPTIONS, merge_sections
+from model_compiler.tokenizer.byte_pair import BPE_KEYS, BPE_OPTIONS, merge_sections
 from model_compiler.tokenizer.coverage import (
     Json,
     NotCoveredError,
@@ -98,8 +98,7 @@ def check_byte_level(document: Json) -> None:
     else:
         _check_split(pre_tokenizer, options)
     model = document["model"]
-    only_keys(model, {"type", "vocab", "merges", "unk_token", *_BYTE_LEVEL_OPTIONS}, "the model")
-    check_options(model, _BYTE_LEVEL_OPTIONS, "the model")
+    check_options(model, _BYTE_LEVEL_OPTIONS, BPE_KEYS, "the model")
     for token in document.get("added_tokens") or []:
         # The library looks for the normalized token.
         if token.get("normalized") and not token["content"].isascii():
@@ -113,10 +112,10 @@ def _check_split(pre_tokenizer: Json, options: set[str]) -> None:
     if pre_tokenizer["type"] != "Sequence" or kinds != ["Split", "ByteLevel"]:
         not_covered("pre_tokenizer", " ".join(map(str, [pre_tokenizer["type"], *kinds])))
     split, byte_level = parts
-    check_options(split, {"behavior": ("Isolated",), "invert": (None,)}, "the pre_tokenizer")
+    covered = {"behavior": ("Isolated",), "invert": (None,)}
+    check_options(split, covered, {"type", "pattern"}, "the pre_tokenizer")
     if set(split["pattern"]) != {"Regex"}:
         not_covered("the pre_tokenizer's pattern", ", ".join(split["pattern"]))
-    only_keys(split, {"type", "pattern", "behavior", "invert"}, "the pre_tokenizer")
     only_keys(byte_level, options, "the pre_tokenizer")
     for option in ("add_prefix_space", "use_regex"):
         if byte_level.get(option, True):

@@ -11,7 +11,6 @@ from model_compiler.tokenizer.coverage import (
     NotCoveredError,
     check_options,
     not_covered,
-    only_keys,
 )
 from model_compiler.tokenizer.table_file import CHARACTERS, PAGE, deduplicated, id_slots
 
@@ -24,6 +23,8 @@ BPE_OPTIONS: Mapping[str, tuple[object, ...]] = {
     "byte_fallback": (True,),
     "ignore_merges": (None,),
 }
+#: The keys of a model that have any value.
+BPE_KEYS = {"type", "vocab", "merges", "unk_token"}
 #: Ranks and ids have 20 bits each in a packed merge.
 _MOST = 1 << 20
 _SPACE = "▁"
@@ -41,12 +42,7 @@ def check_byte_pair_encoding(document: Json) -> None:
     if pre_tokenizer != split:
         not_covered("pre_tokenizer", pre_tokenizer.get("type"))
     model = document["model"]
-    only_keys(
-        model,
-        {"type", "vocab", "merges", "unk_token", *BPE_OPTIONS},
-        "the model",
-    )
-    check_options(model, BPE_OPTIONS, "the model")
+    check_options(model, BPE_OPTIONS, BPE_KEYS, "the model")
     if any(f"<0x{byte:02X}>" not in model["vocab"] for byte in range(256)):
         not_covered("byte_fallback without", "a token for each byte")
 

@@ -54,8 +54,14 @@ def _post_processors(document: Json) -> list[Json]:
     return post["processors"] if post.get("type") == "Sequence" else [post]
 
 
-def check_options(part: Json, covered: Mapping[str, tuple[object, ...]], name: str) -> None:
-    """Check that each option of a part has a value that is covered; falsy ones are read as None."""
+def check_options(
+    part: Json, covered: Mapping[str, tuple[object, ...]], others: set[str], name: str
+) -> None:
+    """Check that each option of a part has a value that is covered; falsy ones are read as None.
+
+    It may have other keys of any value, and no more.
+    """
+    only_keys(part, {*covered, *others}, name)
     for option, values in covered.items():
         if (part.get(option) or None) not in values:
             not_covered(f"{name}'s {option}", part.get(option))

@@ -195,10 +195,6 @@ def _check_size(path: Path, ids: set[int], rows: int) -> None:
         )
 
 
-#: How many times longer one step makes a text at most: a character has up to four bytes.
-_STEPS = {"ByteLevel": 4}
-
-
 def _check_bounds(path: Path, document: dict[str, Any]) -> None:
     parts = dict(document)
     model = dict(parts.pop("model"))
@@ -254,7 +250,7 @@ def _growth(step: dict[str, Any]) -> float:
         return 1.0 + _length(step.get("prepend"))
     if kind == "Precompiled":
         return _longest_replacement(step.get("precompiled_charsmap"))
-    return _STEPS.get(kind, 1) if isinstance(kind, str) else 1
+    return 4 if kind == "ByteLevel" else 1  # a character has up to four bytes
 
 
 def _length(text: Any) -> int:

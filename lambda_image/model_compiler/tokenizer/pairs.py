@@ -13,19 +13,17 @@ from model_compiler.tokenizer.file import TokenizerFile
 #: Pairs of texts that show what the post-processor does.
 EXAMPLES = (("a", "b"), ("Two words.", "東京 naïve 😀"), ("one two three", "x"))
 
-#: The classes of transformers that give a model token types, unless a file says otherwise.
-WITH_TYPES = frozenset({"BertTokenizer", "ElectraTokenizer"})
-#: Those that do not.
-WITHOUT_TYPES = frozenset(
-    {
-        "CamembertTokenizer",
-        "DistilBertTokenizer",
-        "Qwen2Tokenizer",
-        "RobertaTokenizer",
-        "TokenizersBackend",
-        "XLMRobertaTokenizer",
-    }
-)
+#: Whether a class of transformers gives a model token types, unless a file says otherwise.
+GIVES_TYPES = {
+    "BertTokenizer": True,
+    "CamembertTokenizer": False,
+    "DistilBertTokenizer": False,
+    "ElectraTokenizer": True,
+    "Qwen2Tokenizer": False,
+    "RobertaTokenizer": False,
+    "TokenizersBackend": False,
+    "XLMRobertaTokenizer": False,
+}
 
 
 class PairLayout(NamedTuple):
@@ -85,8 +83,8 @@ def passes_types(folder: Path) -> bool:
     model_type = ConfigFile(folder / "config.json").optional("model_type")
     stated = config.optional("tokenizer_class")
     name = class_name(stated, model_type)
-    if name in WITH_TYPES or name in WITHOUT_TYPES:
-        return name in WITH_TYPES
+    if name in GIVES_TYPES:
+        return GIVES_TYPES[name]
     generic = " Versions 4 and 5 of transformers disagree about this class." * (name in GENERIC)
     raise UnsupportedModelError(
         f"{config.path}: model_input_names must say whether the model gets token_type_ids, which "

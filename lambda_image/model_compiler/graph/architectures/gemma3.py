@@ -141,9 +141,11 @@ class _Encoder(Encoder[Gemma3Config]):
             positions=whole_blocks(config.max_positions),
         )
         heads_width = config.heads * config.head_size
-        self._heads_beside = self._shape(blocks.batch, blocks.padded, self._int64(heads_width))
+        self._heads_beside = op.Concat(
+            blocks.batch, blocks.padded, self._int64(heads_width), axis=0
+        )
         self._heads_below = self._int64(0, -1, config.head_size)
-        self._tokens_wide = self._shape(blocks.batch, self._int64(-1, heads_width))
+        self._tokens_wide = op.Concat(blocks.batch, self._int64(-1, heads_width), axis=0)
         x = embedding(
             self._builder,
             blocks.ids,
@@ -204,6 +206,3 @@ class _Encoder(Encoder[Gemma3Config]):
         """Divide rows by their root mean square; Gemma stores gains as differences from one."""
         gain = (1 + self._take(name, size)) * np.float32(factor)
         return self._by_root_mean_square(value, self._builder.weight(name, gain))
-
-    def _shape(self, *parts: str) -> str:
-        return self._builder.op.Concat(*parts, axis=0)
