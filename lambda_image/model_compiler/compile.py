@@ -23,11 +23,12 @@ from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Model
 from model_compiler.model.compiled import CompiledModel
-from model_compiler.model.exports import Kind, files_of, why_not_compiled
+from model_compiler.model.exports import Kind, why_not_compiled
 from model_compiler.model.folder import check_kind
 from model_compiler.model.onnx_import import ImportedModel
 from model_compiler.model.reading import reading_of
 from model_compiler.source import Source
+from model_compiler.source.linked import files_in
 from model_compiler.tokenizer import tables as tokenizer_tables
 from model_compiler.tokenizer.tables import TokenizerTables, check_room
 
@@ -114,7 +115,7 @@ def compile_model(source: Source, output: Path, options: Options) -> dict[str, A
 def _read(folder: Path, options: Options) -> tuple[Model, dict[str, Any]]:
     """Read the model, and for an export the manifest's entries about its origin."""
     check_kind(folder)
-    reading = reading_of(folder, files_of(folder), options.precision)
+    reading = reading_of(folder, files_in(folder), options.precision)
     export, reason = reading.export, reading.reason
     if export and reading.path == "weights":
         _note(f"There are no weights but those in {export.name}, which are compiled.")

@@ -15,10 +15,10 @@ from model_compiler.errors import CompilerError, printable
 from model_compiler.files.config import CONVERSION, missing
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Model
-from model_compiler.model.exports import files_of
 from model_compiler.model.folder import check_kind
 from model_compiler.model.reading import reading_of
 from model_compiler.source import Source
+from model_compiler.source.linked import files_in
 from model_compiler.tokenizer import tables
 
 Result = TypeVar("Result")
@@ -74,7 +74,7 @@ def inspect_model(source: Source, precision: Precision | None = None) -> Inspect
     found.attempt(lambda: check_kind(source.folder))
     if not found.compiles:
         return found
-    files = files_of(source.folder) if source.files is None else source.files
+    files = files_in(source.folder) if source.files is None else source.files
     model = _read(source, files, precision, found)
     if model and found.compiles:
         found.attempt(lambda: _describe(model, source, found))

@@ -145,13 +145,6 @@ COUNTED_FROM_PADDING = frozenset(
 )
 
 
-def files_of(folder: Path) -> frozenset[str]:
-    """Return the paths of a folder's files in it, with slashes."""
-    return frozenset(
-        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
-    )
-
-
 def has_weights(folder: Path, files: Collection[str]) -> bool:
     """Return whether a model has weights where its encoder is: in the first module's folder.
 
@@ -179,7 +172,7 @@ def why_not_compiled(folder: Path) -> str | None:
     try:
         if is_static(folder):
             return None
-        architectures.parse(ConfigFile(_encoder_folder(folder) / "config.json"))
+        architectures.parse(ConfigFile(encoder_folder_of(folder) / "config.json"))
     except UnsupportedModelError as error:
         return relative(error, folder)
     except SourceError:
@@ -207,7 +200,7 @@ def _read(folder: Path, path: Path) -> ImportedModel:
     has_modules = (folder / "modules.json").exists()
     pooled = has_modules and is_pooled(folder)
     output = _output(path, graph, pooled=pooled)
-    encoder = _encoder_folder(folder)
+    encoder = encoder_folder_of(folder)
     config = ConfigFile(encoder / "config.json")
     rows = config.integer("vocab_size")
     tokenizer = read_tokenizer(encoder / "tokenizer.json", vocabulary_size=rows)
@@ -247,10 +240,6 @@ def _read(folder: Path, path: Path) -> ImportedModel:
         head=head,
         first_position=first,
     )
-
-
-def _encoder_folder(folder: Path) -> Path:
-    return encoder_folder_of(folder) if (folder / "modules.json").exists() else folder
 
 
 def _load(path: Path) -> ModelProto:

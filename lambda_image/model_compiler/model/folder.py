@@ -121,8 +121,8 @@ def read_model_folder(
 
 
 def encoder_folder_of(folder: Path) -> Path:
-    """Return the folder of the first module, which must be a Transformer."""
-    return _modules(folder)[0][1]
+    """Return the folder of the first module, which must be a Transformer; or else the model's."""
+    return _modules(folder)[0][1] if (folder / "modules.json").exists() else folder
 
 
 def read_head(folder: Path, *, hidden_size: int) -> Head:

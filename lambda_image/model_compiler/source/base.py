@@ -53,7 +53,7 @@ def on_base(folder: Path, adapter: Path, base: Path) -> Path:
     """
     if next(base.rglob(ADAPTER_FILE), None):
         raise UnsupportedModelError(f"{base}, the base of {adapter}, has an adapter itself.")
-    encoder = encoder_folder_of(base) if (base / "modules.json").exists() else base
+    encoder = encoder_folder_of(base)
     parts = {
         name: path for name, path in files_in(encoder).items() if ENCODER_FILES.fullmatch(name)
     }

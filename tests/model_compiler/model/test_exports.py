@@ -8,8 +8,9 @@ from safetensors.numpy import load_file, save_file
 
 from model_compiler.errors import SourceError
 from model_compiler.graph.builder import Precision
-from model_compiler.model.exports import Choice, Kind, choose, files_of
+from model_compiler.model.exports import Choice, Kind, choose
 from model_compiler.model.reading import reading_of
+from model_compiler.source.linked import files_in
 from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
 from tests.model_compiler.goldens.files import edit_json
@@ -57,7 +58,7 @@ def test_the_artifact_is_that_of_the_weights(
 def test_initializers_of_another_shape(with_export: Path) -> None:
     """The reason names the tensor and both shapes, without the folder."""
     edit_json(with_export / "config.json", intermediate_size=32)
-    assert reading_of(with_export, files_of(with_export), None).reason == (
+    assert reading_of(with_export, files_in(with_export), None).reason == (
         "onnx/model.onnx: 0.auto_model.encoder.layer.0.intermediate.dense.weight has shape "
         "[64, 32]; the model's configuration asks for [32, 32]."
     ).replace("0.auto_model", prefix_of(with_export))
@@ -87,7 +88,7 @@ def test_initializers_that_do_not_fit(
 
 def reads_initializers(folder: Path) -> bool:
     """Return whether the initializers of a folder's export are its weights."""
-    reading = reading_of(folder, files_of(folder), None)
+    reading = reading_of(folder, files_in(folder), None)
     return reading.path == "weights" and reading.export is not None
 
 
