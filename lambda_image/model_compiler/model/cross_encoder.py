@@ -32,6 +32,7 @@ from model_compiler.model.folder import (
     SCORES,
     UNPOOLED,
     plain_architecture,
+    read_family,
     read_max_tokens,
     read_modules,
     read_named_prompts,
@@ -301,12 +302,7 @@ HEADS = {
 
 def _family(config: ConfigFile) -> tuple[str, int]:
     """Return the `model_type`, and the width of the encoder's vectors."""
-    family = config.string("model_type")
-    if family not in HEADS:
-        raise UnsupportedModelError(
-            f"{config.path}: the compiler cannot express a cross-encoder of model_type {family!r}; "
-            f"it can of {', '.join(sorted(HEADS))}."
-        )
+    family = read_family(config, "cross-encoder", HEADS)
     return family, config.integer("dim" if family == "distilbert" else "hidden_size")
 
 

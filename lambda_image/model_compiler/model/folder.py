@@ -8,6 +8,7 @@ supported.
 import json
 import math
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -386,6 +387,17 @@ def check_kind(folder: Path, *, name: str | None = None) -> None:
                 f"{name or folder} has an adapter ({adapter.relative_to(folder)}) besides its "
                 f"encoder; the compiler merges one of the encoder. {MERGE}"
             )
+
+
+def read_family(config: ConfigFile, kind: str, families: Collection[str]) -> str:
+    """Return the `model_type`, of which the compiler must be able to express models of a kind."""
+    family = config.string("model_type")
+    if family not in families:
+        raise UnsupportedModelError(
+            f"{config.path}: the compiler cannot express a {kind} of model_type {family!r}; it can "
+            f"of {', '.join(sorted(families))}."
+        )
+    return family
 
 
 def is_sparse(folder: Path) -> bool:

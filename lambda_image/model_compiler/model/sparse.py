@@ -36,6 +36,7 @@ from model_compiler.model.folder import (
     SPARSE_HEAD,
     UNPOOLED,
     Output,
+    read_family,
     read_max_tokens,
     read_modules,
     read_prompts,
@@ -324,12 +325,8 @@ def _model(
     """Read an encoder with a SpladePooling, or without one with bge-m3's head."""
     refuse_adapter(encoder)
     config = ConfigFile(encoder / "config.json")
-    family, families = config.string("model_type"), ["xlm-roberta"] if pooling is None else NAMES
-    if family not in families:
-        raise UnsupportedModelError(
-            f"{config.path}: the compiler cannot express a sparse encoder of model_type "
-            f"{family!r}; it can of {', '.join(sorted(families))}."
-        )
+    families = ["xlm-roberta"] if pooling is None else NAMES
+    family = read_family(config, "sparse encoder", families)
     architecture = architectures.parse(config, remedy="")
     tokenizer = read_tokenizer(
         encoder / "tokenizer.json", vocabulary_size=architecture.vocabulary_size

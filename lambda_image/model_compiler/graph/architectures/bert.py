@@ -278,14 +278,13 @@ class _Encoder(PostNormEncoder[BertConfig]):
 
     def _attended(self, projected: str, layer: str) -> str:
         builder, sizes = self._builder, [self._config.hidden_size] * 3
-        name, bias = f"{layer}attention.bias", self._projections_bias(layer)
         if self._full:
-            shifted = builder.op.Add(projected, builder.weight(name, bias))
+            shifted = builder.op.Add(projected, self._projections_bias(layer))
             return self._full.add(*builder.split(shifted, sizes))
         parts = builder.split(projected, sizes)
         return builder.microsoft.MultiHeadAttention(
             *parts,
-            builder.weight(name, bias),
+            self._projections_bias(layer),
             self._mask,
             *self._relative,
             num_heads=self._config.heads,

@@ -183,11 +183,6 @@ FAMILIES = {
 
 
 class _Encoder(Encoder[EmbeddingGemma2Config]):
-    """Builds the graph of one encoder.
-
-    Values of tokens are float32 [batch, tokens, width], with heads side by side in `width`.
-    """
-
     first_weight = "embed_tokens.weight"
 
     @property

@@ -79,7 +79,7 @@ class _Encoder(PostNormEncoder[PostNormConfig]):
 
     def _attended(self, projected: str, layer: str) -> str:
         builder, size = self._builder, self._config.hidden_size
-        bias = builder.weight(f"{layer}attention.bias", self._projections_bias(layer))
+        bias = self._projections_bias(layer)
         if self._names is QK_NAMES:
             shifted = builder.op.Add(projected, bias)
             query, key, value = builder.split(shifted, [size] * 3)

@@ -192,7 +192,6 @@ class _Encoder(PreNormEncoder[LlamaConfig]):
     first_weight = "embed_tokens.weight"
 
     def build(self) -> str:
-        """Add the encoder; see `Architecture.build`."""
         config, hidden = self._config, super().build()
         if config.projection:
             # Of the model's own class, which has the encoder one level down.

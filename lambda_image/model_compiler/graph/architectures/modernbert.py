@@ -129,11 +129,6 @@ FAMILY = Family(
 
 
 class _Encoder(Encoder[ModernBertConfig]):
-    """Builds the graph of one encoder.
-
-    Values of tokens are float32 [batch, tokens, width], with heads side by side in `width`.
-    """
-
     first_weight = "embeddings.tok_embeddings.weight"
 
     def build(self) -> str:

@@ -90,7 +90,6 @@ class _Encoder(PreNormEncoder[PreNormConfig]):
     first_weight = "encoder.final_layer_norm.weight"
 
     def build(self) -> str:
-        """Add the encoder; see `Architecture.build`."""
         hidden = super().build()
         # A copy of the table, which transformers replaces by it.
         copy = f"{self._prefix}encoder.embed_tokens.weight"

@@ -64,7 +64,10 @@ Config = TypeVar("Config", bound=Architecture)
 
 
 class Encoder(ABC, Generic[Config]):
-    """Builds the graph of one encoder."""
+    """Builds the graph of one encoder.
+
+    Values of tokens are float32 [batch, tokens, width], with heads side by side in `width`.
+    """
 
     #: The name of a weight that every encoder of the family has.
     first_weight: ClassVar[str]

@@ -247,11 +247,12 @@ class PostNormEncoder(Encoder[Config]):
         size = self._config.hidden_size
         return np.concatenate([self._take(f"{layer}{part}.weight", height, size) for part in parts])
 
-    def _projections_bias(self, layer: str) -> Floats:
-        """Return the bias of queries, keys and values, float32 [3 * hidden_size]."""
+    def _projections_bias(self, layer: str) -> str:
+        """Add the bias of queries, keys and values, float32 [3 * hidden_size]."""
         parts = self._names.projections
         size = 3 * self._config.hidden_size // len(parts)
-        return np.concatenate([self._take(f"{layer}{part}.bias", size) for part in parts])
+        bias = np.concatenate([self._take(f"{layer}{part}.bias", size) for part in parts])
+        return self._builder.weight(f"{layer}attention.bias", bias)
 
     def _bias(self, name: str) -> Floats | None:
         if not self._config.biases:

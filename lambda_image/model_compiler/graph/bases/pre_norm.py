@@ -59,10 +59,7 @@ Config = TypeVar("Config", bound=PreNormConfig)
 
 
 class PreNormEncoder(Encoder[Config]):
-    """Builds the graph of one encoder.
-
-    Values of tokens are float32 [batch, tokens, width], with heads side by side in `width`.
-    """
+    """Builds the graph of one encoder."""
 
     @abstractmethod
     def _start(self) -> None:

@@ -56,9 +56,7 @@ class RotaryEncoder(PostNormEncoder[Config]):
 
     def _attended(self, projected: str, layer: str) -> str:
         if self._config.biases:
-            name = f"{layer}attention.bias"
-            bias = self._builder.weight(name, self._projections_bias(layer))
-            projected = self._builder.op.Add(projected, bias)
+            projected = self._builder.op.Add(projected, self._projections_bias(layer))
         query, key, value = self._builder.split(projected, [self._config.hidden_size] * 3)
         query, key = (
             self._rotated(part, self._rope, heads=self._config.heads, head_size=self._head_size)
