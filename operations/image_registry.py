@@ -108,7 +108,7 @@ class Repository:
             return None
         self._check(answer)
         manifest, media_type = answer.content, answer.headers["content-type"]
-        if _digest(manifest) != digest:
+        if f"sha256:{hashlib.sha256(manifest).hexdigest()}" != digest:
             raise RegistryError(f"{self.place.uri} answered {digest} with other content")
         if media_type not in _MANIFESTS:
             raise RegistryError(
@@ -192,7 +192,3 @@ def registry_client(session: Session, place: Place) -> Any:
     return bootstrap_client(
         session, "ecr", "image-publishing", account=place.account, region=place.region
     )
-
-
-def _digest(content: bytes) -> str:
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"

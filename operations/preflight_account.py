@@ -34,8 +34,27 @@ def check_key(
 
     A key that is not there, or cannot be used, is named by AWS's own error.
     """
-    yield from _check_repository_key(session, environment, encryption.key)
-    yield from _check_key_policy(session, environment, encryption.key)
+    key = encryption.key
+    yield from _check_repository_key(session, environment, key)
+    _, partition, _, region, owner, _ = key.split(":", 5)
+    account = account_of(session, environment)
+    if owner != account:
+        yield Finding(
+            f"the policy of the key {key} can be read in its own account only: it must have the "
+            f"statements in {_PAGE}, for the account {account}"
+        )
+        return
+    needed = needed_statements(environment, partition=partition, region=region, account=account)
+    client = session.create_client("kms", region_name=environment.region)
+    policy = client.get_key_policy(KeyId=key, PolicyName="default")["Policy"]
+    for statement in unnamed(policy, needed):
+        # Without that of IAM, the roles may be named one by one, by names that are not known yet.
+        by_role = "AWS" in statement["Principal"]
+        yield Finding(
+            f"the policy of the key {key} lacks a statement ({_PAGE}): {json.dumps(statement)}"
+            + (", unless it names each role" if by_role else ""),
+            stops=not by_role,
+        )
 
 
 def _check_repository_key(
@@ -57,30 +76,6 @@ def _check_repository_key(
             "repository of your own with the key, by repository under [existing], or another "
             f"environment ({_PAGE})",
             stops=True,
-        )
-
-
-def _check_key_policy(
-    session: Session, environment: EnvironmentSettings, key: str
-) -> Iterator[Finding]:
-    _, partition, _, region, owner, _ = key.split(":", 5)
-    account = account_of(session, environment)
-    if owner != account:
-        yield Finding(
-            f"the policy of the key {key} can be read in its own account only: it must have the "
-            f"statements in {_PAGE}, for the account {account}"
-        )
-        return
-    needed = needed_statements(environment, partition=partition, region=region, account=account)
-    client = session.create_client("kms", region_name=environment.region)
-    policy = client.get_key_policy(KeyId=key, PolicyName="default")["Policy"]
-    for statement in unnamed(policy, needed):
-        # Without that of IAM, the roles may be named one by one, by names that are not known yet.
-        by_role = "AWS" in statement["Principal"]
-        yield Finding(
-            f"the policy of the key {key} lacks a statement ({_PAGE}): {json.dumps(statement)}"
-            + (", unless it names each role" if by_role else ""),
-            stops=not by_role,
         )
 
 

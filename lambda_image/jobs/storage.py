@@ -135,25 +135,24 @@ class Folder:
 
     def find(self, key: str) -> StoredFile | None:
         """Return a file, or None if it does not exist."""
-        with _explained(f"{self.name}/{key} cannot be read"):
-            try:
-                item = obstore.head(self._store, key)
-            except (FileNotFoundError, PermissionDeniedError):
-                # S3 answers 403, not 404, to a role that may list only a prefix of the bucket.
-                return None
-        return StoredFile(item["path"], item["size"], item["e_tag"] or "")
+        # S3 answers 403, not 404, to a role that may list only a prefix of the bucket.
+        item = self._head(key, FileNotFoundError, PermissionDeniedError)
+        return item and StoredFile(item["path"], item["size"], item["e_tag"] or "")
 
     def version(self, key: str) -> tuple[str, int] | None:
         """Return what changes with each write of an object, and its size; None without the object.
 
         A missing permission is not a missing object.
         """
+        item = self._head(key, FileNotFoundError)
+        return item and (_version(item), item["size"])
+
+    def _head(self, key: str, *absent: type[Exception]) -> "ObjectMeta | None":
         with _explained(f"{self.name}/{key} cannot be read"):
             try:
-                item = obstore.head(self._store, key)
-            except FileNotFoundError:
+                return obstore.head(self._store, key)
+            except absent:
                 return None
-        return _version(item), item["size"]
 
     def read_object(self, key: str) -> StoredObject | None:
         """Read an object with its attributes; None if it does not exist.

@@ -185,20 +185,6 @@ class VectorIndex(Searchable):
             raise RuntimeError("The index is searched before it is prepared.")
         return self._space
 
-    def check_at_start(self) -> None:
-        """Refuse, with a `StartError`, an index of another vector space before the first request.
-
-        An index without vectors and one that does not answer are no reason not to start: the
-        endpoint also embeds, and the first search asks again.
-        """
-        try:
-            self.prepare(time.monotonic() + _START_SECONDS)
-        except ForeignIndexError as error:
-            self.forget()
-            raise StartError(error.message) from None
-        except (NoIndexError, IndexFailedError, IndexUnavailableError):
-            pass
-
     def prepare(self, deadline: float | None) -> None:
         """Find out the vector space of the vectors, unless it is known.
 
@@ -291,11 +277,21 @@ def parse_arn(arn: str) -> tuple[str, str]:
 
 
 def open_index(arn: str, *, endpoint: str | None, spaces: Sequence[str]) -> VectorIndex:
-    """Connect to an index, by default in its region, and check its vector space."""
+    """Connect to an index, by default in its region; one of another space is a `StartError`.
+
+    An index without vectors and one that does not answer are no reason not to start: the endpoint
+    also embeds, and the first search asks again.
+    """
     region, usual = parse_arn(arn)
     client = S3VectorsClient(region=region, endpoint=endpoint or usual)
     index = VectorIndex(arn, client, spaces=spaces)
-    index.check_at_start()
+    try:
+        index.prepare(time.monotonic() + _START_SECONDS)
+    except ForeignIndexError as error:
+        index.forget()
+        raise StartError(error.message) from None
+    except (NoIndexError, IndexFailedError, IndexUnavailableError):
+        pass
     return index
 
 

@@ -52,7 +52,10 @@ class RequestTokenizer:
             ]
             return sequences, sum(map(len, inputs.token_ids))
         prompt = self.prompt_text(request.prompt, request.title)
-        prompt_length = self._prompt_length(prompt) if truncate == "left" else 0
+        # Its last space is a part of the text's first token, for tokenizers that have words begin
+        # with theirs.
+        kept = prompt.rstrip() if truncate == "left" else ""
+        prompt_length = len(self.tokenizer.encode(kept)) if kept else 0
         left_out = 0 if self.pools_prompt else self.left_out(request)
         done: dict[str, list[int]] = {}
         sequences = []
@@ -183,12 +186,6 @@ class RequestTokenizer:
                 position=position,
             )
         return inner
-
-    def _prompt_length(self, prompt: str) -> int:
-        # Its last space is a part of the text's first token, for tokenizers that have words begin
-        # with theirs.
-        own = prompt.rstrip()
-        return len(self.tokenizer.encode(own)) if own else 0
 
 
 def _listed(ids: Sequence[int]) -> str:

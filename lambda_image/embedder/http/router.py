@@ -123,7 +123,8 @@ def operations(*models: Model) -> dict[str, dict[str, Operation]]:
                 operation = kind(model)
                 first = served.setdefault(path, {}).setdefault(method, operation)
                 if first is not operation:
-                    first.accompany(model.engine.manifest.task, operation)
+                    task = model.engine.manifest.task
+                    first.companions = {**first.companions, task: operation}
     if models[0].search_index is not None:
         # Imported when it is needed: no other endpoint pays for it.
         from embedder.http.apis import search  # noqa: PLC0415
@@ -269,32 +270,7 @@ def build_router(
     artifacts = load_artifacts(_artifact_folder(settings))
     if artifacts[1:]:
         _check_memory(artifacts, settings)
-    prefixes = _prefixes(settings)
-    models: list[Model] = []
-    for artifact in artifacts:
-        index = models[0].search_index if models else None
-        model = _model(artifact, settings, wrap, run_tokens, alone=not artifacts[1:], beside=index)
-        models.append(
-            model._replace(max_concurrent_requests=max_concurrent_requests, prefixes=prefixes)
-        )
-    return Router(
-        *models,
-        telemetry=telemetry,
-        mcp=settings.mcp,
-    )
-
-
-def _model(
-    artifact: Artifact,
-    settings: Settings,
-    wrap: Callable[[InferenceSession], InferenceSession] | None,
-    run_tokens: int,
-    *,
-    alone: bool,
-    beside: Searchable | None,
-) -> Model:
-    """Load a model; `beside` is the index of the embedding model that is served with it."""
-    entries = settings.cache_entries
+    prefixes, entries = _prefixes(settings), settings.cache_entries
     options: dict[str, Any] = {
         "threads": settings.threads,
         "truncate": settings.truncate,
@@ -303,26 +279,46 @@ def _model(
         "wrap": wrap,
         "run_tokens": run_tokens,
     }
+    models: list[Model] = []
+    for artifact in artifacts:
+        beside = models[0].search_index if models else None
+        engine, index = _load(artifact, settings, options, alone=not artifacts[1:], beside=beside)
+        models.append(Model(engine, index, max_concurrent_requests, prefixes))
+    return Router(*models, telemetry=telemetry, mcp=settings.mcp)
+
+
+def _load(
+    artifact: Artifact,
+    settings: Settings,
+    options: Mapping[str, Any],
+    *,
+    alone: bool,
+    beside: Searchable | None,
+) -> tuple[Any, Searchable | None]:
+    """Load a model and its index; `beside` is that of the embedding model that is served with it.
+
+    The model is made with these options.
+    """
     # Each is imported when it is needed: neither kind of model pays for the other.
     if artifact.manifest.task == "embed":
         from embedder.core.engine import Engine  # noqa: PLC0415
 
         engine = Engine.load(artifact, **options)
-        return Model(engine, _index(settings, engine))
+        return engine, _index(settings, engine)
     if artifact.manifest.task == "sparse":
         from embedder.core.sparse_encoder import SparseEncoder  # noqa: PLC0415
 
-        if alone and entries:
+        if alone and settings.cache_entries:
             raise SettingsError(
                 f"{artifact.manifest.model.name} is a sparse encoder, which keeps no vectors; "
-                f"cache_entries must be 0 or unset; found {entries}."
+                f"cache_entries must be 0 or unset; found {settings.cache_entries}."
             )
         encoder = SparseEncoder.load(artifact, **options)
-        return Model(encoder, _sparse_index(settings, encoder, beside, alone=alone))
+        return encoder, _sparse_index(settings, encoder, beside, alone=alone)
     from embedder.core.reranker import Reranker  # noqa: PLC0415
 
     _check_reranker(artifact.manifest.model.name, settings, alone=alone)
-    return Model(Reranker.load(artifact, **options))  # type: ignore[arg-type]
+    return Reranker.load(artifact, **options), None
 
 
 def _check_memory(artifacts: Sequence[Artifact], settings: Settings) -> None:

@@ -85,15 +85,16 @@ class Telemetry:
 
     def line(self, record: RequestRecord, now: float, cold: bool) -> dict[str, Any]:
         """Return the log line of a request that ended at `now`, in seconds since 1970."""
+        status = record.status
         line: dict[str, Any] = {
             "timestamp": _timestamp(now),
-            "level": _level(record.status),
+            "level": "ERROR" if status >= 500 else "WARN" if status >= 400 else "INFO",
             "message": "request",
             "requestId": record.id,
             "environment": self._environment,
             "api": record.api,
             "operation": record.operation,
-            "status": record.status,
+            "status": status,
             "durationMs": _milliseconds(time.perf_counter() - record.started),
             "coldStart": cold,
             "requestBytes": record.request_bytes,
@@ -174,10 +175,6 @@ def fault(error: BaseException) -> dict[str, Any]:
 
 def _dumps(line: dict[str, Any]) -> bytes:
     return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _level(status: int) -> str:
-    return "ERROR" if status >= 500 else "WARN" if status >= 400 else "INFO"
 
 
 def _timestamp(now: float) -> str:

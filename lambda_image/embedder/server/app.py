@@ -182,7 +182,10 @@ class App:
         exchange.ticket.caller = exchange.caller
         self._check_requests(exchange.caller)
         body = await self._read_body(exchange, receive)
-        self._admit(exchange)
+        # It counts when it is there: one that is still uploaded takes nothing from others.
+        self._check_requests(exchange.caller)
+        self._requests.take(exchange.caller, 1)
+        exchange.admitted = True
         decoded = _decoded(body, headers)
         if decoded is not body:
             self._arrived(exchange, len(decoded))
@@ -205,12 +208,6 @@ class App:
             self._settings.max_concurrent_requests,
             seconds_each=self._queue.seconds / max(1, self._requests.total),
         )
-
-    def _admit(self, exchange: Exchange) -> None:
-        """Count a request that is there: one that is still uploaded takes nothing from others."""
-        self._check_requests(exchange.caller)
-        self._requests.take(exchange.caller, 1)
-        exchange.admitted = True
 
     def _arrived(self, exchange: Exchange, size: int) -> None:
         """Refuse a request of which more has arrived than there is room for."""

@@ -47,8 +47,8 @@ class Record(NamedTuple):
 
     #: Where the row begins: an offset in bytes, or for Parquet the number of the row, from 0.
     position: int
-    id: str
-    text: str
+    id: str = ""
+    text: str = ""
     #: The values of the job's metadata fields, in their order.
     metadata: tuple[Any, ...] = ()
     #: Why the row cannot be embedded. It quotes no text.
@@ -160,13 +160,12 @@ def _read_jsonl(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
         try:
             values = orjson.loads(data)
         except orjson.JSONDecodeError as error:
-            yield Record(offset, "", "", problem=f"is not JSON: {error.msg}")
+            yield Record(offset, problem=f"is not JSON: {error.msg}")
             continue
         if not isinstance(values, dict):
-            problem = f"is not a JSON object: {type(values).__name__}"
-            yield Record(offset, "", "", problem=problem)
+            yield Record(offset, problem=f"is not a JSON object: {type(values).__name__}")
         elif has_repeated_key(data, values):
-            yield Record(offset, "", "", problem="has a key twice in one object")
+            yield Record(offset, problem="has a key twice in one object")
         else:
             yield _record(values, job, file=shard.key, position=offset)
 
@@ -198,7 +197,7 @@ def _read_csv(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
         for cells, end in _csv_records(stream, shard.key, offset=shard.start):
             if len(cells) > len(header):
                 problem = f"has {len(cells)} cells; the header has {len(header)}"
-                yield Record(position, "", "", problem=problem)
+                yield Record(position, problem=problem)
             elif cells:
                 values = dict(zip(header, cells, strict=False))
                 yield _record(values, job, file=shard.key, position=position)
@@ -262,7 +261,7 @@ def _record(
     problem = _problem(values, job.text, text) or (job.query and _problem(values, job.query, query))
     problem = problem or _problem_of_id(job, row_id)
     if problem:
-        return Record(position, _as_id(row_id), "", problem=problem)
+        return Record(position, _as_id(row_id), problem=problem)
     metadata = tuple(values.get(name) for name in job.metadata)
     kept = metadata if typed else tuple(map(_as_text, metadata))
     return Record(position, _as_id(row_id), text or "", kept, query=query or "")

@@ -110,7 +110,13 @@ def plan_shards(
         if name.startswith("csv") or is_compressed(file.key):
             scanned += file.size * (_EXPANSION if is_compressed(file.key) else 1)
             if most_scanned is not None and scanned > most_scanned:
-                raise BatchError(_too_large(scanned, most_scanned, file.key))
+                raise BatchError(
+                    "CSV and gzip files must be read to plan their shards. Up to "
+                    f"{most_scanned >> 30} GiB of content can be planned in Lambda's 15 minutes; "
+                    f"with {file.key} there are about {scanned / (1 << 30):.1f} GiB, if a gzip "
+                    f"file has {_EXPANSION} times its size. Divide the job, use JSONL or Parquet, "
+                    "or run it with --local."
+                )
         for shard in _shards_of(folder, file, job, name, size):
             yield replace(shard, number=number)
             number += 1
@@ -302,15 +308,6 @@ def _check_columns(names: Sequence[str], file: StoredFile, job: Job) -> None:
             raise BatchError(
                 f"{file.key} has no column {name!r}; it has {', '.join(map(repr, names))}."
             )
-
-
-def _too_large(scanned: int, most: int, key: str) -> str:
-    return (
-        f"CSV and gzip files must be read to plan their shards. Up to {most >> 30} GiB of content "
-        f"can be planned in Lambda's 15 minutes; with {key} there are about "
-        f"{scanned / (1 << 30):.1f} GiB, if a gzip file has {_EXPANSION} times its size. "
-        "Divide the job, use JSONL or Parquet, or run it with --local."
-    )
 
 
 def _progress_key(shard: Shard, counts: Counts, milliseconds: int, memory_mb: int) -> str:

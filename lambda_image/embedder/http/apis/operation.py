@@ -190,10 +190,6 @@ class Operation:
             gzip=gzip,
         )
 
-    def accompany(self, task: str, operation: Operation) -> None:
-        """Add the same operation of a model that is served besides this one."""
-        self.companions = {**self.companions, task: operation}
-
     def chosen(self, _request: Request, /) -> Operation:
         """Return the operation that answers a request, where a path serves more than one."""
         return self

@@ -35,11 +35,16 @@ def prompt_name_field(limits: Limits) -> Field:
 
 def prompt_fields(limits: Limits) -> tuple[Field, ...]:
     """Make the fields `prompt_name`, `input_type` and `title`."""
+    input_types = tuple(
+        kind
+        for kind, prompts in INPUT_TYPES.items()
+        if kind in _PROMPT_OPTIONAL or any(prompt in limits.prompts for prompt in prompts)
+    )
     return (
         prompt_name_field(limits),
         Field(
             "input_type",
-            Choice(_input_types(limits)),
+            Choice(input_types),
             "The purpose of the texts, named as in Voyage's and Cohere's APIs; chooses the prompt.",
         ),
         Field(
@@ -66,14 +71,6 @@ def choose_prompt(
     if kind is not None:
         return next((p for p in INPUT_TYPES[kind] if p in limits.prompts), None)
     return alias if name is None else name
-
-
-def _input_types(limits: Limits) -> tuple[str, ...]:
-    return tuple(
-        kind
-        for kind, prompts in INPUT_TYPES.items()
-        if kind in _PROMPT_OPTIONAL or any(prompt in limits.prompts for prompt in prompts)
-    )
 
 
 def dimensions_field(name: str, limits: Limits) -> Field:
