@@ -136,6 +136,8 @@ class Runs:
 
     #: Bytes of a token of an input.
     token_bytes = _ID_BYTES
+    #: Whether rows are small enough to be kept.
+    keeps_rows = True
 
     def __init__(
         self,
@@ -149,7 +151,7 @@ class Runs:
         self._session = session
         self._run_all: RunBatches | None = getattr(session, "run_all", None)
         self._width, self._limit, self._run_tokens = width, limit, run_tokens
-        self.cache = VectorCache(cache_entries)
+        self.cache = VectorCache(cache_entries if self.keeps_rows else 0)
         self._runtimes = RuntimeEstimator()
 
     def compute(self, distinct: list[bytes], deadline: float | None, allowed: float) -> Embeddings:
@@ -319,10 +321,14 @@ class ServedModel:
         `ArtifactError`.
         """
         tokenizer = load(artifact.manifest.tokenizer.kind, artifact.tokenizer_path)
-        session = load_session(artifact, threads=threads)
+        session = cls._open(artifact, threads)
         return cls(
             artifact.manifest, tokenizer, session if wrap is None else wrap(session), **options
         )
+
+    @classmethod
+    def _open(cls, artifact: Artifact, threads: int) -> InferenceSession:
+        return load_session(artifact, threads=threads)
 
     def _prepare(self, truncate: str, max_characters: int) -> type[Runs]:
         """Set up what this kind of model has besides, and return the kind of its runs."""

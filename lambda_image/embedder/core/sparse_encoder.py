@@ -9,17 +9,15 @@ Imported on demand: no embedding model pays for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from embedder.core.artifact import Artifact, Manifest
+from embedder.core.artifact import Artifact
 from embedder.core.batching import Runs
 from embedder.core.embedding_request import Embeddings, Timings
 from embedder.core.engine import Engine
 from embedder.core.errors import InferenceError
-from embedder.core.fast_tokenizers import Tokenizer
 from embedder.core.runtimes import InferenceSession
 
 if TYPE_CHECKING:  # see startup
@@ -53,40 +51,16 @@ class SparseVector(NamedTuple):
 class SparseEncoder(Engine):
     """A sparse encoder; see `Engine`.
 
-    The `vectors` of its embeddings are objects [inputs], each a `SparseVector`. It has no cache: a
-    row of it would take as much as 80 vectors of 384 dimensions.
+    The `vectors` of its embeddings are objects [inputs], each a `SparseVector`.
     """
 
     task: ClassVar[str] = "sparse"
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        tokenizer: Tokenizer,
-        session: InferenceSession,
-        *,
-        cache_entries: int = 0,  # noqa: ARG002 - see the class
-        **options: Any,
-    ) -> None:
-        super().__init__(manifest, tokenizer, session, **options)
-
     @classmethod
-    def load(
-        cls,
-        artifact: Artifact,
-        *,
-        wrap: Callable[[InferenceSession], InferenceSession] | None = None,
-        **options: Any,
-    ) -> Self:
-        """Load an artifact's tokenizer and session; see `Engine.load`."""
-
-        def bounded(session: InferenceSession) -> InferenceSession:
-            # A reranker's artifact, which is refused below, has no dimensions.
-            width = max(artifact.manifest.dimensions, default=1)
-            found = BoundedSession(session, width=width)
-            return found if wrap is None else wrap(found)
-
-        return super().load(artifact, wrap=bounded, **options)
+    def _open(cls, artifact: Artifact, threads: int) -> InferenceSession:
+        # A reranker's artifact, which is refused later, has no dimensions.
+        width = max(artifact.manifest.dimensions, default=1)
+        return BoundedSession(super()._open(artifact, threads), width=width)
 
     def _prepare(self, truncate: str, max_characters: int) -> type[Runs]:
         super()._prepare(truncate, max_characters)
@@ -119,6 +93,9 @@ class SparseRuns(Runs):
 
     Inputs of similar length share a block, and so its runs.
     """
+
+    #: A row would take as much as 80 vectors of 384 dimensions.
+    keeps_rows = False
 
     def compute(self, distinct: list[bytes], deadline: float | None, allowed: float) -> Embeddings:
         """See `Runs.compute`; the rows are objects [inputs], each a `SparseVector`."""
