@@ -21,9 +21,8 @@ import numpy as np
 from botocore.exceptions import ClientError
 from botocore.session import get_session
 
-from embedder.core.aws.signing import CredentialsProvider
 from embedder.core.engine import Engine
-from embedder.core.s3_vectors import SPACE_TAG, S3VectorsClient, VectorIndex
+from embedder.core.s3_vectors import SPACE_TAG, VectorIndex, open_index
 from embedder.http.apis.operation import Model
 from embedder.http.router import Router
 from embedding_kit.environment_file import load_environment
@@ -134,7 +133,7 @@ class World:
     mixed: int = 0
     #: Whether documents change meanwhile.
     changes: bool = True
-    clients: list[S3VectorsClient] = field(default_factory=list)
+    opened: list[VectorIndex] = field(default_factory=list)
     rng: random.Random = field(default_factory=lambda: random.Random(31))
 
     def write(self, what: str, which: object = None) -> None:
@@ -287,12 +286,8 @@ class World:
     def router(self, model: str, index: str) -> Router:
         """Return what a version of the function with a model and an index serves."""
         engine = engine_of(model)
-        client = S3VectorsClient(
-            region=REGION, endpoint=self.vectors.url, credentials=CredentialsProvider()
-        )
-        self.clients.append(client)
-        opened = VectorIndex(index, client, spaces=[engine.vector_space()])
-        opened.check_at_start()
+        opened = open_index(index, endpoint=self.vectors.url, spaces=[engine.vector_space()])
+        self.opened.append(opened)
         return Router(Model(engine, opened))
 
     def _ingestion(self, arn: str, engine: Engine) -> Ingested:
@@ -555,5 +550,5 @@ def serve(world: World) -> Iterator[None]:
 
     with serving(Handler) as world.url:
         yield
-        for client in world.clients:
-            client.forget()
+        for index in world.opened:
+            index.forget()
