@@ -130,8 +130,8 @@ def _comparable(run: _Measured, tokens: int) -> bool:
 class Runs:
     """The session with its cache: computes a row, float32 [width], for each input.
 
-    A session with `run_all` gets all runs of a request at once. An input has at most `limit`
-    tokens. A run has at most `run_tokens`, padding included; one input is always allowed.
+    A session with `run_all` gets all runs of a request at once. A run has at most `run_tokens`,
+    padding included; one input is always allowed.
     """
 
     #: Bytes of a token of an input.
@@ -142,15 +142,16 @@ class Runs:
     def __init__(
         self,
         session: InferenceSession,
+        manifest: Manifest,
         *,
-        width: int,
-        limit: int,
         cache_entries: int,
         run_tokens: int,
     ) -> None:
         self._session = session
         self._run_all: RunBatches | None = getattr(session, "run_all", None)
-        self._width, self._limit, self._run_tokens = width, limit, run_tokens
+        scoring = manifest.scoring
+        self._width = len(scoring.labels) if scoring else manifest.full_dimensions
+        self._limit, self._run_tokens = manifest.max_tokens, run_tokens
         self.cache = VectorCache(cache_entries if self.keeps_rows else 0)
         self._runtimes = RuntimeEstimator()
 
@@ -297,13 +298,7 @@ class ServedModel:
         self.manifest, self.tokenizer, self.run_tokens = manifest, tokenizer, run_tokens
         computed = manifest.max_tokens * CHARACTERS_PER_TOKEN
         kind = self._prepare(truncate, max_characters or manifest.max_characters or computed)
-        self._runs = kind(
-            session,
-            width=len(manifest.scoring.labels) if manifest.scoring else manifest.full_dimensions,
-            limit=manifest.max_tokens,
-            cache_entries=cache_entries,
-            run_tokens=run_tokens,
-        )
+        self._runs = kind(session, manifest, cache_entries=cache_entries, run_tokens=run_tokens)
         self.cache = self._runs.cache
 
     @classmethod
