@@ -1,7 +1,5 @@
 """The page on your own fine-tune runs, from the saved folder to an endpoint of its artifact."""
 
-from pathlib import Path
-
 import pytest
 
 from embedding_kit.environment_file import load_environment
@@ -13,7 +11,7 @@ from .pages import BASH, FINETUNE, PYTHON, SERVED, blocks, run
 TEXT = FINETUNE.read_text("utf-8")
 
 
-def test_the_commands_and_programs_run(tmp_path: Path) -> None:
+def test_the_commands_and_programs_run(tmp_path):
     """The folder is inspected and compiled with its report, and the endpoint has its space."""
     write_model(tmp_path / "my-model", new_files=True)
     said = [run([*BASH, block], tmp_path) for block in blocks(TEXT, "bash")]
@@ -26,7 +24,7 @@ def test_the_commands_and_programs_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("block", blocks(TEXT, "toml"))
-def test_the_settings_are_accepted(tmp_path: Path, block: str) -> None:
+def test_the_settings_are_accepted(tmp_path, block):
     """A folder next to the environments and one of S3 need no name."""
     write_model(tmp_path / "my-model")
     write_router(tmp_path / "my-pair")

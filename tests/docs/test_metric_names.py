@@ -10,7 +10,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import embedding_kit
-from embedder.core.artifact import Artifact
 from embedder.core.engine import Engine
 from embedder.core.settings import Settings
 from embedder.http.telemetry import RequestRecord, Telemetry
@@ -25,10 +24,7 @@ from tests.embedder.calls import post
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, router_of
 
 #: AWS's own namespaces, metrics and dimensions that the pages name.
-OF_AWS = {
-    *("AWS/Lambda", "Duration"),
-    *("AWS/States", "ExecutionsFailed"),
-}
+OF_AWS = {*("AWS/Lambda", "Duration"), *("AWS/States", "ExecutionsFailed")}
 _WORD = re.compile(r"\b(metrics?|dimensions)\b", re.IGNORECASE)
 _NAME = re.compile(
     r"`([A-Z][a-z]\w*|(?:te|embedding)_\w+)`|((?:AWS|EmbeddingKit)/\w+|`EmbeddingKit`)"
@@ -79,9 +75,7 @@ def prometheus() -> dict[str, set[str]]:
     return found
 
 
-def test_every_metric_and_dimension_of_the_pages_exists(
-    telemetry: tuple[set[str], set[str]], monkeypatch: pytest.MonkeyPatch, minilm_artifact: Artifact
-) -> None:
+def test_every_metric_and_dimension_of_the_pages_exists(telemetry, monkeypatch, minilm_artifact):
     """Each is written by the kit, or is one of AWS's; an alarm on another name would never fire."""
     monkeypatch.setenv("EMBEDDING_ARTIFACT", str(minilm_artifact.folder))
     from jobs.embed.run import EmbedSteps
@@ -107,7 +101,7 @@ def test_every_metric_and_dimension_of_the_pages_exists(
     assert {name for _, name in named} >= telemetry[0]
 
 
-def test_the_servers_metrics_have_the_labels_of_its_page() -> None:
+def test_the_servers_metrics_have_the_labels_of_its_page():
     """Each row of the table has the labels of all its metrics."""
     emitted = prometheus()
     rows = [
@@ -120,7 +114,7 @@ def test_the_servers_metrics_have_the_labels_of_its_page() -> None:
         assert [emitted[name] for name in names] == [labels] * len(names), names
 
 
-def test_the_fields_of_the_log_that_are_queried_exist(telemetry: tuple[set[str], set[str]]) -> None:
+def test_the_fields_of_the_log_that_are_queried_exist(telemetry):
     """The page of the API and the dashboard's query name fields of a request's line."""
     (page,) = (page for page in PAGES if page.name == "api.md")
     named = re.findall(r"\(field `(\w+)`\)", page.read_text("utf-8"))

@@ -44,11 +44,7 @@ def run(minilm_artifact):
                 for number in range(len(FACTS))
             ]
         )
-        environment = {
-            **os.environ,
-            **CREDENTIALS,
-            "AWS_ENDPOINT_URL_S3VECTORS": s3_vectors.url,
-        }
+        environment = {**os.environ, **CREDENTIALS, "AWS_ENDPOINT_URL_S3VECTORS": s3_vectors.url}
 
         def run_recipe(recipe):
             names = {"http://127.0.0.1:9000": url.url, "BUCKET": index.bucket, "INDEX": index.name}

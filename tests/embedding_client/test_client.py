@@ -160,8 +160,7 @@ def of_lambda(status, message):
 
 #: API Gateway's own answers have OpenAI's form on every path.
 GATEWAY = httpx.Response(
-    401,
-    json={"error": {"message": "No valid API key.", "param": None, "code": "invalid_api_key"}},
+    401, json={"error": {"message": "No valid API key.", "param": None, "code": "invalid_api_key"}}
 )
 
 

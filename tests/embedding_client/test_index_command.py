@@ -28,7 +28,7 @@ def run(monkeypatch, command):
     return partial(command, "index")
 
 
-def test_a_load_is_started_with_its_settings_and_followed(states, run) -> None:  # noqa: F811
+def test_a_load_is_started_with_its_settings_and_followed(states, run):  # noqa: F811
     """Its name is that of the job's folder, unless it has another."""
     code, out, _ = run("load", SOURCE, "--metadata", "lang", "--name", "one", "--no-follow")
     assert (code, out) == (0, "one\n")
@@ -44,7 +44,7 @@ def test_a_load_is_started_with_its_settings_and_followed(states, run) -> None: 
     assert "SUCCEEDED  one" in run("list")[1]
 
 
-def test_a_failed_load_has_a_status_and_its_reason(states, run) -> None:  # noqa: F811
+def test_a_failed_load_has_a_status_and_its_reason(states, run):  # noqa: F811
     """A canceled one is continued by the same load."""
     run("load", SOURCE, "--name", "one", "--no-follow")
     code, out, _ = run("cancel", "one")

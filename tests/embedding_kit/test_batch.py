@@ -142,10 +142,7 @@ def test_a_role_may_do_its_work_and_nothing_else(template):
         return json.loads(text)
 
     may, may_not = (
-        [
-            *cases,
-            *((role, action, key, context) for role, action, context in uses for key in KEYS),
-        ]
+        [*cases, *((role, action, key, context) for role, action, context in uses for key in KEYS)]
         for cases, uses in ((MAY, MAY_USE_A_KEY), (MAY_NOT, MAY_USE_NO_KEY))
     )
     assert allowed(template, may + may_not, resolve=resolve) == may

@@ -2,11 +2,7 @@
 
 import pytest
 
-from embedding_kit.settings import (
-    BatchSettings,
-    FunctionSettings,
-    Provisioned,
-)
+from embedding_kit.settings import BatchSettings, FunctionSettings, Provisioned
 from embedding_kit.settings.compatibility import check_batch
 
 IN, OUT = "s3://documents/texts/", "s3://vectors"

@@ -11,11 +11,7 @@ from aws_cdk.assertions import Template
 
 from embedder.http.search_prefixes import SearchPrefixes
 from embedding_kit import Callers, EmbeddingEndpoint, Experiment, FrontCaller
-from embedding_kit.settings import (
-    ApiGatewayFront,
-    IngestSettings,
-    VectorIndexSettings,
-)
+from embedding_kit.settings import ApiGatewayFront, IngestSettings, VectorIndexSettings
 from embedding_kit.settings.ingest import check_prefixes
 from tests.embedding_kit.endpoints import make_endpoint
 from tests.embedding_kit.roles import HOME, allowed, allowed_by, of_kind, resolved, statements

@@ -40,9 +40,7 @@ def test_a_minimum_above_another_entrys_maximum_is_refused(snapshot, bounds, ent
 def test_entries_that_set_both_bounds_may_be_far_apart():
     """Each entry replaces both bounds of the entry before it."""
     provisioned = Provisioned(
-        minimum=1,
-        maximum=4,
-        schedule=(_entry(8, 5, 20), _entry(19, 1, 3), _entry(12, 30, 40)),
+        minimum=1, maximum=4, schedule=(_entry(8, 5, 20), _entry(19, 1, 3), _entry(12, 30, 40))
     )
     assert provisioned.ceiling == 40
 

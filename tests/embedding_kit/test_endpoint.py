@@ -36,11 +36,7 @@ def test_nobody_may_call_by_default(endpoint_template):
 
 def test_the_embedder_parses_what_the_construct_sets(endpoint_template):
     """Infrastructure and embedder agree on the name and format of every variable."""
-    settings = FunctionSettings(
-        truncate="left",
-        cache_entries=0,
-        timeout=timedelta(seconds=20),
-    )
+    settings = FunctionSettings(truncate="left", cache_entries=0, timeout=timedelta(seconds=20))
     template = endpoint_template(function=settings, name="staging")
     functions = of_kind(template, "AWS::Lambda::Function")
     (function,) = (each for each in functions if each["Timeout"] == 20)

@@ -160,10 +160,7 @@ def test_a_public_server_has_the_subnets_of_its_load_balancer(make):
     balancer = only(template, "AWS::ElasticLoadBalancingV2::LoadBalancer")
     assert (balancer["Scheme"], balancer["Subnets"]) == ("internet-facing", list(public))
     network = only(template, "AWS::ECS::Service")["NetworkConfiguration"]["AwsvpcConfiguration"]
-    assert (network["AssignPublicIp"], network["Subnets"]) == (
-        "DISABLED",
-        list(PRIVATE["subnets"]),
-    )
+    assert (network["AssignPublicIp"], network["Subnets"]) == ("DISABLED", list(PRIVATE["subnets"]))
 
 
 def test_failed_requests_page_and_all_else_notifies(synthesize, model):

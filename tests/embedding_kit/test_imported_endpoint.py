@@ -65,11 +65,7 @@ def test_the_metrics_have_the_dimensions_of_the_alias(synthesize, known):
         wanted = [{"Name": name, "Value": value} for name, value in dimensions.items()]
         template.has_resource_properties(
             "AWS::CloudWatch::Alarm",
-            {
-                "Namespace": namespace,
-                "MetricName": metric,
-                "Dimensions": wanted or Match.absent(),
-            },
+            {"Namespace": namespace, "MetricName": metric, "Dimensions": wanted or Match.absent()},
         )
 
 

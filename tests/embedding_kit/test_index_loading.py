@@ -67,11 +67,7 @@ def test_the_state_machine_loads_its_own_index_with_the_columns_of_the_settings(
     payload = deployed(template)["States"]["Plan"]["Parameters"]["Payload"]
     assert payload == {
         "step": "plan",
-        "defaults": {
-            "source": "s3://vectors/search/",
-            "index": INDEX,
-            "metadata": ["lang", "url"],
-        },
+        "defaults": {"source": "s3://vectors/search/", "index": INDEX, "metadata": ["lang", "url"]},
         "job.$": "$",
     }
     assert read_settings(LoadSettings, payload["defaults"], name="A load")

@@ -4,12 +4,7 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk.assertions import Annotations, Match
 
-from embedding_kit import (
-    BatchSettings,
-    EmbeddingEndpoint,
-    FunctionSettings,
-    Provisioned,
-)
+from embedding_kit import BatchSettings, EmbeddingEndpoint, FunctionSettings, Provisioned
 from embedding_kit.quotas import needed_concurrency, quota_notes
 
 

@@ -4,12 +4,7 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk.assertions import Annotations, Match, Template
 
-from embedding_kit import (
-    EmbeddingEndpoint,
-    FunctionSettings,
-    Provisioned,
-    Release,
-)
+from embedding_kit import EmbeddingEndpoint, FunctionSettings, Provisioned, Release
 
 CANARY = Release(kind="canary")
 ALARM_RULE = Match.string_like_regexp("^EndpointRelease(Crashes|Failures|Slow)")

@@ -48,10 +48,7 @@ def repository(synthesize):
         if policy not in made:
             made[policy] = synthesize(
                 lambda stack: EmbeddingRepository(
-                    stack,
-                    "Repository",
-                    name="images",
-                    removal_policy=policy,
+                    stack, "Repository", name="images", removal_policy=policy
                 )
             )
         return made[policy]

@@ -36,10 +36,7 @@ TOGETHER: tuple[tuple[FunctionSettings, ColdStart | None, Release, Experiment | 
     (FunctionSettings(reserved_concurrency=5), Provisioned(maximum=5), Release(), None),
     (
         FunctionSettings(account_concurrency=110),
-        Provisioned(
-            maximum=2,
-            schedule=(ScheduledCapacity(**WORKDAY, minimum=2, maximum=11),),
-        ),
+        Provisioned(maximum=2, schedule=(ScheduledCapacity(**WORKDAY, minimum=2, maximum=11),)),
         Release(),
         None,
     ),
@@ -70,10 +67,7 @@ REFUSED: tuple[Callable[[], object], ...] = (
     lambda: Provisioned(minimum=5, maximum=4),
     lambda: ScheduledCapacity(**WORKDAY),
     lambda: Provisioned(
-        schedule=(
-            ScheduledCapacity(**WORKDAY, minimum=2),
-            ScheduledCapacity(**WORKDAY, minimum=3),
-        )
+        schedule=(ScheduledCapacity(**WORKDAY, minimum=2), ScheduledCapacity(**WORKDAY, minimum=3))
     ),
     lambda: ScheduledCapacity(at="0 8 * * *", minimum=1),
     lambda: ScheduledCapacity(**WORKDAY, minimum=1, time_zone="Berlin"),

@@ -7,11 +7,7 @@ import pytest
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import load_environment
 from embedding_kit.prices import HOURS, load_prices
-from embedding_kit.standing_cost import (
-    capacity_items,
-    default_budget,
-    server_items,
-)
+from embedding_kit.standing_cost import capacity_items, default_budget, server_items
 
 MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
 PRICES = load_prices()

@@ -65,16 +65,8 @@ BOTH = "SnapStart takes no provisioned concurrency; found: both; allowed: no pro
 @pytest.mark.parametrize(
     ("cold_start", "change", "message"),
     [
-        (
-            SnapStart(),
-            _mount_efs,
-            "SnapStart takes no EFS file system; found: a file system",
-        ),
-        (
-            SnapStart(),
-            _grow_storage,
-            "SnapStart takes no /tmp over 512 MB; found: 1024 MB",
-        ),
+        (SnapStart(), _mount_efs, "SnapStart takes no EFS file system; found: a file system"),
+        (SnapStart(), _grow_storage, "SnapStart takes no /tmp over 512 MB; found: 1024 MB"),
         # The CDK does not detect this combination.
         (SnapStart(), _scale, BOTH),
         (SnapStart(), _count, BOTH),

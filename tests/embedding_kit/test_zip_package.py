@@ -10,13 +10,7 @@ import pytest
 from aws_cdk import App, CliCredentialsStackSynthesizer, DefaultStackSynthesizer, Stack
 from aws_cdk.assertions import Match, Template
 
-from embedding_kit import (
-    EmbeddingEndpoint,
-    FunctionSettings,
-    Model,
-    ModelSource,
-    programs,
-)
+from embedding_kit import EmbeddingEndpoint, FunctionSettings, Model, ModelSource, programs
 from embedding_kit.zip_command import build_command
 
 ZIP = FunctionSettings(package="zip")
@@ -98,9 +92,7 @@ def test_the_name_of_the_zip_changes_with_what_is_in_it(
     other, _ = _built(synthesize_zip(model.model_copy(update={"precision": "fp32"}))[2])
     copy = tmp_path / "copy"
     shutil.copytree(
-        programs.image_folder(),
-        copy,
-        ignore=shutil.ignore_patterns("__pycache__", "embed"),
+        programs.image_folder(), copy, ignore=shutil.ignore_patterns("__pycache__", "embed")
     )
     monkeypatch.setattr("embedding_kit.zip_package.image_folder", lambda: copy)
     assert _built(synthesize_zip(model)[2])[0] == name

@@ -16,7 +16,6 @@ from embedder.core.session import Session
 from model_compiler.artifact.manifest import Choices
 from model_compiler.errors import SourceError
 from model_compiler.graph.builder import Precision
-from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.encoder_models import write_encoder
 from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.tiny_models import TOKENS, write_model
@@ -31,19 +30,19 @@ def embed(artifact: Artifact) -> np.ndarray:
     return np.concatenate([engine.embed([text]).vectors for text in MINILM_TEXTS.values()])
 
 
-def test_fp32_is_the_reference(minilm_artifact_fp32: Artifact) -> None:
+def test_fp32_is_the_reference(minilm_artifact_fp32):
     """Each component of short and multilingual texts, and of those over the limit, is near."""
     np.testing.assert_allclose(embed(minilm_artifact_fp32), MINILM, atol=1e-5, rtol=0)
 
 
-def test_int8_is_near_the_reference(minilm_artifact: Artifact) -> None:
+def test_int8_is_near_the_reference(minilm_artifact):
     """The lowest cosine is at least 0.998, and the mean at least 0.999."""
     cosines = (embed(minilm_artifact) * MINILM).sum(axis=1)
     assert cosines.min() >= 0.998
     assert cosines.mean() >= 0.999
 
 
-def test_the_manifest_says_what_was_measured(minilm_artifact: Artifact) -> None:
+def test_the_manifest_says_what_was_measured(minilm_artifact):
     """The manifest has the report and the golden heads, which match the embedder's vectors."""
     manifest = minilm_artifact.manifest
     assert manifest.model.name == "sentence-transformers/all-MiniLM-L6-v2"
@@ -58,7 +57,7 @@ def test_the_manifest_says_what_was_measured(minilm_artifact: Artifact) -> None:
         np.testing.assert_allclose(vector[:8], golden.embedding_head, atol=1e-5)
 
 
-def test_unigram_is_served_from_tables(tiny_folder: Path, compile_tiny: Compile) -> None:
+def test_unigram_is_served_from_tables(tiny_folder, compile_tiny):
     """A model of BERT's family with SentencePiece's tokenizer has the vectors of its ids."""
     words = ["▁" + token for token in TOKENS[5:] if token.isalpha()]
     pieces = [*TOKENS[:5], *words, *TOKENS[5 + len(words) :]]
@@ -91,9 +90,7 @@ def check_ids(artifact: Artifact, path: Path) -> None:
     np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
-def test_a_tokenizer_that_the_fast_ones_do_not_cover(
-    tiny_folder: Path, compile_tiny: Compile
-) -> None:
+def test_a_tokenizer_that_the_fast_ones_do_not_cover(tiny_folder, compile_tiny):
     """Unigram behind BERT's normalizer is served by the library, and the manifest says why."""
     model = {
         "type": "Unigram",
@@ -112,7 +109,7 @@ def test_a_tokenizer_that_the_fast_ones_do_not_cover(
 @pytest.mark.parametrize(
     "precision", [pytest.param(Precision.FP32, marks=pytest.mark.slow), Precision.INT8]
 )
-def test_same_input_same_bytes(tmp_path: Path, compile_tiny: Compile, precision: Precision) -> None:
+def test_same_input_same_bytes(tmp_path, compile_tiny, precision):
     """Two compiles, the second in another process and of a copy elsewhere, give the same files."""
     first = compile_tiny(write_model(tmp_path / "tiny"), precision)
     copy = write_model(tmp_path / "elsewhere" / "tiny")
@@ -129,7 +126,7 @@ def test_same_input_same_bytes(tmp_path: Path, compile_tiny: Compile, precision:
         assert Path(first.folder, name).read_bytes() == (second / name).read_bytes(), name
 
 
-def test_prompts_come_from_the_models_files(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_prompts_come_from_the_models_files(tmp_path, compile_tiny):
     """The manifest has them by name; without a default, the document's prompt is the default."""
     folder = write_model(tmp_path / "model", new_files=True)
     manifest = compile_tiny(folder).manifest
@@ -141,7 +138,7 @@ def test_prompts_come_from_the_models_files(tmp_path: Path, compile_tiny: Compil
         compile_tiny(folder, choices=Choices(default_prompt="title"))
 
 
-def test_dimensions_are_checked(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_dimensions_are_checked(tmp_path, compile_tiny):
     """All dimensions are always allowed; more than the model has, or 0, are rejected."""
     folder = write_model(tmp_path / "model")
     assert compile_tiny(folder).manifest.dimensions == (32,)
@@ -155,15 +152,13 @@ def test_dimensions_are_checked(tmp_path: Path, compile_tiny: Compile) -> None:
             compile_tiny(folder, choices=Choices(dimensions=dimensions))
 
 
-def test_a_folder_whose_name_is_no_unicode(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_a_folder_whose_name_is_no_unicode(tmp_path, compile_tiny):
     """Its name in the manifest has a replacement for the byte that no text can hold."""
     artifact = compile_tiny(write_model(tmp_path / os.fsdecode(b"tiny\xff")))
     assert artifact.manifest.model.name == "tiny\ufffd"
 
 
-def test_int8_that_nothing_verified(
-    tmp_path: Path, compile_tiny: Compile, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_int8_that_nothing_verified(tmp_path, compile_tiny, capsys):
     """Without the report, a note says so of each family but BERT, which MiniLM's weights verify."""
     compile_tiny(write_model(tmp_path / "bert"), Precision.INT8)
     compile_tiny(write_encoder(tmp_path / "exact", "mpnet"))
@@ -172,7 +167,7 @@ def test_int8_that_nothing_verified(
     assert "note: int8 of mpnet is unverified on real weights" in capsys.readouterr().err
 
 
-def test_the_name_of_a_modules_folder_means_nothing(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_the_name_of_a_modules_folder_means_nothing(tmp_path, compile_tiny):
     """Another module may have the same."""
     twice = [(32, True, "activation.Tanh")] * 2
     folder = write_model(tmp_path / "model", dense=twice)

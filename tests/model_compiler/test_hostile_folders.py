@@ -85,16 +85,14 @@ NAMED: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("part", NAMED)
-def test_no_name_reaches_the_terminal_as_it_is(
-    tiny_folder: Path, part: str, capsys: Capture
-) -> None:
+def test_no_name_reaches_the_terminal_as_it_is(tiny_folder, part, capsys):
     """Each message that names a part of a model escapes what a terminal would obey."""
     NAMED[part](tiny_folder)
     (error, _) = refused(tiny_folder, capsys)
     assert SHOWN in error.replace(r"\\", "\\")
 
 
-def test_notes_escape_names_too(tiny_folder: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_notes_escape_names_too(tiny_folder, tmp_path, capsys):
     """So do the notes of a model that compiles."""
     path = tiny_folder / "tokenizer.json"
     tokens = read_json(path)["added_tokens"] + special_tokens({NAME: 77})
@@ -139,9 +137,7 @@ def a_false_cache(folder: Path, secret: Path) -> None:
 @pytest.mark.parametrize(
     "link", [linked_file, linked_module, linked_weights, linked_data, linked_twice, a_false_cache]
 )
-def test_no_link_leaves_the_folder(
-    tiny_folder: Path, link: Callable[[Path, Path], None], tmp_path: Path, capsys: Capture
-) -> None:
+def test_no_link_leaves_the_folder(tiny_folder, link, tmp_path, capsys):
     """A file of somewhere else would be in the artifact, or in a message."""
     (tmp_path / "outside").mkdir()
     secret = tmp_path / "outside" / "secret.json"
@@ -155,7 +151,7 @@ def test_no_link_leaves_the_folder(
         assert "a secret" not in message
 
 
-def test_links_inside_are_followed(tiny_folder: Path, tmp_path: Path) -> None:
+def test_links_inside_are_followed(tiny_folder, tmp_path):
     """A folder may link to its own files, and a snapshot of a hub's cache to the cache's blobs."""
     (tiny_folder / "model.safetensors").rename(tiny_folder / "weights")
     (tiny_folder / "model.safetensors").symlink_to("weights")
@@ -308,7 +304,7 @@ TOO_LARGE: dict[str, tuple[str, Change, str]] = {
 
 
 @pytest.mark.parametrize("case", TOO_LARGE)
-def test_no_list_and_no_string_is_too_long(tiny_folder: Path, case: str, capsys: Capture) -> None:
+def test_no_list_and_no_string_is_too_long(tiny_folder, case, capsys):
     """What would take minutes, or all memory, is refused by its size."""
     file, change, expected = TOO_LARGE[case]
     write_json(tiny_folder / file, change(read_json(tiny_folder / file)))
@@ -317,7 +313,7 @@ def test_no_list_and_no_string_is_too_long(tiny_folder: Path, case: str, capsys:
         assert expected in message
 
 
-def test_a_size_is_counted_in_proportion_to_it(tiny_folder: Path, capsys: Capture) -> None:
+def test_a_size_is_counted_in_proportion_to_it(tiny_folder, capsys):
     """A hundred times the parts take about a hundred times the time, not ten thousand times."""
     many = replaced("normalizer", type="Sequence", normalizers=[{"type": "NFC"}] * 50_000)
     edit_json(tiny_folder / "tokenizer.json", **many({}))
@@ -328,9 +324,7 @@ def test_a_size_is_counted_in_proportion_to_it(tiny_folder: Path, capsys: Captur
 
 
 @pytest.mark.parametrize(("limit", "found"), [("VOCABULARY", len(TOKENS)), ("ADDED_TOKENS", 5)])
-def test_no_vocabulary_is_too_large(
-    tiny_folder: Path, limit: str, found: int, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
+def test_no_vocabulary_is_too_large(tiny_folder, limit, found, monkeypatch, capsys):
     """The numbers of tokens have limits as well."""
     monkeypatch.setattr(tokenizer_file, limit, found)
     assert main(["inspect", str(tiny_folder)]) == 0
@@ -341,7 +335,7 @@ def test_no_vocabulary_is_too_large(
 
 
 @pytest.mark.parametrize("file", ["config.json", "modules.json", "tokenizer.json"])
-def test_no_file_is_too_large(tiny_folder: Path, file: str, capsys: Capture) -> None:
+def test_no_file_is_too_large(tiny_folder, file, capsys):
     """A file is not even read if it has more bytes than any model's."""
     os.truncate(tiny_folder / file, 257 << 20)
     for message in refused(tiny_folder, capsys):
@@ -349,7 +343,7 @@ def test_no_file_is_too_large(tiny_folder: Path, file: str, capsys: Capture) -> 
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_integer_asks_for_memory(tmp_path: Path, family: str) -> None:
+def test_no_integer_asks_for_memory(tmp_path, family):
     """A table of positions or a list of layers is not made before the weights are looked at."""
     folder = write_family(tmp_path / family, family)
     path = folder / "config.json"

@@ -20,7 +20,7 @@ def artifact(tiny_folder: Path, compile_tiny: Compile) -> Artifact:
     return compile_tiny(tiny_folder)
 
 
-def test_the_embedder_reads_the_index(artifact: Artifact, tmp_path: Path) -> None:
+def test_the_embedder_reads_the_index(artifact, tmp_path):
     """The index has the texts in order, each with the embedder's vector."""
     space = build_index(TEXTS, Path(artifact.folder), tmp_path / "index")
     index = load_index(tmp_path / "index", spaces=[space])
@@ -33,7 +33,7 @@ def test_the_embedder_reads_the_index(artifact: Artifact, tmp_path: Path) -> Non
         assert index.search(vector, 1)[0].position == position
 
 
-def test_fewer_dimensions(artifact: Artifact, tmp_path: Path, tiny_folder: Path) -> None:
+def test_fewer_dimensions(artifact, tmp_path, tiny_folder):
     """Dimensions that the model does not offer are refused before anything is written."""
     arguments = ["--artifact", str(artifact.folder), "--output", str(tmp_path / "index")]
     texts = tmp_path / "texts.txt"
@@ -47,7 +47,7 @@ def test_fewer_dimensions(artifact: Artifact, tmp_path: Path, tiny_folder: Path)
     ]
 
 
-def test_texts_from_json(tmp_path: Path) -> None:
+def test_texts_from_json(tmp_path):
     """A JSON list keeps lines inside texts."""
     path = tmp_path / "texts.json"
     path.write_text('["one\\ntwo", "\\u6771"]')
@@ -64,7 +64,7 @@ def test_texts_from_json(tmp_path: Path) -> None:
         ("a.txt", b"\xff\xfe", "cannot be read"),
     ],
 )
-def test_texts_that_are_none(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_texts_that_are_none(tmp_path, name, content, message):
     """The error names a file with other content."""
     (tmp_path / name).write_bytes(content)
     with pytest.raises(SourceError, match=message) as refused:
@@ -72,9 +72,7 @@ def test_texts_that_are_none(tmp_path: Path, name: str, content: bytes, message:
     assert name in str(refused.value)
 
 
-def test_errors_are_one_line(
-    artifact: Artifact, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_are_one_line(artifact, tmp_path, capsys):
     """A missing file, no texts and no artifact each give status 2 and one line."""
     empty = tmp_path / "empty.txt"
     empty.write_text("\n")
@@ -92,7 +90,7 @@ def test_errors_are_one_line(
 
 
 @pytest.mark.slow
-def test_docstrings_of_the_standard_library() -> None:
+def test_docstrings_of_the_standard_library():
     """There are thousands of public names with descriptions, sorted and without duplicates."""
     texts = standard_library()
     assert len(texts) > 3000

@@ -12,14 +12,13 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from model_compiler.command import main
-from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
 from tests.model_compiler.goldens.files import change_tensors, edit_json
 from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.sparse_models import write_sparse
 from tests.model_compiler.goldens.static_models import WIDTH, write_sentence_transformers
 from tests.model_compiler.goldens.tiny_models import write_model
-from tests.model_compiler.local_hub import COMMIT, Hub
+from tests.model_compiler.local_hub import COMMIT
 from tests.model_compiler.model.test_onnx_import import export
 
 Capture = pytest.CaptureFixture[str]
@@ -37,7 +36,7 @@ def inspected(capture: Capture, *arguments: str, status: int) -> dict[str, Any]:
     return value
 
 
-def test_a_folder_that_compiles(tiny_folder: Path, capsys: Capture) -> None:
+def test_a_folder_that_compiles(tiny_folder, capsys):
     """The inspection has the path and what the manifest will say."""
     found = inspected(capsys, str(tiny_folder), status=0)
     assert (found["compiles"], found["path"], found["problems"]) == (True, "weights", [])
@@ -73,15 +72,8 @@ def test_a_folder_that_compiles(tiny_folder: Path, capsys: Capture) -> None:
     ],
 )
 def test_a_model_without_room_for_a_text(
-    *,
-    tiny_folder: Path,
-    capsys: Capture,
-    file: str,
-    key: str,
-    allowed: object,
-    refused: object,
-    message: str,
-) -> None:
+    *, tiny_folder, capsys, file, key, allowed, refused, message
+):
     """Special tokens or a prompt that fill the limit would give all texts one vector."""
     edit_json(tiny_folder / file, **{key: allowed})
     assert (
@@ -97,7 +89,7 @@ def test_a_model_without_room_for_a_text(
     assert capsys.readouterr().err.splitlines()[-1] == f"error: {problem}"
 
 
-def test_every_problem_is_listed(tiny_folder: Path, capsys: Capture) -> None:
+def test_every_problem_is_listed(tiny_folder, capsys):
     """An unknown key and missing files are found at once."""
     edit_json(tiny_folder / "config.json", unheard_of=312)
     (tiny_folder / "tokenizer.json").unlink()
@@ -110,7 +102,7 @@ def test_every_problem_is_listed(tiny_folder: Path, capsys: Capture) -> None:
     assert "tiny does not compile:\n- " in capsys.readouterr().out
 
 
-def test_a_static_model(tmp_path: Path, served: Hub, capsys: Capture) -> None:
+def test_a_static_model(tmp_path, served, capsys):
     """A folder is read whole; of a hub's repository the table is not downloaded."""
     folder = write_sentence_transformers(tmp_path / "static")
     found = inspected(capsys, str(folder), status=0)
@@ -145,9 +137,7 @@ DAMAGE: dict[str, Callable[[str, npt.NDArray[np.float32]], dict[str, npt.NDArray
         ("static/model.safetensors", "embedding.weight"),
     ],
 )
-def test_what_a_compile_finds_in_the_weights(
-    tmp_path: Path, file: str, name: str, damage: str, capsys: Capture
-) -> None:
+def test_what_a_compile_finds_in_the_weights(tmp_path, file, name, damage, capsys):
     """An inspection reads them too, and has the words of the compile."""
     write_model(tmp_path / "encoder", dense=[(16, True, "activation.Tanh")])
     write_sentence_transformers(tmp_path / "static")
@@ -159,7 +149,7 @@ def test_what_a_compile_finds_in_the_weights(
     assert capsys.readouterr().err.splitlines()[-1] == f"error: {problem}"
 
 
-def test_what_a_compile_finds_beside_an_export(tiny_folder: Path, capsys: Capture) -> None:
+def test_what_a_compile_finds_beside_an_export(tiny_folder, capsys):
     """The files of its weights and the modules after it are looked for."""
     edit_json(tiny_folder / "config.json", model_type="deberta-v2")
     (tiny_folder / "model.safetensors").unlink()
@@ -180,14 +170,7 @@ def test_what_a_compile_finds_beside_an_export(tiny_folder: Path, capsys: Captur
         (write_reranker, {"task": "rerank", "labels": ["LABEL_0"]}, "classifier.weight"),
     ],
 )
-def test_models_of_other_kinds(
-    *,
-    tmp_path: Path,
-    capsys: Capture,
-    write: Callable[[Path], Path],
-    settings: dict[str, Any],
-    tensor: str,
-) -> None:
+def test_models_of_other_kinds(*, tmp_path, capsys, write, settings, tensor):
     """The inspection has the task, and checks the weights of the head."""
     folder = write(tmp_path / "tiny")
     assert inspected(capsys, str(folder), status=0)["settings"].items() >= settings.items()
@@ -196,7 +179,7 @@ def test_models_of_other_kinds(
     assert f"has no tensor '{tensor}'" in problem
 
 
-def test_pickles(tiny_folder: Path, capsys: Capture) -> None:
+def test_pickles(tiny_folder, capsys):
     """Pickled weights are named and not opened."""
     (tiny_folder / "model.safetensors").rename(tiny_folder / "pytorch_model.bin")
     found = inspected(capsys, str(tiny_folder), status=1)
@@ -205,7 +188,7 @@ def test_pickles(tiny_folder: Path, capsys: Capture) -> None:
     assert "Convert it with: python -c" in found["problems"][0]
 
 
-def test_an_unknown_family(tiny_folder: Path, capsys: Capture) -> None:
+def test_an_unknown_family(tiny_folder, capsys):
     """The family is the problem; next to an export it is the reason, and the graph is read."""
     reason = "'deberta-v2' is not a supported architecture"
     edit_json(tiny_folder / "config.json", model_type="deberta-v2")
@@ -217,9 +200,7 @@ def test_an_unknown_family(tiny_folder: Path, capsys: Capture) -> None:
     assert "is cut short or not an ONNX file" in found["problems"][0]
 
 
-def test_an_encoder_in_a_folder_of_any_name(
-    tiny_folder: Path, compile_tiny: Compile, capsys: Capture
-) -> None:
+def test_an_encoder_in_a_folder_of_any_name(tiny_folder, compile_tiny, capsys):
     """Its weights are found, and win over an export, as with an encoder at the top."""
     expected = compile_tiny(tiny_folder)
     encoder = tiny_folder / "encoder"
@@ -240,7 +221,7 @@ def test_an_encoder_in_a_folder_of_any_name(
     assert Path(compiled.folder, graph).read_bytes() == Path(expected.folder, graph).read_bytes()
 
 
-def test_only_descriptions_are_downloaded(served: Hub, tiny: Path, capsys: Capture) -> None:
+def test_only_descriptions_are_downloaded(served, tiny, capsys):
     """No weights come from the hub, and the commit that pins the model is in a note."""
     found = inspected(capsys, "acme/tiny", status=0)
     assert (found["path"], found["revision"], found["license"]) == ("weights", COMMIT, "mit")
@@ -249,7 +230,7 @@ def test_only_descriptions_are_downloaded(served: Hub, tiny: Path, capsys: Captu
     assert all(path.endswith(".json") for path in served.paths())
 
 
-def test_an_export_on_a_hub(served: Hub, tiny: Path, capsys: Capture) -> None:
+def test_an_export_on_a_hub(served, tiny, capsys):
     """It is selected by its name, and the inspection says that the graph was not checked."""
     edit_json(tiny / "config.json", model_type="deberta-v2")
     (tiny / "model.safetensors").unlink()
@@ -269,7 +250,7 @@ def test_an_export_on_a_hub(served: Hub, tiny: Path, capsys: Capture) -> None:
     assert found["problems"] == [NO_TOKENIZER]
 
 
-def test_weights_in_an_export(tmp_path: Path, capsys: Capture) -> None:
+def test_weights_in_an_export(tmp_path, capsys):
     """Initializers that fit are weights; otherwise the export is used, and the reason is given."""
     folder = write_encoder(tmp_path / "model", "xlm-roberta", **EXPORTED)
     (folder / "model.safetensors").unlink()
@@ -286,7 +267,7 @@ def test_weights_in_an_export(tmp_path: Path, capsys: Capture) -> None:
     assert "has shape [64, 32]" in found["instead_of_weights"]
 
 
-def test_weights_in_an_export_on_a_hub(served: Hub, tiny: Path, capsys: Capture) -> None:
+def test_weights_in_an_export_on_a_hub(served, tiny, capsys):
     """The compile will check the initializers, because the export is not downloaded."""
     (tiny / "model.safetensors").unlink()
     (tiny / "onnx").mkdir()
@@ -297,7 +278,7 @@ def test_weights_in_an_export_on_a_hub(served: Hub, tiny: Path, capsys: Capture)
     assert not any("onnx" in path for path in served.paths())
 
 
-def test_a_name_that_does_not_exist(served: Hub, capsys: Capture) -> None:
+def test_a_name_that_does_not_exist(served, capsys):
     """Without an inspection, the status is that of an error."""
     assert main(["inspect", "acme/none"]) == 2
     assert "acme/none does not exist" in capsys.readouterr().err

@@ -6,7 +6,7 @@ from model_compiler import listing
 from model_compiler.source.catalog import CATALOG, find, measurements
 
 
-def test_the_table_has_a_line_for_each_model() -> None:
+def test_the_table_has_a_line_for_each_model():
     """Each line says how its model is pinned, and ends with when to choose it."""
     lines = listing.as_table().partition("\n\n")[0].splitlines()[1:]
     for entry, line in zip(CATALOG, lines, strict=True):
@@ -14,7 +14,7 @@ def test_the_table_has_a_line_for_each_model() -> None:
         assert line.endswith(f"  {entry.choose}")
 
 
-def test_the_json_has_every_fact() -> None:
+def test_the_json_has_every_fact():
     """A value that is not known is null."""
     values = {value["name"]: value for value in json.loads(listing.as_json())}
     assert list(values) == [entry.name for entry in CATALOG]

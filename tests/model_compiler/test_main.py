@@ -8,7 +8,7 @@ import pytest
 from embedder.core.artifact import load_artifact
 from model_compiler.command import main
 from model_compiler.source import Source, find
-from tests.model_compiler.conftest import Compile, merged
+from tests.model_compiler.conftest import merged
 from tests.model_compiler.goldens.files import edit_json, special_tokens
 
 Capture = pytest.CaptureFixture[str]
@@ -23,7 +23,7 @@ def error_of(capture: Capture) -> str:
     return captured.err
 
 
-def test_a_folder_is_compiled(tiny_folder: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_a_folder_is_compiled(tiny_folder, tmp_path, capsys):
     """The artifact is written, and the last line has its path, its space and its size."""
     output = tmp_path / "artifact"
     assert main([str(tiny_folder), "--output", str(output), "--precision", "fp32"]) == 0
@@ -33,7 +33,7 @@ def test_a_folder_is_compiled(tiny_folder: Path, tmp_path: Path, capsys: Capture
     assert printed.splitlines()[-1].startswith(f"{output}: {space}, ")
 
 
-def test_notes_on_the_tokenizer(tiny_folder: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_notes_on_the_tokenizer(tiny_folder, tmp_path, capsys):
     """The output names dropped tokens, and the reason why the library is used."""
     edit_json(
         tiny_folder / "tokenizer.json",
@@ -50,7 +50,7 @@ def test_notes_on_the_tokenizer(tiny_folder: Path, tmp_path: Path, capsys: Captu
 
 
 @pytest.mark.parametrize("command", [[], ["compile"]])
-def test_compile_may_be_omitted(tiny_folder: Path, tmp_path: Path, command: list[str]) -> None:
+def test_compile_may_be_omitted(tiny_folder, tmp_path, command):
     """A model without a command is compiled, also if options come first, which count."""
     output = tmp_path / "artifact"
     options = ["--unmeasured", "--quiet", "--dimensions", "16,8", "--output", str(output)]
@@ -70,9 +70,7 @@ def test_compile_may_be_omitted(tiny_folder: Path, tmp_path: Path, command: list
         (["--quiet"], 2, "the following arguments are required: model"),
     ],
 )
-def test_each_command_has_help(
-    capsys: Capture, arguments: list[str], status: int, text: str
-) -> None:
+def test_each_command_has_help(capsys, arguments, status, text):
     """The help lists the commands and their options, and an error names the missing argument."""
     with pytest.raises(SystemExit) as ended:
         main(arguments)
@@ -81,7 +79,7 @@ def test_each_command_has_help(
     assert text in (captured.err if status else captured.out)
 
 
-def test_quiet_says_nothing(tiny_folder: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_quiet_says_nothing(tiny_folder, tmp_path, capsys):
     """With --quiet neither progress nor a report is written."""
     arguments = ["--output", str(tmp_path / "artifact"), "--precision", "fp32", "--quiet"]
     assert main([str(tiny_folder), *arguments]) == 0
@@ -97,9 +95,7 @@ def test_quiet_says_nothing(tiny_folder: Path, tmp_path: Path, capsys: Capture) 
         (".", "is not a sentence-transformers folder: it has no modules.json. Found"),
     ],
 )
-def test_an_error_is_one_line_and_status_2(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, model: str, message: str
-) -> None:
+def test_an_error_is_one_line_and_status_2(tmp_path, capsys, monkeypatch, model, message):
     """Every error of the model is one line, and nothing is written."""
     monkeypatch.chdir(tmp_path)
     assert main([model, "--output", "artifact", "--quiet"]) == 2
@@ -108,7 +104,7 @@ def test_an_error_is_one_line_and_status_2(
 
 
 @pytest.mark.parametrize("command", ["--list", "list"])
-def test_list(capsys: Capture, command: str) -> None:
+def test_list(capsys, command):
     """Both spellings list the catalog, as a table or as JSON."""
     assert main([command]) == 0
     assert "all-MiniLM-L6-v2  " in capsys.readouterr().out
@@ -116,9 +112,7 @@ def test_list(capsys: Capture, command: str) -> None:
     assert capsys.readouterr().out.startswith("[")
 
 
-def test_the_newest_commit_is_named(
-    tiny_folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_newest_commit_is_named(tiny_folder, tmp_path, capsys, monkeypatch):
     """A download that nothing pins prints the option that pins it."""
     found = Source(tiny_folder, "acme/tiny", "c" * 40, "mit", None, newest=True)
     monkeypatch.setattr("model_compiler.command.find_source", lambda *_, **__: found)
@@ -127,7 +121,7 @@ def test_the_newest_commit_is_named(
     assert f"To pin it, use --revision {'c' * 40} here" in capsys.readouterr().err
 
 
-def test_verify(tiny_folder: Path, compile_tiny: Compile, capsys: Capture) -> None:
+def test_verify(tiny_folder, compile_tiny, capsys):
     """An artifact as it was written passes; a changed byte of the same size is found."""
     folder = Path(compile_tiny(tiny_folder).folder)
     assert main(["verify", str(folder)]) == 0
@@ -142,9 +136,7 @@ def test_verify(tiny_folder: Path, compile_tiny: Compile, capsys: Capture) -> No
     assert "is not an artifact" in error_of(capsys)
 
 
-def test_a_wheel_that_was_changed_is_refused(
-    minilm_folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wheel_that_was_changed_is_refused(minilm_folder, tmp_path, capsys, monkeypatch):
     """A wheel with a configuration of another hash is refused."""
     copy = tmp_path / "wheel"
     shutil.copytree(minilm_folder, copy)

@@ -9,7 +9,6 @@ from embedder.core.embedding_request import EmbedRequest, Inputs
 from embedder.core.engine import Engine
 from embedder.core.errors import InvalidFieldError
 from model_compiler.graph.builder import Precision
-from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.prompt_models import MODELS, PROMPTS, write_model_of
 from tests.model_compiler.goldens.tiny_models import TEXTS
 
@@ -17,9 +16,7 @@ GOLDEN = np.load(Path(__file__).resolve().parent / "goldens" / "prompts.npz")
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_vectors_are_those_of_sentence_transformers(
-    tmp_path: Path, compile_tiny: Compile, name: str
-) -> None:
+def test_vectors_are_those_of_sentence_transformers(tmp_path, compile_tiny, name):
     """Of each pooling, and of encoders with windows, projections and relative positions."""
     artifact = compile_tiny(write_model_of(tmp_path / "model", name))
     engine = Engine.load(artifact, truncate="right")
@@ -28,7 +25,7 @@ def test_vectors_are_those_of_sentence_transformers(
         np.testing.assert_allclose(found, GOLDEN[f"{name} {prompt}"], atol=1e-6, rtol=0)
 
 
-def test_equal_tokens_of_different_prompts(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_equal_tokens_of_different_prompts(tmp_path, compile_tiny):
     """What the prompt is decides the vector, in int8, in a batch and in the cache too."""
     artifact = compile_tiny(write_model_of(tmp_path / "model", "mean"), Precision.INT8)
     engine = Engine.load(artifact, cache_entries=10)
@@ -44,7 +41,7 @@ def test_equal_tokens_of_different_prompts(tmp_path: Path, compile_tiny: Compile
     np.testing.assert_array_equal(again.vectors[0], with_prompt.vectors[0])
 
 
-def test_token_ids_do_not_say_where_a_prompt_ends(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_token_ids_do_not_say_where_a_prompt_ends(tmp_path, compile_tiny):
     """Ids would pool what the same text with its prompt does not, so they are refused."""
     engine = Engine.load(compile_tiny(write_model_of(tmp_path / "model", "mean")))
     with pytest.raises(InvalidFieldError, match="do not say where a prompt ends: send texts"):

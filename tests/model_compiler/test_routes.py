@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from embedder.core.engine import Engine
 from model_compiler.command import main
 from model_compiler.index_builder import main as build_index
 from model_compiler.source.router import routes_of
-from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.tiny_models import MODULES, TEXTS, write_model, write_router
 
@@ -34,9 +32,7 @@ def compiled(folder: Path, output: Path, *options: str) -> dict[str, Artifact]:
     return {route: load_artifact(output / route) for route in ("query", "document")}
 
 
-def test_vectors_are_those_of_encode_query_and_encode_document(
-    router: Path, tmp_path: Path
-) -> None:
+def test_vectors_are_those_of_encode_query_and_encode_document(router, tmp_path):
     """Each route has its modules, those that both share, and its own default prompt."""
     for route, artifact in compiled(router, tmp_path / "out").items():
         engine = Engine.load(artifact, truncate="right")
@@ -44,7 +40,7 @@ def test_vectors_are_those_of_encode_query_and_encode_document(
         np.testing.assert_allclose(found, GOLDEN[route], atol=1e-6, rtol=0)
 
 
-def test_both_are_of_one_space(router: Path, tmp_path: Path, compile_tiny: Compile) -> None:
+def test_both_are_of_one_space(router, tmp_path, compile_tiny):
     """The manifests name one space and the measured alignment; each route alone has another."""
     both = compiled(router, tmp_path / "out")
     manifests = [artifact.manifest for artifact in both.values()]
@@ -60,7 +56,7 @@ def test_both_are_of_one_space(router: Path, tmp_path: Path, compile_tiny: Compi
     assert space not in {artifact.manifest.vector_space for artifact in other.values()}
 
 
-def test_one_route_is_written_alone(router: Path, tmp_path: Path) -> None:
+def test_one_route_is_written_alone(router, tmp_path):
     """`--route` writes the artifact that the pair has for it, and nothing of the other."""
     both = compiled(router, tmp_path / "both")
     words = ["compile", str(router), "--precision", "fp32", "--unmeasured", "--quiet", "--route"]
@@ -72,7 +68,7 @@ def test_one_route_is_written_alone(router: Path, tmp_path: Path) -> None:
         assert names == {*alone.files, "manifest.json"}
 
 
-def test_a_route_of_a_model_without_routes(tmp_path: Path, capsys: Capture) -> None:
+def test_a_route_of_a_model_without_routes(tmp_path, capsys):
     """It is refused by name, and nothing is written."""
     model = write_model(tmp_path / "model")
     assert main(["compile", str(model), "--route", "query", "--output", str(tmp_path / "o")]) == 2
@@ -80,7 +76,7 @@ def test_a_route_of_a_model_without_routes(tmp_path: Path, capsys: Capture) -> N
     assert not (tmp_path / "o").exists()
 
 
-def test_an_index_of_documents_is_searched_by_queries(router: Path, tmp_path: Path) -> None:
+def test_an_index_of_documents_is_searched_by_queries(router, tmp_path):
     """What holds documents' vectors has the space that the queries' endpoint answers with."""
     both = compiled(router, tmp_path / "out")
     (tmp_path / "texts.json").write_text(json.dumps(TEXTS))
@@ -90,7 +86,7 @@ def test_an_index_of_documents_is_searched_by_queries(router: Path, tmp_path: Pa
     assert index["vector_space"] == Engine.load(both["query"]).vector_space()
 
 
-def test_parts_that_are_not_aligned(router: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_parts_that_are_not_aligned(router, tmp_path, capsys):
     """Two unrelated encoders are refused as a pair, except in an unmeasured compile."""
     arguments = ["compile", str(router), "--output", str(tmp_path / "out"), "--quiet"]
     assert main([*arguments, "--precision", "fp32"]) == 2
@@ -98,7 +94,7 @@ def test_parts_that_are_not_aligned(router: Path, tmp_path: Path, capsys: Captur
     assert not (tmp_path / "out").exists()
 
 
-def test_inspect_says_it_of_each_route(router: Path, capsys: Capture) -> None:
+def test_inspect_says_it_of_each_route(router, capsys):
     """Both routes are named, and each with its default prompt."""
     assert main(["inspect", str(router)]) == 0
     said = capsys.readouterr().out
@@ -116,16 +112,14 @@ def test_inspect_says_it_of_each_route(router: Path, capsys: Capture) -> None:
         ({"sparkle": 1}, "does not know: sparkle"),
     ],
 )
-def test_routes_that_cannot_be_expressed(
-    router: Path, capsys: Capture, changes: dict[str, Any], message: str
-) -> None:
+def test_routes_that_cannot_be_expressed(router, capsys, changes, message):
     """Other routes, a rule that selects one, or damage is refused by name."""
     edit_json(router / "router_config.json", lambda value: value | changes)
     assert main(["compile", str(router), "--output", "nowhere", "--unmeasured"]) == 2
     assert re.search(message, capsys.readouterr().err)
 
 
-def test_modules_before_a_router(router: Path) -> None:
+def test_modules_before_a_router(router):
     """A Router that is not the first module is refused like any unknown module."""
     first = {"path": "x", "type": f"{MODULES}Transformer", "name": "9"}
     edit_json(router / "modules.json", lambda modules: [first, *modules])

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -97,14 +96,9 @@ def endless_graph(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("make", "step"),
-    [
-        (slow_tokenizer, ENCODING),
-        (endless_graph, "a run of the graph on two short texts"),
-    ],
+    [(slow_tokenizer, ENCODING), (endless_graph, "a run of the graph on two short texts")],
 )
-def test_what_takes_too_long_is_refused(
-    tiny_folder: Path, tmp_path: Path, make: Callable[[Path], None], step: str
-) -> None:
+def test_what_takes_too_long_is_refused(tiny_folder, tmp_path, make, step):
     """After its seconds of CPU a step ends in one line, and the next compile works."""
     artifact, good = tmp_path / "artifact", tmp_path / "good"
     shutil.copytree(tiny_folder, good)
@@ -119,7 +113,7 @@ def test_what_takes_too_long_is_refused(
     assert main([str(good), "--output", str(artifact), "--quiet"]) == 0
 
 
-def test_an_inspection_has_an_end_too(tiny_folder: Path) -> None:
+def test_an_inspection_has_an_end_too(tiny_folder):
     """It encodes the same sample of texts."""
     slow_tokenizer(tiny_folder)
     code, output, errors = ran("-c", IMPATIENT.format(ENCODING), "inspect", tiny_folder)
@@ -127,7 +121,7 @@ def test_an_inspection_has_an_end_too(tiny_folder: Path) -> None:
     assert errors.endswith("the model is too slow.\n")
 
 
-def test_a_panic_is_one_line(tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_panic_is_one_line(tiny_folder, tmp_path):
     """A library written in Rust prints its own lines; the command's error has what they say."""
     with_pattern(tiny_folder, r"(?:(?:a?){30}){30}a{30}b|(x+x+)+y")
     command = ("-P", "-m", "model_compiler", tiny_folder, "--output", tmp_path / "artifact")
@@ -163,13 +157,13 @@ def test_a_panic_is_one_line(tiny_folder: Path, tmp_path: Path) -> None:
         ("os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM, ""),
     ],
 )
-def test_the_end_of_the_child_is_that_of_the_command(does: str, status: int, line: str) -> None:
+def test_the_end_of_the_child_is_that_of_the_command(does, status, line):
     """The exit status is the child's; after a signal that nobody sent, there is a line."""
     assert ran("-c", PROGRAM, does) == (status, "", line)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_the_child_ends_with_the_command(number: signal.Signals) -> None:
+def test_the_child_ends_with_the_command(number):
     """A command that is stopped leaves no process behind, whatever that was doing."""
     if sys.platform != "linux" and number == signal.SIGKILL:
         pytest.skip("only Linux ends a process together with its parent")
@@ -187,7 +181,7 @@ def test_the_child_ends_with_the_command(number: signal.Signals) -> None:
         time.sleep(0.01)
 
 
-def test_without_a_parent_no_step_has_an_end(capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_a_parent_no_step_has_an_end(capfd):
     """In a program that calls the compiler, such as this one, it changes no limit."""
     with budget("a step", seconds=0):
         os.write(2, b"still there")

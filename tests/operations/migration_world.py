@@ -428,11 +428,7 @@ def _lambda_get_function_configuration(world: World, asked: dict[str, Any]) -> A
 
 def _configuration(world: World, version: str) -> dict[str, Any]:
     variables = {"EMBEDDING_VECTOR_INDEX": world.versions[version][0]}
-    return {
-        "FunctionName": FUNCTION,
-        "Version": version,
-        "Environment": {"Variables": variables},
-    }
+    return {"FunctionName": FUNCTION, "Version": version, "Environment": {"Variables": variables}}
 
 
 def _lambda_list_versions_by_function(world: World, _asked: dict[str, Any]) -> Any:

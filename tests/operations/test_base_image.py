@@ -1,7 +1,6 @@
 """`scripts/base-image` pins the digest of now, and prints the old and the new one."""
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -61,7 +60,7 @@ def folder(tmp_path, monkeypatch, docker):
     ],
     ids=["first", "newer", "mirror", "same"],
 )
-def test_the_digest_of_now_is_pinned(folder: Path, capsys, before, after, printed):
+def test_the_digest_of_now_is_pinned(folder, capsys, before, after, printed):
     """Comments stay, and so does the address of a mirror."""
     (folder / "dev.toml").write_text(WRITTEN + before)
     assert base_image.main(["dev"]) == 0
@@ -72,7 +71,7 @@ def test_the_digest_of_now_is_pinned(folder: Path, capsys, before, after, printe
     assert asked == f"buildx imagetools inspect {tag} --format {{{{json .Manifest.Digest}}}}\n"
 
 
-def test_a_second_model_is_pinned_too(folder: Path, capsys):
+def test_a_second_model_is_pinned_too(folder, capsys):
     """It has an image, and after an exchange of the two it answers."""
     standby = '[standby]\nname = "another/model"\n'
     (folder / "dev.toml").write_text(WRITTEN + standby)

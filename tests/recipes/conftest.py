@@ -23,12 +23,7 @@ from tests.docs.pages import BASH
 from tests.docs.pages import run as run_command
 from tests.fixtures.npm_packages import installed
 from tools.local_endpoint.endpoint import endpoint
-from tools.local_endpoint.signature import (
-    Signature,
-    SignatureError,
-    SignedRequest,
-    Verifier,
-)
+from tools.local_endpoint.signature import Signature, SignatureError, SignedRequest, Verifier
 from tools.pinned_environment import pinned_environment
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -80,9 +79,7 @@ def aws(served: Served) -> dict[str, str]:
     return {**KEYS, "AWS_DEFAULT_REGION": "us-east-1", "AWS_ENDPOINT_URL_LAMBDA": served.url}
 
 
-def test_aurora_embeds_and_searches(
-    served: Served, run: Callable[..., str], database: str, tmp_path: Path
-) -> None:
+def test_aurora_embeds_and_searches(served, run, database, tmp_path):
     """The function's SQL runs in PostgreSQL; its event gets the vectors, and an error its text."""
     assert EXTENSION in SQL[0]
     script = [SQL[0].replace(EXTENSION, ""), SQL[1], INVOKE, FACTS]
@@ -122,7 +119,7 @@ def udf(served: Served, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]
     return call
 
 
-def test_redshift_gets_a_result_for_each_row(served: Served, udf: Callable[..., Any]) -> None:
+def test_redshift_gets_a_result_for_each_row(served, udf):
     """Rows without a text have none; the others are the vectors, and an error is the UDF's."""
     answer = udf([FACTS[0]], [None], None, [FACTS[1]])
     results = answer.pop("results")
@@ -135,7 +132,7 @@ def test_redshift_gets_a_result_for_each_row(served: Served, udf: Callable[..., 
         udf(["word " * 9000])
 
 
-def test_the_connector_of_opensearch_gets_vectors(served: Served) -> None:
+def test_the_connector_of_opensearch_gets_vectors(served):
     """The default functions fill in a list of texts, and take a list of vectors."""
     connector = json.loads(CONNECTOR)
     (action,) = connector["actions"]

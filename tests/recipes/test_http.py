@@ -2,33 +2,25 @@
 
 import json
 import os
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from tests.docs.pages import BASH, RECIPES, SERVED, run, sections
 
-from .conftest import KEYS, Served
+from .conftest import KEYS
 
 pytestmark = pytest.mark.slow
 
 COMMANDS = sections(RECIPES, "bash", level=3)
 
 
-def test_every_program_is_tested() -> None:
+def test_every_program_is_tested():
     """The page has a command of each."""
     assert COMMANDS.keys() == {"curl", "awscurl"}
 
 
 @pytest.mark.parametrize("title", COMMANDS)
-def test_vectors_are_those_of_the_client(
-    title: str,
-    served: Served,
-    python: Path,
-    printed_vectors: Callable[[str], None],
-    tmp_path: Path,
-) -> None:
+def test_vectors_are_those_of_the_client(title, served, python, printed_vectors, tmp_path):
     """The program signs the session token, and the vectors are equal to the client's."""
     command = [*BASH, COMMANDS[title].replace(SERVED, served.url)]
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -46,13 +46,7 @@ def server(minilm_artifact: Artifact, tmp_path: Path) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("door", ["bridge", "server"])
-def test_the_inspector_lists_and_calls_a_tool(
-    door: str,
-    *,
-    request: pytest.FixtureRequest,
-    printed_vectors: Callable[[str], None],
-    tmp_path: Path,
-) -> None:
+def test_the_inspector_lists_and_calls_a_tool(door, *, request, printed_vectors, tmp_path):
     """The schemas of the tools have no problem, and the vectors are the client's."""
     signs = [word for name, value in KEYS.items() for word in ("-e", f"{name}={value}")]
     target = [*signs, *request.getfixturevalue(door)]

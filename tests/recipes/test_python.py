@@ -1,13 +1,10 @@
 """Each Python recipe on docs/recipes.md receives the vectors that the kit's client receives."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from tests.docs.pages import RECIPES, SERVED, sections
 
-from .conftest import KEYS, Served
+from .conftest import KEYS
 
 pytestmark = pytest.mark.slow
 
@@ -39,21 +36,13 @@ OFFLINE = {
 }
 
 
-def test_every_recipe_is_tested() -> None:
+def test_every_recipe_is_tested():
     """A new section needs the expression for its vectors."""
     assert PROGRAMS.keys() == VECTORS.keys()
 
 
 @pytest.mark.parametrize("title", VECTORS)
-def test_vectors_are_those_of_the_client(
-    title: str,
-    *,
-    served: Served,
-    run: Callable[..., str],
-    printed_vectors: Callable[[str], None],
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-) -> None:
+def test_vectors_are_those_of_the_client(title, *, served, run, printed_vectors, tmp_path, request):
     """The library's vectors are equal to the client's, and its search finds the nearest text."""
     python = request.getfixturevalue("python_with_litellm" if title == "litellm" else "python")
     program = PROGRAMS[title].replace(SERVED, served.url) + PRINT.format(VECTORS[title])

@@ -75,7 +75,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, embed: Callable[..., None])
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_every_type_is_read(reader: str, folder: Path, run: Callable[..., str]) -> None:
+def test_every_type_is_read(reader, folder, run):
     """Each id has its numbers, float32 bit for bit, from all parts of the job."""
     found = json.loads(run(READERS[reader] + PRINT, folder).splitlines()[-1])
     for kind, dimensions in TYPES.items():

@@ -2,8 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -67,13 +66,7 @@ def best_two(url: str, query: str, texts: list[str]) -> list[list[float]]:
 
 
 @pytest.mark.parametrize("title", PROGRAMS)
-def test_the_best_are_those_of_the_endpoint(
-    title: str,
-    url: str,
-    run: Callable[..., str],
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-) -> None:
+def test_the_best_are_those_of_the_endpoint(title, url, run, tmp_path, request):
     """The library asks for the best two, and gets their places and scores."""
     program, environment, model, path = PROGRAMS[title]
     code = program.format(model=model, query=QUERY, texts=TEXTS, url=url + path)
@@ -83,9 +76,7 @@ def test_the_best_are_those_of_the_endpoint(
     assert json.loads(printed) == best_two(url, QUERY, TEXTS)
 
 
-def test_the_pages_example_with_langchain(
-    url: str, run: Callable[..., str], tmp_path: Path
-) -> None:
+def test_the_pages_example_with_langchain(url, run, tmp_path):
     """LangChain's CrossEncoderReranker finds the best passage with the class on the page."""
     examples = [match["code"] for match in BLOCK.finditer(RERANK.read_text("utf-8"))]
     (code,) = (example for example in examples if "langchain_classic" in example)

@@ -44,7 +44,7 @@ def vectors(folder: Path) -> dict[str, Any]:
     return {key: np.float32(vector) for key, vector in rows}
 
 
-def test_every_recipe_is_tested() -> None:
+def test_every_recipe_is_tested():
     """A new section is a search or a way to embed."""
     assert {*SEARCHES, *EMBEDDERS, BITS} == SECTIONS.keys()
 
@@ -60,9 +60,7 @@ BITS = "Integers and bits"
 
 
 @pytest.mark.parametrize("title", SEARCHES)
-def test_a_search_finds_the_nearest(
-    title: str, folder: Path, run: Callable[..., str], request: pytest.FixtureRequest
-) -> None:
+def test_a_search_finds_the_nearest(title, folder, run, request):
     """The ids are in the order of the cosine, and the scores are the cosine."""
     more = {}
     if "DATABASE_URL" in SECTIONS[title]:
@@ -77,7 +75,7 @@ def test_a_search_finds_the_nearest(
     )
 
 
-def test_bits_are_searched_by_those_that_differ(folder: Path, run: Callable[..., str]) -> None:
+def test_bits_are_searched_by_those_that_differ(folder, run):
     """The distance is the number of signs that differ from those of the query."""
     save = "\nnumpy.save('query', query)"
     printed = run(QUERY + SECTIONS[BITS] + save, folder)
@@ -88,7 +86,7 @@ def test_bits_are_searched_by_those_that_differ(folder: Path, run: Callable[...,
 
 
 @pytest.mark.parametrize("title", EMBEDDERS)
-def test_vectors_are_those_of_a_batch(title: str, folder: Path, run: Callable[..., str]) -> None:
+def test_vectors_are_those_of_a_batch(title, folder, run):
     """The same engine in another program gives the same vectors."""
     made, expected = folder / "embedded", vectors(folder / "vectors")
     shutil.rmtree(made, ignore_errors=True)

@@ -36,8 +36,7 @@ def run(scripts_with):
 
 @pytest.mark.parametrize("name", SCRIPTS)
 @pytest.mark.parametrize(
-    "arguments",
-    [("dev", "--profile", "sandbox", "--x"), ("--profile=sandbox", "dev", "--x")],
+    "arguments", [("dev", "--profile", "sandbox", "--x"), ("--profile=sandbox", "dev", "--x")]
 )
 def test_a_profile_is_of_all_steps(run, name, arguments):
     """No program gets the option, and none gets other credentials of the shell."""

@@ -47,8 +47,7 @@ from stacks.environment_stacks import EnvironmentStacks
 ROOT = Path(__file__).resolve().parents[2]
 
 NETWORK = NetworkSettings(
-    vpc="vpc-0123456789abcdef0",
-    subnets=("subnet-0aaaaaaaaaaaaaaa1", "subnet-0aaaaaaaaaaaaaaa2"),
+    vpc="vpc-0123456789abcdef0", subnets=("subnet-0aaaaaaaaaaaaaaa1", "subnet-0aaaaaaaaaaaaaaa2")
 )
 #: Of the buckets and the secret of some variants.
 KEYS = tuple(f"arn:aws:kms:us-east-1:123456789012:key/{key}" for key in ("1111aaaa", "3333cccc"))
@@ -61,10 +60,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
             maximum=10,
             schedule=(
                 ScheduledCapacity(
-                    at="cron(0 8 ? * MON-FRI *)",
-                    time_zone="Europe/Berlin",
-                    minimum=5,
-                    maximum=20,
+                    at="cron(0 8 ? * MON-FRI *)", time_zone="Europe/Berlin", minimum=5, maximum=20
                 ),
             ),
         )
@@ -81,10 +77,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
             key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb-33cc-44dd-555566667777"
         ),
         "function": FunctionSettings(
-            package="zip",
-            artifact="s3",
-            memory_mb=1769,
-            log_retention_days=7,
+            package="zip", artifact="s3", memory_mb=1769, log_retention_days=7
         ),
     },
     "reserved": {"function": FunctionSettings(reserved_concurrency=20)},
@@ -109,9 +102,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "index": {
         "index": VectorIndexSettings(
-            filterable=("lang",),
-            non_filterable=("url",),
-            source="s3://example-vectors/",
+            filterable=("lang",), non_filterable=("url",), source="s3://example-vectors/"
         ),
         "existing": Existing(keys=KEYS),
     },

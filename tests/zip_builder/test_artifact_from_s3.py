@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from embedder.core.artifact import Artifact
 from embedder.core.settings import Settings
 from embedder.http.router import build_router
 from tests.embedder.calls import post
@@ -44,9 +43,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("with_artifact", [True, False])
-def test_the_built_zip_answers_as_the_image(
-    minilm_artifact: Artifact, tmp_path: Path, with_artifact: bool
-) -> None:
+def test_the_built_zip_answers_as_the_image(minilm_artifact, tmp_path, with_artifact):
     """It finds all that it needs in its own files, or in the object that the builder publishes.
 
     The vector is the same to the last bit.

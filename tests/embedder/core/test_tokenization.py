@@ -7,12 +7,7 @@ import pytest
 
 from embedder.core.embedding_request import EmbedRequest, Inputs
 from embedder.core.engine import Engine
-from embedder.core.errors import (
-    ClientError,
-    EmptyInputError,
-    InputTooLongError,
-    InvalidFieldError,
-)
+from embedder.core.errors import ClientError, EmptyInputError, InputTooLongError, InvalidFieldError
 from embedder.core.tokenization import RequestTokenizer
 from tests.embedder.small_model import CLS, PROMPTS, SEP, HashSession, WordTokenizer, manifest_of
 

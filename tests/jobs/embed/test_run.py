@@ -21,14 +21,7 @@ from embedder.core.engine import Engine
 from embedding_client._batch_jobs import run_of
 from jobs.embed.job import FRAME
 from jobs.embed.readers import read_records
-from jobs.embed.run import (
-    EmbedSteps,
-    finish_job,
-    plan_job,
-    plan_shards,
-    read_plan,
-    shard_bytes,
-)
+from jobs.embed.run import EmbedSteps, finish_job, plan_job, plan_shards, read_plan, shard_bytes
 from jobs.errors import BatchError, ChangedModelError, IncompleteJobError, RejectedRowsError
 from jobs.storage import open_folder
 from tests.embedder.small_model import WordTokenizer, manifest_of

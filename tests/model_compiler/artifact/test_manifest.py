@@ -4,7 +4,6 @@ import io
 import json
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from model_compiler.graph import builder as graph_module
 from model_compiler.graph.builder import GraphBuilder, Precision, graph_digest
 from model_compiler.source import catalog
 from model_compiler.source.find import find_source
-from tests.model_compiler.conftest import Compile, merged
+from tests.model_compiler.conftest import merged
 from tests.model_compiler.goldens.files import Tensors, change_tensors, edit_json
 from tests.model_compiler.goldens.gemma3_model import write_gemma3
 from tests.model_compiler.goldens.tiny_models import write_model
@@ -28,7 +27,7 @@ def space(artifact: Artifact) -> str:
     return artifact.manifest.vector_space
 
 
-def test_the_form_of_the_name(tiny_folder: Path, compile_tiny: Compile) -> None:
+def test_the_form_of_the_name(tiny_folder, compile_tiny):
     """Family or known name, source, precision, fingerprint, and the dimensions that callers see."""
     manifest = compile_tiny(tiny_folder).manifest
     label, source, precision, fingerprint = manifest.vector_space.replace("@", "/").split("/")
@@ -38,7 +37,7 @@ def test_the_form_of_the_name(tiny_folder: Path, compile_tiny: Compile) -> None:
     assert manifest.vector_space_of(dimensions=32) == f"{manifest.vector_space}/32"
 
 
-def test_where_a_model_lies_does_not_matter(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_where_a_model_lies_does_not_matter(tmp_path, compile_tiny):
     """The same model in another folder, with a README and other files, is the same."""
     first = space(compile_tiny(write_model(tmp_path / "one")))
     other = write_model(tmp_path / "another")
@@ -47,7 +46,7 @@ def test_where_a_model_lies_does_not_matter(tmp_path: Path, compile_tiny: Compil
     assert space(compile_tiny(other)) == first
 
 
-def test_how_tensors_are_stored_does_not_matter(tiny_folder: Path, compile_tiny: Compile) -> None:
+def test_how_tensors_are_stored_does_not_matter(tiny_folder, compile_tiny):
     """Other order, several files, no pooler, a wider type: the same values, the same name."""
     first = space(compile_tiny(tiny_folder))
     tensors = load_file(tiny_folder / "model.safetensors")
@@ -64,9 +63,7 @@ def test_how_tensors_are_stored_does_not_matter(tiny_folder: Path, compile_tiny:
     assert space(compile_tiny(tiny_folder)) == first
 
 
-def test_settings_that_change_no_vector_do_not_matter(
-    tiny_folder: Path, compile_tiny: Compile
-) -> None:
+def test_settings_that_change_no_vector_do_not_matter(tiny_folder, compile_tiny):
     """Provenance, dropout, the tokenizer's leftover truncation, and the dimensions on offer."""
     first = space(compile_tiny(tiny_folder))
     edit_json(
@@ -97,9 +94,7 @@ def test_settings_that_change_no_vector_do_not_matter(
         ("tokenizer.json", {"normalizer": None}),
     ],
 )
-def test_settings_that_change_vectors_matter(
-    tiny_folder: Path, compile_tiny: Compile, file: str, change: dict[str, object]
-) -> None:
+def test_settings_that_change_vectors_matter(tiny_folder, compile_tiny, file, change):
     """The graph's constants, the limit, the pooling, the prompts and the tokenizer all count."""
     first = space(compile_tiny(tiny_folder))
     edit_json(tiny_folder / file, **change)
@@ -109,7 +104,7 @@ def test_settings_that_change_vectors_matter(
 @pytest.mark.parametrize(
     "name", ["embeddings.word_embeddings.weight", "encoder.layer.1.output.dense.bias"]
 )
-def test_one_weight_matters(tiny_folder: Path, compile_tiny: Compile, name: str) -> None:
+def test_one_weight_matters(tiny_folder, compile_tiny, name):
     """A single value changes the source's hash, even where int8 rounds it to the same codes."""
 
     def change(tensors: Tensors) -> Tensors:
@@ -121,7 +116,7 @@ def test_one_weight_matters(tiny_folder: Path, compile_tiny: Compile, name: str)
     assert space(compile_tiny(tiny_folder, Precision.INT8)) != first
 
 
-def test_precision_and_default_prompt_matter(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_precision_and_default_prompt_matter(tmp_path, compile_tiny):
     """int8 and fp32 are two spaces of one source; another default prompt is another space."""
     folder = write_model(tmp_path / "model", new_files=True)
     exact, near = compile_tiny(folder), compile_tiny(folder, Precision.INT8)
@@ -130,9 +125,7 @@ def test_precision_and_default_prompt_matter(tmp_path: Path, compile_tiny: Compi
     assert space(exact).partition("/")[0] == space(near).partition("/")[0]
 
 
-def test_a_known_model_is_known_in_any_folder(
-    minilm_folder: Path, minilm_artifact: Artifact, tmp_path: Path
-) -> None:
+def test_a_known_model_is_known_in_any_folder(minilm_folder, minilm_artifact, tmp_path):
     """MiniLM stored otherwise and elsewhere is compiled to the space of the catalog's MiniLM."""
     folder = tmp_path / "mine"
     shutil.copytree(minilm_folder, folder)
@@ -145,7 +138,7 @@ def test_a_known_model_is_known_in_any_folder(
     assert manifest["vector_space"].startswith("all-MiniLM-L6-v2@")
 
 
-def test_embedding_gemma_is_known_by_its_prompts(tmp_path: Path) -> None:
+def test_embedding_gemma_is_known_by_its_prompts(tmp_path):
     """A model by name and the same model from a folder share a space, identified by the weights."""
     entry = catalog.find("embeddinggemma-300m")
     assert entry
@@ -179,7 +172,7 @@ def graph(*, prefix: str = "", value: float = 2.0, operator: str = "Mul") -> byt
     return graph_digest(helper.make_model(proto, producer_name=prefix), weights={})
 
 
-def test_where_a_weight_stands_does_not_matter() -> None:
+def test_where_a_weight_stands_does_not_matter():
     """A weight has the same digest inside the graph's file and next to it."""
 
     def digest(*, inline: int) -> bytes:
@@ -197,7 +190,7 @@ def test_where_a_weight_stands_does_not_matter() -> None:
     assert digest(inline=0) == digest(inline=10_000)
 
 
-def test_names_inside_a_graph_do_not_matter() -> None:
+def test_names_inside_a_graph_do_not_matter():
     """The digest depends on the computation, not on the names of nodes and values."""
     assert graph() == graph(prefix="other_")
     assert graph() != graph(value=2.5)

@@ -19,7 +19,6 @@ from model_compiler.artifact import writer as artifact_writer
 from model_compiler.artifact.writer import new_folder
 from model_compiler.errors import OutputError
 from model_compiler.files.hashes import verify_files
-from tests.model_compiler.conftest import Compile
 
 
 def write(output: Path, content: bytes = b"{}") -> None:
@@ -38,7 +37,7 @@ def file_size_limit(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_the_folder_appears_at_the_end(tmp_path: Path) -> None:
+def test_the_folder_appears_at_the_end(tmp_path):
     """The output does not exist until the block ends."""
     output = tmp_path / "deep" / "artifact"
     with new_folder(output) as partial:
@@ -48,7 +47,7 @@ def test_the_folder_appears_at_the_end(tmp_path: Path) -> None:
     assert [path.name for path in output.parent.iterdir()] == ["artifact"]
 
 
-def test_an_error_leaves_nothing(tmp_path: Path) -> None:
+def test_an_error_leaves_nothing(tmp_path):
     """If the block raises, neither the output nor the temporary folder exists."""
 
     def interrupted() -> None:
@@ -61,7 +60,7 @@ def test_an_error_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_artifact_is_replaced_whole(tmp_path: Path) -> None:
+def test_an_artifact_is_replaced_whole(tmp_path):
     """The new artifact has none of the old one's files."""
     write(tmp_path / "artifact")
     (tmp_path / "artifact" / "old.bin").write_bytes(b"old")
@@ -70,7 +69,7 @@ def test_an_artifact_is_replaced_whole(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["artifact"]
 
 
-def test_an_error_keeps_the_old_artifact(tmp_path: Path) -> None:
+def test_an_error_keeps_the_old_artifact(tmp_path):
     """A compile that fails leaves the previous artifact unchanged."""
     write(tmp_path / "artifact", b"old")
     with pytest.raises(ZeroDivisionError), new_folder(tmp_path / "artifact"):
@@ -80,9 +79,7 @@ def test_an_error_keeps_the_old_artifact(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("failing", [1, 2])
 @pytest.mark.parametrize("stays", ["for one call", "for good"])
-def test_a_rename_that_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int, stays: str
-) -> None:
+def test_a_rename_that_fails(tmp_path, monkeypatch, failing, stays):
     """If a rename fails, the old artifact is kept or restored, and a retry works."""
     output = tmp_path / "artifact"
     write(output, b"old")
@@ -111,7 +108,7 @@ def test_a_rename_that_fails(
     assert [path.name for path in tmp_path.iterdir()] == ["artifact"]
 
 
-def test_the_last_step_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_step_fails(tmp_path, monkeypatch):
     """A new artifact that could not be synchronized to the disk is removed again."""
     output = tmp_path / "artifact"
     synchronize = artifact_writer._flush
@@ -134,7 +131,7 @@ def test_the_last_step_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             assert (output / "manifest.json").read_bytes() == before
 
 
-def test_a_link_to_the_output_stays_one(tmp_path: Path) -> None:
+def test_a_link_to_the_output_stays_one(tmp_path):
     """Where the output is a link, the folder that it leads to is replaced."""
     write(tmp_path / "real", b"old")
     (tmp_path / "link").symlink_to("real")
@@ -143,7 +140,7 @@ def test_a_link_to_the_output_stays_one(tmp_path: Path) -> None:
     assert (tmp_path / "real" / "manifest.json").read_bytes() == b"new"
 
 
-def test_other_folders_are_not_touched(tmp_path: Path) -> None:
+def test_other_folders_are_not_touched(tmp_path):
     """A folder with other things in it, and a file, are refused and left."""
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(OutputError, match="contains other files and was not changed"):
@@ -153,7 +150,7 @@ def test_other_folders_are_not_touched(tmp_path: Path) -> None:
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
 
 
-def test_two_compiles_to_one_place(tmp_path: Path) -> None:
+def test_two_compiles_to_one_place(tmp_path):
     """The second of two compiles at once is refused, and spoils nothing of the first."""
     with new_folder(tmp_path / "artifact") as partial:
         with pytest.raises(OutputError, match="Another compile is writing"):
@@ -162,7 +159,7 @@ def test_two_compiles_to_one_place(tmp_path: Path) -> None:
     assert (tmp_path / "artifact" / "manifest.json").read_bytes() == b"first"
 
 
-def test_a_full_disk(tiny_folder: Path, compile_tiny: Compile, tmp_path: Path) -> None:
+def test_a_full_disk(tiny_folder, compile_tiny, tmp_path):
     """A disk that fills up while the weights are written gives one clear error and no folder."""
     before = set(tmp_path.iterdir())
     with file_size_limit(20_000), pytest.raises(OutputError, match="Nothing was written") as found:
@@ -171,14 +168,14 @@ def test_a_full_disk(tiny_folder: Path, compile_tiny: Compile, tmp_path: Path) -
     assert set(tmp_path.iterdir()) == before
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written(tmp_path):
     """A place under a file can hold no folder; the error says which place."""
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match=r"file/artifact cannot be written: File exists"):
         write(tmp_path / "file" / "artifact")
 
 
-def test_a_killed_compile_leaves_nothing_that_loads(tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_killed_compile_leaves_nothing_that_loads(tiny_folder, tmp_path):
     """Killed right before the manifest, it leaves no artifact, and the next compile works."""
     output = tmp_path / "out" / "artifact"
     program = textwrap.dedent(
@@ -207,7 +204,7 @@ def test_a_killed_compile_leaves_nothing_that_loads(tiny_folder: Path, tmp_path:
     assert [path.name for path in output.parent.iterdir()] == ["artifact"]
 
 
-def test_hashes_are_verified(tmp_path: Path) -> None:
+def test_hashes_are_verified(tmp_path):
     """A changed or missing file is named with the expected hash."""
     (tmp_path / "a").write_bytes(b"a")
     right = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"
@@ -221,9 +218,7 @@ def test_hashes_are_verified(tmp_path: Path) -> None:
     assert wrong[2] == "endless cannot be read: not a regular file"
 
 
-def test_the_embedder_reads_what_the_compiler_writes(
-    tiny_folder: Path, compile_tiny: Compile
-) -> None:
+def test_the_embedder_reads_what_the_compiler_writes(tiny_folder, compile_tiny):
     """The contract: format, checksum, files and fields are the same on both sides."""
     artifact = compile_tiny(tiny_folder)
     folder = Path(artifact.folder)

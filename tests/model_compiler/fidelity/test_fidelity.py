@@ -60,7 +60,7 @@ def engine(tiny_folder: Path, compile_tiny: Compile) -> Engine:
     return Engine.load(compile_tiny(tiny_folder), truncate="right")
 
 
-def test_the_texts_have_all_lengths_and_scripts() -> None:
+def test_the_texts_have_all_lengths_and_scripts():
     """From one letter to several hundred words, in a dozen and more scripts."""
     texts = fidelity.texts()
     lengths = [len(text.split()) for text in texts.values()]
@@ -72,14 +72,14 @@ def test_the_texts_have_all_lengths_and_scripts() -> None:
         assert any(start <= letter < start + 0x70 for letter in everything), name
 
 
-def test_the_documents_are_shipped() -> None:
+def test_the_documents_are_shipped():
     """The comparison of neighbors reads the package's own texts, none of them twice."""
     documents = fidelity._searched(multiply_adds=1, most=fidelity.DOCUMENTS)
     assert len(set(documents)) == fidelity.DOCUMENTS
     assert documents[0] == "Open a file for reading and return its lines as a list of strings."
 
 
-def test_an_artifact_against_itself(engine: Engine) -> None:
+def test_an_artifact_against_itself(engine):
     """Full precision is its own reference: cosines of 1, and the same neighbors."""
     report = measure(engine, engine, multiply_adds=10**6)
     assert report.cosine_min == pytest.approx(1, abs=1e-6)
@@ -89,7 +89,7 @@ def test_an_artifact_against_itself(engine: Engine) -> None:
     assert problems(report, Thresholds()) == []
 
 
-def test_angles_are_found(engine: Engine) -> None:
+def test_angles_are_found(engine):
     """The report contains a known angle to full precision, and another one in batches."""
     turned = Turned(engine, cosine=0.97, batch_cosine=0.9)
     report = measure(turned, engine, multiply_adds=10**6)  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ def test_angles_are_found(engine: Engine) -> None:
     assert any("alone to the same text in a batch" in line for line in found)
 
 
-def test_golden_values_are_held(engine: Engine) -> None:
+def test_golden_values_are_held(engine):
     """A golden value of the catalog passes within its tolerance, and is named beyond it."""
     head = tuple(map(float, engine.embed(["hello world"], prompt=None).vectors[0, :5]))
     near = Golden("hello world", None, (head[0] + 5e-4, *head[1:]), tolerance=1e-3)
@@ -121,15 +121,13 @@ def test_golden_values_are_held(engine: Engine) -> None:
         (10**8, {"documents": 200}, 156),
     ],
 )
-def test_a_large_model_gets_fewer_documents(
-    engine: Engine, multiply_adds: int, asked: dict[str, int], documents: int
-) -> None:
+def test_a_large_model_gets_fewer_documents(engine, multiply_adds, asked, documents):
     """The neighbors' cost is bounded, but there are never too few to rank."""
-    found = measure(engine, engine, multiply_adds=multiply_adds, **asked)  # type: ignore[arg-type]
+    found = measure(engine, engine, multiply_adds=multiply_adds, **asked)
     assert found.documents == documents
 
 
-def test_the_report_is_a_table() -> None:
+def test_the_report_is_a_table():
     """Each number is on a line with its name; what is no number passes no threshold."""
     lines = table(PERFECT).splitlines()
     assert len(lines) == 4
@@ -155,14 +153,8 @@ def spoil(patch: pytest.MonkeyPatch, name: str) -> None:
     ("name", "layers"), [("encoder.layer.1.", [1]), ("encoder.layer.", [0, 1])]
 )
 def test_bad_layers_are_kept_in_float32(
-    *,
-    tiny_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    layers: list[int],
-) -> None:
+    *, tiny_folder, tmp_path, monkeypatch, capsys, name, layers
+):
     """Layers are added until the thresholds are reached, and the manifest names them."""
     spoil(monkeypatch, name)
     options = Options(progress=False)
@@ -175,9 +167,7 @@ def test_bad_layers_are_kept_in_float32(
     assert Engine.load(load_artifact(tmp_path / "out")).embed(["a"]).vectors.shape == (1, 32)
 
 
-def test_bad_vectors_are_rejected(
-    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_vectors_are_rejected(tiny_folder, tmp_path, monkeypatch):
     """If float32 layers do not help, nothing is written and the error suggests fp32."""
     monkeypatch.setattr(bert, "embedding", coarse_embedding)
     with pytest.raises(FidelityError) as refused:
@@ -196,7 +186,7 @@ def coarse_embedding(*arguments: Any, **options: Any) -> str:
     return embedding(builder, ids, table, **options)
 
 
-def test_vectors_that_are_no_numbers_are_refused(tiny_folder: Path, tmp_path: Path) -> None:
+def test_vectors_that_are_no_numbers_are_refused(tiny_folder, tmp_path):
     """Weights that are finite and overflow on the way give an error, and nothing is written."""
     tensors = load_file(tiny_folder / "model.safetensors")
     for name in ("attention.self.query", "attention.self.key"):

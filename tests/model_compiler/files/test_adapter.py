@@ -15,12 +15,11 @@ from embedder.core.artifact import Artifact
 from embedder.core.engine import Engine
 from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
 from model_compiler.source.find import find_source
-from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.embedding_gemma2_model import TEXTS as GEMMA_TEXTS
 from tests.model_compiler.goldens.embedding_gemma2_model import write_embedding_gemma2
 from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.tiny_models import TEXTS
-from tests.model_compiler.local_hub import COMMIT, Hub
+from tests.model_compiler.local_hub import COMMIT
 
 GOLDEN = np.load(Path(__file__).resolve().parents[1] / "goldens" / "adapters.npz")
 COMPOSITE = "embedding_gemma2"
@@ -44,20 +43,20 @@ def embed(artifact: Artifact, texts: Sequence[str] = TEXTS) -> npt.NDArray[np.fl
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_vectors_are_those_of_peft(tiny_folder: Path, compile_tiny: Compile, name: str) -> None:
+def test_vectors_are_those_of_peft(tiny_folder, compile_tiny, name):
     """Each way to select, scale and save gives the vectors of the adapted model."""
     found = embed(compile_tiny(put_adapter(tiny_folder, name)))
     np.testing.assert_allclose(found, GOLDEN[f"{name}: vectors"], atol=1e-6, rtol=0)
 
 
-def test_an_adapter_of_a_composite(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_an_adapter_of_a_composite(tmp_path, compile_tiny):
     """Of EmbeddingGemma 2, the model of texts is adapted; its towers are not read."""
     folder = put_adapter(write_embedding_gemma2(tmp_path / "model"), COMPOSITE)
     found = embed(compile_tiny(folder), GEMMA_TEXTS)
     np.testing.assert_allclose(found, GOLDEN[f"{COMPOSITE}: vectors"], atol=1e-5, rtol=0)
 
 
-def test_an_adapter_alone(tiny_folder: Path, tmp_path: Path, compile_tiny: Compile) -> None:
+def test_an_adapter_alone(tiny_folder, tmp_path, compile_tiny):
     """With a local base, peft's folder and that of sentence-transformers give the same space."""
     own = put_adapter(tmp_path / "own", base_model_name_or_path=str(tiny_folder))
     saved = put_adapter(tmp_path / "saved", base_model_name_or_path="../tiny")
@@ -72,7 +71,7 @@ def test_an_adapter_alone(tiny_folder: Path, tmp_path: Path, compile_tiny: Compi
     np.testing.assert_allclose(embed(artifacts[0]), GOLDEN["names: vectors"], atol=1e-6, rtol=0)
 
 
-def test_a_base_of_the_hub(served: Hub, tiny: Path, tmp_path: Path, compile_tiny: Compile) -> None:
+def test_a_base_of_the_hub(served, tiny, tmp_path, compile_tiny):
     """A base is downloaded at the commit that the adapter states, and needs one."""
     folder = put_adapter(
         tmp_path / "own", base_model_name_or_path="acme/tiny", revision=served.commit
@@ -85,7 +84,7 @@ def test_a_base_of_the_hub(served: Hub, tiny: Path, tmp_path: Path, compile_tiny
             find_source(str(folder))
 
 
-def test_an_adapter_of_the_hub(served: Hub, tiny: Path, tmp_path: Path) -> None:
+def test_an_adapter_of_the_hub(served, tiny, tmp_path):
     """`inspect` knows the weights of both repositories without downloading them."""
     served.repositories["acme/own"] = put_adapter(
         tmp_path / "own", base_model_name_or_path="acme/tiny", revision=COMMIT
@@ -96,7 +95,7 @@ def test_an_adapter_of_the_hub(served: Hub, tiny: Path, tmp_path: Path) -> None:
     assert not any("safetensors" in path for path in served.paths())
 
 
-def test_another_tokenizer(tiny_folder: Path, tmp_path: Path) -> None:
+def test_another_tokenizer(tiny_folder, tmp_path):
     """An adapter with a tokenizer that is not the base's is refused."""
     folder = put_adapter(tmp_path / "own", base_model_name_or_path=str(tiny_folder))
     (folder / "tokenizer.json").write_text("{}")
@@ -104,7 +103,7 @@ def test_another_tokenizer(tiny_folder: Path, tmp_path: Path) -> None:
         find_source(str(folder))
 
 
-def test_a_base_with_an_adapter(tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_base_with_an_adapter(tiny_folder, tmp_path):
     """One adapter on top of another is refused."""
     put_adapter(tiny_folder)
     folder = put_adapter(tmp_path / "own", base_model_name_or_path=str(tiny_folder))
@@ -112,7 +111,7 @@ def test_a_base_with_an_adapter(tiny_folder: Path, tmp_path: Path) -> None:
         find_source(str(folder))
 
 
-def test_layers_that_are_selected(tiny_folder: Path, compile_tiny: Compile) -> None:
+def test_layers_that_are_selected(tiny_folder, compile_tiny):
     """A selection of all layers, with or without a pattern, is the adapter without one."""
     spaces = {
         compile_tiny(put_adapter(tiny_folder, **changes)).manifest.vector_space
@@ -148,9 +147,7 @@ def test_layers_that_are_selected(tiny_folder: Path, compile_tiny: Compile) -> N
         ({"alpha_pattern": [1]}, "must be objects"),
     ],
 )
-def test_settings_that_cannot_be_merged(
-    tiny_folder: Path, compile_tiny: Compile, changes: dict[str, Any], message: str
-) -> None:
+def test_settings_that_cannot_be_merged(tiny_folder, compile_tiny, changes, message):
     """Another kind, a variant, an unknown key or a contradiction is named."""
     with pytest.raises(CompilerError, match=message):
         compile_tiny(put_adapter(tiny_folder, **changes))
@@ -172,9 +169,7 @@ QUERY = "base_model.model.encoder.layer.0.attention.self.query."
         (f"{QUERY}base_layer.bias", (31,), r"must have the shape \[32\]; found \[31\]"),
     ],
 )
-def test_tensors_that_do_not_fit(
-    tiny_folder: Path, compile_tiny: Compile, name: str, shape: tuple[int, ...], message: str
-) -> None:
+def test_tensors_that_do_not_fit(tiny_folder, compile_tiny, name, shape, message):
     """A tensor without a place in the base, or of another shape, is refused."""
     path = put_adapter(tiny_folder) / "adapter_model.safetensors"
     save_file(load_file(path) | {name: np.zeros(shape, np.float32)}, path)
@@ -182,14 +177,14 @@ def test_tensors_that_do_not_fit(
         compile_tiny(tiny_folder)
 
 
-def test_an_adapter_elsewhere(tiny_folder: Path, compile_tiny: Compile) -> None:
+def test_an_adapter_elsewhere(tiny_folder, compile_tiny):
     """An adapter in a folder that is not the encoder's, or next to an export alone, is refused."""
     put_adapter(tiny_folder / "1_Pooling")
     with pytest.raises(UnsupportedModelError, match=r"an adapter \(1_Pooling/.*besides its encod"):
         compile_tiny(tiny_folder)
 
 
-def test_an_adapter_of_an_export(tiny_folder: Path, compile_tiny: Compile) -> None:
+def test_an_adapter_of_an_export(tiny_folder, compile_tiny):
     """Weights in an export are not changed by an adapter, and never taken without it."""
     put_adapter(tiny_folder)
     edit_json(tiny_folder / "config.json", model_type="deberta-v2")

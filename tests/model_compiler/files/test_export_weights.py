@@ -52,7 +52,7 @@ def write(
 
 
 @pytest.mark.parametrize("exporter", ["script", "dynamo"])
-def test_both_exporters_of_torch(tmp_path: Path, exporter: str) -> None:
+def test_both_exporters_of_torch(tmp_path, exporter):
     """The export has each tensor of the safetensors file, with its values, and no other."""
     folder = write_encoder(tmp_path / "model", "xlm-roberta", **EXPORTED)
     expected = load_file(folder / "model.safetensors")
@@ -68,9 +68,7 @@ def test_both_exporters_of_torch(tmp_path: Path, exporter: str) -> None:
     ("operator", "attributes", "matrix"),
     [("MatMul", {}, MATRIX.T), ("Gemm", {}, MATRIX.T), ("Gemm", {"transB": 1}, MATRIX)],
 )
-def test_a_matrix_is_named_by_its_bias(
-    tmp_path: Path, operator: str, attributes: dict[str, Any], matrix: np.ndarray
-) -> None:
+def test_a_matrix_is_named_by_its_bias(tmp_path, operator, attributes, matrix):
     """A linear layer's weight is [outputs, inputs], however the product stores it."""
     weights = ExportWeights(write(tmp_path / "model.onnx", operator, **attributes))
     np.testing.assert_array_equal(weights.take("m.x.weight", *matrix.shape), matrix)
@@ -78,20 +76,20 @@ def test_a_matrix_is_named_by_its_bias(
     weights.done()
 
 
-def test_a_matrix_with_its_own_name(tmp_path: Path) -> None:
+def test_a_matrix_with_its_own_name(tmp_path):
     """A MatMul's matrix is transposed even if it kept its name, whatever its bias is named."""
     path = write(tmp_path / "model.onnx", names=("other", "m.x.weight"))
     np.testing.assert_array_equal(ExportWeights(path).take("m.x.weight", 3, 2), MATRIX.T)
 
 
-def test_a_matrix_that_nothing_names(tmp_path: Path) -> None:
+def test_a_matrix_that_nothing_names(tmp_path):
     """It keeps its name, so that a model that does not use it is rejected."""
     weights = ExportWeights(write(tmp_path / "model.onnx", names=("other", "onnx::MatMul_1")))
     with pytest.raises(UnsupportedModelError, match="does not use: onnx::MatMul_1, other"):
         weights.done()
 
 
-def test_two_matrices_of_one_name(tmp_path: Path) -> None:
+def test_two_matrices_of_one_name(tmp_path):
     """If two layers share a bias, their matrices cannot be distinguished."""
 
     def edit(model: ModelProto) -> None:
@@ -103,7 +101,7 @@ def test_two_matrices_of_one_name(tmp_path: Path) -> None:
         ExportWeights(write(tmp_path / "model.onnx", edit=edit))
 
 
-def test_numbers_and_integers_are_no_weights(tmp_path: Path) -> None:
+def test_numbers_and_integers_are_no_weights(tmp_path):
     """Constants of the computation do not have to be used."""
 
     def edit(model: ModelProto) -> None:
@@ -115,7 +113,7 @@ def test_numbers_and_integers_are_no_weights(tmp_path: Path) -> None:
     assert "places" not in weights
 
 
-def test_a_prefix_must_be_the_only_one(tmp_path: Path) -> None:
+def test_a_prefix_must_be_the_only_one(tmp_path):
     """A tensor with a name that ends like another's is an error, and so is a missing one."""
     weights = ExportWeights(write(tmp_path / "model.onnx", names=("a.x", "b.x")))
     with pytest.raises(SourceError, match="has 2 initializers named 'x' or ending in it"):
@@ -139,7 +137,7 @@ def external(path: Path) -> Path:
     return write(path, edit=edit)
 
 
-def test_values_in_another_file(tmp_path: Path) -> None:
+def test_values_in_another_file(tmp_path):
     """They are read from the offset that the export states."""
     weights = ExportWeights(external(tmp_path / "model.onnx"))
     np.testing.assert_array_equal(weights.take("m.x.weight", 3, 2), MATRIX.T)
@@ -154,7 +152,7 @@ def test_values_in_another_file(tmp_path: Path) -> None:
         ("offset", "9", "is cut short: it has 32 bytes, .* up to byte 33"),
     ],
 )
-def test_wrong_places_of_values(tmp_path: Path, key: str, value: str, message: str) -> None:
+def test_wrong_places_of_values(tmp_path, key, value, message):
     """A place outside the folder or past the end of the file is an error."""
     path = external(tmp_path / "model.onnx")
     model = onnx.load(path, load_external_data=False)

@@ -28,9 +28,7 @@ def folder_with(folder: Path, raw: bytes) -> Path:
 
 @settings(deadline=None)
 @given(tensors=st.dictionaries(st.text("abc.", min_size=1), FLOATS, min_size=1, max_size=4))
-def test_what_was_saved_is_what_is_read(
-    tmp_path_factory: pytest.TempPathFactory, tensors: dict[str, np.ndarray]
-) -> None:
+def test_what_was_saved_is_what_is_read(tmp_path_factory, tensors):
     """Every tensor comes back as it was."""
     weights = Weights(folder_with(tmp_path_factory.mktemp("weights"), save(tensors)))
     for name, tensor in tensors.items():
@@ -39,7 +37,7 @@ def test_what_was_saved_is_what_is_read(
 
 
 @pytest.mark.parametrize(("dtype", "exact"), [("F16", np.float16), ("F64", np.float64)])
-def test_other_widths_become_float32(tmp_path: Path, dtype: str, exact: type) -> None:
+def test_other_widths_become_float32(tmp_path, dtype, exact):
     """Half and double precision are read as the nearest float32."""
     values = np.array([0.0, -1.5, 3.140625, 65504.0])
     save_file({"x": values.astype(exact)}, tmp_path / "model.safetensors")
@@ -48,7 +46,7 @@ def test_other_widths_become_float32(tmp_path: Path, dtype: str, exact: type) ->
     np.testing.assert_array_equal(array, values.astype(np.float32))
 
 
-def test_bfloat16_is_the_upper_half_of_float32(tmp_path: Path) -> None:
+def test_bfloat16_is_the_upper_half_of_float32(tmp_path):
     """BF16, in which large models are kept, is read exactly."""
     exact = np.array([1.0, -2.5, 0.15625, 3e38], np.float32)
     kept = (exact.view(np.uint32) >> 16).astype("<u2")
@@ -58,7 +56,7 @@ def test_bfloat16_is_the_upper_half_of_float32(tmp_path: Path) -> None:
     np.testing.assert_array_equal(Weights(tmp_path).take("x", 4), expected)
 
 
-def test_several_files_are_one_model(tmp_path: Path) -> None:
+def test_several_files_are_one_model(tmp_path):
     """Tensors are found in the file that the index names."""
     save_file({"x": np.ones(2, np.float32)}, tmp_path / "model-1.safetensors")
     save_file({"y": np.zeros(3, np.float32)}, tmp_path / "model-2.safetensors")
@@ -82,7 +80,7 @@ def test_several_files_are_one_model(tmp_path: Path) -> None:
         ({"weight_map": {"x": ""}}, "is not a regular file"),
     ],
 )
-def test_a_wrong_index_is_refused(tmp_path: Path, index: object, message: str) -> None:
+def test_a_wrong_index_is_refused(tmp_path, index, message):
     """An index of several files is not trusted."""
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     with pytest.raises(SourceError, match=message):
@@ -90,7 +88,7 @@ def test_a_wrong_index_is_refused(tmp_path: Path, index: object, message: str) -
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 60, 100, 200])
-def test_a_truncated_file_is_refused(tmp_path: Path, length: int) -> None:
+def test_a_truncated_file_is_refused(tmp_path, length):
     """A file that was cut at any length is reported as incomplete."""
     raw = save({"x": np.ones(40, np.float32), "y": np.ones(2, np.float32)})
     assert len(raw) > 200
@@ -99,9 +97,7 @@ def test_a_truncated_file_is_refused(tmp_path: Path, length: int) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_a_model_or_an_error(
-    tmp_path_factory: pytest.TempPathFactory, raw: bytes
-) -> None:
+def test_any_bytes_are_a_model_or_an_error(tmp_path_factory, raw):
     """Bytes that are no safetensors file never raise anything but the compiler's own error."""
     folder = folder_with(tmp_path_factory.mktemp("weights"), raw)
     with contextlib.suppress(SourceError):
@@ -143,16 +139,14 @@ def tensor(start: object, end: object, dtype: str = "F32", shape: object = (2,))
         ([("x", tensor(0, 1e300))], 8, "damaged .* invalid JSON in header"),
     ],
 )
-def test_a_header_that_lies_is_refused(
-    tmp_path: Path, entries: list[tuple[str, object]], size: int, message: str
-) -> None:
+def test_a_header_that_lies_is_refused(tmp_path, entries, size, message):
     """The tensors must cover the file exactly, each once, each as long as its shape says."""
     folder_with(tmp_path, header_of(*entries) + bytes(size))
     with pytest.raises(SourceError, match=message):
         Weights(tmp_path)
 
 
-def test_an_offset_that_no_double_can_hold(tmp_path: Path) -> None:
+def test_an_offset_that_no_double_can_hold(tmp_path):
     """1e400 is a number of JSON, and no place in a file."""
     raw = header_of(("x", tensor(0, 8))).replace(b"8]", b"1e400]")[8:]
     folder_with(tmp_path, len(raw).to_bytes(8, "little") + raw + bytes(8))
@@ -160,7 +154,7 @@ def test_an_offset_that_no_double_can_hold(tmp_path: Path) -> None:
         Weights(tmp_path)
 
 
-def test_two_files_with_one_tensor(tmp_path: Path) -> None:
+def test_two_files_with_one_tensor(tmp_path):
     """A tensor that is in two files of a model is an error: only one of them would count."""
     save_file({"x": np.ones(2, np.float32)}, tmp_path / "model-1.safetensors")
     save_file({"x": np.zeros(2, np.float32)}, tmp_path / "model-2.safetensors")
@@ -170,7 +164,7 @@ def test_two_files_with_one_tensor(tmp_path: Path) -> None:
         Weights(tmp_path)
 
 
-def test_a_device_is_not_read(tmp_path: Path) -> None:
+def test_a_device_is_not_read(tmp_path):
     """A link to a device, which never ends, is refused."""
     (tmp_path / "model.safetensors").symlink_to("/dev/zero")
     with pytest.raises(SourceError, match="is not a regular file"):
@@ -197,16 +191,14 @@ def test_a_device_is_not_read(tmp_path: Path) -> None:
     ],
     ids=["NaN", "infinity", "-infinity", "too large for float32", "of a quantized checkpoint"],
 )
-def test_values_that_are_no_weights_are_refused(
-    tmp_path: Path, values: np.ndarray, error: type[Exception], message: str
-) -> None:
+def test_values_that_are_no_weights_are_refused(tmp_path, values, error, message):
     """They are found where the tensor is used, and counted."""
     save_file({"x": values}, tmp_path / "model.safetensors")
     with pytest.raises(error, match=message):
         Weights(tmp_path).take("x", 4)
 
 
-def test_missing_and_unused_tensors_are_named(tmp_path: Path) -> None:
+def test_missing_and_unused_tensors_are_named(tmp_path):
     """The errors name the tensors that are there and the one that is not."""
     save_file(
         {"a": np.ones(1, np.float32), "b.c": np.ones(2, np.float32), "d": np.ones(3, np.float32)},
@@ -223,7 +215,7 @@ def test_missing_and_unused_tensors_are_named(tmp_path: Path) -> None:
         weights.done()
 
 
-def test_a_pickle_is_not_opened(tmp_path: Path) -> None:
+def test_a_pickle_is_not_opened(tmp_path):
     """A folder with nothing but a pickle gets the line that converts it."""
     (tmp_path / "pytorch_model.bin").write_bytes(b"\x80\x02")
     with pytest.raises(SourceError, match=r"Convert it with: python -c .*S\('FOLDER'\)\.save\("):

@@ -52,12 +52,7 @@ TOWER = {
             "mlp.down_proj.linear": (8, 16),
             **{
                 f"{place}_layernorm": (8,)
-                for place in (
-                    "input",
-                    "post_attention",
-                    "pre_feedforward",
-                    "post_feedforward",
-                )
+                for place in ("input", "post_attention", "pre_feedforward", "post_feedforward")
             },
         }.items()
     },
@@ -92,10 +87,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 #: The same for the model of texts alone.
-TEXT_VARIANTS: dict[str, dict[str, Any]] = {
-    "mean": {},
-    "cls": {"pooling": "cls_token"},
-}
+TEXT_VARIANTS: dict[str, dict[str, Any]] = {"mean": {}, "cls": {"pooling": "cls_token"}}
 
 
 def write_embedding_gemma2(
@@ -135,10 +127,7 @@ def write_embedding_gemma2(
         config=text if text_only else composite,
         tensors=tensors,
         tokenizer=tokenizer(
-            specials=SPECIALS,
-            prefix=("<bos>",),
-            suffix=("<eos>",),
-            pre_tokenizer=byte_level(),
+            specials=SPECIALS, prefix=("<bos>",), suffix=("<eos>",), pre_tokenizer=byte_level()
         ),
         tokenizer_config={
             "tokenizer_class": "PreTrainedTokenizerFast",

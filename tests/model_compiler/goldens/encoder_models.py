@@ -182,11 +182,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "cls": {"pooling": ("cls",)},
         "max, tanh gelu": {"pooling": ("max",), "hidden_act": "gelu_new"},
     },
-    "distilbert": {
-        "mean": {},
-        "cls": {"pooling": ("cls",)},
-        "mean, relu": {"activation": "relu"},
-    },
+    "distilbert": {"mean": {}, "cls": {"pooling": ("cls",)}, "mean, relu": {"activation": "relu"}},
     "roberta": {
         "mean": {},
         "cls, padding 3": {
@@ -208,10 +204,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
             "max_position_embeddings": LIMIT + 1,
         },
     },
-    "electra": {
-        "mean": {},
-        "cls, one width": {"pooling": ("cls",), "embedding_size": HIDDEN},
-    },
+    "electra": {"mean": {}, "cls, one width": {"pooling": ("cls",), "embedding_size": HIDDEN}},
     "ernie": {
         "mean": {},
         "cls, no tasks, relu": {"pooling": ("cls",), "use_task_id": False, "hidden_act": "relu"},
@@ -253,10 +246,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
             "num_hidden_layers": 7,
         },
     },
-    "t5": {
-        "mean": {},
-        "cls, gated": {"pooling": ("cls",), "feed_forward_proj": "gated-gelu"},
-    },
+    "t5": {"mean": {}, "cls, gated": {"pooling": ("cls",), "feed_forward_proj": "gated-gelu"}},
 }
 
 #: A layer's linear layers (query, key, value, out, up, down, gate) and normalizations.

@@ -59,10 +59,7 @@ ENCODERS = {
     "roberta": ("roberta.", ("lm_head.bias", "roberta.pooler.dense.bias")),
     "xlm-roberta": ("roberta.", ("lm_head.layer_norm.weight", "roberta.embeddings.position_ids")),
     "camembert": ("roberta.", ("lm_head.bias", "roberta.pooler.dense.bias")),
-    "electra": (
-        "electra.",
-        ("discriminator_predictions.dense.weight", "generator_lm_head.bias"),
-    ),
+    "electra": ("electra.", ("discriminator_predictions.dense.weight", "generator_lm_head.bias")),
     "ernie": ("ernie.", ("cls.predictions.bias", "ernie.pooler.dense.bias")),
     "gte": ("new.", ("classifier.weight", "lm_head.decoder.bias", "new.pooler.dense.bias")),
     "jina_embeddings_v3": ("roberta.", ("lm_head.bias", "roberta.pooler.dense.bias")),

@@ -75,11 +75,7 @@ OWN_KEYS: dict[str, dict[str, Any]] = {
         "sliding_window": 4096,
         "use_sliding_window": False,
     },
-    "mistral": {
-        "architectures": ["MistralModel"],
-        "model_type": "mistral",
-        "sliding_window": 4096,
-    },
+    "mistral": {"architectures": ["MistralModel"], "model_type": "mistral", "sliding_window": 4096},
     "eurobert": {
         "architectures": ["EuroBertForMaskedLM"],
         "auto_map": {
@@ -109,11 +105,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 QWEN2_VARIANTS: dict[str, dict[str, Any]] = {
     "last token": {},
-    "whole text, newer": {
-        "pooling": "mean_tokens",
-        "newer": True,
-        "config": {"is_causal": False},
-    },
+    "whole text, newer": {"pooling": "mean_tokens", "newer": True, "config": {"is_causal": False}},
 }
 MISTRAL_VARIANTS: dict[str, dict[str, Any]] = {
     "last token": {},

@@ -313,10 +313,7 @@ def _head(family: str, config: Mapping[str, Any], size: int, labels: int) -> Ten
         "gte": ("gte.pooler.dense", "classifier"),
         "modernbert": ("head.dense", "classifier"),
     }.get(family, ("classifier.dense", "classifier.out_proj"))
-    shapes: dict[str, tuple[int, ...]] = {
-        f"{out}.weight": (labels, size),
-        f"{out}.bias": (labels,),
-    }
+    shapes: dict[str, tuple[int, ...]] = {f"{out}.weight": (labels, size), f"{out}.bias": (labels,)}
     if dense:
         shapes[f"{dense}.weight"] = (size, size)
         shapes[f"{dense}.bias"] = (size,)

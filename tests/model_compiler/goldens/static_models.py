@@ -19,12 +19,7 @@ from tests.model_compiler.goldens.files import (
     write_model_settings,
     write_modules,
 )
-from tests.model_compiler.goldens.tiny_models import (
-    MODULES,
-    NEW_MODULES,
-    TOKENS,
-    write_model,
-)
+from tests.model_compiler.goldens.tiny_models import MODULES, NEW_MODULES, TOKENS, write_model
 
 WIDTH = 24
 #: Rows of a table that tokens share.

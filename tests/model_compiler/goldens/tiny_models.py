@@ -75,10 +75,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "dense relu": {"dense": [(16, True, "activation.ReLU")]},
     "dense gelu": {"dense": [(16, True, "activation.GELU")]},
     "dense sigmoid": {"dense": [(16, False, "activation.Sigmoid")]},
-    "normalize, dense": {
-        "dense": [(16, True, "activation.Tanh")],
-        "normalizes_first": True,
-    },
+    "normalize, dense": {"dense": [(16, True, "activation.Tanh")], "normalizes_first": True},
     "new files": {"new_files": True, "dense": [(16, True, "activation.Tanh")]},
 }
 

@@ -1,7 +1,5 @@
 """The rotation of the residual stream, and what it is for."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -9,7 +7,6 @@ from safetensors.numpy import load_file, save_file
 from embedder.core.engine import Engine
 from model_compiler.graph.builder import Precision
 from model_compiler.graph.residual_stream import rotate
-from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.llama_model import TEXTS, write_llama
 from tests.model_compiler.goldens.modernbert_model import write_modernbert
 
@@ -23,7 +20,7 @@ READERS = tuple(
 
 
 @pytest.mark.parametrize(("width", "block"), [(48, 16), (64, 64), (6, 2), (5, 1)])
-def test_a_rotation_keeps_lengths_and_products(width: int, block: int) -> None:
+def test_a_rotation_keeps_lengths_and_products(width, block):
     """It is orthogonal, so a product of rotated rows is the product of the rows."""
     random = np.random.RandomState(0)
     left, right = random.standard_normal((2, 300, width)).astype(np.float32)
@@ -33,7 +30,7 @@ def test_a_rotation_keeps_lengths_and_products(width: int, block: int) -> None:
     np.testing.assert_allclose(matrix @ matrix.T, np.eye(width), atol=1e-6)
 
 
-def test_a_large_channel_is_spread_over_its_block() -> None:
+def test_a_large_channel_is_spread_over_its_block():
     """A single channel of 16 becomes 16 channels of 4, and nothing in the other blocks."""
     rows = np.zeros((1, 48), np.float32)
     rows[0, 20] = 16
@@ -45,9 +42,7 @@ def test_a_large_channel_is_spread_over_its_block() -> None:
 
 @pytest.mark.parametrize("gain", [1.0, 0.03])
 @pytest.mark.parametrize("family", ["qwen3", "modernbert"])
-def test_large_channels_cost_the_others_little(
-    tmp_path: Path, compile_tiny: Compile, family: str, gain: float
-) -> None:
+def test_large_channels_cost_the_others_little(tmp_path, compile_tiny, family, gain):
     """Channels 25 and 60 times larger than the others, amplified or not, leave 0.995."""
     folder = (write_llama if family == "qwen3" else write_modernbert)(tmp_path / "model")
     path = folder / "model.safetensors"

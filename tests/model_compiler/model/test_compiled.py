@@ -1,7 +1,6 @@
 """Models compiled from their weights, of every family."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import onnx
 import pytest
@@ -16,7 +15,7 @@ BEFORE_LAYERS = {"albert": 1, "electra": 1, "embedding_gemma2": 6, "embedding_ge
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_layers_in_float32(tmp_path: Path, family: str) -> None:
+def test_layers_in_float32(tmp_path, family):
     """Each family ends its layers, and a layer that is kept in float32 has no int8 product."""
     model = read_model_folder(write_family(tmp_path / "model", family))
     (tmp_path / "graph").mkdir()

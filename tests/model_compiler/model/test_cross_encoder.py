@@ -12,7 +12,6 @@ from model_compiler.errors import CompilerError, SourceError
 from model_compiler.graph.builder import Precision
 from model_compiler.model.cross_encoder import read_cross_encoder
 from model_compiler.model.folder import CLASSIFIER, is_cross_encoder
-from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.files import change_tensors, edit_json
 from tests.model_compiler.goldens.gte_model import respell
 from tests.model_compiler.goldens.reranker_models import PAIRS, VARIANTS, write_reranker
@@ -21,7 +20,7 @@ GOLDEN = json.loads(Path(__file__).parents[1].joinpath("goldens/rerankers.json")
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_scores_are_the_models_own(tmp_path: Path, compile_tiny: Compile, variant: str) -> None:
+def test_scores_are_the_models_own(tmp_path, compile_tiny, variant):
     """In float32, logits and scores of each pair are within 1e-5, those over the limit too."""
     artifact = compile_tiny(write_reranker(tmp_path / "model", **VARIANTS[variant]))
     reranker = Reranker.load(artifact, truncate="right")
@@ -33,7 +32,7 @@ def test_scores_are_the_models_own(tmp_path: Path, compile_tiny: Compile, varian
     assert max(work.tokens) == artifact.manifest.max_tokens
 
 
-def test_gte_in_its_own_spelling(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_gte_in_its_own_spelling(tmp_path, compile_tiny):
     """The weights have other names there, and more token types than one are refused."""
     folder = write_reranker(tmp_path / "model", family="gte")
     respell(folder)
@@ -60,9 +59,7 @@ def test_gte_in_its_own_spelling(tmp_path: Path, compile_tiny: Compile) -> None:
         "qwen3",
     ],
 )
-def test_a_score_does_not_depend_on_other_passages(
-    tmp_path: Path, compile_tiny: Compile, variant: str, precision: Precision
-) -> None:
+def test_a_score_does_not_depend_on_other_passages(tmp_path, compile_tiny, variant, precision):
     """A pair has the same logits alone, with others and in another order, to the last bit."""
     artifact = compile_tiny(write_reranker(tmp_path / "model", **VARIANTS[variant]), precision)
     reranker = Reranker.load(artifact, truncate="right")
@@ -73,7 +70,7 @@ def test_a_score_does_not_depend_on_other_passages(
     assert reranker.predict(pairs[::-1], raw=True).scores[::-1].tolist() == together.tolist()
 
 
-def test_the_manifest_of_a_reranker(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_the_manifest_of_a_reranker(tmp_path, compile_tiny):
     """It has the task, the labels, a space without dimensions and golden pairs."""
     folder = write_reranker(tmp_path / "model", labels=3)
     manifest = compile_tiny(folder).manifest
@@ -84,7 +81,7 @@ def test_the_manifest_of_a_reranker(tmp_path: Path, compile_tiny: Compile) -> No
     assert manifest.space == manifest.vector_space
 
 
-def test_the_score_space_follows_the_scores(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_the_score_space_follows_the_scores(tmp_path, compile_tiny):
     """Another activation, or another weight of a head's module, gives another space."""
     folder = write_reranker(tmp_path / "model")
     first = compile_tiny(folder).manifest.vector_space
@@ -153,14 +150,7 @@ CHANGED: list[tuple[dict[str, Any], Changes]] = [
     ("traits", "file", "change", "message"),
     [(traits, *case) for traits, cases in CHANGED for case in cases],
 )
-def test_what_the_compiler_cannot_express_is_named(
-    *,
-    tmp_path: Path,
-    traits: dict[str, Any],
-    file: str,
-    change: dict[str, Any],
-    message: str,
-) -> None:
+def test_what_the_compiler_cannot_express_is_named(*, tmp_path, traits, file, change, message):
     """A setting that would change the text, a token, a module or the scores is refused."""
     folder = write_reranker(tmp_path / "model", **traits)
     read_cross_encoder(folder)
@@ -183,16 +173,14 @@ TEMPLATES = [
 
 
 @pytest.mark.parametrize(("template", "message"), TEMPLATES)
-def test_a_template_that_the_compiler_cannot_read(
-    tmp_path: Path, template: str, message: str
-) -> None:
+def test_a_template_that_the_compiler_cannot_read(tmp_path, template, message):
     """An expression, an order or a border of tokens that it does not know is refused."""
     folder = write_reranker(tmp_path / "model", family="qwen3", saved={}, template=template)
     with pytest.raises(CompilerError, match=message):
         read_cross_encoder(folder)
 
 
-def test_a_language_model_without_a_template_is_no_reranker(tmp_path: Path) -> None:
+def test_a_language_model_without_a_template_is_no_reranker(tmp_path):
     """A plain folder is a reranker if its template has a document, or else no known model."""
     folder = write_reranker(tmp_path / "model", family="qwen3")
     assert is_cross_encoder(folder)
@@ -216,7 +204,7 @@ def test_a_language_model_without_a_template_is_no_reranker(tmp_path: Path) -> N
         ),
     ],
 )
-def test_other_modules_are_named(tmp_path: Path, kinds: list[str], message: str) -> None:
+def test_other_modules_are_named(tmp_path, kinds, message):
     """Without a Pooling first, a Dense last and known modules between, a head is refused."""
     folder = write_reranker(tmp_path / "model", saved={})
     modules = [{"path": kind, "type": f"sentence_transformers.models.{kind}"} for kind in kinds]
@@ -225,7 +213,7 @@ def test_other_modules_are_named(tmp_path: Path, kinds: list[str], message: str)
         read_cross_encoder(folder)
 
 
-def test_a_pair_template_that_the_engine_cannot_make(tmp_path: Path) -> None:
+def test_a_pair_template_that_the_engine_cannot_make(tmp_path):
     """The second text's type must be 0 or 1, and it must come second."""
     folder = write_reranker(tmp_path / "model")
 
@@ -239,7 +227,7 @@ def test_a_pair_template_that_the_engine_cannot_make(tmp_path: Path) -> None:
         read_cross_encoder(folder)
 
 
-def test_a_classifier_of_another_shape_than_the_labels(tmp_path: Path) -> None:
+def test_a_classifier_of_another_shape_than_the_labels(tmp_path):
     """It is refused by its shape."""
     folder = write_reranker(tmp_path / "model", labels=2)
     edit_json(folder / "config.json", id2label={"0": "LABEL_0"})

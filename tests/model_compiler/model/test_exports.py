@@ -11,7 +11,6 @@ from model_compiler.graph.builder import Precision
 from model_compiler.model.exports import Choice, Kind, choose
 from model_compiler.model.reading import reading_of
 from model_compiler.source.linked import files_in
-from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
 from tests.model_compiler.goldens.files import edit_json
 
@@ -37,13 +36,8 @@ def with_export(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 @pytest.mark.parametrize("precision", Precision)
 def test_the_artifact_is_that_of_the_weights(
-    with_weights: Path,
-    with_export: Path,
-    compile_tiny: Compile,
-    capsys: Capture,
-    *,
-    precision: Precision,
-) -> None:
+    with_weights, with_export, compile_tiny, capsys, *, precision
+):
     """Weights from an export are compiled into the same files as those from safetensors."""
     expected, found = compile_tiny(with_weights, precision), compile_tiny(with_export, precision)
     names = {path.name for path in Path(expected.folder).iterdir()}
@@ -55,7 +49,7 @@ def test_the_artifact_is_that_of_the_weights(
     assert note in capsys.readouterr().err
 
 
-def test_initializers_of_another_shape(with_export: Path) -> None:
+def test_initializers_of_another_shape(with_export):
     """The reason names the tensor and both shapes, without the folder."""
     edit_json(with_export / "config.json", intermediate_size=32)
     assert reading_of(with_export, files_in(with_export), None).reason == (
@@ -70,9 +64,7 @@ def prefix_of(folder: Path) -> str:
     return "0.auto_model" if script else "model"
 
 
-def test_initializers_that_do_not_fit(
-    with_export: Path, compile_tiny: Compile, capsys: Capture
-) -> None:
+def test_initializers_that_do_not_fit(with_export, compile_tiny, capsys):
     """The export is imported as it is; the note and the manifest say why."""
     edit_json(with_export / "config.json", num_hidden_layers=2)
     artifact = compile_tiny(with_export, Precision.INT8)
@@ -92,14 +84,14 @@ def reads_initializers(folder: Path) -> bool:
     return reading.path == "weights" and reading.export is not None
 
 
-def test_weights_are_preferred(with_export: Path, with_weights: Path) -> None:
+def test_weights_are_preferred(with_export, with_weights):
     """Initializers are read only if a folder has no weights, and its family is known."""
     assert reads_initializers(with_export)
     save_file(load_file(with_weights / "model.safetensors"), with_export / "model.safetensors")
     assert not reads_initializers(with_export)
 
 
-def test_exports_that_have_no_weights(with_export: Path) -> None:
+def test_exports_that_have_no_weights(with_export):
     """A quantized export, an unknown family, or a folder without modules is not tried."""
     full = with_export / "onnx" / "model.onnx"
     quantized = full.rename(with_export / "onnx" / "model_quantized.onnx")
@@ -134,7 +126,7 @@ def test_exports_that_have_no_weights(with_export: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("folder", ["", "onnx/"])
-def test_what_a_name_means(folder: str, name: str, kind: Kind) -> None:
+def test_what_a_name_means(folder, name, kind):
     """Each common name is recognized in both folders."""
     assert choose([f"{folder}{name}", "other.onnx"], None) == Choice(f"{folder}{name}", kind, None)
 
@@ -161,14 +153,12 @@ ALL = ("model_q4.onnx", "onnx/model_quantized.onnx", "model_O4.onnx", "model.onn
         (None, ("encoder.onnx", "a/model.onnx", "model_.txt"), None),
     ],
 )
-def test_which_is_taken(
-    precision: Precision | None, files: tuple[str, ...], expected: Choice | None
-) -> None:
+def test_which_is_taken(precision, files, expected):
     """Full precision is preferred unless int8 is requested; it is then the reference."""
     assert choose(files, precision) == expected
 
 
-def test_fp32_is_never_a_quantized_one() -> None:
+def test_fp32_is_never_a_quantized_one():
     """A request for fp32 is refused, and the error names the exports found."""
     with pytest.raises(
         SourceError, match=r"quantized \(onnx/model_quantized\.onnx, model_q4\.onnx"

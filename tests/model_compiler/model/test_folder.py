@@ -16,7 +16,7 @@ from model_compiler.model.folder import (
     read_model_folder,
 )
 from model_compiler.model.modules import Head
-from tests.model_compiler.conftest import Compile, merged
+from tests.model_compiler.conftest import merged
 from tests.model_compiler.goldens.files import edit_json, special_tokens
 from tests.model_compiler.goldens.setting_changes import change_file, write_with_dense
 
@@ -33,7 +33,7 @@ def limit(folder: Path, sentence: dict[str, Any] | None, tokenizer: dict[str, An
     return read_model_folder(folder).max_tokens
 
 
-def test_where_the_limit_comes_from(tiny_folder: Path) -> None:
+def test_where_the_limit_comes_from(tiny_folder):
     """The sentence file's limit, else the tokenizer's, never more than the positions (40)."""
     assert limit(tiny_folder, {"max_seq_length": 12}, {"model_max_length": 20}) == 12
     assert limit(tiny_folder, {"max_seq_length": None}, {"model_max_length": 20}) == 20
@@ -50,7 +50,7 @@ def test_where_the_limit_comes_from(tiny_folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", TRANSFORMER_FILES)
-def test_the_names_of_the_transformers_file(tiny_folder: Path, name: str) -> None:
+def test_the_names_of_the_transformers_file(tiny_folder, name):
     """The file is read by each of its names, unless an earlier one says something."""
     (tiny_folder / "sentence_bert_config.json").rename(tiny_folder / name)
     edit_json(tiny_folder / name, max_seq_length=11)
@@ -63,7 +63,7 @@ def test_the_names_of_the_transformers_file(tiny_folder: Path, name: str) -> Non
         read_model_folder(tiny_folder)
 
 
-def test_truncation_of_the_tokenizer_plays_no_part(tiny_folder: Path) -> None:
+def test_truncation_of_the_tokenizer_plays_no_part(tiny_folder):
     """The truncation in tokenizer.json is neither used as the limit nor kept."""
     before = read_model_folder(tiny_folder)
     truncation = {"max_length": 3, "strategy": "LongestFirst", "stride": 0, "direction": "Right"}
@@ -83,12 +83,7 @@ def test_truncation_of_the_tokenizer_plays_no_part(tiny_folder: Path) -> None:
         ({"query": "q: ", "document": "d: "}, "query", "query"),
     ],
 )
-def test_the_default_prompt(
-    tiny_folder: Path,
-    prompts: dict[str, str],
-    stated: str | None,
-    default: str | None,
-) -> None:
+def test_the_default_prompt(tiny_folder, prompts, stated, default):
     """The files' own default, else the prompt for documents, else none."""
     edit_json(
         tiny_folder / "config_sentence_transformers.json",
@@ -125,9 +120,7 @@ def test_the_default_prompt(
         ("2_Dense/config.json", {"in_features": 48}, "in_features is 48; .* returns 32"),
     ],
 )
-def test_files_that_disagree(
-    tmp_path: Path, file: str, change: dict[str, object], message: str
-) -> None:
+def test_files_that_disagree(tmp_path, file, change, message):
     """A value that does not fit the others is named with both."""
     folder = write_with_dense(tmp_path / "model")
     edit_json(folder / file, **change)
@@ -136,13 +129,13 @@ def test_files_that_disagree(
 
 
 @pytest.mark.parametrize("stated", [0, -1, True, "512", [1], 0.5])
-def test_a_limit_that_is_none(tiny_folder: Path, stated: object) -> None:
+def test_a_limit_that_is_none(tiny_folder, stated):
     """A limit in tokenizer_config.json that is not a number of tokens is an error."""
     with pytest.raises(SourceError, match="model_max_length must be a number of at least 1, or nu"):
         limit(tiny_folder, None, {"model_max_length": stated})
 
 
-def test_a_device_is_no_file(tiny_folder: Path) -> None:
+def test_a_device_is_no_file(tiny_folder):
     """A configuration that is a link to a device, which never ends, is refused."""
     (tiny_folder / "config.json").unlink()
     (tiny_folder / "config.json").symlink_to("/dev/zero")
@@ -175,9 +168,7 @@ def test_a_device_is_no_file(tiny_folder: Path) -> None:
         ("2_Dense/config.json", {"use_residual": True}, "use_residual is true"),
     ],
 )
-def test_settings_that_cannot_be_expressed(
-    tmp_path: Path, file: str, change: dict[str, object], message: str
-) -> None:
+def test_settings_that_cannot_be_expressed(tmp_path, file, change, message):
     """A setting of any module that would change the vectors is refused by name."""
     folder = write_with_dense(tmp_path / "model")
     edit_json(
@@ -189,7 +180,7 @@ def test_settings_that_cannot_be_expressed(
         read_model_folder(folder)
 
 
-def test_lower_case_that_the_tokenizer_does_anyway(tiny_folder: Path) -> None:
+def test_lower_case_that_the_tokenizer_does_anyway(tiny_folder):
     """do_lower_case is fine where tokenizer.json lowers the case itself."""
     edit_json(tiny_folder / "sentence_bert_config.json", do_lower_case=True)
     assert read_model_folder(tiny_folder).tokenizer.lowercases
@@ -203,7 +194,7 @@ def kinds(*names: str) -> list[dict[str, str]]:
     ]
 
 
-def test_modules_that_change_nothing(tiny_folder: Path, compile_tiny: Compile) -> None:
+def test_modules_that_change_nothing(tiny_folder, compile_tiny):
     """A Dropout, and a Normalize after another, leave the vectors as they are."""
     before = compile_tiny(tiny_folder).manifest.vector_space
     names = ("Transformer", "Pooling", "Dropout", "Normalize", "Dropout", "Normalize", "Dropout")
@@ -236,16 +227,14 @@ def test_modules_that_change_nothing(tiny_folder: Path, compile_tiny: Compile) -
         ([{**kinds("Transformer")[0], "sparkle": 1}, *kinds("Pooling")], "not know: sparkle"),
     ],
 )
-def test_modules_that_cannot_be_expressed(
-    tiny_folder: Path, modules: list[dict[str, Any]], message: str
-) -> None:
+def test_modules_that_cannot_be_expressed(tiny_folder, modules, message):
     """A list of modules other than encoder, pooling, dense, normalization is rejected."""
     (tiny_folder / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(UnsupportedModelError, match=message):
         read_model_folder(tiny_folder)
 
 
-def test_vectors_whose_lengths_matter(tiny_folder: Path) -> None:
+def test_vectors_whose_lengths_matter(tiny_folder):
     """A model without Normalize is accepted for cosine similarity and rejected for dot products."""
     (tiny_folder / "modules.json").write_text(json.dumps(kinds("Transformer", "Pooling")))
     head = read_model_folder(tiny_folder).head
@@ -260,9 +249,7 @@ def test_vectors_whose_lengths_matter(tiny_folder: Path) -> None:
     "file", ["config.json", "tokenizer.json", "1_Pooling/config.json", "modules.json"]
 )
 @pytest.mark.parametrize("content", [None, b"[3]"])
-def test_files_that_are_missing_or_no_object(
-    tiny_folder: Path, file: str, content: bytes | None
-) -> None:
+def test_files_that_are_missing_or_no_object(tiny_folder, file, content):
     """Each missing file is named in the error, and each with another value."""
     (tiny_folder / file).unlink()
     if content is not None:
@@ -289,7 +276,7 @@ def test_files_that_are_missing_or_no_object(
 @pytest.mark.parametrize(
     "file", ["config.json", "tokenizer_config.json", "1_Pooling/config.json", "modules.json"]
 )
-def test_files_that_are_no_json(tiny_folder: Path, file: str, content: bytes) -> None:
+def test_files_that_are_no_json(tiny_folder, file, content):
     """They are refused with the file's name, in every file."""
     (tiny_folder / "sentence_bert_config.json").unlink()
     (tiny_folder / file).write_bytes(content)
@@ -297,7 +284,7 @@ def test_files_that_are_no_json(tiny_folder: Path, file: str, content: bytes) ->
         read_model_folder(tiny_folder)
 
 
-def test_a_module_outside_the_folder(tiny_folder: Path) -> None:
+def test_a_module_outside_the_folder(tiny_folder):
     """A path outside the model's folder is refused."""
     shutil.copytree(tiny_folder / "1_Pooling", tiny_folder.parent / "1_Pooling")
     for path, shown in (("../1_Pooling", "../1_Pooling"), ("1_Pooling\0", r"1_Pooling\\x00")):
@@ -306,7 +293,7 @@ def test_a_module_outside_the_folder(tiny_folder: Path) -> None:
             read_model_folder(tiny_folder)
 
 
-def test_tokens_that_the_model_has_no_row_for(tiny_folder: Path) -> None:
+def test_tokens_that_the_model_has_no_row_for(tiny_folder):
     """An added token without a row, such as a multimodal model's, is dropped from both lists."""
     image = special_tokens({"<image>": 77})
     before = read_model_folder(tiny_folder).tokenizer
@@ -332,16 +319,14 @@ def test_tokens_that_the_model_has_no_row_for(tiny_folder: Path) -> None:
         ("SparseEncoder", "of a sparse encoder, the compiler can express a Transformer or MLM"),
     ],
 )
-def test_kinds_that_sentence_transformers_names(
-    tiny_folder: Path, compile_tiny: Compile, kind: str, message: str
-) -> None:
+def test_kinds_that_sentence_transformers_names(tiny_folder, compile_tiny, kind, message):
     """The configuration of sentence-transformers 5 and later names the kind."""
     edit_json(tiny_folder / "config_sentence_transformers.json", model_type=kind)
     with pytest.raises(UnsupportedModelError, match=message):
         compile_tiny(tiny_folder)
 
 
-def test_a_cross_encoder_of_older_versions(tiny_folder: Path) -> None:
+def test_a_cross_encoder_of_older_versions(tiny_folder):
     """A classifier without a list of modules is one; with a list it may be a mere checkpoint."""
     edit_json(tiny_folder / "config.json", architectures=["BertForSequenceClassification"])
     assert not is_cross_encoder(tiny_folder)
@@ -349,7 +334,7 @@ def test_a_cross_encoder_of_older_versions(tiny_folder: Path) -> None:
     assert is_cross_encoder(tiny_folder)
 
 
-def test_an_embedding_model(tiny_folder: Path) -> None:
+def test_an_embedding_model(tiny_folder):
     """The kind of embedding models, a missing or a damaged file are no reason to reject."""
     check_kind(tiny_folder)
     edit_json(tiny_folder / "config_sentence_transformers.json", model_type="SentenceTransformer")

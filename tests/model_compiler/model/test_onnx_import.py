@@ -145,7 +145,7 @@ def check_vector(artifact: Artifact, expected: np.ndarray) -> None:
     np.testing.assert_allclose(vectors(artifact, [2, 7, 3])[0], unit(expected), atol=1e-6)
 
 
-def test_hidden_state_gets_the_folders_pooling(folder: Path, take: Take) -> None:
+def test_hidden_state_gets_the_folders_pooling(folder, take):
     """Without a sentence embedding, the folder's pooling and Dense modules are put behind it."""
     export(folder / "model.onnx")
     found = vectors(take(folder), [2, 7, 9, 3], [2, 3])
@@ -153,7 +153,7 @@ def test_hidden_state_gets_the_folders_pooling(folder: Path, take: Take) -> None
     np.testing.assert_allclose(found[1], unit(TABLE[[2, 3]].mean(axis=0)), atol=1e-6)
 
 
-def test_dense_modules_are_applied(tmp_path: Path, take: Take) -> None:
+def test_dense_modules_are_applied(tmp_path, take):
     """Both Dense layers are part of the vector."""
     folder = write_model(
         tmp_path / "dense", dense=[(24, True, "activation.Tanh"), (16, False, "linear.Identity")]
@@ -167,7 +167,7 @@ def test_dense_modules_are_applied(tmp_path: Path, take: Take) -> None:
     check_vector(take(folder), second["linear.weight"] @ inner)
 
 
-def test_sentence_embedding_is_taken_by_its_name(folder: Path, take: Take) -> None:
+def test_sentence_embedding_is_taken_by_its_name(folder, take):
     """If the export has the output, it is used without the folder's modules."""
     export(folder / "model.onnx", outputs=("last_hidden_state", "sentence_embedding"))
     shutil.rmtree(folder / "1_Pooling")
@@ -178,7 +178,7 @@ def test_sentence_embedding_is_taken_by_its_name(folder: Path, take: Take) -> No
     assert artifact.manifest.model.architecture == "onnx"
 
 
-def test_the_embedder_serves_it_like_any_other(folder: Path, take: Take) -> None:
+def test_the_embedder_serves_it_like_any_other(folder, take):
     """Texts, batches and limits work as with a compiled model, and the manifest has goldens."""
     export(folder / "model.onnx", external=True)
     artifact = take(folder)
@@ -194,7 +194,7 @@ def test_the_embedder_serves_it_like_any_other(folder: Path, take: Take) -> None
     np.testing.assert_allclose(together.vectors[0, :8], golden.embedding_head, atol=1e-5)
 
 
-def test_weights_beside_the_graph_come_along(folder: Path, take: Take) -> None:
+def test_weights_beside_the_graph_come_along(folder, take):
     """They are copied and listed; a file that is missing, a pipe or cut short is named."""
     export(folder / "model.onnx", external=True)
     artifact = take(folder)
@@ -222,16 +222,14 @@ def test_weights_beside_the_graph_come_along(folder: Path, take: Take) -> None:
         ({"inputs": ("input_ids",)}, "inputs input_ids; the embedder can give"),
     ],
 )
-def test_what_cannot_be_fed_or_read_is_refused(
-    folder: Path, take: Take, places: dict[str, Any], message: str
-) -> None:
+def test_what_cannot_be_fed_or_read_is_refused(folder, take, places, message):
     """Inputs and outputs that the embedder does not know are named with those that it does."""
     export(folder / "model.onnx", **places)
     with pytest.raises(UnsupportedModelError, match=message):
         take(folder)
 
 
-def test_a_folder_that_says_too_little(folder: Path, take: Take) -> None:
+def test_a_folder_that_says_too_little(folder, take):
     """The folder must define the pooling and the limit if the graph does not."""
     export(folder / "model.onnx")
     (folder / "modules.json").rename(folder / "kept.json")
@@ -257,7 +255,7 @@ def test_a_folder_that_says_too_little(folder: Path, take: Take) -> None:
         take(folder)
 
 
-def test_bytes_that_are_no_graph(folder: Path, take: Take) -> None:
+def test_bytes_that_are_no_graph(folder, take):
     """A file that was cut short, and one that is something else, are refused."""
     path = export(folder / "model.onnx")
     path.write_bytes(path.read_bytes()[:-100])
@@ -268,7 +266,7 @@ def test_bytes_that_are_no_graph(folder: Path, take: Take) -> None:
         take(folder)
 
 
-def test_weights_of_an_unknown_family(tiny_folder: Path, take: Take, capsys: Capture) -> None:
+def test_weights_of_an_unknown_family(tiny_folder, take, capsys):
     """The export next to the weights is used; the command and the manifest state the reason."""
     edit_json(tiny_folder / "config.json", model_type="deberta-v2")
     export(tiny_folder / "onnx" / "model.onnx")
@@ -282,14 +280,14 @@ def test_weights_of_an_unknown_family(tiny_folder: Path, take: Take, capsys: Cap
     assert note.endswith("The ready export onnx/model.onnx is used instead.")
 
 
-def test_weights_of_a_known_family_are_compiled(tiny_folder: Path, take: Take) -> None:
+def test_weights_of_a_known_family_are_compiled(tiny_folder, take):
     """An export next to weights of a known family is not used."""
     export(tiny_folder / "onnx" / "model.onnx")
     assert take(tiny_folder, thresholds=None).manifest.model.architecture == "bert"
 
 
 @pytest.mark.parametrize("name", ["token_embeddings", "dense_vecs"])
-def test_names_of_outputs(folder: Path, take: Take, name: str) -> None:
+def test_names_of_outputs(folder, take, name):
     """Token vectors are pooled as the folder configures; a text's vector is only normalized."""
     export(folder / "model.onnx", outputs=(name,))
     rows = TABLE[[2, 7, 3]]
@@ -298,7 +296,7 @@ def test_names_of_outputs(folder: Path, take: Take, name: str) -> None:
     )
 
 
-def test_a_folder_that_pools_by_the_pooler(tmp_path: Path, take: Take) -> None:
+def test_a_folder_that_pools_by_the_pooler(tmp_path, take):
     """`pooler_output` is used if sentence_bert_config.json names it; Dense modules follow."""
     folder = write_model(
         tmp_path / "pooler", new_files=True, dense=[(16, False, "linear.Identity")]
@@ -320,9 +318,7 @@ def test_a_folder_that_pools_by_the_pooler(tmp_path: Path, take: Take) -> None:
 
 @pytest.mark.parametrize(("family", "first"), [("qwen3", 0), ("xlm-roberta", 2)])
 @pytest.mark.parametrize("kind", [TensorProto.INT64, TensorProto.INT32])
-def test_positions_are_made_in_the_graph(
-    folder: Path, take: Take, *, family: str, first: int, kind: int
-) -> None:
+def test_positions_are_made_in_the_graph(folder, take, *, family, first, kind):
     """They start at 0, or one past the padding's id for RoBERTa; int32 if the export needs it."""
 
     def edit(model: onnx.ModelProto) -> None:
@@ -340,7 +336,7 @@ def test_positions_are_made_in_the_graph(
     np.testing.assert_allclose(together[1], engine.embed(["the"]).vectors[0], atol=1e-6)
 
 
-def test_half_precision_comes_out_as_float32(folder: Path, take: Take) -> None:
+def test_half_precision_comes_out_as_float32(folder, take):
     """An output of float16 is cast in the graph; the file counts as half precision."""
 
     def edit(model: onnx.ModelProto) -> None:
@@ -367,7 +363,7 @@ def test_half_precision_comes_out_as_float32(folder: Path, take: Take) -> None:
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "tokenizer.json", "head.data", "Model.onnx"])
-def test_weights_named_like_files_of_the_artifact(tmp_path: Path, take: Take, name: str) -> None:
+def test_weights_named_like_files_of_the_artifact(tmp_path, take, name):
     """The files get another name in the artifact, which loads and gives the right vectors."""
     folder = write_model(tmp_path / "dense", dense=[(700, True, "linear.Identity")])
     (folder / "model.safetensors").unlink()
@@ -425,9 +421,7 @@ def _integers(model: onnx.ModelProto) -> None:
         (_integers, "the output sentence_embedding is of type INT8, not of floats"),
     ],
 )
-def test_graphs_that_cannot_be_served(
-    folder: Path, take: Take, edit: Callable[[onnx.ModelProto], None], message: str
-) -> None:
+def test_graphs_that_cannot_be_served(folder, take, edit, message):
     """A graph that the embedder cannot run is rejected, and the message says why."""
     export(folder / "model.onnx", outputs=("sentence_embedding",), edit=edit)
     with pytest.raises((SourceError, UnsupportedModelError), match=message):
@@ -435,9 +429,7 @@ def test_graphs_that_cannot_be_served(
 
 
 @pytest.mark.parametrize(("family", "limit"), [("bert", 40), ("roberta", 38)])
-def test_a_folder_without_a_limit_of_its_own(
-    folder: Path, take: Take, family: str, limit: int
-) -> None:
+def test_a_folder_without_a_limit_of_its_own(folder, take, family, limit):
     """The number of positions is the limit; RoBERTa's families do not use the first two."""
     (folder / "sentence_bert_config.json").unlink()
     edit_json(folder / "tokenizer_config.json", model_max_length=None)
@@ -446,7 +438,7 @@ def test_a_folder_without_a_limit_of_its_own(
     assert take(folder).manifest.max_tokens == limit
 
 
-def test_a_model_for_dot_products(folder: Path, take: Take, capsys: Capture) -> None:
+def test_a_model_for_dot_products(folder, take, capsys):
     """The model is refused if its similarity is not cosine; otherwise a note is printed."""
     edit_json(folder / "modules.json", lambda value: value[:-1])
     path = folder / "config_sentence_transformers.json"
@@ -459,7 +451,7 @@ def test_a_model_for_dot_products(folder: Path, take: Take, capsys: Capture) -> 
     assert "note: The model has no Normalize." in capsys.readouterr().err
 
 
-def test_a_pooling_without_the_prompt(folder: Path, take: Take) -> None:
+def test_a_pooling_without_the_prompt(folder, take):
     """An export has no input for where the prompt ends."""
     edit_json(folder / "1_Pooling" / "config.json", include_prompt=False)
     export(folder / "model.onnx")
@@ -487,7 +479,7 @@ def rounded(step: float, *, by_batch: bool = False) -> Callable[[onnx.ModelProto
     return edit
 
 
-def test_a_quantized_export_is_judged_by_the_full_one(folder: Path, take: Take) -> None:
+def test_a_quantized_export_is_judged_by_the_full_one(folder, take):
     """It is used only for int8, and only if it is close to the full-precision export."""
     export(folder / "onnx" / "model.onnx")
     export(folder / "onnx" / "model_quantized.onnx", edit=rounded(0.02))
@@ -508,7 +500,7 @@ def test_a_quantized_export_is_judged_by_the_full_one(folder: Path, take: Take) 
     assert take(folder, Precision.INT8, thresholds=None).manifest.precision == "model_quantized"
 
 
-def test_without_a_full_precision_export(folder: Path, take: Take, capsys: Capture) -> None:
+def test_without_a_full_precision_export(folder, take, capsys):
     """The batch check still applies, and a note says that the distance is unknown."""
     export(folder / "onnx" / "model_uint8.onnx", edit=rounded(3.0))
     assert take(folder).manifest.fidelity["reference"] is None
@@ -520,7 +512,7 @@ def test_without_a_full_precision_export(folder: Path, take: Take, capsys: Captu
         take(folder, Precision.FP32)
 
 
-def test_int8_where_there_is_none(folder: Path, take: Take, capsys: Capture) -> None:
+def test_int8_where_there_is_none(folder, take, capsys):
     """The full-precision export is used, and the command prints a note."""
     export(folder / "model_O2.onnx")
     assert take(folder, Precision.INT8).manifest.precision == "model_O2"

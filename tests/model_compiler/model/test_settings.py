@@ -45,7 +45,7 @@ def parsed(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_keys_of_a_family(tmp_path: Path, family: str) -> None:
+def test_keys_of_a_family(tmp_path, family):
     """A key that changes the vectors changes what is read or is refused; a harmless one passes."""
     path = write_family(tmp_path / "model", family) / "config.json"
     text, expected = path.read_text("utf-8"), parsed(path)
@@ -61,7 +61,7 @@ def test_keys_of_a_family(tmp_path: Path, family: str) -> None:
 
 @pytest.mark.parametrize("version", SETTINGS["configs"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_all_keys_that_transformers_writes(tmp_path: Path, family: str, version: str) -> None:
+def test_all_keys_that_transformers_writes(tmp_path, family, version):
     """A file with every key of its class and of all classes is read like the short one."""
     path = write_family(tmp_path / "model", family) / "config.json"
     expected = parsed(path)
@@ -71,7 +71,7 @@ def test_all_keys_that_transformers_writes(tmp_path: Path, family: str, version:
 
 
 @pytest.mark.parametrize("name", SETTINGS["tokenizers"])
-def test_settings_of_a_tokenizer(tmp_path: Path, name: str) -> None:
+def test_settings_of_a_tokenizer(tmp_path, name):
     """Files that give other ids than tokenizer.json are refused; harmless keys pass."""
     files = SETTINGS["tokenizers"][name]
     rows = len(files["tokenizer.json"]["model"]["vocab"])
@@ -92,7 +92,7 @@ def test_settings_of_a_tokenizer(tmp_path: Path, name: str) -> None:
             assert not refused or outcome == "other", (refused, change)
 
 
-def test_settings_of_a_folder(tmp_path: Path) -> None:
+def test_settings_of_a_folder(tmp_path):
     """A setting of a module or of the whole model that changes the vectors is read or refused."""
     for number, (dropped, file, change, outcome) in enumerate(SETTINGS["folder changes"]):
         folder = write_with_dense(tmp_path / str(number))
@@ -109,7 +109,7 @@ def test_settings_of_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_published_files(tmp_path: Path, name: str) -> None:
+def test_published_files(tmp_path, name):
     """The keys of published folders, which public repositories quote, are all known.
 
     The files are whole, but for the vocabulary: only its last token is read here.
@@ -129,7 +129,7 @@ def test_published_files(tmp_path: Path, name: str) -> None:
     assert read_model_folder(folder).vocabulary_size == rows
 
 
-def test_the_remedy_of_a_contradiction(tmp_path: Path) -> None:
+def test_the_remedy_of_a_contradiction(tmp_path):
     """The message names the part, what is expected, what was found, and how to save it again."""
     folder = write_tokenizer(tmp_path / "model", SETTINGS["tokenizers"]["BertTokenizer"])
     change_file(folder / "tokenizer_config.json", {"do_lower_case": False})
@@ -145,7 +145,7 @@ def test_the_remedy_of_a_contradiction(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stated", ["MBartTokenizer", "LlamaTokenizerFast", "Unheard", 5])
 @pytest.mark.parametrize("file", ["tokenizer_config.json", "config.json"])
 @pytest.mark.parametrize("name", SETTINGS["tokenizers"])
-def test_a_class_that_is_not_known(tmp_path: Path, name: str, file: str, stated: object) -> None:
+def test_a_class_that_is_not_known(tmp_path, name, file, stated):
     """What transformers would build from it is not known; ModernBERT's models ignore it."""
     files = SETTINGS["tokenizers"][name]
     folder = write_tokenizer(tmp_path / "model", files)
@@ -162,7 +162,7 @@ def test_a_class_that_is_not_known(tmp_path: Path, name: str, file: str, stated:
 
 
 @pytest.mark.parametrize("stated", ["MPNetTokenizer", "Qwen2TokenizerFast", "GemmaTokenizer"])
-def test_a_class_for_another_vocabulary(tmp_path: Path, stated: str) -> None:
+def test_a_class_for_another_vocabulary(tmp_path, stated):
     """A class that builds another kind of tokenizer contradicts tokenizer.json."""
     files = SETTINGS["tokenizers"]["XLMRobertaTokenizer"]
     folder = write_tokenizer(tmp_path / "model", files)
@@ -174,7 +174,7 @@ def test_a_class_for_another_vocabulary(tmp_path: Path, stated: str) -> None:
 
 @pytest.mark.parametrize("key", ["do_lower_case", "keep_accents", "split_by_punct"])
 @pytest.mark.parametrize("stated", [True, False])
-def test_settings_of_other_classes(tmp_path: Path, key: str, stated: bool) -> None:
+def test_settings_of_other_classes(tmp_path, key, stated):
     """The class of a family that only an export can serve must build what tokenizer.json has."""
     files = SETTINGS["tokenizers"]["XLMRobertaTokenizer"]
     folder = write_tokenizer(tmp_path / "model", files)
@@ -201,7 +201,7 @@ KEEPING = {"rembert": "RemBertTokenizer", "deberta-v2": "DebertaV2Tokenizer"}
 
 @pytest.mark.parametrize("by_model_type", [True, False])
 @pytest.mark.parametrize("model_type", LOWERING | KEEPING)
-def test_defaults_of_other_classes(tmp_path: Path, model_type: str, by_model_type: bool) -> None:
+def test_defaults_of_other_classes(tmp_path, model_type, by_model_type):
     """Without a setting, the class lowers the case or keeps it, whatever tokenizer.json does."""
     files = SETTINGS["tokenizers"]["XLMRobertaTokenizer"]
     folder = write_tokenizer(tmp_path / "model", files)
@@ -235,7 +235,7 @@ def test_defaults_of_other_classes(tmp_path: Path, model_type: str, by_model_typ
         ("added_tokens.json", {"a": "b"}),
     ],
 )
-def test_values_of_wrong_types(tmp_path: Path, file: str, change: dict[str, Any]) -> None:
+def test_values_of_wrong_types(tmp_path, file, change):
     """A value that transformers would not write is an error that names the folder."""
     folder = write_tokenizer(tmp_path / "model", SETTINGS["tokenizers"]["BertTokenizer"])
     change_file(folder / file, change)

@@ -24,7 +24,6 @@ from model_compiler.model.sparse import read_sparse_folder
 from model_compiler.routes import compile_routes
 from model_compiler.source.find import find_source
 from model_compiler.source.router import routes_of
-from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.files import edit_json, read_json, write_json
 from tests.model_compiler.goldens.gte_model import respell
 from tests.model_compiler.goldens.reranker_models import write_reranker
@@ -55,7 +54,7 @@ def dense(encoder: SparseEncoder, vectors: Any) -> npt.NDArray[np.float32]:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_vectors_are_the_models_own(tmp_path: Path, compile_tiny: Compile, variant: str) -> None:
+def test_vectors_are_the_models_own(tmp_path, compile_tiny, variant):
     """In float32, each weight is within 1e-5, of texts over the limit too."""
     artifact = compile_tiny(write_sparse(tmp_path / "model", **VARIANTS[variant]))
     encoder = SparseEncoder.load(artifact)
@@ -66,7 +65,7 @@ def test_vectors_are_the_models_own(tmp_path: Path, compile_tiny: Compile, varia
     assert max(encoder.embed(TEXTS, truncate="right").tokens) == artifact.manifest.max_tokens
 
 
-def test_bge_m3s_sparse_head(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_bge_m3s_sparse_head(tmp_path, compile_tiny):
     """Weights are within 1e-5 of FlagEmbedding's formula, and special tokens have none."""
     encoder = SparseEncoder.load(compile_tiny(write_lexical(tmp_path / "model")))
     wanted = GOLDEN[LEXICAL]
@@ -75,7 +74,7 @@ def test_bge_m3s_sparse_head(tmp_path: Path, compile_tiny: Compile) -> None:
 
 
 @pytest.mark.parametrize("head", ["missing", "a pickle"])
-def test_bge_m3s_head_must_be_converted(tmp_path: Path, head: str) -> None:
+def test_bge_m3s_head_must_be_converted(tmp_path, head):
     """Without it a plain folder is of no known kind; a pickle is refused with the conversion."""
     folder = write_lexical(tmp_path / "model")
     path = folder / "sparse_linear.safetensors"
@@ -89,7 +88,7 @@ def test_bge_m3s_head_must_be_converted(tmp_path: Path, head: str) -> None:
         compile_model(find_source(str(folder)), tmp_path / "out", Options(progress=False))
 
 
-def test_bge_m3s_head_is_xlm_robertas(tmp_path: Path) -> None:
+def test_bge_m3s_head_is_xlm_robertas(tmp_path):
     """Other encoders with such a file are not known; with modules, a folder is what they say."""
     folder = write_lexical(tmp_path / "model")
     edit_json(folder / "config.json", model_type="roberta")
@@ -99,7 +98,7 @@ def test_bge_m3s_head_is_xlm_robertas(tmp_path: Path) -> None:
     assert not is_sparse(folder)
 
 
-def test_gte_in_its_own_spelling(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_gte_in_its_own_spelling(tmp_path, compile_tiny):
     """The head has another name there, and the class is stated."""
     folder = write_sparse(tmp_path / "model", family="gte")
     respell(folder)
@@ -116,9 +115,7 @@ def test_gte_in_its_own_spelling(tmp_path: Path, compile_tiny: Compile) -> None:
 @pytest.mark.parametrize(
     "variant", ["bert", "bert, sum", "gte", "modernbert", "xlm-roberta", LEXICAL]
 )
-def test_a_vector_does_not_depend_on_other_texts(
-    tmp_path: Path, compile_tiny: Compile, variant: str, precision: Precision
-) -> None:
+def test_a_vector_does_not_depend_on_other_texts(tmp_path, compile_tiny, variant, precision):
     """A text has the same weights alone, with others and in another order, to the last bit."""
     folder = tmp_path / "model"
     if variant == LEXICAL:
@@ -134,7 +131,7 @@ def test_a_vector_does_not_depend_on_other_texts(
     assert np.array_equal(dense(encoder, encoder.embed(texts[::-1]).vectors)[::-1], together)
 
 
-def test_the_logits_of_a_run_are_bounded() -> None:
+def test_the_logits_of_a_run_are_bounded():
     """A batch of 64 MB of logits or less is one run; of a longer text, each is a run."""
 
     class Recorder:
@@ -155,7 +152,7 @@ def test_the_logits_of_a_run_are_bounded() -> None:
     assert recorder.shapes == [(8, 128), (8, 128), (1, 128), (1, 2000), (1, 2000)]
 
 
-def test_a_router_gives_queries_a_table(tmp_path: Path) -> None:
+def test_a_router_gives_queries_a_table(tmp_path):
     """Its routes are two artifacts of one space; that of queries has the table's weights."""
     folder = write_sparse_router(tmp_path / "model")
     options = Options(precision=Precision.INT8, thresholds=None, progress=False)
@@ -173,7 +170,7 @@ def test_a_router_gives_queries_a_table(tmp_path: Path) -> None:
     assert ((found * wanted).sum(axis=1) / lengths).min() > 0.98
 
 
-def test_the_manifest_of_a_sparse_encoder(tmp_path: Path) -> None:
+def test_the_manifest_of_a_sparse_encoder(tmp_path):
     """It has the task, the vocabulary's size, a space without dimensions and golden weights."""
     options = Options(precision=Precision.FP32, progress=False)
     source = find_source(str(write_sparse(tmp_path / "model")))
@@ -191,7 +188,7 @@ def test_the_manifest_of_a_sparse_encoder(tmp_path: Path) -> None:
     assert [found[index] for index in best] == pytest.approx(golden.values, abs=1e-5)
 
 
-def test_weights_are_pruned() -> None:
+def test_weights_are_pruned():
     """The largest ones are kept in the order of their tokens, of equal ones the first."""
     vector = SparseVector(np.array([2, 5, 7, 9], np.uint32), np.array([1, 3, 1, 2], np.float32))
     for top_k, threshold, wanted in ((3, None, [2, 5, 9]), (None, 2, [5, 9]), (1, 2, [5])):
@@ -200,9 +197,7 @@ def test_weights_are_pruned() -> None:
         assert len(pruned.values) == len(wanted)
 
 
-def test_each_kind_refuses_the_others_artifact(
-    tmp_path: Path, tiny_folder: Path, compile_tiny: Compile
-) -> None:
+def test_each_kind_refuses_the_others_artifact(tmp_path, tiny_folder, compile_tiny):
     """An engine of dense vectors, a reranker and a sparse encoder take their own."""
     kinds = {
         "an embedding model": (Engine, tiny_folder),
@@ -219,7 +214,7 @@ def test_each_kind_refuses_the_others_artifact(
         compile_tiny(tmp_path / "model", choices=choices)
 
 
-def test_a_table_that_is_not_the_manifests_is_refused(tmp_path: Path) -> None:
+def test_a_table_that_is_not_the_manifests_is_refused(tmp_path):
     """The embedder checks what it multiplies with."""
     folder = write_sparse_router(tmp_path / "model")
     options = Options(thresholds=None, progress=False)
@@ -262,7 +257,7 @@ CHANGES: list[tuple[str, Any, str]] = [
 ]
 
 
-def test_a_modernbert_must_name_its_activation(tmp_path: Path) -> None:
+def test_a_modernbert_must_name_its_activation(tmp_path):
     """Versions of transformers differ in the default."""
     folder = write_sparse(tmp_path / "model", family="modernbert")
     edit_json(folder / "config.json", classifier_activation=None)
@@ -271,9 +266,7 @@ def test_a_modernbert_must_name_its_activation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("file", "change", "message"), CHANGES)
-def test_what_the_compiler_cannot_express_is_named(
-    tmp_path: Path, file: str, change: Any, message: str
-) -> None:
+def test_what_the_compiler_cannot_express_is_named(tmp_path, file, change, message):
     """A setting or a module that would change weights is refused with its file."""
     folder = write_sparse(tmp_path / "model")
     read_sparse_folder(folder)
@@ -293,9 +286,7 @@ def test_what_the_compiler_cannot_express_is_named(
         (np.full(77, np.nan, np.float32), "NaN or infinite"),
     ],
 )
-def test_a_table_must_have_a_weight_for_each_token(
-    tmp_path: Path, weight: npt.NDArray[np.float32], message: str
-) -> None:
+def test_a_table_must_have_a_weight_for_each_token(tmp_path, weight, message):
     """A table of another kind is refused."""
     folder = write_sparse_router(tmp_path / "model")
     save_file({"weight": weight}, folder / "query_0_SparseStatic" / "model.safetensors")
@@ -303,7 +294,7 @@ def test_a_table_must_have_a_weight_for_each_token(
         read_sparse_folder(routes_of(folder)["query"]).check()
 
 
-def test_a_second_matrix_must_be_the_shared_one(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_a_second_matrix_must_be_the_shared_one(tmp_path, compile_tiny):
     """The table is also the matrix to the logits; the file may hold an equal copy."""
     folder = write_sparse(tmp_path / "model")
     path = folder / "model.safetensors"
@@ -317,7 +308,7 @@ def test_a_second_matrix_must_be_the_shared_one(tmp_path: Path, compile_tiny: Co
         compile_tiny(folder)
 
 
-def test_a_table_needs_a_limit(tmp_path: Path) -> None:
+def test_a_table_needs_a_limit(tmp_path):
     """Without one, a text could take any time."""
     folder = write_sparse_router(tmp_path / "model")
     edit_json(folder / "query_0_SparseStatic" / "tokenizer_config.json", model_max_length=None)

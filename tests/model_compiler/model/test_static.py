@@ -19,8 +19,8 @@ from model_compiler.files.hashes import verify_files
 from model_compiler.graph.builder import Precision
 from model_compiler.model.static import DEFAULT_MAX_TOKENS, is_static, read_static_folder
 from model_compiler.source.find import find_source
-from tests.model_compiler.conftest import Compile, merged
-from tests.model_compiler.goldens.files import Tensors, change_tensors, edit_json
+from tests.model_compiler.conftest import merged
+from tests.model_compiler.goldens.files import change_tensors, edit_json
 from tests.model_compiler.goldens.static_models import (
     LIMIT,
     MODEL2VEC,
@@ -40,7 +40,7 @@ def static_folder(tmp_path: Path) -> Path:
     return write_sentence_transformers(tmp_path / "static")
 
 
-def test_which_folders_are_static(tmp_path: Path, static_folder: Path) -> None:
+def test_which_folders_are_static(tmp_path, static_folder):
     """A StaticEmbedding in modules.json, or without that file model2vec's config.json."""
     assert is_static(static_folder)
     assert is_static(write_model2vec(tmp_path / "model2vec"))
@@ -52,9 +52,7 @@ def test_which_folders_are_static(tmp_path: Path, static_folder: Path) -> None:
     assert not is_static(bert)
 
 
-def test_modules_decide_how_a_folder_of_model2vec_is_read(
-    tmp_path: Path, static_folder: Path
-) -> None:
+def test_modules_decide_how_a_folder_of_model2vec_is_read(tmp_path, static_folder):
     """model2vec writes both kinds of files: the folder is then sentence-transformers' first."""
     model2vec = write_model2vec(tmp_path / "model2vec")
     (static_folder / "config.json").write_bytes((model2vec / "config.json").read_bytes())
@@ -63,7 +61,7 @@ def test_modules_decide_how_a_folder_of_model2vec_is_read(
     assert read_static_folder(model2vec).left_out == 1
 
 
-def test_where_the_limit_comes_from(tmp_path: Path, static_folder: Path) -> None:
+def test_where_the_limit_comes_from(tmp_path, static_folder):
     """The tokenizer's truncation, model2vec's max_length, or the default."""
     assert read_static_folder(static_folder).max_tokens == DEFAULT_MAX_TOKENS
     cut = write_sentence_transformers(tmp_path / "cut", limit=LIMIT)
@@ -79,7 +77,7 @@ def test_where_the_limit_comes_from(tmp_path: Path, static_folder: Path) -> None
         assert (model.max_tokens, model.max_characters) == (tokens, characters)
 
 
-def test_the_parts_around_the_table(static_folder: Path, tmp_path: Path) -> None:
+def test_the_parts_around_the_table(static_folder, tmp_path):
     """Prompts come from the files, special tokens are not added, and Normalize is optional."""
     model = read_static_folder(static_folder)
     assert model.prompts.texts == {"query": PROMPT, "document": ""}
@@ -107,9 +105,7 @@ def test_the_parts_around_the_table(static_folder: Path, tmp_path: Path) -> None
         ({"type": "Sequence", "processors": [{"type": "BertProcessing"}]}, b"null"),
     ],
 )
-def test_a_post_processor_keeps_what_it_does_to_offsets(
-    static_folder: Path, post: dict[str, Any], left: bytes
-) -> None:
+def test_a_post_processor_keeps_what_it_does_to_offsets(static_folder, post, left):
     """Only its special tokens are dropped."""
     edit_json(static_folder / "tokenizer.json", post_processor=post)
     data = read_static_folder(static_folder).tokenizer.data
@@ -144,9 +140,7 @@ def test_a_post_processor_keeps_what_it_does_to_offsets(
         ),
     ],
 )
-def test_settings_that_cannot_be_expressed(
-    static_folder: Path, file: str, change: Any, message: str
-) -> None:
+def test_settings_that_cannot_be_expressed(static_folder, file, change, message):
     """A module or a setting that would change the vectors, and a wrong limit, are refused."""
     edit_json(static_folder / file, change)
     with pytest.raises(CompilerError, match=message):
@@ -161,7 +155,7 @@ def test_settings_that_cannot_be_expressed(
         ({"max_length": 0}, "max_length must be an integer of at least 1 and .*; found 0"),
     ],
 )
-def test_settings_of_model2vec(tmp_path: Path, config: dict[str, Any], message: str) -> None:
+def test_settings_of_model2vec(tmp_path, config, message):
     """Unknown keys and wrong values are refused by name."""
     with pytest.raises(CompilerError, match=message):
         read_static_folder(write_model2vec(tmp_path / "model2vec", config=config))
@@ -183,7 +177,7 @@ def test_settings_of_model2vec(tmp_path: Path, config: dict[str, Any], message: 
         (None, r"model\.safetensors is missing"),
     ],
 )
-def test_tables_that_are_none(static_folder: Path, tensors: Tensors | None, message: str) -> None:
+def test_tables_that_are_none(static_folder, tensors, message):
     """A file without a table, or with one of another rank or number of tokens, is refused."""
     path = static_folder / "model.safetensors"
     path.unlink()
@@ -193,9 +187,7 @@ def test_tables_that_are_none(static_folder: Path, tensors: Tensors | None, mess
         read_static_folder(static_folder)
 
 
-def test_the_report_accepts_int8(
-    tmp_path: Path, static_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_report_accepts_int8(tmp_path, static_folder, capsys):
     """A static model is compared with its full precision like any other."""
     options = Options(progress=False)
     report = compile_model(find_source(str(static_folder)), tmp_path / "out", options)["fidelity"]
@@ -224,9 +216,7 @@ def embedded(artifact: Artifact, prompt: str | None = None) -> npt.NDArray[np.fl
     ("name", "prompt"),
     [*product(SENTENCE_TRANSFORMERS, ("query", "document")), *((name, None) for name in MODEL2VEC)],
 )
-def test_the_vectors_are_the_librarys_own(
-    tmp_path: Path, compile_tiny: Compile, name: str, prompt: str | None
-) -> None:
+def test_the_vectors_are_the_librarys_own(tmp_path, compile_tiny, name, prompt):
     """In fp32 each component is within 1e-5, in int8 the cosine is 0.999 and more."""
     if name in MODEL2VEC:
         folder = write_model2vec(tmp_path / "static", **MODEL2VEC[name])
@@ -238,7 +228,7 @@ def test_the_vectors_are_the_librarys_own(
     assert (quantized * wanted).sum(axis=1).min() > 0.999
 
 
-def test_a_text_of_unknown_tokens(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_a_text_of_unknown_tokens(tmp_path, compile_tiny):
     """For model2vec it has no direction; for sentence-transformers it has that of the token."""
     text = "\u6771\u4eac"
     folder = write_model2vec(tmp_path / "model2vec")
@@ -250,9 +240,7 @@ def test_a_text_of_unknown_tokens(tmp_path: Path, compile_tiny: Compile) -> None
 
 
 @pytest.mark.parametrize("precision", Precision)
-def test_a_text_has_the_same_vector_in_every_batch(
-    tmp_path: Path, compile_tiny: Compile, precision: Precision
-) -> None:
+def test_a_text_has_the_same_vector_in_every_batch(tmp_path, compile_tiny, precision):
     """It is equal to the last bit."""
     engine = Engine.load(compile_tiny(write_sentence_transformers(tmp_path / "static"), precision))
     texts = [*TEXTS, *(" ".join(["date"] * count) for count in range(1, 70))]
@@ -261,7 +249,7 @@ def test_a_text_has_the_same_vector_in_every_batch(
     assert np.array_equal(batch, alone)
 
 
-def test_an_artifact_without_a_graph(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_an_artifact_without_a_graph(tmp_path, compile_tiny):
     """It has a table, its scales and a tokenizer, all with their hashes in the manifest."""
     folder = write_sentence_transformers(tmp_path / "static", normalized=True)
     artifact = compile_tiny(folder, Precision.INT8)
@@ -276,7 +264,7 @@ def test_an_artifact_without_a_graph(tmp_path: Path, compile_tiny: Compile) -> N
     assert manifest.tokenizer.kind == "wordpiece"
 
 
-def test_vectors_that_are_cut(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_vectors_that_are_cut(tmp_path, compile_tiny):
     """Fewer dimensions are the first ones of the library's vector, brought to length 1."""
     folder = write_sentence_transformers(tmp_path / "static")
     engine = Engine.load(compile_tiny(folder, choices=Choices(dimensions=(8,))), truncate="right")
@@ -285,7 +273,7 @@ def test_vectors_that_are_cut(tmp_path: Path, compile_tiny: Compile) -> None:
     np.testing.assert_allclose(vectors, wanted, atol=1e-5)
 
 
-def test_the_name_of_the_vector_space(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_the_name_of_the_vector_space(tmp_path, compile_tiny):
     """It is that of the vectors: equal for equal tables, another for another precision or limit."""
     plain = write_sentence_transformers(tmp_path / "plain")
     same = write_sentence_transformers(tmp_path / "same", new_files=False)
@@ -301,7 +289,7 @@ def test_the_name_of_the_vector_space(tmp_path: Path, compile_tiny: Compile) -> 
     assert compile_tiny(short).manifest.vector_space != first.vector_space
 
 
-def test_an_empty_text_and_a_long_one(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_an_empty_text_and_a_long_one(tmp_path, compile_tiny):
     """Both are refused like those of any model; the limit leaves out no special tokens."""
     folder = write_sentence_transformers(tmp_path / "static", limit=LIMIT)
     engine = Engine.load(compile_tiny(folder))
@@ -324,7 +312,7 @@ def test_an_empty_text_and_a_long_one(tmp_path: Path, compile_tiny: Compile) -> 
         ({"bias": np.ones(24, np.float32)}, "does not use: bias"),
     ],
 )
-def test_tensors_that_do_not_fit(tmp_path: Path, change: Tensors, message: str) -> None:
+def test_tensors_that_do_not_fit(tmp_path, change, message):
     """A tensor of another shape or type, or one without a meaning, is refused by name."""
     folder = write_model2vec(tmp_path / "static", shared=True)
     change_tensors(folder, lambda tensors: tensors | change)

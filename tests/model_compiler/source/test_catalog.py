@@ -4,7 +4,6 @@ import json
 import re
 from datetime import UTC, date, datetime
 from itertools import groupby
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,6 @@ from model_compiler.source import hub
 from model_compiler.source.catalog import (
     BENCHMARKS,
     CATALOG,
-    CatalogEntry,
     Measurement,
     find,
     measurements,
@@ -24,7 +22,7 @@ from model_compiler.source.catalog import (
 
 
 @pytest.mark.parametrize("entry", CATALOG, ids=lambda entry: entry.name)
-def test_an_entry_is_whole(entry: CatalogEntry) -> None:
+def test_an_entry_is_whole(entry):
     """Commits are commits, hashes hashes, dimensions in order, and facts for a choice exist."""
     assert hub.is_repository_name(entry.name)
     assert entry.repositories
@@ -47,7 +45,7 @@ def test_an_entry_is_whole(entry: CatalogEntry) -> None:
         assert 0 < golden.tolerance <= 1e-3
 
 
-def test_names_are_found_in_full_in_short_and_in_any_case() -> None:
+def test_names_are_found_in_full_in_short_and_in_any_case():
     """The organization may be omitted; two models never share a name."""
     for entry in CATALOG:
         for name in (entry.name, entry.short_name, entry.name.upper()):
@@ -57,7 +55,7 @@ def test_names_are_found_in_full_in_short_and_in_any_case() -> None:
 
 
 @pytest.mark.parametrize("family", sorted({entry.family for entry in CATALOG} - {"static"}))
-def test_a_family_is_one_that_the_compiler_knows(tmp_path: Path, family: str) -> None:
+def test_a_family_is_one_that_the_compiler_knows(tmp_path, family):
     """A configuration of this family fails for the keys that are missing, not for the family."""
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"model_type": family}))
@@ -66,7 +64,7 @@ def test_a_family_is_one_that_the_compiler_knows(tmp_path: Path, family: str) ->
     assert "is missing" in str(failed.value)
 
 
-def test_models_without_prompts_of_their_own_are_not_recognized_by_their_family() -> None:
+def test_models_without_prompts_of_their_own_are_not_recognized_by_their_family():
     """A family alone identifies no model."""
     assert recognize(family="bert", source="0" * 12, prompts={}) is None
     gemma = find("embeddinggemma-300m")
@@ -74,7 +72,7 @@ def test_models_without_prompts_of_their_own_are_not_recognized_by_their_family(
     assert recognize(family="gemma3_text", source="0" * 12, prompts=gemma.own_prompts) is gemma
 
 
-def test_measurements_are_of_shapes_that_a_model_has() -> None:
+def test_measurements_are_of_shapes_that_a_model_has():
     """Each measured shape is one of the catalog's, and the reference has the ratios 1."""
     found = measurements()
     assert found.shapes.keys() <= {entry.shape for entry in CATALOG}
@@ -84,20 +82,20 @@ def test_measurements_are_of_shapes_that_a_model_has() -> None:
     assert found.machine
 
 
-def test_a_benchmark_has_a_source_and_a_day() -> None:
+def test_a_benchmark_has_a_source_and_a_day():
     """Each number of quality belongs to one of them."""
     for facts in BENCHMARKS.values():
         assert facts.source.startswith("https://")
         assert date.fromisoformat(facts.date) <= datetime.now(UTC).date()
 
 
-def test_models_of_one_use_stand_together() -> None:
+def test_models_of_one_use_stand_together():
     """The tables have a heading for each group."""
     groups = [group for group, _ in groupby(entry.group for entry in CATALOG)]
     assert len(groups) == len(set(groups))
 
 
-def test_the_memory_that_fits_is_a_quarter_above_the_peak() -> None:
+def test_the_memory_that_fits_is_a_quarter_above_the_peak():
     """In steps of 128 MB, and never less for a longer text."""
     shape = Measurement(megabytes=1, memory={512: 102, 8192: 103}, tokens_32=1, tokens_256=1)
     assert shape.memory_mb == {512: 128, 8192: 256}

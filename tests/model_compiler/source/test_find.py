@@ -4,17 +4,13 @@ import os
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from model_compiler.files.hashes import file_sha256
 from model_compiler.source import find
 from model_compiler.source.catalog import CATALOG
 from model_compiler.source.find import find_source
 
 
-def test_a_folders_files_are_hashed_once(
-    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folders_files_are_hashed_once(tiny_folder, monkeypatch):
     """A file is hashed once, however many models of the catalog the folder is compared with."""
     hashed: Counter[str] = Counter()
 
@@ -28,7 +24,7 @@ def test_a_folders_files_are_hashed_once(
     assert max(hashed.values()) == 1
 
 
-def test_weights_that_never_end(tiny_folder: Path) -> None:
+def test_weights_that_never_end(tiny_folder):
     """A pipe is not a model's file and is not read."""
     (tiny_folder / "model.safetensors").unlink()
     os.mkfifo(tiny_folder / "model.safetensors")

@@ -14,7 +14,7 @@ from model_compiler.source.find import find_source
 from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.static_models import write_sentence_transformers
-from tests.model_compiler.local_hub import COMMIT, Hub, sha256_of
+from tests.model_compiler.local_hub import COMMIT, sha256_of
 
 Listed = Callable[..., CatalogEntry]
 
@@ -26,7 +26,7 @@ def add_exports(folder: Path, *names: str) -> None:
         (folder / "onnx" / name).write_text(name)
 
 
-def test_a_repository_is_fetched_at_its_commit(served: Hub, tiny: Path) -> None:
+def test_a_repository_is_fetched_at_its_commit(served, tiny):
     """Only files that the compiler reads are downloaded; commit and license are recorded."""
     source = find_source("acme/tiny")
     assert source.revision == COMMIT
@@ -48,7 +48,7 @@ def test_a_repository_is_fetched_at_its_commit(served: Hub, tiny: Path) -> None:
     ]
 
 
-def test_a_second_fetch_comes_from_the_cache(served: Hub, tiny: Path) -> None:
+def test_a_second_fetch_comes_from_the_cache(served, tiny):
     """The files of a commit are downloaded once."""
     find_source("acme/tiny", revision=COMMIT)
     fetched = len(served.paths())
@@ -56,7 +56,7 @@ def test_a_second_fetch_comes_from_the_cache(served: Hub, tiny: Path) -> None:
     assert len(served.paths()) == fetched
 
 
-def test_an_export_is_fetched_in_one_variant(served: Hub, tiny: Path) -> None:
+def test_an_export_is_fetched_in_one_variant(served, tiny):
     """Of a dozen variants, only the selected export and its reference are downloaded."""
     edit_json(tiny / "config.json", model_type="deberta-v2")
     (tiny / "model.safetensors").unlink()
@@ -71,7 +71,7 @@ def test_an_export_is_fetched_in_one_variant(served: Hub, tiny: Path) -> None:
     ]
 
 
-def test_an_export_of_a_known_family(served: Hub, tiny: Path, tmp_path: Path) -> None:
+def test_an_export_of_a_known_family(served, tiny, tmp_path):
     """It is downloaded in full precision, if it alone has weights; of a reranker it never is."""
     (tiny / "model.safetensors").unlink()
     add_exports(tiny, "model.onnx", "model_quantized.onnx")
@@ -85,7 +85,7 @@ def test_an_export_of_a_known_family(served: Hub, tiny: Path, tmp_path: Path) ->
     assert "onnx/model.onnx" not in served.paths()
 
 
-def test_an_export_beside_weights(served: Hub, tiny: Path) -> None:
+def test_an_export_beside_weights(served, tiny):
     """It is downloaded only if the weights are of an unknown family."""
     add_exports(tiny, "model.onnx", "model_quantized.onnx")
     find_source("acme/tiny")
@@ -99,7 +99,7 @@ def test_an_export_beside_weights(served: Hub, tiny: Path) -> None:
     assert [path for path in served.paths() if "onnx" in path] == ["onnx/model.onnx"]
 
 
-def test_a_static_model_beside_its_export(served: Hub, tmp_path: Path) -> None:
+def test_a_static_model_beside_its_export(served, tmp_path):
     """The table and its tokenizer are downloaded from their own folder, and no export."""
     folder = write_sentence_transformers(tmp_path / "static", new_files=False)
     add_exports(folder, "model.onnx")
@@ -113,7 +113,7 @@ def test_a_static_model_beside_its_export(served: Hub, tmp_path: Path) -> None:
     ]
 
 
-def test_a_second_adapter(served: Hub, tiny: Path) -> None:
+def test_a_second_adapter(served, tiny):
     """An adapter besides the encoder is rejected before weights are downloaded."""
     (tiny / "extra").mkdir()
     (tiny / "extra" / "adapter_config.json").write_text("{}")
@@ -122,7 +122,7 @@ def test_a_second_adapter(served: Hub, tiny: Path) -> None:
     assert "model.safetensors" not in served.paths()
 
 
-def test_a_gated_repository(served: Hub, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gated_repository(served, tiny, monkeypatch):
     """Without the token the error says where to accept the terms and what to set."""
     served.gated.add("acme/tiny")
     with pytest.raises(SourceError, match=r"acme/tiny is gated: accept its terms.*set HF_TOKEN"):
@@ -131,7 +131,7 @@ def test_a_gated_repository(served: Hub, tiny: Path, monkeypatch: pytest.MonkeyP
     assert find_source("acme/tiny").revision == COMMIT
 
 
-def test_what_is_not_there(served: Hub, tiny: Path) -> None:
+def test_what_is_not_there(served, tiny):
     """A repository and a revision that do not exist are named."""
     with pytest.raises(SourceError, match=r"acme/none does not exist, or is private"):
         find_source("acme/none")
@@ -139,7 +139,7 @@ def test_what_is_not_there(served: Hub, tiny: Path) -> None:
         find_source("acme/tiny", revision="v9")
 
 
-def test_a_hub_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_cannot_be_reached(monkeypatch):
     """The error names the address of the hub."""
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(SourceError, match=r"http://127.0.0.1:9/acme/tiny cannot be reached"):
@@ -164,7 +164,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Listed:
     return add
 
 
-def test_the_catalogs_hashes_are_checked(served: Hub, tiny: Path, listed: Listed) -> None:
+def test_the_catalogs_hashes_are_checked(served, tiny, listed):
     """The error for a file with another hash has both hashes."""
     right = sha256_of((tiny / "config.json").read_bytes())
     listed(sha256={"config.json": right})
@@ -177,7 +177,7 @@ def test_the_catalogs_hashes_are_checked(served: Hub, tiny: Path, listed: Listed
         find_source("tiny")
 
 
-def test_mirrors_are_tried_in_turn(served: Hub, tiny: Path, listed: Listed) -> None:
+def test_mirrors_are_tried_in_turn(served, tiny, listed):
     """If the original is gated, a mirror is used; if none works, the error has each reason."""
     served.repositories["acme/original"] = tiny
     served.gated.add("acme/original")
@@ -189,7 +189,7 @@ def test_mirrors_are_tried_in_turn(served: Hub, tiny: Path, listed: Listed) -> N
         find_source("original")
 
 
-def test_terms_have_to_be_accepted(served: Hub, tiny: Path, listed: Listed) -> None:
+def test_terms_have_to_be_accepted(served, tiny, listed):
     """Nothing is downloaded before that, and the error explains how to accept them."""
     listed(license=License("gemma", "https://ai.google.dev/gemma/terms", must_be_accepted=True))
     with pytest.raises(LicenseError) as refused:
@@ -202,7 +202,7 @@ def test_terms_have_to_be_accepted(served: Hub, tiny: Path, listed: Listed) -> N
     assert find_source("acme/tiny", accepted_licenses=["gemma"]).license == "gemma"
 
 
-def test_names_of_repositories() -> None:
+def test_names_of_repositories():
     """A name has two parts with a slash between them, and is not a path."""
     assert hub.is_repository_name("google/embeddinggemma-300m")
     assert not hub.is_repository_name("embeddinggemma-300m")

@@ -3,7 +3,6 @@
 import copy
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,7 +70,7 @@ def set_option(*path: str | int, to: object) -> Change:
     return change
 
 
-def test_bert_gets_wordpiece_tables(wordpiece: dict[str, Any], tmp_path: Path) -> None:
+def test_bert_gets_wordpiece_tables(wordpiece, tmp_path):
     """The tables are written under their own name, and no reason is given."""
     tables = build(json.dumps(wordpiece).encode(), embedding_rows=200)
     assert (tables.kind, tables.file, tables.reason) == ("wordpiece", "tokenizer.bin", None)
@@ -85,7 +84,7 @@ def test_bert_gets_wordpiece_tables(wordpiece: dict[str, Any], tmp_path: Path) -
     ]
 
 
-def test_each_kind_gets_tables_of_its_own(gemma: dict[str, Any], unigram: dict[str, Any]) -> None:
+def test_each_kind_gets_tables_of_its_own(gemma, unigram):
     """Gemma's, XLM-RoBERTa's, Qwen's, RoBERTa's and ModernBERT's."""
     kinds = {json.dumps(gemma).encode(): "bpe", json.dumps(unigram).encode(): "unigram"}
     for name in BYTE_LEVEL:
@@ -95,9 +94,7 @@ def test_each_kind_gets_tables_of_its_own(gemma: dict[str, Any], unigram: dict[s
         assert (tables.kind, tables.file, tables.reason) == (kind, "tokenizer.bin", None)
 
 
-def test_the_same_tokenizer_gives_the_same_bytes(
-    wordpiece: dict[str, Any], gemma: dict[str, Any]
-) -> None:
+def test_the_same_tokenizer_gives_the_same_bytes(wordpiece, gemma):
     """Neither the order of the vocabulary matters, nor how an older file writes a merge."""
     as_strings = [" ".join(merge) for merge in gemma["model"]["merges"]]
     for document, change in (
@@ -112,10 +109,7 @@ def test_the_same_tokenizer_gives_the_same_bytes(
 
 
 NOT_COVERED_BY_WORDPIECE: Cases = {
-    "normalizer": (
-        set_option("normalizer", to={"type": "Lowercase"}),
-        "normalizer Lowercase",
-    ),
+    "normalizer": (set_option("normalizer", to={"type": "Lowercase"}), "normalizer Lowercase"),
     "no normalizer": (set_option("normalizer", to=None), "normalizer None"),
     "pre-tokenizer": (
         set_option("pre_tokenizer", to={"type": "Whitespace"}),
@@ -187,9 +181,7 @@ NOT_COVERED_BY_WORDPIECE: Cases = {
     ],
     ids=["charsmap", "unknown token", "regular expression", "post-processor"],
 )
-def test_a_tokenizer_that_fails_is_refused(
-    wordpiece: dict[str, Any], change: Change, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tokenizer_that_fails_is_refused(wordpiece, change, message, monkeypatch):
     """A tokenizer that would fail at run time, even with a panic, fails to compile."""
     # As many as outside of the tests: one text among them makes the expression fail.
     monkeypatch.setattr(tables_module, "_SAMPLE", 2500)
@@ -330,9 +322,7 @@ NOT_COVERED_BY_UNIGRAM: Cases = {
     ),
     "three pre-tokenizers": (
         set_option(
-            "pre_tokenizer",
-            "pretokenizers",
-            to=[{"type": "WhitespaceSplit"}, METASPACE, METASPACE],
+            "pre_tokenizer", "pretokenizers", to=[{"type": "WhitespaceSplit"}, METASPACE, METASPACE]
         ),
         "pre_tokenizer WhitespaceSplit, Metaspace, Metaspace",
     ),
@@ -381,9 +371,7 @@ NOT_COVERED = {
 @pytest.mark.parametrize(
     ("kind", "name"), [(kind, name) for kind, cases in NOT_COVERED.items() for name in cases]
 )
-def test_what_is_not_covered_is_declined_by_name(
-    request: pytest.FixtureRequest, kind: str, name: str
-) -> None:
+def test_what_is_not_covered_is_declined_by_name(request, kind, name):
     """The library serves, from the file as it was, and the artifact can say why."""
     change, reason = NOT_COVERED[kind][name]
     data = changed(request.getfixturevalue(kind), change)
@@ -398,7 +386,7 @@ def test_what_is_not_covered_is_declined_by_name(
     assert reason in tables.reason
 
 
-def test_another_model_is_declined_by_name() -> None:
+def test_another_model_is_declined_by_name():
     """A vocabulary of whole words is the library's."""
     library = tokenizers.Tokenizer(
         tokenizers.models.WordLevel({"<unk>": 0, "a": 1}, unk_token="<unk>")
@@ -408,9 +396,7 @@ def test_another_model_is_declined_by_name() -> None:
     assert tables.reason == "the fast tokenizers do not cover models of type WordLevel"
 
 
-def test_a_difference_to_the_library_makes_the_library_serve(
-    wordpiece: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_difference_to_the_library_makes_the_library_serve(wordpiece, monkeypatch):
     """Wrong tables are not written, because they are first compared with the library."""
 
     def wrong(**options: Any) -> Mapping[str, bytes]:
@@ -423,7 +409,7 @@ def test_a_difference_to_the_library_makes_the_library_serve(
     assert "differs from `tokenizers` on" in tables.reason
 
 
-def test_ids_past_the_embeddings_are_refused(gemma: dict[str, Any]) -> None:
+def test_ids_past_the_embeddings_are_refused(gemma):
     """A token that the model has no embedding for would crash it at a user's text."""
     data = json.dumps(gemma).encode()
     with pytest.raises(SourceError, match=r"embeddings for 1500 tokens, and '<image_soft_token>'"):
@@ -432,13 +418,13 @@ def test_ids_past_the_embeddings_are_refused(gemma: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"\xff", b'{"model": {"type": "BPE"}}'])
-def test_what_is_no_tokenizer_is_refused(data: bytes) -> None:
+def test_what_is_no_tokenizer_is_refused(data):
     """The library's own message is in the error."""
     with pytest.raises(SourceError, match=r"tokenizer\.json cannot be read as a tokenizer"):
         build(data)
 
 
-def test_older_files_are_read(unigram: dict[str, Any]) -> None:
+def test_older_files_are_read(unigram):
     """`add_prefix_space` and `str_rep` of older versions give the same tables as today's keys."""
     old = {"type": "Metaspace", "replacement": "▁", "str_rep": "▁", "add_prefix_space": True}
     document = copy.deepcopy(unigram)

@@ -48,9 +48,7 @@ def unigram(folder: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["wordpiece", "unigram"])
 @pytest.mark.parametrize("write", [write_model, write_model2vec])
-def test_each_value_may_have_any_type(
-    write: Any, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_value_may_have_any_type(write, kind, tmp_path, monkeypatch):
     """No value ends the compiler with a traceback."""
     monkeypatch.setattr(tables, "_SAMPLE", 1)
     folder = write(tmp_path / "model")
@@ -91,7 +89,7 @@ def test_each_value_may_have_any_type(
         ),
     ],
 )
-def test_the_part_is_named(place: str, value: Any, message: str, tmp_path: Path) -> None:
+def test_the_part_is_named(place, value, message, tmp_path):
     """An error names the part, the rule and what was found."""
     folder = write_model2vec(tmp_path / "model")
     unigram(folder)

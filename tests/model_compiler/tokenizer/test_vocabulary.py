@@ -8,7 +8,6 @@ from tokenizers import Tokenizer
 
 from model_compiler.errors import SourceError
 from model_compiler.tokenizer.file import read_tokenizer
-from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.tiny_models import TOKENS, write_vocabulary
 
 GOLDEN = json.loads(
@@ -17,7 +16,7 @@ GOLDEN = json.loads(
 
 
 @pytest.mark.parametrize("name", GOLDEN["folders"])
-def test_ids_are_those_of_transformers(tmp_path: Path, name: str) -> None:
+def test_ids_are_those_of_transformers(tmp_path, name):
     """Case, accents, special tokens and the class come from `tokenizer_config.json`."""
     golden = GOLDEN["folders"][name]
     path = write_vocabulary(tmp_path, **golden["settings"]) / "tokenizer.json"
@@ -26,7 +25,7 @@ def test_ids_are_those_of_transformers(tmp_path: Path, name: str) -> None:
     assert [tokenizer.encode(text).ids for text in GOLDEN["texts"]] == golden["ids"]
 
 
-def test_a_model_with_a_vocabulary_compiles(tiny_folder: Path, compile_tiny: Compile) -> None:
+def test_a_model_with_a_vocabulary_compiles(tiny_folder, compile_tiny):
     """The artifact is that of the same model with its `tokenizer.json`."""
     before = compile_tiny(tiny_folder).manifest.files["tokenizer.bin"]
     (tiny_folder / "tokenizer.json").unlink()
@@ -42,7 +41,7 @@ def test_a_model_with_a_vocabulary_compiles(tiny_folder: Path, compile_tiny: Com
         ({"added_tokens_decoder": {"x": {"content": "a"}}}, "are damaged: ValueError"),
     ],
 )
-def test_what_cannot_be_built(tmp_path: Path, settings: dict[str, object], message: str) -> None:
+def test_what_cannot_be_built(tmp_path, settings, message):
     """A class that needs a `tokenizer.json`, a token without an id, or damage is refused."""
     path = write_vocabulary(tmp_path, **settings) / "tokenizer.json"
     with pytest.raises(SourceError, match=message):

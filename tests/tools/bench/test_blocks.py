@@ -11,11 +11,7 @@ PAGES_OF_A_BLOCK = (512 << 10) // mmap.PAGESIZE
 def test_files_follow_each_other_in_blocks():
     """A file may share a block with the one before it; a page that was not read costs nothing."""
     small, large, last = Path("small"), Path("large"), Path("last")
-    read = {
-        small: [True],
-        large: [False] * (PAGES_OF_A_BLOCK - 2) + [True] * 2,
-        last: [True],
-    }
+    read = {small: [True], large: [False] * (PAGES_OF_A_BLOCK - 2) + [True] * 2, last: [True]}
     assert blocks([small, large, last], read) == 2
     assert blocks([large, small, last], read) == 2
     assert blocks([small, last, large], read) == 2

@@ -1,7 +1,6 @@
 """The subject of a model: its texts, its families, and what is refused."""
 
 import sys
-from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer
@@ -15,7 +14,7 @@ from tools.bench.worker import KINDS
 
 
 @pytest.mark.parametrize("tokens", [12, 32, 256])
-def test_a_text_has_the_number_of_tokens(minilm_folder: Path, tokens: int) -> None:
+def test_a_text_has_the_number_of_tokens(minilm_folder, tokens):
     """Special tokens included; another seed gives another text."""
     file = minilm_folder / "tokenizer.json"
     library = Tokenizer.from_file(str(file))
@@ -27,7 +26,7 @@ def test_a_text_has_the_number_of_tokens(minilm_folder: Path, tokens: int) -> No
     assert len(set(texts.batch([tokens] * 4))) == 4
 
 
-def test_each_shape_has_the_width_of_its_models() -> None:
+def test_each_shape_has_the_width_of_its_models():
     """And a model's limit is not above that of its shape."""
     entries = [entry for entry in CATALOG if entry.shape]
     assert {entry.shape for entry in entries} == set(SHAPES)
@@ -44,7 +43,7 @@ def test_each_shape_has_the_width_of_its_models() -> None:
     # The rule has no place for EmbeddingGemma 2's signals.
     [name for name, shape in SHAPES.items() if len(shape.config) > 2],
 )
-def test_an_estimate_is_within_13_percent_of_each_measured_shape(name: str) -> None:
+def test_an_estimate_is_within_13_percent_of_each_measured_shape(name):
     """An estimated time of the list is that of the rule."""
     shape, found = measurements().shapes[name], estimate(SHAPES[name].config)
     listed = (shape.tokens_32, shape.tokens_256)
@@ -52,7 +51,7 @@ def test_an_estimate_is_within_13_percent_of_each_measured_shape(name: str) -> N
     assert found == pytest.approx(listed, rel=tolerance)
 
 
-def test_an_estimate_reads_the_replica_of_gemma_and_needs_sizes() -> None:
+def test_an_estimate_reads_the_replica_of_gemma_and_needs_sizes():
     """Its queries, keys and values have another width than its layers."""
     gemma = {"model_type": "gemma3_text", "num_hidden_layers": 24, "hidden_size": 768}
     assert estimate(gemma) is None
@@ -63,7 +62,7 @@ def test_an_estimate_reads_the_replica_of_gemma_and_needs_sizes() -> None:
     assert estimate({"model_type": "model2vec"}) == STATIC
 
 
-def test_an_estimate_counts_the_matrices_of_a_layer() -> None:
+def test_an_estimate_counts_the_matrices_of_a_layer():
     """A gate of Jina's BERT is a third one; a token of Nomic's takes two experts of eight."""
     sizes = {"num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12}
     bert = {"model_type": "bert", **sizes, "intermediate_size": 3072}
@@ -77,7 +76,7 @@ def test_an_estimate_counts_the_matrices_of_a_layer() -> None:
     assert estimate(moe) == pytest.approx((8.8, 6.4), rel=0.16)
 
 
-def test_packages_that_a_peer_lacks_are_named(tmp_path: Path) -> None:
+def test_packages_that_a_peer_lacks_are_named(tmp_path):
     """The development environment has neither torch nor OpenVINO."""
     assert (
         missing(sys.executable, KINDS["openvino-static"].packages)
@@ -91,7 +90,7 @@ def test_packages_that_a_peer_lacks_are_named(tmp_path: Path) -> None:
         missing("/none", ["fastembed"])
 
 
-def test_texts_of_a_cosine_calibrate_nothing() -> None:
+def test_texts_of_a_cosine_calibrate_nothing():
     """No sentence is in both groups: static scales are judged by texts that did not make them."""
     cosines, calibration = real_texts()
     assert (len(cosines), len(calibration)) == (40, 85)
@@ -100,14 +99,14 @@ def test_texts_of_a_cosine_calibrate_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, each in FAMILIES.items() if not each.passages])
-def test_a_family_has_the_shape_of_its_model(name: str) -> None:
+def test_a_family_has_the_shape_of_its_model(name):
     """Ratios are relative to the model of `environments/dev.toml`."""
     entry = find(name)
     assert entry
     assert entry.shape == FAMILIES[name].shape
 
 
-def test_a_target_is_for_a_row_of_its_family(minilm_folder: Path) -> None:
+def test_a_target_is_for_a_row_of_its_family(minilm_folder):
     """Another name would be no target at all."""
     texts = Texts(minilm_folder / "tokenizer.json")
     starts = {"init", "init, page cache dropped", "peak memory"}

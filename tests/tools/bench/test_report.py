@@ -4,19 +4,17 @@ from functools import partial
 from itertools import count
 from types import SimpleNamespace
 
-import pytest
-
 from tools.bench.report import Row, turns
 
 
-def test_contenders_take_turns() -> None:
+def test_contenders_take_turns():
     """The rounds of the warm-up are not counted."""
     turn = count(1)
     work = dict.fromkeys("ab", lambda: next(turn))
     assert turns(work, rounds=2) == {"a": [3, 5], "b": [4, 6]}
 
 
-def test_rounds_go_on_for_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounds_go_on_for_the_time(monkeypatch):
     """There are at least as many as asked for. Here each look at the clock takes a second."""
     clock = SimpleNamespace(monotonic=partial(next, count()))
     monkeypatch.setattr("tools.bench.report.time", clock)
@@ -24,7 +22,7 @@ def test_rounds_go_on_for_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(turns({"a": lambda: 1}, rounds=9)["a"]) == 9
 
 
-def test_what_is_over_its_target_is_named() -> None:
+def test_what_is_over_its_target_is_named():
     """290 of 300 is more than 0.94; a contender that was not measured has no target."""
     rows = [
         Row("8 tokens", "ms", {"baseline": 10.0, "kit": 8.0}, {"baseline": 0.88}),

@@ -21,7 +21,7 @@ def here(port: int) -> Server:
     return Server("kit", "Embedding Kit", port, pid=os.getpid())
 
 
-def test_all_answers_are_right_and_a_sample_is_sent_again() -> None:
+def test_all_answers_are_right_and_a_sample_is_sent_again():
     """Every request is sent once, by whichever client is free."""
     with running() as found:
         server = here(found.address[1])
@@ -33,7 +33,7 @@ def test_all_answers_are_right_and_a_sample_is_sent_again() -> None:
     assert len(result.sample) == 6
 
 
-def test_an_answer_with_another_status_is_wrong() -> None:
+def test_an_answer_with_another_status_is_wrong():
     """The report has the request and the answer."""
     wrong: Case = ("GET", "/nothing", None, 200)
     with running() as found:

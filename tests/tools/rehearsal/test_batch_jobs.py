@@ -124,7 +124,7 @@ def write_documents(aws: Emulator) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_survives_killed_shards_and_equals_a_local_one(batch: Batch) -> None:
+def test_a_job_survives_killed_shards_and_equals_a_local_one(batch):
     """No row is lost and none is there twice; the parts have the bytes of a job on this machine."""
     write_documents(batch.aws)
     batch.killed.update({0, 7})
@@ -170,7 +170,7 @@ def test_a_job_survives_killed_shards_and_equals_a_local_one(batch: Batch) -> No
     assert batch.parts(f"batch/{plan.id}/part-") == local
 
 
-def test_an_input_that_changes_during_a_job_ends_it(batch: Batch) -> None:
+def test_an_input_that_changes_during_a_job_ends_it(batch):
     """The started job has parts of one input only; started again, it is another job."""
     write_documents(batch.aws)
     s3 = batch.aws.client("s3")
@@ -218,9 +218,7 @@ def caller_of(aws: Emulator, machine: str, *, bucket: str) -> ReadOnlyCredential
 
 
 @pytest.mark.parametrize(("bucket", "rows"), [("vectors", 1), ("other", None)])
-def test_the_documented_permissions_are_enough_for_a_status(
-    batch: Batch, bucket: str, rows: int | None
-) -> None:
+def test_the_documented_permissions_are_enough_for_a_status(batch, bucket, rows):
     """A caller who may not list the output still sees the shards."""
     s3 = batch.aws.client("s3")
     s3.put_object(Bucket="documents", Key="texts/one/a.jsonl", Body=b'{"id": "a", "text": "one"}')
@@ -237,7 +235,7 @@ def test_the_documented_permissions_are_enough_for_a_status(
     assert ("s3:ListBucket" in (status.unknown or "")) is (rows is None)
 
 
-def test_a_job_that_cannot_run_fails_once_with_its_reason(batch: Batch) -> None:
+def test_a_job_that_cannot_run_fails_once_with_its_reason(batch):
     """Another folder is refused by the role, and an unknown setting by the planner."""
     elsewhere = batch.run(source="s3://documents/other/")
     assert (elsewhere["status"], elsewhere["error"]) == ("FAILED", "BatchError")
@@ -247,7 +245,7 @@ def test_a_job_that_cannot_run_fails_once_with_its_reason(batch: Batch) -> None:
     assert batch.steps == ["plan", "plan"]
 
 
-def test_an_empty_folder_is_a_job_of_no_rows(batch: Batch) -> None:
+def test_an_empty_folder_is_a_job_of_no_rows(batch):
     """The map is left out."""
     done = batch.run(source="s3://documents/texts/none/")
     assert done["status"] == "SUCCEEDED", done

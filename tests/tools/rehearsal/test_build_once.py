@@ -112,10 +112,7 @@ def run(root: Path, tmp_path_factory):
         document.update(change)
         checkout.file.with_name(f"{name}.toml").write_text(tomlkit.dumps(document))
     (folder / "aws").mkdir()
-    with (
-        function_server() as function,
-        emulator(folder / "aws", function_url=function.url) as aws,
-    ):
+    with function_server() as function, emulator(folder / "aws", function_url=function.url) as aws:
         artifacts = {"int8": artifact_of(MODEL)}
         functions = DeployedFunctions(aws, artifacts, checkout.root / "cdk.out")
         function.serve = functions.answer

@@ -62,10 +62,7 @@ def runtime(minilm_artifact: Artifact) -> Iterator[Runtime]:
         Function(
             handler="embedder.aws_lambda.handler.handler",
             source_root=SOURCE_ROOT,
-            environment={
-                "EMBEDDING_ARTIFACT": str(minilm_artifact.folder),
-                "EMBEDDING_MCP": "on",
-            },
+            environment={"EMBEDDING_ARTIFACT": str(minilm_artifact.folder), "EMBEDDING_MCP": "on"},
         )
     )
     yield made
@@ -188,7 +185,7 @@ def vectors(runtime: Runtime) -> Any:
     return np.array(json.loads(answer["body"])["embeddings"], np.float32)
 
 
-def test_openais_client_sends_its_key_as_a_header(front: Front, vectors: Any) -> None:
+def test_openais_client_sends_its_key_as_a_header(front, vectors):
     """The official package, by `default_headers`; it asks for base64 and for gzip."""
     with openai.OpenAI(
         base_url=f"{front.url}/v1", api_key="-", default_headers=front.headers()
@@ -199,7 +196,7 @@ def test_openais_client_sends_its_key_as_a_header(front: Front, vectors: Any) ->
     assert np.array_equal(found, vectors)
 
 
-def test_our_own_client_and_command_send_their_key(front: Front, vectors: Any) -> None:
+def test_our_own_client_and_command_send_their_key(front, vectors):
     """`ApiKeyAuth` in programs, and a variable with the key on the command line."""
     with EmbeddingClient(front.url, auth=ApiKeyAuth(front.keys["search-1"])) as client:
         assert np.array_equal(client.embed(TEXTS), vectors)
@@ -218,7 +215,7 @@ def test_our_own_client_and_command_send_their_key(front: Front, vectors: Any) -
     assert np.allclose(json.loads(ran.stdout)["embedding"], vectors[0], atol=1e-6)
 
 
-def test_the_clients_on_the_page_run(front: Front) -> None:
+def test_the_clients_on_the_page_run(front):
     """The example in the documentation, with this address and key."""
     page = (SOURCE_ROOT.parent / "docs" / "front.md").read_text(encoding="utf-8")
     example = page.partition("```python\n")[2].partition("```")[0]
@@ -231,7 +228,7 @@ def test_the_clients_on_the_page_run(front: Front) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-def test_the_protocols_inspector_sends_a_key(front: Front, vectors: Any, tmp_path: Path) -> None:
+def test_the_protocols_inspector_sends_a_key(front, vectors, tmp_path):
     """An agent needs no bridge here: the key is a header, as its programs allow."""
     ((name, key),) = front.headers().items()
     target = [f"{front.url}/mcp", "--transport", "http", "--header", f"{name}: {key}"]
@@ -239,7 +236,7 @@ def test_the_protocols_inspector_sends_a_key(front: Front, vectors: Any, tmp_pat
     assert np.array_equal(np.array(found, np.float32), vectors)
 
 
-def test_errors_of_the_embedder_arrive_as_they_are(front: Front) -> None:
+def test_errors_of_the_embedder_arrive_as_they_are(front):
     """API Gateway validates nothing: also unknown paths and wrong methods are answered by ours."""
     with httpx.Client(base_url=front.url, headers=front.headers(), timeout=60) as http:
         assert http.post("/embed", json={"inputs": 7}).json()["error_type"] == "Validation"
@@ -249,7 +246,7 @@ def test_errors_of_the_embedder_arrive_as_they_are(front: Front) -> None:
         assert http.get("/health").status_code == 200
 
 
-def test_gzip_travels_both_ways(front: Front, vectors: Any) -> None:
+def test_gzip_travels_both_ways(front, vectors):
     """A body in gzip is inflated, and an answer of 16 KB or more comes in gzip if it is wanted."""
     body = gzip.compress(json.dumps({"texts": TEXTS * 10}).encode())
     headers = front.headers() | {"content-encoding": "gzip", "content-type": "application/json"}
@@ -265,9 +262,7 @@ def test_gzip_travels_both_ways(front: Front, vectors: Any) -> None:
 
 @pytest.mark.parametrize("headers", [{}, {"x-api-key": "wrong"}, {"x-api-key": ""}])
 @pytest.mark.parametrize("path", ["/v1/embeddings", "/embed", "/nothing", "/"])
-def test_without_a_key_nothing_reaches_the_function(
-    front: Front, events: list[dict[str, Any]], path: str, headers: dict[str, str]
-) -> None:
+def test_without_a_key_nothing_reaches_the_function(front, events, path, headers):
     """No key and a wrong key get 401 in the form of OpenAI's errors, on every path."""
     before = len(events)
     answer = httpx.post(f"{front.url}{path}", json={"input": "a"}, headers=headers)
@@ -281,7 +276,7 @@ def test_without_a_key_nothing_reaches_the_function(
     assert len(events) == before
 
 
-def test_openais_client_knows_the_refusals(front: Front) -> None:
+def test_openais_client_knows_the_refusals(front):
     """A wrong key is an AuthenticationError, a caller over its burst a RateLimitError."""
 
     def client(headers: dict[str, str]) -> openai.OpenAI:
@@ -300,9 +295,7 @@ def test_openais_client_knows_the_refusals(front: Front) -> None:
     assert refused.value.response.headers["retry-after"] == "1"
 
 
-def test_a_caller_over_its_quota_is_refused_once(
-    front: Front, events: list[dict[str, Any]]
-) -> None:
+def test_a_caller_over_its_quota_is_refused_once(front, events):
     """OpenAI's client would repeat a 429, and does not: the quota is over for the month."""
     before = len(events)
     with openai.OpenAI(
@@ -317,12 +310,7 @@ def test_a_caller_over_its_quota_is_refused_once(
     assert len(events) == before + 2
 
 
-def test_a_key_is_replaced_without_an_interruption(
-    aws: Emulator,
-    functions: dict[str, str],
-    events: list[dict[str, Any]],
-    stack: Callable[..., None],
-) -> None:
+def test_a_key_is_replaced_without_an_interruption(aws, functions, events, stack):
     """Both keys are valid in between; a removed key is refused, and so is a caller without keys."""
 
     def callers(*labels: str) -> list[dict[str, Any]]:
@@ -354,12 +342,7 @@ def test_a_key_is_replaced_without_an_interruption(
     assert (status(old), status(new)) == (401, 401)
 
 
-def test_an_authorizer_refuses_for_certain(
-    aws: Emulator,
-    functions: dict[str, str],
-    events: list[dict[str, Any]],
-    stack: Callable[..., None],
-) -> None:
+def test_an_authorizer_refuses_for_certain(aws, functions, events, stack):
     """It is asked about each request, also a second time; a request needs a key as well."""
     changed = template(functions, authorizer=functions["authorizer"])
     stack("front-authorizer", changed["Resources"])

@@ -82,10 +82,7 @@ def machine(aws: Emulator, stack: Callable[..., None], template: dict[str, Any])
 
 @pytest.fixture
 def loads(
-    aws: Emulator,
-    machine: str,
-    function: FunctionServer,
-    s3_vectors: LocalS3Vectors,
+    aws: Emulator, machine: str, function: FunctionServer, s3_vectors: LocalS3Vectors
 ) -> Iterator[Loads]:
     """Answer the function's events."""
     index = s3_vectors.create("docs", 32, non_filterable=("text",))
@@ -104,7 +101,7 @@ def loads(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("stored")
-def test_a_load_survives_killed_and_throttled_parts(loads: Loads) -> None:
+def test_a_load_survives_killed_and_throttled_parts(loads):
     """No vector is lost and none is there twice; the next execution loads what is missing."""
     loads.killed.update({"part-000000.parquet", "part-000002.parquet"})
     loads.lost.add("part-000001.parquet")
@@ -126,7 +123,7 @@ def test_a_load_survives_killed_and_throttled_parts(loads: Loads) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("stored")
-def test_a_load_that_cannot_run_fails_once_with_its_reason(loads: Loads) -> None:
+def test_a_load_that_cannot_run_fails_once_with_its_reason(loads):
     """Another index, another folder, and another vector space."""
     other = loads.run(index=f"{ARN}2")
     assert (other["status"], other["error"]) == ("FAILED", "BatchError")

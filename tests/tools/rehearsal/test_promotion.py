@@ -219,10 +219,7 @@ def test_each_target_has_its_image(session, environment, push):
     with pytest.raises(ValueError, match="Missing: batch"):
         promote(session, dev, [_reference(session, dev, endpoint)])
     images = [_reference(session, dev, one) for one in (push(dev, target="batch"), endpoint)]
-    assert promote(session, dev, images) == {
-        "endpoint": endpoint,
-        "batch": images[0].digest,
-    }
+    assert promote(session, dev, images) == {"endpoint": endpoint, "batch": images[0].digest}
     staging = environment()
     assert promote(session, staging, images) == {"endpoint": endpoint}
     with pytest.raises(ValueError, match="two images of the target endpoint"):
@@ -235,10 +232,7 @@ def test_each_of_two_models_has_its_images(session, environment, push):
     dev = environment(standby=other, index={})
     digests = [push(dev, model=model) for model in (other, one)]
     images = [_reference(session, dev, digest) for digest in digests]
-    assert promote(session, dev, images) == {
-        "endpoint": digests[1],
-        "standby-endpoint": digests[0],
-    }
+    assert promote(session, dev, images) == {"endpoint": digests[1], "standby-endpoint": digests[0]}
     exchanged = environment(model=other, standby=one, index={})
     assert promote(session, exchanged, images)["endpoint"] == digests[0]
     with pytest.raises(ValueError, match="Missing: standby-endpoint"):

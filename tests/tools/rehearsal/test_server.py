@@ -81,9 +81,7 @@ def task(server: Server) -> Iterator[Running]:
         yield made
 
 
-def test_the_load_balancer_forwards_to_a_server_with_its_keys(
-    server: Server, task: Running
-) -> None:
+def test_the_load_balancer_forwards_to_a_server_with_its_keys(server, task):
     """A caller with a key gets the vector of the server itself; one without gets 401."""
     elbv2 = server.aws.client("elbv2")
     (balancer,) = elbv2.describe_load_balancers(

@@ -14,14 +14,14 @@ from model_compiler.graph.builder import Precision
 from model_compiler.model.base import GRAPH_FILE
 from model_compiler.model.compiled import WEIGHTS_FILE
 from model_compiler.model.folder import read_model_folder
-from tests.model_compiler.conftest import Compile, padded
+from tests.model_compiler.conftest import padded
 from tests.model_compiler.goldens.encoder_models import write_encoder
 from tests.model_compiler.goldens.files import change_tensors, edit_json, respelled
 from tests.model_compiler.goldens.tiny_models import TEXTS, write_model
 from tests.model_compiler.graph.architectures.conftest import GOLDEN, embed
 
 
-def test_an_outlier_row_costs_other_rows_nothing(tiny_folder: Path, compile_tiny: Compile) -> None:
+def test_an_outlier_row_costs_other_rows_nothing(tiny_folder, compile_tiny):
     """A token with an embedding a million times larger does not change other texts."""
     before = embed(compile_tiny(tiny_folder, Precision.INT8), TEXTS)
     tensors = load_file(tiny_folder / "model.safetensors")
@@ -33,7 +33,7 @@ def test_an_outlier_row_costs_other_rows_nothing(tiny_folder: Path, compile_tiny
     np.testing.assert_allclose(after[without_x], before[without_x], atol=1e-6, rtol=0)
 
 
-def test_old_names(tiny_folder: Path, compile_tiny: Compile) -> None:
+def test_old_names(tiny_folder, compile_tiny):
     """Gamma and beta, which the first files of BERT have, change no vector."""
     old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
     change_tensors(tiny_folder, lambda tensors: respelled(tensors, old, {}))
@@ -41,7 +41,7 @@ def test_old_names(tiny_folder: Path, compile_tiny: Compile) -> None:
     np.testing.assert_allclose(found, GOLDEN["bert plain"], atol=1e-6, rtol=0)
 
 
-def test_a_few_huge_channels_cost_the_others_nothing(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_a_few_huge_channels_cost_the_others_nothing(tmp_path, compile_tiny):
     """With activations of 1e5 in two channels of every layer, int8 stays close to fp32."""
     folder = write_model(tmp_path / "model", config={"hidden_size": 96, "num_attention_heads": 4})
     tensors = load_file(folder / "model.safetensors")
@@ -53,7 +53,7 @@ def test_a_few_huge_channels_cost_the_others_nothing(tmp_path: Path, compile_tin
     assert (exact * near).sum(axis=1).min() > 0.99
 
 
-def test_keys_that_change_nothing(tiny_folder: Path) -> None:
+def test_keys_that_change_nothing(tiny_folder):
     """rubert-tiny2's `emb_size`, where it is the width, and what transformers 4 wrote, are read."""
     old = {"emb_size": 32, "num_beams": 1, "temperature": 1.0, "torchscript": False}
     edit_json(tiny_folder / "config.json", **old)
@@ -63,7 +63,7 @@ def test_keys_that_change_nothing(tiny_folder: Path) -> None:
         read_model_folder(tiny_folder)
 
 
-def test_a_classifier_is_refused(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_a_classifier_is_refused(tmp_path, compile_tiny):
     """The head of a classifier is no part of an embedding model, so its tensors are named."""
     folder = write_encoder(tmp_path / "model", "xlm-roberta")
     tensors = load_file(folder / "model.safetensors")
@@ -74,7 +74,7 @@ def test_a_classifier_is_refused(tmp_path: Path, compile_tiny: Compile) -> None:
         compile_tiny(folder)
 
 
-def test_layers_that_share_weights_store_them_once(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_layers_that_share_weights_store_them_once(tmp_path, compile_tiny):
     """ALBERT's file does not grow with its layers, also if one of them is kept in float32."""
     few, many = (
         write_encoder(

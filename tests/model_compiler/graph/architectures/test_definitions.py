@@ -11,7 +11,6 @@ from model_compiler.graph.architectures.jina_bert import LIMIT
 from model_compiler.graph.attention import slopes
 from model_compiler.graph.builder import Precision
 from model_compiler.model.folder import read_model_folder
-from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens import jina_bert_model, nomic_moe_model
 from tests.model_compiler.goldens.encoder_models import sequences
 from tests.model_compiler.goldens.jina_bert_model import SLOPES, write_jina_bert
@@ -47,9 +46,7 @@ Write = Callable[[Path], Path]
     ],
     ids=lambda call: str(call.keywords) if isinstance(call, partial) else "",
 )
-def test_vectors_are_those_of_the_definition(
-    tmp_path: Path, compile_tiny: Compile, write: Write, reference: Callable[..., np.ndarray]
-) -> None:
+def test_vectors_are_those_of_the_definition(tmp_path, compile_tiny, write, reference):
     """Alone and with padding in float32, near in int8."""
     folder = write(tmp_path / "model")
     golden = np.stack([reference(folder, ids) for ids in sequences()])
@@ -69,22 +66,20 @@ def test_vectors_are_those_of_the_definition(
     ],
 )
 @pytest.mark.parametrize("precision", Precision)
-def test_a_text_is_the_same_in_any_company(
-    tmp_path: Path, compile_tiny: Compile, precision: Precision, write: Write, tokens: int
-) -> None:
+def test_a_text_is_the_same_in_any_company(tmp_path, compile_tiny, precision, write, tokens):
     """Vectors are bit-identical alone and in a batch, whatever the rows of each expert are."""
     artifact = compile_tiny(write(tmp_path / "model"), precision)
     ids = list(np.random.RandomState(5).randint(5, 70, (33, tokens)))
     np.testing.assert_array_equal(embed(artifact, ids), embed_each(artifact, ids))
 
 
-def test_the_limit_of_jina_bert_is_that_of_its_card(tmp_path: Path) -> None:
+def test_the_limit_of_jina_bert_is_that_of_its_card(tmp_path):
     """The file has more positions, which ALiBi does not need."""
     folder = write_jina_bert(tmp_path / "model")
     assert read_model_folder(folder).architecture.max_positions == LIMIT == 2048
 
 
 @pytest.mark.parametrize("heads", SLOPES)
-def test_slopes(heads: int) -> None:
+def test_slopes(heads):
     """They are the paper's, for 12 heads too."""
     np.testing.assert_allclose(slopes(heads), SLOPES[heads], rtol=1e-12)

@@ -17,7 +17,6 @@ from model_compiler.graph.architectures.embedding_gemma2 import EmbeddingGemma2C
 from model_compiler.graph.builder import Precision
 from model_compiler.model import folder as folder_module
 from model_compiler.model.folder import read_model_folder
-from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.embedding_gemma2_model import TEXTS, write_embedding_gemma2
 from tests.model_compiler.goldens.files import edit_json
 
@@ -42,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
     return write_embedding_gemma2(tmp_path / "model", text_only=True)
 
 
-def test_the_limit_is_that_of_the_card(folder: Path) -> None:
+def test_the_limit_is_that_of_the_card(folder):
     """The published file has the positions of Gemma 4, and no file states the limit."""
     (folder / "sentence_bert_config.json").unlink()
     edit_json(folder / "tokenizer_config.json", model_max_length=10**30)
@@ -50,7 +49,7 @@ def test_the_limit_is_that_of_the_card(folder: Path) -> None:
     assert read_model_folder(folder).max_tokens == 8192
 
 
-def test_heads_follow_the_kind_where_none_are_listed(folder: Path) -> None:
+def test_heads_follow_the_kind_where_none_are_listed(folder):
     """As in transformers, every n-th layer attends fully, and so does the last."""
     path = folder / "config.json"
     config = json.loads(path.read_text("utf-8"))
@@ -63,7 +62,7 @@ def test_heads_follow_the_kind_where_none_are_listed(folder: Path) -> None:
     assert (found.full.size, found.full.shared) == (64, 2)
 
 
-def test_a_placeholder_is_padding_in_a_composite(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_a_placeholder_is_padding_in_a_composite(tmp_path, compile_tiny):
     """The composite puts padding in its place, whatever row the table has for it."""
     folder = write_embedding_gemma2(tmp_path / "model")
     before = Engine.load(compile_tiny(folder)).embed(TEXTS[-1:]).vectors
@@ -77,7 +76,7 @@ def test_a_placeholder_is_padding_in_a_composite(tmp_path: Path, compile_tiny: C
 
 
 @pytest.mark.parametrize("gain", [0.0, 1e-3])
-def test_int8_bears_outlier_channels(tmp_path: Path, compile_tiny: Compile, gain: float) -> None:
+def test_int8_bears_outlier_channels(tmp_path, compile_tiny, gain):
     """A channel that one norm amplifies in the stream and others suppress costs little."""
     folder = write_embedding_gemma2(tmp_path / "model")
     path = folder / "model.safetensors"
@@ -99,9 +98,7 @@ def test_int8_bears_outlier_channels(tmp_path: Path, compile_tiny: Compile, gain
     assert (exact * rounded).sum(axis=1).min() > 0.99
 
 
-def test_other_inputs_than_texts_do_not_matter(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_inputs_than_texts_do_not_matter(folder, monkeypatch):
     """The published folder also takes images; a template must be known to add nothing."""
     path = folder / "sentence_bert_config.json"
     edit_json(

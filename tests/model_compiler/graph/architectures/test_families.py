@@ -15,7 +15,6 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from model_compiler.graph.builder import Precision
 from model_compiler.model.folder import read_model_folder
-from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.families import FAMILIES, VARIANTS, write_family
 from tests.model_compiler.graph.architectures.conftest import GOLDEN, embed, embed_each
 
@@ -28,7 +27,7 @@ each_variant = pytest.mark.parametrize(("family", "variant"), VARIANTS)
 each_family = pytest.mark.parametrize("family", FAMILIES)
 
 
-def test_each_family_has_golden_vectors_and_a_row_of_the_page() -> None:
+def test_each_family_has_golden_vectors_and_a_row_of_the_page():
     """A family that shares another's module under a further name has the golden vectors of that."""
     compiled, tested = architectures.FAMILIES, set(FAMILIES)
     alike = {name for name in compiled if any(compiled[name] is compiled[one] for one in tested)}
@@ -44,9 +43,7 @@ def test_each_family_has_golden_vectors_and_a_row_of_the_page() -> None:
 
 
 @each_variant
-def test_vectors_are_those_of_sentence_transformers(
-    tmp_path: Path, compile_tiny: Compile, family: str, variant: str
-) -> None:
+def test_vectors_are_those_of_sentence_transformers(tmp_path, compile_tiny, family, variant):
     """Each trait, length and pooling gives the reference's vectors, alone and with padding."""
     known = FAMILIES[family]
     artifact = compile_tiny(known.write(tmp_path / "model", **known.variants[variant]))
@@ -56,7 +53,7 @@ def test_vectors_are_those_of_sentence_transformers(
 
 
 @each_variant
-def test_int8_is_near(tmp_path: Path, compile_tiny: Compile, family: str, variant: str) -> None:
+def test_int8_is_near(tmp_path, compile_tiny, family, variant):
     """In int8 every variant keeps the direction of its vectors, and padding changes nothing."""
     known = FAMILIES[family]
     folder = known.write(tmp_path / "model", **known.variants[variant])
@@ -68,9 +65,7 @@ def test_int8_is_near(tmp_path: Path, compile_tiny: Compile, family: str, varian
 
 @each_family
 @pytest.mark.parametrize("precision", Precision)
-def test_a_text_is_the_same_in_any_company(
-    tmp_path: Path, compile_tiny: Compile, family: str, precision: Precision
-) -> None:
+def test_a_text_is_the_same_in_any_company(tmp_path, compile_tiny, family, precision):
     """Vectors are bit-identical alone and in a batch: of texts, or of ids of one length."""
     artifact = compile_tiny(write_family(tmp_path / "model", family), precision)
     inputs = FAMILIES[family].inputs
@@ -81,9 +76,7 @@ def test_a_text_is_the_same_in_any_company(
 
 
 @each_family
-def test_token_ids_are_those_of_the_library(
-    tmp_path: Path, compile_tiny: Compile, family: str
-) -> None:
+def test_token_ids_are_those_of_the_library(tmp_path, compile_tiny, family):
     """The artifact's tokenizer gives the ids that `tokenizers` reads from the model's own file."""
     folder = write_family(tmp_path / "model", family)
     library = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -95,7 +88,7 @@ def test_token_ids_are_those_of_the_library(
 
 
 @each_family
-def test_both_generations_of_configurations_are_one_model(tmp_path: Path, family: str) -> None:
+def test_both_generations_of_configurations_are_one_model(tmp_path, family):
     """The file that transformers 5 writes is read like the older one."""
     folder = write_family(tmp_path / "model", family)
     older = read_model_folder(folder).architecture
@@ -104,7 +97,7 @@ def test_both_generations_of_configurations_are_one_model(tmp_path: Path, family
 
 
 @each_family
-def test_a_checkpoint_with_a_head(tmp_path: Path, compile_tiny: Compile, family: str) -> None:
+def test_a_checkpoint_with_a_head(tmp_path, compile_tiny, family):
     """A language model's prefix, head and pooler change no vector."""
     known, folder = FAMILIES[family], write_family(tmp_path / "model", family)
     path = folder / "model.safetensors"

@@ -8,7 +8,6 @@ import pytest
 
 from embedder.core.engine import Engine
 from model_compiler.artifact.manifest import Choices
-from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.llama_model import TEXTS, write_llama
 from tests.model_compiler.graph.architectures.conftest import GOLDEN, embed_each
@@ -20,7 +19,7 @@ def folder(tmp_path: Path) -> Path:
     return write_llama(tmp_path / "model")
 
 
-def test_a_prompt_is_in_front_of_the_text(folder: Path, compile_tiny: Compile) -> None:
+def test_a_prompt_is_in_front_of_the_text(folder, compile_tiny):
     """A query's instruction counts toward the limit, and the last token is still the appended."""
     artifact = compile_tiny(folder)
     vectors = embed_each(artifact, list(TEXTS.values()), prompt="query")
@@ -28,14 +27,14 @@ def test_a_prompt_is_in_front_of_the_text(folder: Path, compile_tiny: Compile) -
     assert artifact.manifest.default_prompt == "document"
 
 
-def test_a_pooling_without_the_prompt(folder: Path, compile_tiny: Compile) -> None:
+def test_a_pooling_without_the_prompt(folder, compile_tiny):
     """`include_prompt` may be false: the last token is never part of the prompt."""
     edit_json(folder / "1_Pooling" / "config.json", include_prompt=False)
     vectors = embed_each(compile_tiny(folder), list(TEXTS.values()), prompt="query")
     np.testing.assert_allclose(vectors, GOLDEN["qwen3 query"], atol=1e-6, rtol=0)
 
 
-def test_the_start_of_a_vector_is_a_vector(folder: Path, compile_tiny: Compile) -> None:
+def test_the_start_of_a_vector_is_a_vector(folder, compile_tiny):
     """For a model that was trained for it, fewer dimensions are the first ones, of length 1."""
     engine = Engine.load(compile_tiny(folder, choices=Choices(dimensions=(32,))))
     whole = engine.embed(["hello"]).vectors[0]
@@ -43,7 +42,7 @@ def test_the_start_of_a_vector_is_a_vector(folder: Path, compile_tiny: Compile) 
     np.testing.assert_allclose(short, whole[:32] / np.linalg.norm(whole[:32]), atol=1e-6)
 
 
-def test_every_value_is_on_the_path_to_the_vector(folder: Path, compile_tiny: Compile) -> None:
+def test_every_value_is_on_the_path_to_the_vector(folder, compile_tiny):
     """ONNX Runtime keeps a value until its last reader has run, and runs dead ends last."""
     graph = onnx.load(compile_tiny(folder).graph_path, load_external_data=False).graph
     needed = {output.name for output in graph.output}

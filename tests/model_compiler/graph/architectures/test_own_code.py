@@ -1,9 +1,5 @@
 """Models as their own code writes them; their vectors are tested with the other families."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -12,7 +8,6 @@ from model_compiler.errors import SourceError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from model_compiler.model.folder import read_model_folder
-from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.encoder_models import LIMIT, sequences, write_encoder
 from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.gte_model import ARCTIC, write_own_gte
@@ -31,15 +26,7 @@ from tests.model_compiler.graph.architectures.conftest import GOLDEN, embed_each
         (write_own_nomic_bert, "nomic_bert.", "cls.x", "nomic_bert mean"),
     ],
 )
-def test_the_names_of_its_own_code(
-    *,
-    tmp_path: Path,
-    compile_tiny: Compile,
-    write: Callable[[Path], Path],
-    prefix: str,
-    head: str,
-    golden: str,
-) -> None:
+def test_the_names_of_its_own_code(*, tmp_path, compile_tiny, write, prefix, head, golden):
     """The vectors are the same with both spellings, and no code of `auto_map` is needed."""
     folder = write(tmp_path / "model")
     path = folder / "model.safetensors"
@@ -50,21 +37,21 @@ def test_the_names_of_its_own_code(
     assert read_model_folder(folder).max_tokens == LIMIT
 
 
-def test_voyages_own_code(tmp_path: Path, compile_tiny: Compile) -> None:
+def test_voyages_own_code(tmp_path, compile_tiny):
     """Its class projects each token's vector, and the graph their mean."""
     vectors = embed_each(compile_tiny(write_voyage(tmp_path / "voyage")[0]), list(TEXTS.values()))
     np.testing.assert_allclose(vectors, GOLDEN["qwen3 own code"], atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("changes", [{"rope_scaling": None, "rope_theta": 100}, ARCTIC])
-def test_all_spellings_are_one_model(tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_all_spellings_are_one_model(tmp_path, changes):
     """The settings of each program are read as those of transformers."""
     own = write_own_gte(tmp_path / "own", **changes) / "config.json"
     newer = write_encoder(tmp_path / "newer", "gte") / "config.json"
     assert architectures.parse(ConfigFile(own)) == architectures.parse(ConfigFile(newer))
 
 
-def test_what_is_stated_twice_must_be_one_number(tmp_path: Path) -> None:
+def test_what_is_stated_twice_must_be_one_number(tmp_path):
     """Equal values are read once, and the larger number of positions is the limit."""
     path = write_own_nomic_bert(tmp_path / "nomic") / "config.json"
     edit_json(path, hidden_size=32, num_hidden_layers=2, max_position_embeddings=99)

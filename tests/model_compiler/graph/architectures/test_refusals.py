@@ -59,13 +59,9 @@ NOT_EXPRESSED: Cases = {
         ({"activation": "mish"}, "activation 'mish' is not a supported activation"),
         ({"hidden_size": 32}, "does not know: hidden_size = 32"),
     ],
-    "roberta": [
-        ({"position_embedding_type": "relative_key"}, "position_embedding_type is"),
-    ],
+    "roberta": [({"position_embedding_type": "relative_key"}, "position_embedding_type is")],
     "xlm-roberta": [({"adapter_layers": 2}, "does not know: adapter_layers = 2")],
-    "electra": [
-        ({"emb_size": 16}, "does not know: emb_size = 16"),
-    ],
+    "electra": [({"emb_size": 16}, "does not know: emb_size = 16")],
     "ernie": [({"embedding_size": 16}, "does not know: embedding_size = 16")],
     "t5": [
         (
@@ -188,10 +184,7 @@ NOT_EXPRESSED: Cases = {
 WRONG: Cases = {
     "bert": [
         ({"hidden_size": 33}, "must be a multiple of num_attention_heads; found 33 and 4."),
-        (
-            {"hidden_size": "32"},
-            "hidden_size must be an integer of at least 1 and at most 2097152",
-        ),
+        ({"hidden_size": "32"}, "hidden_size must be an integer of at least 1 and at most 2097152"),
         (
             {"num_hidden_layers": 0},
             "num_hidden_layers must be an integer of at least 1 and at most",
@@ -291,9 +284,7 @@ UNFIT: Cases = {
         ({"vocab_size": 78}, r"word_embeddings.weight has shape \[77, 32\]; .* \[78, 32\]"),
     ],
     "albert": [({"num_hidden_groups": 2}, "no tensor 'encoder.albert_layer_groups.1.albert_lay")],
-    "electra": [
-        ({"embedding_size": 17}, r"LayerNorm.weight has shape \[16\]; .* \[17\]"),
-    ],
+    "electra": [({"embedding_size": 17}, r"LayerNorm.weight has shape \[16\]; .* \[17\]")],
     "ernie": [({"use_task_id": False}, "does not use: embeddings.task_type_embeddings.weight")],
     MOE: [
         ({"num_experts": 4}, r"mlp.w1 has shape \[512, 32\]; .* \[256, 32\]"),
@@ -309,7 +300,7 @@ UNFIT: Cases = {
         ({"intermediate_size": 65}, r"gate_proj.weight has shape \[64, 48\].*\[65, 48\]"),
     ],
     "gemma3_text": [
-        ({"intermediate_size": 65}, r"gate_proj.weight has shape \[64, 48\].*\[65, 48\]"),
+        ({"intermediate_size": 65}, r"gate_proj.weight has shape \[64, 48\].*\[65, 48\]")
     ],
     "modernbert": [
         ({"intermediate_size": 65}, r"mlp.Wi.weight has shape \[128, 48\].*\[130, 48\]"),
@@ -353,9 +344,7 @@ def refusal(folder: Path, changes: dict[str, Any]) -> CompilerError:
 
 
 @each_case(NOT_EXPRESSED)
-def test_what_cannot_be_expressed_is_refused_by_name(
-    folder: Path, changes: dict[str, Any], message: str
-) -> None:
+def test_what_cannot_be_expressed_is_refused_by_name(folder, changes, message):
     """A setting that the graph cannot express is refused by name, with an alternative."""
     error = refusal(folder, changes)
     assert isinstance(error, UnsupportedModelError)
@@ -366,7 +355,7 @@ def test_what_cannot_be_expressed_is_refused_by_name(
 
 
 @each_case(WRONG)
-def test_wrong_values_are_named(folder: Path, changes: dict[str, Any], message: str) -> None:
+def test_wrong_values_are_named(folder, changes, message):
     """The error names the key, the allowed values and the value found."""
     error = refusal(folder, changes)
     assert isinstance(error, SourceError)
@@ -374,9 +363,7 @@ def test_wrong_values_are_named(folder: Path, changes: dict[str, Any], message: 
 
 
 @each_case(UNFIT)
-def test_weights_that_do_not_fit_the_configuration(
-    folder: Path, changes: dict[str, Any], message: str
-) -> None:
+def test_weights_that_do_not_fit_the_configuration(folder, changes, message):
     """A tensor of another shape, a missing and an unused one are named."""
     edit_json(folder / "config.json", **changes)
     with pytest.raises(CompilerError, match=message):
