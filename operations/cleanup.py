@@ -32,11 +32,7 @@ from stacks.names import (
 
 #: In a list of stacks, after the name of one that the CDK's command does not know.
 _GONE = " (no longer in the file)"
-_KINDS = (
-    "DynamicScalingInSuspended",
-    "DynamicScalingOutSuspended",
-    "ScheduledScalingSuspended",
-)
+_KINDS = ("DynamicScalingInSuspended", "DynamicScalingOutSuspended", "ScheduledScalingSuspended")
 
 
 def main(arguments: list[str] | None = None) -> int:

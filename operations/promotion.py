@@ -54,11 +54,7 @@ class ZipReference:
 
 
 def promote_zip(
-    session: Session,
-    environment: EnvironmentSettings,
-    given: Sequence[str],
-    *,
-    check: bool = False,
+    session: Session, environment: EnvironmentSettings, given: Sequence[str], *, check: bool = False
 ) -> dict[str, str]:
     """Check a zip, and copy it and its artifact into the environment's bucket.
 

@@ -29,10 +29,7 @@ _OWN_FILES = {
 
 
 def image_code(
-    model: Model,
-    *,
-    command: list[str] | None = None,
-    target: Literal["batch"] | None = None,
+    model: Model, *, command: list[str] | None = None, target: Literal["batch"] | None = None
 ) -> lambda_.DockerImageCode:
     """Return the image of a function; every use of the same model gives the same image.
 

@@ -25,7 +25,7 @@ _PEAK_LENGTHS = (512, 2048, 8192)
 
 
 OPTIONS: Mapping[str, Any] = {
-    "shapes": {"nargs": "*", "metavar": "SHAPE", "help": f"default: all of {', '.join(SHAPES)}"},
+    "shapes": {"nargs": "*", "metavar": "SHAPE", "help": f"default: all of {', '.join(SHAPES)}"}
 }
 
 

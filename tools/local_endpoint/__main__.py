@@ -211,10 +211,7 @@ def _parser() -> argparse.ArgumentParser:
         "AWS_SESSION_TOKEN",
     )
     parser.add_argument(
-        "--memory",
-        type=int,
-        default=1769,
-        help="the memory setting in MB (default: %(default)s)",
+        "--memory", type=int, default=1769, help="the memory setting in MB (default: %(default)s)"
     )
     parser.add_argument(
         "--timeout", type=int, default=60, help="seconds per request (default: %(default)s)"

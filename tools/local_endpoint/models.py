@@ -30,11 +30,7 @@ class ModelError(Exception):
 
 
 def artifact_of(
-    model: str,
-    *,
-    accept_license: str | None = None,
-    cache: Path = _CACHE,
-    verbose: bool = False,
+    model: str, *, accept_license: str | None = None, cache: Path = _CACHE, verbose: bool = False
 ) -> Path:
     """Return the artifact folder of a model. Compile the model if necessary."""
     folder = Path(model).expanduser()

@@ -25,9 +25,7 @@ def price_of(environment: EnvironmentSettings, *, starts: int) -> float:
     gigabytes = (*SIZES, 2 * environment.function.memory_mb)
     month = Month(requests=5 * (starts + requests), releases=0, vectors=VECTORS)
     scenario = Scenario(
-        month=month,
-        core_seconds=_REQUEST_SECONDS,
-        memory_mb=environment.function.memory_mb,
+        month=month, core_seconds=_REQUEST_SECONDS, memory_mb=environment.function.memory_mb
     )
     items = (
         priced(prices, "lambda_duration", "duration", seconds * sum(gigabytes) / 1024),

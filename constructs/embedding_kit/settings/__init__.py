@@ -4,22 +4,13 @@ The same classes configure the constructs in any app and validate `environments/
 frozen, and reject unknown keys and values that AWS would reject later or bill without use.
 """
 
-from embedding_kit.settings.api_gateway import (
-    ApiGatewayFront,
-    Domain,
-    Firewall,
-    FrontCaller,
-)
+from embedding_kit.settings.api_gateway import ApiGatewayFront, Domain, Firewall, FrontCaller
 from embedding_kit.settings.base import Duration, Settings
 from embedding_kit.settings.batch import BatchSettings
 from embedding_kit.settings.callers import Callers, Cors
 from embedding_kit.settings.cold_start import ColdStart, Provisioned, ScheduledCapacity, SnapStart
 from embedding_kit.settings.function import FunctionSettings
-from embedding_kit.settings.index import (
-    VectorIndexSettings,
-    index_dimension,
-    load_source,
-)
+from embedding_kit.settings.index import VectorIndexSettings, index_dimension, load_source
 from embedding_kit.settings.ingest import IngestSettings
 from embedding_kit.settings.model import Model, ModelSource
 from embedding_kit.settings.network import NetworkSettings
@@ -30,12 +21,7 @@ from embedding_kit.settings.observability import (
     Observability,
     Watch,
 )
-from embedding_kit.settings.ownership import (
-    Encryption,
-    Existing,
-    RepositorySettings,
-    RoleRules,
-)
+from embedding_kit.settings.ownership import Encryption, Existing, RepositorySettings, RoleRules
 from embedding_kit.settings.package import artifact_in_s3
 from embedding_kit.settings.release import Experiment, Release
 from embedding_kit.settings.server import ServerSettings

@@ -108,9 +108,7 @@ def download(
     return folder
 
 
-def _read_package(
-    package: str | os.PathLike[str],
-) -> tuple[dict[str, bytes], dict[str, FileEntry]]:
+def _read_package(package: str | os.PathLike[str]) -> tuple[dict[str, bytes], dict[str, FileEntry]]:
     """Return the packaged files and those to download, both by path in the folder."""
     manifests = load_manifests(package)
     packed: dict[str, bytes] = {}

@@ -140,12 +140,7 @@ class Runs:
     keeps_rows = True
 
     def __init__(
-        self,
-        session: InferenceSession,
-        manifest: Manifest,
-        *,
-        cache_entries: int,
-        run_tokens: int,
+        self, session: InferenceSession, manifest: Manifest, *, cache_entries: int, run_tokens: int
     ) -> None:
         self._session = session
         self._run_all: RunBatches | None = getattr(session, "run_all", None)

@@ -17,14 +17,7 @@ import numpy as np
 
 from embedder.core.artifact import Manifest
 from embedder.core.errors import IndexFolderError
-from embedder.core.search import (
-    About,
-    CarriedIndex,
-    Match,
-    mapped,
-    read_entries,
-    read_space,
-)
+from embedder.core.search import About, CarriedIndex, Match, mapped, read_entries, read_space
 from embedder.core.sparse_encoder import SparseVector
 
 if TYPE_CHECKING:  # see startup

@@ -190,11 +190,7 @@ _ANSWERS: Mapping[str, Schema] = {
     ),
     "sparse_embed": _embedded(_SPARSE_VECTOR),
     "tei_embed_sparse": _list(_list(_object(index=_NATURAL, value=_NUMBER)), minItems=1),
-    "sparse_info": _info(
-        *_DENSE,
-        vocabulary_size=_POSITIVE,
-        golden=_list(_GOLDEN_TERMS),
-    ),
+    "sparse_info": _info(*_DENSE, vocabulary_size=_POSITIVE, golden=_list(_GOLDEN_TERMS)),
     "rerank_health": _object(status=_STRING, model=_STRING, score_space=_STRING),
     "rerank_info": _info(
         *_EMBEDDING,

@@ -204,10 +204,7 @@ def _part(
     counts: Counts,
 ) -> bytes:
     """Return the bytes of a part; equal arguments give equal bytes. `types` are of the metadata."""
-    columns = {
-        ID_COLUMN: arrow.array([record.id for record in records], arrow.string()),
-        **vectors,
-    }
+    columns = {ID_COLUMN: arrow.array([record.id for record in records], arrow.string()), **vectors}
     for index, field in enumerate(types):
         values_of = [record.metadata[index] for record in records]
         columns[field.name] = arrow.array(values_of, field.type)

@@ -246,9 +246,7 @@ class DocumentIndex:
             self._sleep(0.5)
 
     def _vectors(
-        self,
-        chunks: Mapping[str, Mapping[str, Any]],
-        there: Mapping[Any, npt.NDArray[np.float32]],
+        self, chunks: Mapping[str, Mapping[str, Any]], there: Mapping[Any, npt.NDArray[np.float32]]
     ) -> tuple[list[bytes], int]:
         """Return vectors as S3 Vectors takes them, and how many texts were embedded for them.
 

@@ -135,9 +135,7 @@ def records_of(settings: IngestSettings) -> str:
 def chunker_of(settings: IngestSettings, engine: Engine) -> Chunker:
     """Return what divides the documents; `InvalidFieldError` if the model takes no such chunks."""
     return Chunker(
-        engine.request_tokenizer,
-        tokens=settings.chunk_tokens,
-        overlap=settings.overlap_tokens,
+        engine.request_tokenizer, tokens=settings.chunk_tokens, overlap=settings.overlap_tokens
     )
 
 

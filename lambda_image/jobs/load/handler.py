@@ -59,10 +59,7 @@ class LoadSteps(Steps):
     def finish(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Check that the load in `event["folder"]` is complete."""
         plan = read_plan(event["folder"])
-        return {
-            "folder": plan.folder,
-            **finish_load(plan, self._connect(plan.index_arn))._asdict(),
-        }
+        return {"folder": plan.folder, **finish_load(plan, self._connect(plan.index_arn))._asdict()}
 
 
 handler = logged(LoadSteps(), Settings.from_env(os.environ))

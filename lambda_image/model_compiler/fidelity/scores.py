@@ -52,11 +52,7 @@ class ScoreFidelity:
 
 
 def measure_scores(
-    artifact: Reranker,
-    reference: Reranker,
-    *,
-    multiply_adds: int,
-    progress: bool = False,
+    artifact: Reranker, reference: Reranker, *, multiply_adds: int, progress: bool = False
 ) -> ScoreFidelity:
     """Compare a reranker with the same model in full precision; see `measure.measure`."""
     most = int(PAIR_BUDGET / (multiply_adds * PAIR_TOKENS * PASSAGES))

@@ -41,11 +41,7 @@ class ExportWeights(Weights):
     """
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        values: bool = True,
-        progress: Callable[[int], object] = lambda _: None,
+        self, path: Path, *, values: bool = True, progress: Callable[[int], object] = lambda _: None
     ) -> None:
         tensors = _named(path)
         if not values:

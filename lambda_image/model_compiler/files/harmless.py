@@ -40,7 +40,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     "model2vec": {
         "how the table was made": """
             apply_pca apply_zipf architectures embedding_dtype hidden_dim language pooling
-            seq_length sif_coefficient tokenizer_name vocabulary_quantization""",
+            seq_length sif_coefficient tokenizer_name vocabulary_quantization"""
     },
     "sentence_bert_config.json": {"a layout that computes the same": "unpad_inputs"},
     "config_sentence_transformers.json": {

@@ -219,11 +219,7 @@ class GraphBuilder:
             tensor.raw_data = array.tobytes()
             return tensor
         file.write(b"\0" * (-file.tell() % ALIGNMENT))
-        location = {
-            "location": file_name,
-            "offset": str(file.tell()),
-            "length": str(array.nbytes),
-        }
+        location = {"location": file_name, "offset": str(file.tell()), "length": str(array.nbytes)}
         file.write(array.data)
         tensor.data_location = TensorProto.EXTERNAL
         for key, value in location.items():

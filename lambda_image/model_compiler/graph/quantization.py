@@ -120,13 +120,7 @@ def linear_by_group(
     return product if exact is None else builder.op.Add(product, exact)
 
 
-def quantize(
-    builder: GraphBuilder,
-    value: str,
-    *,
-    width: int,
-    zeros: str | None = None,
-) -> Rows:
+def quantize(builder: GraphBuilder, value: str, *, width: int, zeros: str | None = None) -> Rows:
     """Quantize float32 [..., width] to uint8 with a scale per row; see `zero_points` for `zeros`.
 
     In fp32, or in a layer that is kept in float32, the rows are returned unchanged.
@@ -185,12 +179,7 @@ def zero_points(builder: GraphBuilder, like: str) -> str | None:
 
 
 def embedding(
-    builder: GraphBuilder,
-    ids: str,
-    table: Floats,
-    *,
-    name: str,
-    scale: float = 1.0,
+    builder: GraphBuilder, ids: str, table: Floats, *, name: str, scale: float = 1.0
 ) -> str:
     """Look up ids [batch, tokens] in a table float32 [vocabulary, width], times `scale`.
 

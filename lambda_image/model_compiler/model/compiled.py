@@ -14,14 +14,7 @@ from model_compiler.files.export_weights import ExportWeights
 from model_compiler.files.weights import Weights, open_tensors, stored_tensors
 from model_compiler.graph.architectures import Architecture
 from model_compiler.graph.builder import GraphBuilder, graph_digest
-from model_compiler.model.base import (
-    GRAPH_FILE,
-    INPUTS,
-    OUTPUT,
-    SEGMENT_INPUTS,
-    Graph,
-    OwnModel,
-)
+from model_compiler.model.base import GRAPH_FILE, INPUTS, OUTPUT, SEGMENT_INPUTS, Graph, OwnModel
 from model_compiler.model.modules import Head, TakenHead
 
 WEIGHTS_FILE = "model.onnx.data"

@@ -145,12 +145,7 @@ def read_head(folder: Path, *, hidden_size: int) -> Head:
             normalized = True
         else:
             read_dropout(path)
-    return Head(
-        pooling=pooling,
-        modules=tuple(dense),
-        dimensions=dimensions,
-        normalized=normalized,
-    )
+    return Head(pooling=pooling, modules=tuple(dense), dimensions=dimensions, normalized=normalized)
 
 
 def is_normalized(folder: Path) -> bool:
@@ -192,11 +187,7 @@ def _transformer_file(encoder: Path) -> ConfigFile | None:
 
 
 def read_max_tokens(
-    folder: Path,
-    tokenizer: TokenizerFile,
-    *,
-    max_positions: int | None,
-    output: Output = UNPOOLED,
+    folder: Path, tokenizer: TokenizerFile, *, max_positions: int | None, output: Output = UNPOOLED
 ) -> int:
     """Return the model's limit in tokens, including special tokens.
 

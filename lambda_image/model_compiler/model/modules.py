@@ -104,14 +104,7 @@ class Dense:
     #: Whether its weight stays in float32 for every precision.
     exact: bool = False
 
-    def add(
-        self,
-        builder: GraphBuilder,
-        value: str,
-        weights: Weights,
-        *,
-        name: str,
-    ) -> str:
+    def add(self, builder: GraphBuilder, value: str, weights: Weights, *, name: str) -> str:
         """Take float32 [batch, inputs] to [batch, outputs]; `name` is for the weights."""
         if self.normalizes:
             value = normalize(builder, value)

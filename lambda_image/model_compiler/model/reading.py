@@ -38,11 +38,7 @@ class Reading:
 
 
 def reading_of(
-    folder: Path,
-    files: Collection[str],
-    precision: Precision | None,
-    *,
-    downloaded: bool = True,
+    folder: Path, files: Collection[str], precision: Precision | None, *, downloaded: bool = True
 ) -> Reading:
     """Return how a folder's model is read; weights are preferred to an export.
 

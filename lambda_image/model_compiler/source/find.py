@@ -33,10 +33,7 @@ def find_source(
     terms need to be accepted, and no hashes are compared.
     """
     found = functools.partial(
-        _find,
-        accepted_licenses=accepted_licenses,
-        precision=precision,
-        descriptions=descriptions,
+        _find, accepted_licenses=accepted_licenses, precision=precision, descriptions=descriptions
     )
     source = found(model, revision=revision)
     adapter = adapter_alone(source.folder)

@@ -108,10 +108,7 @@ def _patterns(files: Collection[str], precision: Precision | None, folder: Path)
     choice = choose(files, None if known else precision)
     # Next to a graph, exporters write `model.onnx_data`, `model.onnx_data_1` or `model.onnx.data`.
     taken = [name for name in (choice.name, choice.reference) if name] if choice else []
-    return [
-        *ONNX_PATTERNS,
-        *(f"{name}{end}" for name in taken for end in ("", "_data*", ".data")),
-    ]
+    return [*ONNX_PATTERNS, *(f"{name}{end}" for name in taken for end in ("", "_data*", ".data"))]
 
 
 def _license(info: ModelInfo) -> str | None:

@@ -6,12 +6,7 @@ from itertools import accumulate
 
 import tokenizers
 
-from model_compiler.tokenizer.coverage import (
-    Json,
-    NotCoveredError,
-    check_options,
-    not_covered,
-)
+from model_compiler.tokenizer.coverage import Json, NotCoveredError, check_options, not_covered
 from model_compiler.tokenizer.table_file import CHARACTERS, PAGE, deduplicated, id_slots
 
 #: `fuse_unk` is about unknown tokens: with a token for each byte there are none.

@@ -151,9 +151,7 @@ def _qwen2(setting: Setting) -> Expected:
 
 def _gemma(setting: Setting) -> Expected:
     return Expected(
-        normalizer=[
-            {"type": ("Replace",), "pattern": (SPACES,), "content": (UNDERSCORE,)},
-        ],
+        normalizer=[{"type": ("Replace",), "pattern": (SPACES,), "content": (UNDERSCORE,)}],
         pre_tokenizer=[
             {
                 "type": ("Split",),

@@ -14,12 +14,7 @@ from typing import NamedTuple
 from tokenizers import normalizers, pre_tokenizers
 
 from embedder.core.fast_tokenizers.characters import REORDERED
-from model_compiler.tokenizer.coverage import (
-    Json,
-    NotCoveredError,
-    not_covered,
-    only_keys,
-)
+from model_compiler.tokenizer.coverage import Json, NotCoveredError, not_covered, only_keys
 from model_compiler.tokenizer.table_file import (
     CHARACTERS,
     PAGE,
@@ -113,11 +108,7 @@ class _Changes(NamedTuple):
 
 @cache
 def character_sections(
-    *,
-    clean_text: bool,
-    handle_chinese_chars: bool,
-    strip_accents: bool | None,
-    lowercase: bool,
+    *, clean_text: bool, handle_chinese_chars: bool, strip_accents: bool | None, lowercase: bool
 ) -> Mapping[str, bytes]:
     """Return the sections `char_*`, `marks` and `odd_spaces` of a WordPiece file.
 

@@ -184,11 +184,11 @@ HARMLESS = {
     "bert": {
         "BERT's own pooler, and language modeling": """
             directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers
-            pooler_size_per_head pooler_type""",
+            pooler_size_per_head pooler_type"""
     },
     "electra": {
         "the head of a classifier": """
-            summary_activation summary_last_dropout summary_type summary_use_proj""",
+            summary_activation summary_last_dropout summary_type summary_use_proj"""
     },
     "ernie": {"how many tasks the table has, if it is used": "task_type_vocab_size"},
     "distilbert": {

@@ -27,13 +27,7 @@ from model_compiler.graph.bases.layer_settings import (
     rope_bases_by_kind,
     sliding_layers,
 )
-from model_compiler.graph.quantization import (
-    Floats,
-    Rows,
-    dequantize,
-    embedding,
-    matmul,
-)
+from model_compiler.graph.quantization import Floats, Rows, dequantize, embedding, matmul
 
 #: The defaults of transformers' EmbeddingGemma2TextConfig.
 DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 1_000_000.0}
@@ -174,7 +168,7 @@ def _heads(config: ConfigFile, sliding: tuple[bool, ...]) -> tuple[Heads | None,
 HARMLESS = {
     "the towers and tokens of other inputs than texts": """
         audio_config boa_token_id boi_token_id eoa_token_index eoi_token_id vision_config
-        vision_soft_tokens_per_image""",
+        vision_soft_tokens_per_image"""
 }
 FAMILIES = {
     "embedding_gemma2": Family(parse=parse, harmless=HARMLESS),

@@ -110,10 +110,7 @@ def parse(config: ConfigFile) -> Gemma3Config:
     return parsed
 
 
-FAMILY = Family(
-    parse=parse,
-    harmless={"language modeling": "final_logit_softcapping"},
-)
+FAMILY = Family(parse=parse, harmless={"language modeling": "final_logit_softcapping"})
 
 
 class _Encoder(Encoder[Gemma3Config]):

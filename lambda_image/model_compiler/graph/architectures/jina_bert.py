@@ -15,18 +15,10 @@ from model_compiler.graph.architectures import bert
 from model_compiler.graph.attention import LOWEST, linear_bias
 from model_compiler.graph.bases.family import has_own_code
 from model_compiler.graph.bases.layer_settings import size_of_heads
-from model_compiler.graph.bases.post_norm import (
-    PostNormConfig,
-    PostNormEncoder,
-    read_numbers,
-)
+from model_compiler.graph.bases.post_norm import PostNormConfig, PostNormEncoder, read_numbers
 
 NAMES = replace(
-    bert.NAMES["bert"],
-    up=("mlp.gated_layers",),
-    gate=0,
-    down="mlp.wo",
-    output_norm="mlp.layernorm",
+    bert.NAMES["bert"], up=("mlp.gated_layers",), gate=0, down="mlp.wo", output_norm="mlp.layernorm"
 )
 #: Those of jina-embeddings-v2-base-de, -es, -zh and -code.
 QK_NAMES = replace(

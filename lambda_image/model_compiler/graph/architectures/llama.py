@@ -26,11 +26,7 @@ from model_compiler.graph.attention import FullAttention
 from model_compiler.graph.bases.encoder import read_activation, rotary_tables
 from model_compiler.graph.bases.family import Family, has_own_code
 from model_compiler.graph.bases.layer_settings import FULL, check_halves, rope_base
-from model_compiler.graph.bases.pre_norm import (
-    PreNormConfig,
-    PreNormEncoder,
-    PreNormNames,
-)
+from model_compiler.graph.bases.pre_norm import PreNormConfig, PreNormEncoder, PreNormNames
 from model_compiler.graph.builder import MICROSOFT
 
 #: The default of transformers' Qwen3Config, whatever the hidden size and the number of heads are.
@@ -181,7 +177,7 @@ FAMILIES = {
         parse=parse_eurobert,
         harmless={
             "a classifier's pooling, dropout and how the weights were trained": """
-                classifier_pooling hidden_dropout pretraining_tp""",
+                classifier_pooling hidden_dropout pretraining_tp"""
         },
         own_code=True,
     ),

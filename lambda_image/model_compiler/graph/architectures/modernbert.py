@@ -155,10 +155,7 @@ class _Encoder(Encoder[ModernBertConfig]):
             rotated=self._builder.int8 and not config.norm_bias,
         )
         embedded = embedding(
-            self._builder,
-            blocks.ids,
-            self._stream.table(self._normalized_table()),
-            name="tokens",
+            self._builder, blocks.ids, self._stream.table(self._normalized_table()), name="tokens"
         )
         x = self._stream.start(embedded)
         for layer, sliding in enumerate(config.sliding):

@@ -10,11 +10,7 @@ from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph.attention import BUCKETS, LOWEST, relative_bias
 from model_compiler.graph.bases.family import Family
-from model_compiler.graph.bases.pre_norm import (
-    PreNormConfig,
-    PreNormEncoder,
-    PreNormNames,
-)
+from model_compiler.graph.bases.pre_norm import PreNormConfig, PreNormEncoder, PreNormNames
 
 #: The feed-forward blocks of T5 and of its version 1.1: the activation, and the names of the layers
 #: to the wide side. transformers takes another form of GELU for "gated-gelu" than its name says.

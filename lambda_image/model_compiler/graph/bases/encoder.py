@@ -132,11 +132,7 @@ class Encoder(ABC, Generic[Config]):
     ) -> str:
         """Rotate heads side by side, by int64 `places` [batch, tokens]; by default from 0 on."""
         return self._builder.microsoft.RotaryEmbedding(
-            value,
-            places or self._int64(0),
-            *rope,
-            num_heads=heads,
-            rotary_embedding_dim=head_size,
+            value, places or self._int64(0), *rope, num_heads=heads, rotary_embedding_dim=head_size
         )
 
     def _repeated(self, value: str, times: int, head_size: int, *, heads: int = -1) -> str:

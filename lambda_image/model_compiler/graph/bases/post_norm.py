@@ -14,12 +14,7 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.bases.encoder import Architecture, Encoder, activate
 from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.quantization import (
-    Floats,
-    amplified_channels,
-    embedding,
-    strong_inputs,
-)
+from model_compiler.graph.quantization import Floats, amplified_channels, embedding, strong_inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +101,7 @@ def read_numbers(
         for key, field in NUMBERS.items()
         if field not in others
     }
-    return {
-        "embedding_size": found["hidden_size"],
-        "norm_epsilon": config.number(epsilon),
-        **found,
-    }
+    return {"embedding_size": found["hidden_size"], "norm_epsilon": config.number(epsilon), **found}
 
 
 Config = TypeVar("Config", bound=PostNormConfig)

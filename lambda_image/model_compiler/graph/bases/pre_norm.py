@@ -85,12 +85,7 @@ class PreNormEncoder(Encoder[Config]):
             rotated=self._builder.int8,
         )
         table = self._take(f"{names.table}.weight", config.vocabulary_size, config.width)
-        x = embedding(
-            self._builder,
-            "input_ids",
-            self._stream.table(table),
-            name="tokens",
-        )
+        x = embedding(self._builder, "input_ids", self._stream.table(table), name="tokens")
         for number in range(config.layers):
             layer = names.layer.format(number)
             x = op.Add(x, self._attention(x, layer))
