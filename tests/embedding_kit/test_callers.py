@@ -164,7 +164,7 @@ def test_a_granted_role_may_call_the_alias_alone(synthesize, model, grant, own):
     # A reference to an alias is its ARN.
     resolve = partial(resolved, one=LIVE)
     found = allowed(synthesize(build), cases, resolve=resolve)
-    assert found == [via_url, plain] if grant == "grant_invoke" else [url, via_url]
+    assert found == ([via_url, plain] if grant == "grant_invoke" else [url, via_url])
 
 
 #: The unit, and one below; the root, another, one with a longer name, and another organization.

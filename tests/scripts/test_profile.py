@@ -15,6 +15,7 @@ SCRIPTS = sorted(
     for script in (ROOT / "scripts").iterdir()
     if script.is_file() and re.search(r"python -m operations", script.read_text())
 )
+assert {"build", "deploy", "destroy", "prune", "rollback"} <= {*SCRIPTS}
 VARIABLES = (
     "AWS_PROFILE",
     "AWS_DEFAULT_PROFILE",

@@ -1,5 +1,6 @@
 """Wheels: which are asked of pip, how they are unpacked, and what an error says."""
 
+import subprocess
 import zipfile
 
 import pytest
@@ -30,6 +31,20 @@ def test_scripts_and_headers_are_not_unpacked(tmp_path):
     unpack_wheel(wheel, tmp_path / "out")
     found = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.*")}
     assert found == {"a/x.py", "a/y.py"}
+
+
+def test_only_wheels_of_lambdas_machine_are_asked_for(tmp_path, monkeypatch):
+    """Pip builds no source, and adds nothing that the file does not name."""
+    asked = []
+
+    def run(command, **_):
+        asked.extend(command)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr("zip_builder.tree.subprocess.run", run)
+    download_wheels("", machine="aarch64", folder=tmp_path / "wheels")
+    options = {"--no-deps", "--only-binary=:all:", "--require-hashes", "manylinux_2_28_aarch64"}
+    assert options <= set(asked)
 
 
 def test_pips_reason_is_in_the_error(tmp_path):

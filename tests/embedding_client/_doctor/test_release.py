@@ -97,7 +97,7 @@ def test_the_last_release(aws, snapshot, *, status, more, state, words):
 
 
 def test_an_endpoint_without_a_release_is_well(aws, snapshot):
-    """The first deploy is none."""
+    """The first deploy is not a release."""
     deployed(aws)
     released(aws, None)
     assert check_release(snapshot()).found == "no release has replaced a version yet"

@@ -93,6 +93,7 @@ NOT_EXPRESSED: Cases = {
     ],
     "gte": [
         ({"rope_scaling": {"type": "linear", "factor": 2}}, "can express the type 'ntk'"),
+        ({"rope_parameters": {"rope_theta": 9, "rope_type": "yarn"}}, "rope_type = 'yarn'"),
         ({"auto_map": {"AutoModel": "code.OtherModel"}}, "NewModel or GteModel; found 'code.Oth"),
         ({"mlp_bias": True}, "does not know: mlp_bias = true"),
     ],
