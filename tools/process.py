@@ -22,27 +22,29 @@ def running(
     folder: Path | None = None,
     failure: Callable[[str], Exception] = RuntimeError,
     seconds_to_stop: float = 30,
+    log: Path | None = None,
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """Run a program until the block ends; the block begins when the program is ready.
 
-    One that ends or is not ready after some seconds is a `failure`, with the end of its output.
+    One that ends or is not ready after some seconds is a `failure`, with the end of its output. The
+    `log` keeps all of it.
     """
-    with tempfile.TemporaryFile() as log:
+    with log.open("w+b") if log else tempfile.TemporaryFile() as written:
         process = subprocess.Popen(  # noqa: S603 - the caller's own program
             command,
             env=environment,
             cwd=folder,
             stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
+            stdout=written,
+            stderr=written,
             start_new_session=True,
         )
         try:
             end = time.monotonic() + seconds
             while not ready():
                 if process.poll() is not None or time.monotonic() > end:
-                    log.seek(0)
-                    printed = log.read()[-3000:].decode(errors="replace")
+                    written.seek(0)
+                    printed = written.read()[-3000:].decode(errors="replace")
                     raise failure(f"{Path(command[0]).name} did not start:\n{printed}")
                 time.sleep(0.05)
             yield process

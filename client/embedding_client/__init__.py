@@ -57,7 +57,8 @@ _MODULES = {
     "UnreachableError": "_errors",
     "VectorSpaceError": "_errors",
 }
-__all__ = list(_MODULES)
+if not TYPE_CHECKING:  # A type checker reads the imports above.
+    __all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

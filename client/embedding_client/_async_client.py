@@ -44,6 +44,7 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
 
     def _open(self) -> None:
         self._http = self._given_http or httpx.AsyncClient(**self._own_http)
+        self._closed = False
         self._context = AsyncExitStack()
         self._tasks: TaskGroup | None = None
 
@@ -156,6 +157,7 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
 
     async def aclose(self) -> None:
         """Close the connections."""
+        self._closed = True
         if self._given_http is None:
             await self._http.aclose()
 
@@ -215,6 +217,10 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
                 step = partial(flow.throw, error)
             else:
                 step = partial(flow.send, response)
+                stream = response.extensions.get("network_stream")
+                if stream and self._closed and self._given_http is None:
+                    # The client was closed before this connection was made: nothing else ends it.
+                    await stream.aclose()
 
 
 class _Task(Generic[_T]):

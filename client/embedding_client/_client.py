@@ -302,9 +302,10 @@ class EmbeddingClient(BaseClient[httpx.Client]):
                 step = partial(flow.throw, error)
             else:
                 step = partial(flow.send, response)
-                if self._closed.is_set() and self._given_http is None:
+                stream = response.extensions.get("network_stream")
+                if stream and self._closed.is_set() and self._given_http is None:
                     # The client was closed before this connection was made: nothing else ends it.
-                    response.extensions["network_stream"].close()
+                    stream.close()
 
     def _check_sender(self) -> None:
         """Refuse to share the connections of the caller's own HTTP client with another process.

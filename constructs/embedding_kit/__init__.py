@@ -112,7 +112,8 @@ _MODULES = {
     "apply_role_rules": "account_rules",
     "encrypt_logs": "account_rules",
 }
-__all__ = list(_MODULES)
+if not TYPE_CHECKING:  # A type checker reads the imports above.
+    __all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

@@ -65,16 +65,20 @@ class Ingestion(DistributedJobs):
         hosting: As of `EmbeddingBatch`.
 
     Attributes:
+        function: The function of messages and of the state machine's steps.
+        state_machine: The state machine.
         queue: The events that wait.
         dead_letters: Documents that cannot be read, with the reasons, and events that fail.
+        log_group: The function's log group.
         url: The folder of the documents, `s3://BUCKET/PREFIX`.
+        name: The name in logs and in the metrics' namespace.
+        namespace: The namespace of the function's own metrics.
         location: The folder of the documents.
         tags: Whether the tags of objects are metadata.
         records: The folder of the records, in the same bucket.
         keys: ARNs of the KMS keys of their bucket.
         memory_mb: The function's memory.
-        variable: The function's settings, the value of its variable `EMBEDDING_INGEST`. For the
-            others, see `DistributedJobs`.
+        variable: The function's settings, the value of its variable `EMBEDDING_INGEST`.
 
     Raises:
         ValueError: There is no folder and no bucket, or both are given.

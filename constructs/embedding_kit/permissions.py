@@ -1,4 +1,4 @@
-"""Permissions of roles: for folders of S3 and KMS keys as settings name them, and for the rest."""
+"""Permissions of roles, among them those of the S3 folders and KMS keys that settings name."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -27,7 +27,7 @@ def test_the_first_page_says_what_the_command_computes():
         for name in ("staging", "production")
     )
     alone = usd(staging.options[ON_DEMAND])
-    assert f"**${alone:.2f}** for Lambda, in all **${staging.usd:.2f}** with alarms" in README
+    assert f"**${alone:.2f}** for Lambda, and **${staging.usd:.2f}** in all with alarms" in README
     assert f"keeps two Lambda environments warm: ${production.usd:.2f}." in README
 
 

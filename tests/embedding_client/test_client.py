@@ -1,5 +1,6 @@
 """The blocking client, with mocked responses and with a real model."""
 
+import asyncio
 import base64
 import gzip
 import json
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from embedding_client import (
+    AsyncEmbeddingClient,
     BatchLimits,
     ConfigurationError,
     EmbeddingClient,
@@ -458,7 +460,24 @@ def test_compressed_responses_are_read():
             client.embed(["damaged"])
 
 
-def test_a_request_that_begins_during_close_leaves_no_connection():
+class Closing(httpx.Auth):
+    """Closes the client after a request began, before it has a connection."""
+
+    client: Any
+
+    def auth_flow(self, request):
+        """Close the blocking client."""
+        self.client.close()
+        yield request
+
+    async def async_auth_flow(self, request):
+        """Close the asynchronous client."""
+        await self.client.aclose()
+        yield request
+
+
+@pytest.mark.parametrize("kind", [EmbeddingClient, AsyncEmbeddingClient])
+def test_a_request_that_begins_during_close_leaves_no_connection(kind):
     """The server sees the end of the connection once the request has its response."""
     ended = threading.Event()
 
@@ -467,16 +486,12 @@ def test_a_request_that_begins_during_close_leaves_no_connection():
             super().finish()
             ended.set()
 
-    class Closing(httpx.Auth):
-        """Closes the client after a request began, before it has a connection."""
-
-        def auth_flow(self, request):
-            client.close()
-            yield request
-
     with serving(Handler) as url:
-        client = EmbeddingClient(url, auth=Closing())
-        assert len(client.embed(["abc"])) == 1
+        auth = Closing()
+        auth.client = client = kind(url, auth=auth)
+        answer = client.embed_one("abc")
+        found = answer if kind is EmbeddingClient else asyncio.run(answer)
+        assert np.array_equal(found, vector_of("abc"))
         assert ended.wait(30)
 
 

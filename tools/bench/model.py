@@ -93,7 +93,7 @@ class Texts:
 
 
 OPTIONS: Mapping[str, Any] = {
-    "--family": {"choices": sorted(FAMILIES), "help": "needs --peers, but for MiniLM"},
+    "--family": {"choices": sorted(FAMILIES), "help": "needs --peers, except all-MiniLM-L6-v2"},
     "--llama-cpp": {"type": Path, "metavar": "FOLDER", "help": "its source, for the converter"},
 }
 

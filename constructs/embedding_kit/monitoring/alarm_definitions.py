@@ -114,7 +114,7 @@ def _duration(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
         name="DurationP50",
         essential=True,
         metric=metrics.of_alias("Duration", "p50"),
-        threshold=milliseconds(alarms.effective_duration_p99(timeout) / 5),
+        threshold=milliseconds(alarms.effective_duration_p50(timeout)),
         condition="p50 duration above {:,g} ms",
         advice="Likely longer texts, larger batches, or too little CPU",
     )

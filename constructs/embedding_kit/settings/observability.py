@@ -90,6 +90,10 @@ class AlarmSettings(Settings):
             )
         return value
 
+    def effective_duration_p50(self, timeout: timedelta) -> timedelta:
+        """Return a fifth of the threshold of the p99 duration."""
+        return self.effective_duration_p99(timeout) / 5
+
     def effective_duration_p99(self, timeout: timedelta) -> timedelta:
         """Return `duration_p99`, by default half of the function's timeout."""
         return self.duration_p99 or timeout / 2

@@ -185,7 +185,7 @@ class TakenHead(ABC):
     """What follows the encoder, with weights among the encoder's own."""
 
     #: How tokens are pooled; None if the head does it by itself.
-    pooling: Pooling | None = None
+    pooling: Pooling | None
     #: The file with its weights, next to the encoder's; empty if they have one file.
     file: ClassVar[str] = ""
 

@@ -126,6 +126,7 @@ class SpladeHead(TakenHead):
     A weight is log(1 + relu(logit)), pooled over all tokens, special ones too.
     """
 
+    pooling: None = None
     names: Sequence[Names]
     #: Which of the dense layer, the normalization and the logits have a bias.
     biases: tuple[bool, bool, bool] = (True, True, True)
@@ -228,6 +229,7 @@ class LexicalHead(TakenHead):
     A weight is relu(logit); special tokens have none. The layer stays in float32.
     """
 
+    pooling: None = None
     hidden_size: int
     vocabulary_size: int
     #: The ids of the tokens without a weight.

@@ -158,6 +158,7 @@ def unigram_sections(document: Json, library: tokenizers.models.Unigram) -> dict
     replaced = read_charsmap(charsmap) if charsmap else {}
     fallback = bool(model.get("byte_fallback"))
     stated = {"unknown": model["unk_id"], "longest": max(map(len, texts)), "bytes": fallback}
+    # Without a step, its flag is 0, and its number `NEVER`, which is 0.
     options = Options(
         **{**dict.fromkeys(Options._fields, 0), **stated, **steps, "map": charsmap is not None}
     )

@@ -168,5 +168,6 @@ def emulator(folder: Path, *, function_url: str) -> Iterator[Emulator]:
         seconds=_START_SECONDS,
         environment=variables,
         folder=folder,
+        log=folder / "ministack.log",
     ):
         yield Emulator(port)

@@ -173,6 +173,7 @@ def _daemon(folder: Path) -> Iterator[Docker]:
             environment=os.environ | {"PATH": _PATH},
             failure=ContainersUnavailableError,
             seconds_to_stop=_STOP_SECONDS,
+            log=folder / "dockerd.log",
         ):
             yield docker
             # The folder is kept for the next run; this bounds its size.

@@ -110,7 +110,8 @@ class Encoder(ABC, Generic[Config]):
     def _gated(self, rows: Rows, name: str, width: int, *, end: str = "_proj.weight") -> str:
         """Add a gated feed-forward block, from rows of a width to float32 of that width.
 
-        In the graph, the weights of its last two products have names with this end.
+        The weights of its last two products have names with this end in the graph. Families differ
+        in it, and artifacts stay equal to the byte.
         """
         builder, wide = self._builder, self._config.intermediate_size
         gate = self._product(rows, f"{name}gate_proj.weight", wide, width)
