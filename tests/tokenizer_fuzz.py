@@ -29,14 +29,8 @@ from model_compiler.tokenizer.sample import sample_texts
 from model_compiler.tokenizer.tables import build
 from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
 from tests.fixtures.gemma_tokenizer import gemma_tokenizer
-from tests.fixtures.unigram_tokenizer import (
-    CAMEMBERT,
-    CAMEMBERT_SIZE,
-    T5,
-    T5_LAST,
-    T5_SIZE,
-    unigram_tokenizer,
-)
+from tests.fixtures.tokenizer_files import tokenizer_json
+from tests.fixtures.unigram_tokenizer import CAMEMBERT, CAMEMBERT_SIZE, T5_SIZE, unigram_tokenizer
 
 SHOWN = 300
 
@@ -95,8 +89,7 @@ def _sources(files: list[Path]) -> Iterator[tuple[str, bytes]]:
         yield "XLM-RoBERTa's kind, full size", unigram_tokenizer()
         camembert = unigram_tokenizer(tokens=CAMEMBERT_SIZE, specials=CAMEMBERT)
         yield "CamemBERT's kind, full size", camembert
-        t5 = unigram_tokenizer(tokens=T5_SIZE, specials=T5, last=T5_LAST)
-        yield "T5's kind, full size", t5
+        yield "T5's kind, full size", tokenizer_json("T5", T5_SIZE)
 
 
 def _agree(library: tokenizers.Tokenizer, fast: Tokenizer, text: str) -> bool:

@@ -32,6 +32,8 @@ class _Embedder(torch.nn.Module):  # type: ignore[misc]
         self.encoder = AutoModel.from_pretrained(
             folder, attn_implementation="eager", dtype=torch.float32
         )
+        if self.encoder.config.is_encoder_decoder:
+            self.encoder = self.encoder.get_encoder()
         self.encoder.config.use_cache = False
         pooling = json.loads((folder / "1_Pooling" / "config.json").read_text("utf-8"))
         # Newer folders name the mode, older ones have a flag for each.

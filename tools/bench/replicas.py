@@ -23,12 +23,10 @@ from model_compiler.artifact.writer import new_folder
 from model_compiler.compile import Options, compile_model
 from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
-from tests.fixtures.byte_level_tokenizer import byte_level_tokenizer
-from tests.fixtures.gemma_tokenizer import gemma_tokenizer
 from tests.fixtures.replica import EMBEDDING_GEMMA, SMALL, write_replica
-from tests.fixtures.unigram_tokenizer import unigram_tokenizer
-from tests.fixtures.wordpiece_tokenizer import wordpiece_tokenizer
+from tests.fixtures.tokenizer_files import tokenizer_json
 from tests.model_compiler.goldens.files import write_json
+from tests.model_compiler.goldens.nomic_moe_model import MOE, write_weights
 from tools.bench.contenders import missing
 
 Json = dict[str, Any]
@@ -83,11 +81,13 @@ def replica(
             write_json(folder / file, value)
         if shape.pooling and not scores:
             (folder / "2_Normalize").mkdir()  # The module has no settings.
-        if shape.config:
+        if "num_experts" in shape.config:
+            write_weights(folder)  # transformers has no such class.
+        elif shape.config:
             _peer_form(peers, "weights", folder, folder)
-            return
-        rows = np.random.RandomState(0).standard_normal((shape.vocabulary, shape.dimensions))
-        save_file({"embedding.weight": rows.astype(np.float32)}, folder / "model.safetensors")
+        else:
+            rows = np.random.RandomState(0).standard_normal((shape.vocabulary, shape.dimensions))
+            save_file({"embedding.weight": rows.astype(np.float32)}, folder / "model.safetensors")
 
     folder = cache / (f"{name}-classifier" if scores else name)
     return _once(folder, "config.json" if scores else "modules.json", write)
@@ -124,10 +124,13 @@ def _of_embedder(shape: Shape) -> Json:
     if shape.config.get("model_type") == "gte" and shape.tokenizer == "wordpiece":
         # The English ones have BERT's, and a file that says so.
         files["tokenizer_config.json"] = {"tokenizer_class": "BertTokenizer"}
+    if shape.tokenizer == "unigram":
+        files["tokenizer_config.json"] = {"tokenizer_class": "XLMRobertaTokenizer"}
     if shape.config:
         own = {} if "text_config" in shape.config else {"vocab_size": shape.vocabulary}
         pooling = {"embedding_dimension": shape.dimensions, "pooling_mode": shape.pooling}
-        files["config.json"] = {**shape.config, **own}
+        base = MOE if "num_experts" in shape.config else {}
+        files["config.json"] = {**base, **shape.config, **own}
         files["sentence_bert_config.json"] = {"max_seq_length": shape.max_tokens}
         files["1_Pooling/config.json"] = pooling
     return files
@@ -251,14 +254,3 @@ def _peer_form(python: str | None, *arguments: object) -> None:
         raise SystemExit(
             f"error: `{' '.join(command)}` failed with status {error.returncode}:\n{error.stderr}"
         ) from error
-
-
-def tokenizer_json(kind: str, vocabulary: int) -> bytes:
-    """Return the file of a kind of tokenizer, as `shapes.toml` names them."""
-    if kind == "wordpiece":
-        return wordpiece_tokenizer(tokens=vocabulary)
-    if kind == "unigram":
-        return unigram_tokenizer()
-    if kind == "Gemma":
-        return gemma_tokenizer(tokens=vocabulary)
-    return byte_level_tokenizer(kind, tokens=vocabulary)

@@ -22,7 +22,8 @@ import tokenizers
 from embedder.core.fast_tokenizers import Tokenizer, load
 from embedder.core.fast_tokenizers.memo import WordMemo
 from model_compiler.tokenizer.tables import build
-from tools.bench.replicas import SHAPES, tokenizer_json
+from tests.fixtures.tokenizer_files import tokenizer_json
+from tools.bench.replicas import SHAPES
 from tools.bench.report import CPU, KIT, Row, Run, least, middle, turns
 
 _LIBRARY, _NEW = "tokenizers", "new words"

@@ -20,7 +20,7 @@ from safetensors.numpy import load_file, save_file
 from tests.model_compiler.goldens import files
 from tests.model_compiler.goldens.files import Tensors
 from tests.model_compiler.goldens.nomic_bert_model import OWN
-from tests.model_compiler.goldens.tiny_models import HIDDEN, TOKENS, WIDE, write_model
+from tests.model_compiler.goldens.tiny_models import HIDDEN, WIDE, write_model
 
 Array = npt.NDArray[np.float64]
 LAYERS, HEADS, BASE, EPSILON = 4, 4, 10000, 1e-5
@@ -61,36 +61,42 @@ def write_moe(folder: Path, *, twins: bool = False, **changes: Any) -> Path:
     """
     write_model(folder)
     (folder / "sentence_bert_config.json").unlink()  # the limit is the number of positions
-    config = {**MOE, **changes}
-    files.write_json(folder / "config.json", config)
+    files.write_json(folder / "config.json", {**MOE, **changes})
+    write_weights(folder, twins=twins)
+    return folder
+
+
+def write_weights(folder: Path, *, twins: bool = False) -> None:
+    """Write the weights of the folder's `config.json`; see `write_moe`."""
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    hidden, wide, layers = config["n_embd"], config["n_inner"], config["n_layer"]
     normal = partial(files.normal, np.random.default_rng(11), scale=0.2)
     tensors: Tensors = {
-        "embeddings.word_embeddings.weight": normal(len(TOKENS), HIDDEN, scale=1),
-        "embeddings.token_type_embeddings.weight": normal(1, HIDDEN),
+        "embeddings.word_embeddings.weight": normal(config["vocab_size"], hidden, scale=1),
+        "embeddings.token_type_embeddings.weight": normal(1, hidden),
     }
     norms, experts = ["emb_ln"], config["num_experts"]
-    for number in range(LAYERS):
+    for number in range(layers):
         layer = f"encoder.layers.{number}."
-        sizes = {"attn.Wqkv": (3 * HIDDEN, HIDDEN), "attn.out_proj": (HIDDEN, HIDDEN)}
+        sizes = {"attn.Wqkv": (3 * hidden, hidden), "attn.out_proj": (hidden, hidden)}
         if _has_experts(config, number):
-            router = normal(experts, HIDDEN, scale=1)
+            router = normal(experts, hidden, scale=1)
             tensors[f"{layer}mlp.router.layer.weight"] = router
             if twins:
                 router[1::2] = router[::2]
             for part in ("w1", "w2"):
-                tensors[f"{layer}mlp.experts.mlp.{part}"] = normal(experts * WIDE, HIDDEN)
-            tensors[f"{layer}mlp.experts.bias"] = normal(HIDDEN)
+                tensors[f"{layer}mlp.experts.mlp.{part}"] = normal(experts * wide, hidden)
+            tensors[f"{layer}mlp.experts.bias"] = normal(hidden)
         else:
-            sizes |= {"mlp.fc1": (WIDE, HIDDEN), "mlp.fc2": (HIDDEN, WIDE)}
+            sizes |= {"mlp.fc1": (wide, hidden), "mlp.fc2": (hidden, wide)}
         for name, (outputs, inputs) in sizes.items():
             tensors[f"{layer}{name}.weight"] = normal(outputs, inputs)
             tensors[f"{layer}{name}.bias"] = normal(outputs)
         norms += [f"{layer}norm1", f"{layer}norm2"]
     for norm in norms:
-        tensors[f"{norm}.weight"] = normal(HIDDEN, scale=0.1, mean=1)
-        tensors[f"{norm}.bias"] = normal(HIDDEN, scale=0.1)
+        tensors[f"{norm}.weight"] = normal(hidden, scale=0.1, mean=1)
+        tensors[f"{norm}.bias"] = normal(hidden, scale=0.1)
     save_file(tensors, folder / "model.safetensors")
-    return folder
 
 
 def reference(folder: Path, ids: npt.NDArray[np.int64]) -> Array:

@@ -29,7 +29,8 @@ def test_a_text_has_the_number_of_tokens(minilm_folder, tokens):
 def test_each_shape_has_the_width_of_its_models():
     """And a model's limit is not above that of its shape."""
     entries = [entry for entry in CATALOG if entry.shape]
-    assert {entry.shape for entry in entries} == set(SHAPES)
+    # Of EuroBERT the catalog has no model, as people fine-tune it.
+    assert {entry.shape for entry in entries} == set(SHAPES) - {"eurobert-12x768"}
     for entry in entries:
         shape = SHAPES[entry.shape]
         assert entry.dimensions[0] == shape.dimensions
@@ -63,7 +64,7 @@ def test_an_estimate_reads_the_replica_of_gemma_and_needs_sizes():
 
 
 def test_an_estimate_counts_the_matrices_of_a_layer():
-    """A gate of Jina's BERT is a third one; a token of Nomic's takes two experts of eight."""
+    """A gate of Jina's BERT is a third one."""
     sizes = {"num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12}
     bert = {"model_type": "bert", **sizes, "intermediate_size": 3072}
     gated = {"model_type": "nomic_bert", **sizes, "intermediate_size": 3072}
@@ -71,9 +72,6 @@ def test_an_estimate_counts_the_matrices_of_a_layer():
     own = {"n_layer": 12, "n_embd": 768, "n_head": 12, "n_inner": 3072}
     plain = {"model_type": "nomic_bert", "activation_function": "gelu", **own}
     assert estimate(plain) == estimate(bert)
-    moe = {**plain, "num_experts": 8, "moe_top_k": 2, "moe_every_n_layers": 2}
-    # Measured on random weights: 8.8 and 6.4, the short text bound by reading the experts.
-    assert estimate(moe) == pytest.approx((8.8, 6.4), rel=0.16)
 
 
 def test_packages_that_a_peer_lacks_are_named(tmp_path):
@@ -98,7 +96,10 @@ def test_texts_of_a_cosine_calibrate_nothing():
     assert not any(text.rstrip(".") in sentences for one in cosines for text in one.split(". "))
 
 
-@pytest.mark.parametrize("name", [name for name, each in FAMILIES.items() if not each.passages])
+@pytest.mark.parametrize(
+    "name",
+    [name for name, each in FAMILIES.items() if not each.passages and name != "EuroBERT-210m"],
+)
 def test_a_family_has_the_shape_of_its_model(name):
     """Ratios are relative to the model of `environments/dev.toml`."""
     entry = find(name)
