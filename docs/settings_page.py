@@ -13,6 +13,10 @@ _HEAD = """# Settings
 The settings of `environments/NAME.toml`; a new file is a new environment. Synth validates all of
 them: an error names the file, the key, the value found and the values allowed. Editors
 with a TOML language server complete and explain the settings by `environment.schema.json`.
+Examples: [`dev.toml`](../environments/dev.toml) and
+[`production.toml`](../environments/production.toml).
+
+TABLES
 
 | type | values |
 |---|---|
@@ -24,13 +28,22 @@ with a TOML language server complete and explain the settings by `environment.sc
 _LONGEST = 70
 _SECTION = 2
 _TOP = "At the top of the file"
+_PLAIN = str.maketrans("", "", "`[]")
 #: Tables whose settings are the first ones of `[model]`; a test compares them.
 _AS_MODEL = ("reranker", "sparse", "standby")
 
 
 def settings_page(schema: dict[str, Any]) -> str:
     """Return the page in Markdown."""
-    return "\n".join([_HEAD, *_section("", schema, _TOP, level=2)]) + "\n"
+    sections = "\n".join(_section("", schema, _TOP, level=2))
+    titles = re.findall(r"^## (.+)$", sections, re.MULTILINE)
+    links = " ·\n".join(f"[{one.translate(_PLAIN)}](#{_anchor(one)})" for one in titles)
+    return "\n".join([_HEAD.replace("TABLES", links), sections]) + "\n"
+
+
+def _anchor(title: str) -> str:
+    """Return the anchor that the site and the repository's host give a title."""
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
 
 
 def _section(path: str, table: dict[str, Any], title: str, *, level: int) -> Iterator[str]:

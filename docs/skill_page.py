@@ -14,7 +14,8 @@ description: Choose, price and deploy a text-embedding or search endpoint on AWS
   user's own account with Embedding Kit, and change the model of an index. Use it for embeddings,
   semantic search or reranking on AWS, and in a clone of Embedding Kit.
 license: Apache-2.0
-compatibility: A clone of the repository, Python 3.11 to 3.14 and bash; to deploy, AWS credentials.
+compatibility: A clone of the repository, Python 3.11 to 3.14 and bash; to deploy, AWS
+  credentials, the AWS CLI and npm.
 ---
 
 # Embedding Kit

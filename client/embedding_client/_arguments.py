@@ -257,7 +257,7 @@ def _add_chunk(commands: Any) -> None:
     parser = add_command(
         commands,
         "chunk",
-        "Show the chunks that [ingest] makes of a document; nothing is embedded.",
+        "Show the chunks that [ingest] makes of a document; embeds nothing.",
         run="_embed_command.chunk",
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="a .txt, .md or .html file")
@@ -287,7 +287,7 @@ def _add_compare(commands: Any) -> None:
     parser = add_command(
         commands,
         "compare",
-        "Compare two endpoints: vectors, rankings and latencies of the same texts.",
+        "Compare two endpoints: vectors, rankings, latencies.",
         run="_compare_command.run_compare",
         epilog="Both are asked by OpenAI's API. A key of --api-key-env is sent to URL_A only.",
     )
@@ -303,7 +303,7 @@ def _add_mcp(commands: Any) -> None:
     parser = add_command(
         commands,
         "mcp",
-        "Connect an agent on this machine to an endpoint: the MCP bridge that signs.",
+        "Connect an agent to an endpoint: the MCP bridge that signs.",
         run="_mcp_bridge.run_bridge",
         epilog="The agent starts this command, and speaks the Model Context Protocol with it over "
         "standard input and output. The endpoint needs `mcp = true` under [function].",
@@ -420,14 +420,14 @@ examples:
   embed load --url https://... --rate 50 --minutes 5
   embed load --url http://127.0.0.1:9000 --rate 10 --minutes 0.5 --tokens 8..400
 
-AWS bills the requests of a test. A test ends at --minutes, --requests or Ctrl-C, whichever is
-first, waits up to --timeout for answers, and then writes its report. It never sends a request
-twice.
+AWS bills the requests of a test. A test ends at --minutes, --requests or
+Ctrl-C, whichever is first, waits up to --timeout for answers, and then writes
+its report. It never sends a request twice.
 
 exit status:
   0  the test ended; throttled requests (429) are not errors
-  1  the test could not start, an error such as expired credentials ended it, or its report could
-     not be written
+  1  the test could not start, an error such as expired credentials ended it,
+     or its report could not be written
   2  invalid arguments
   3  the test ended, and requests failed, timed out or were refused
   130  stopped by Ctrl-C or SIGTERM

@@ -31,6 +31,10 @@ _OPTIONS = {
     "prompt_name": "--prompt",
     "input_type": "--input-type",
     "num_results": "--top",
+    "top_k": "--top",
+    "candidates": "--candidates",
+    "mode": "--mode",
+    "rerank": "--rerank",
     "filter": "--filter",
     "chunk_tokens": "--tokens",
     "overlap_tokens": "--overlap",
@@ -82,7 +86,7 @@ def _in_options(error: EmbeddingClientError) -> str:
     if isinstance(error, ResponseError):
         option = _OPTIONS.get(error.field or "")
         if option:
-            message = message.replace(f'"{error.field}"', option, 1)
+            message = message.replace(f'"{error.field}"', option, 1).replace('"top_k"', "--top")
         if error.code == "unknown_path" and "path of a reranker" in message:
             message += " Its texts are ranked by `embed rerank` and client.rerank."
         if error.status == 401:

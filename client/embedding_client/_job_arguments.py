@@ -16,7 +16,7 @@ examples:
   embed batch resume docs-20261122-101500
   embed batch start docs/ vectors/ --local 4 --artifact artifact
 
-The state machine is --state-machine, or the environment variable {BATCH_VARIABLE}.
+The state machine is --state-machine, or the variable {BATCH_VARIABLE}.
 """
 _INDEX_EXAMPLES = f"""\
 examples:
@@ -26,8 +26,9 @@ examples:
   embed index count INDEX
   embed index delete --index INDEX ID ID
 
-INDEX is the ARN of an index, by default the environment variable {INDEX_VARIABLE}. The state
-machine of loads is --state-machine, or the environment variable {LOAD_VARIABLE}.
+INDEX is the ARN of an index, by default the variable {INDEX_VARIABLE}.
+The state machine of loads is --state-machine, or the variable
+{LOAD_VARIABLE}.
 """
 
 

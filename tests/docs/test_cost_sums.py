@@ -28,7 +28,7 @@ def test_the_first_page_says_what_the_command_computes():
     )
     alone = usd(staging.options[ON_DEMAND])
     assert f"**${alone:.2f}** for Lambda, and **${staging.usd:.2f}** in all with alarms" in README
-    assert f"keeps two Lambda environments warm: ${production.usd:.2f}." in README
+    assert f"keeps 2–5 Lambda environments warm: ${production.usd:.2f}." in README
 
 
 def test_the_page_about_costs_counts_the_metrics_that_are_billed():

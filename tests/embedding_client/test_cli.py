@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+from embedding_client._arguments import parsers
 from embedding_client._checkpoint import Checkpoint
 from model_compiler.index_builder import build_index
 from tools.local_endpoint.endpoint import endpoint
@@ -36,6 +37,13 @@ def embed(running, monkeypatch, command):
 
 def lines(text):
     return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("name", ["", *parsers()[2]])
+def test_help_fits_80_columns(command, name, monkeypatch):
+    """No line of a help is wider than an ordinary terminal."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, command(*name.split(), "--help")[1].splitlines())) <= 80
 
 
 def test_each_text_prints_a_line(embed, client, running):

@@ -53,7 +53,7 @@ def test_the_client_searches(url, answer):
         fused = client.search(QUERY, top=2, rerank=False)
         assert [match.score for match in fused] == [match.scores["fused"] for match in fused]
         assert [match.scores for match in client.search(QUERY, top=2)] == [{}, {}]
-        with pytest.raises(RequestError, match="at least top_k, 10; found 3"):
+        with pytest.raises(RequestError, match='at least "top_k", 10; found 3'):
             client.search(QUERY, candidates=3)
     matches = asynchronously(lambda c: c.search(QUERY, top=2, candidates=50), url)
     assert [match.id for match in matches] == [name for name, _, _ in wanted]

@@ -7,6 +7,7 @@ changed.
 import fcntl
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import time
@@ -123,8 +124,16 @@ def _run(folder: Path, title: str, command: Sequence[str], *, verbose: bool) -> 
     sys.stderr.flush()
     began = time.monotonic()
     log = folder.with_name(f"{folder.name}.log")
-    with log.open("wb") as output:
-        build = subprocess.run(program, check=False, stdout=output, stderr=subprocess.STDOUT)  # noqa: S603  (our own program)
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(program, stdout=output, stderr=subprocess.STDOUT) as build,  # noqa: S603  (our own program)
+    ):
+        while True:
+            try:
+                build.wait(1)
+                break
+            except subprocess.TimeoutExpired:
+                _show_percentage(title, log)
     if build.returncode != 0:
         sys.stderr.write("failed\n")
         # A progress bar overwrites its line, so show only the last state of each line.
@@ -132,6 +141,14 @@ def _run(folder: Path, title: str, command: Sequence[str], *, verbose: bool) -> 
         tail = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines[-_TAIL:])
         raise ModelError(f"{title} failed. The log is {log}; its last lines are:\n{tail}")
     sys.stderr.write(f"{time.monotonic() - began:.0f} s\n")
+
+
+def _show_percentage(title: str, log: Path) -> None:
+    """Show on a terminal how far the program's last progress bar is."""
+    shown = re.findall(rb"(\d+)%", log.read_bytes())
+    if shown and sys.stderr.isatty():
+        sys.stderr.write(f"\r{title} ... {int(shown[-1])}% ")
+        sys.stderr.flush()
 
 
 def _fingerprint(model: str, folder: Path) -> str:

@@ -193,7 +193,7 @@ def test_what_a_search_lacks_is_named(router, alone):
         (alone["embed"], {"mode": "hybrid"}, "mode", 'must be "dense"'),
         (router, {"mode": "lexical"}, "mode", 'one of "dense", "sparse", "hybrid"'),
         (alone["embed"], {"rerank": True}, "rerank", "no reranker: .* found true"),
-        (router, {"candidates": 3}, "candidates", "at least top_k, 10; found 3"),
+        (router, {"candidates": 3}, "candidates", 'at least "top_k", 10; found 3'),
         (router, {"filter": {"year": 2020}}, "filter", "the index has no metadata"),
         (router, {"query": " "}, "query", "query"),
     ]

@@ -173,7 +173,7 @@ BEYOND_A_SCHEMA = (
     "`decode` is not available",
     "chunk_tokens must be from ",
     "overlap_tokens must be from ",
-    '"candidates" must be at least top_k',
+    '"candidates" must be at least "top_k"',
     "This endpoint has no reranker",
 )
 

@@ -113,7 +113,7 @@ class Search(Operation):
         candidates = values["candidates"] or max(DEFAULT_CANDIDATES, top_k)
         if candidates < top_k:
             raise InvalidFieldError(
-                f'"candidates" must be at least top_k, {top_k}; found {candidates}.',
+                f'"candidates" must be at least "top_k", {top_k}; found {candidates}.',
                 field="candidates",
             )
         if values["rerank"] and self._reranker is None:
