@@ -21,7 +21,9 @@ from tools.rehearsal.image.asset import image_assets
 from tools.rehearsal.image.runtime import TEXTS, Tested, compare, leaked
 from tools.rehearsal.image.target import Target, function_variables
 
-_S3 = Path(__file__).parents[3] / "tests" / "jobs" / "local_s3.py"
+_TESTS = Path(__file__).parents[3] / "tests"
+#: The stand-in of S3, and the server that it is.
+_S3 = ("jobs/local_s3.py", "fixtures/local_server.py")
 _PORT = 9000
 _FOLDERS = {"source": "s3://documents/", "destination": "s3://vectors/"}
 #: The last row has no text.
@@ -30,16 +32,19 @@ _ROWS = [{"id": number, "text": text} for number, text in enumerate((*TEXTS, "")
 _SERVE = f"""
 import sys; sys.path.insert(0, "/s3")
 import pathlib, time
-from local_s3 import local_s3
+from tests.jobs.local_s3 import local_s3
 with local_s3({_PORT}) as s3:
     for file in pathlib.Path("/documents").iterdir():
         s3.objects[f"documents/{{file.name}}"] = file.read_bytes()
     time.sleep(10 ** 6)
 """
 _WAIT = f"""
-import socket, time
-while socket.socket().connect_ex(("127.0.0.1", {_PORT})):
+import socket, sys, time
+for _ in range(600):
+    if not socket.socket().connect_ex(("127.0.0.1", {_PORT})):
+        sys.exit()
     time.sleep(0.2)
+sys.exit("the stand-in of S3 did not start")
 """
 _READ = f"""
 import base64, json, re, urllib.request
@@ -104,7 +109,7 @@ def _job(tested: Tested, source: Path) -> tuple[dict[str, Any], dict[str, bytes]
         "AWS_SECRET_ACCESS_KEY": "secret",
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{_PORT}",
     }
-    mounts = {_S3: "/s3/local_s3.py", source: "/documents"}
+    mounts = {_TESTS / file: f"/s3/tests/{file}" for file in _S3} | {source: "/documents"}
     job = {"id": "id", "max_rejected_percent": 50}
     with tested.running(variables=variables, mounts=mounts) as container:
         inside = [container.name, "python", "-c"]
