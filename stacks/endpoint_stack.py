@@ -76,7 +76,7 @@ class EndpointStack(EnvironmentStack):
                 cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
             )
         self._make_outputs()
-        # They tell other stacks and programs how to call, without a reference to this stack.
+        # Other stacks and programs read them to call, without a reference to this stack.
         values = {
             "url": self.endpoint.url,
             "alias-arn": self.endpoint.alias_arn,

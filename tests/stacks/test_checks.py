@@ -11,7 +11,8 @@ from aws_cdk import App
 from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
-from stacks.environment_stacks import ArtifactStack, EnvironmentStacks
+from stacks.artifact_stack import ArtifactStack
+from stacks.environment_stacks import EnvironmentStacks
 from stacks.names import artifact_bucket_name
 
 ROOT = Path(__file__).resolve().parents[2]
