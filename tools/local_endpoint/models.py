@@ -134,6 +134,8 @@ def _run(folder: Path, title: str, command: Sequence[str], *, verbose: bool) -> 
                 break
             except subprocess.TimeoutExpired:
                 _show_percentage(title, log)
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{title} ... \033[K")  # in place of the last percentage
     if build.returncode != 0:
         sys.stderr.write("failed\n")
         # A progress bar overwrites its line, so show only the last state of each line.

@@ -12,7 +12,13 @@ from tests.fixtures.models_together import write_together
 from tests.model_compiler.goldens.tiny_models import write_model
 from tools.local_endpoint import models
 from tools.local_endpoint.endpoint import endpoint
-from tools.local_endpoint.models import ModelError, artifact_of, index_of, together_of
+from tools.local_endpoint.models import (
+    ModelError,
+    _show_percentage,
+    artifact_of,
+    index_of,
+    together_of,
+)
 
 FACTS = ["Water boils at 100 degrees.", "A violin has four strings.", "Rain is wet."]
 
@@ -51,6 +57,14 @@ def test_a_folder_is_compiled_once(tmp_path, capfd, monkeypatch):
     (folder / "model.safetensors").unlink()
     with pytest.raises(ModelError):  # it is compiled again
         artifact_of(str(folder), cache=tmp_path)
+
+
+def test_a_terminal_shows_how_far_a_build_is(tmp_path, capfd, monkeypatch):
+    """It is the last percentage of the log, in which bars overwrite their lines."""
+    (log := tmp_path / "log").write_text("reading: 100%|##|\nmeasuring:  7%|#|\rmeasuring:  42%|#|")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    _show_percentage("compiling a", log)
+    assert capfd.readouterr().err == "\rcompiling a ... 42% "
 
 
 def test_a_folder_without_a_model_is_an_error(tmp_path):

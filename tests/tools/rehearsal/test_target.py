@@ -3,12 +3,14 @@
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from embedding_kit.settings import Model
 from embedding_kit.zip_command import build_command
+from tools.rehearsal.image.batch_image import _S3, _TESTS
 from tools.rehearsal.image.target import check_tree, unpack_zip
 from tools.rehearsal.report import Report
 from zip_builder.cache import default_cache
@@ -83,3 +85,12 @@ def test_the_zip_of_minilm_keeps_every_rule_and_its_sizes(tmp_path):
     assert sum(path.stat().st_size for path in files) <= 105_000_000
     shutil.copytree(default_cache() / "wheels", tmp_path / "wheels")
     assert build("--cache", str(tmp_path)).read_bytes() == archive.read_bytes()
+
+
+def test_s3_in_a_container_needs_only_the_files_that_are_mounted(tmp_path):
+    """The container has neither this checkout nor the test environment's packages."""
+    for file in _S3:
+        (tmp_path / "tests" / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(_TESTS / file, tmp_path / "tests" / file)
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import tests.jobs.local_s3"
+    subprocess.run([sys.executable, "-ISc", program], check=True)

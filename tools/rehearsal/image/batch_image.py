@@ -44,7 +44,7 @@ for _ in range(600):
     if not socket.socket().connect_ex(("127.0.0.1", {_PORT})):
         sys.exit()
     time.sleep(0.2)
-sys.exit("the stand-in of S3 did not start")
+sys.exit("the S3 server of the tests did not start")
 """
 _READ = f"""
 import base64, json, re, urllib.request
