@@ -1,4 +1,4 @@
-"""Programs that run next to this one until a block ends, and what they use."""
+"""Run programs until a block ends; read their memory, and find free ports."""
 
 import contextlib
 import re
@@ -88,7 +88,7 @@ def family_of(pid: int) -> list[int]:
 
 
 def memory_kb(pid: int, kind: str = "RssAnon") -> float:
-    """Return a process's memory; by default what it has allocated: pages of files come and go."""
+    """Return a process's memory; by default without pages of files, which come and go."""
     status = Path(f"/proc/{pid}/status").read_text("ascii", errors="replace")
     found = re.search(rf"^{kind}:\s*(\d+) kB$", status, re.MULTILINE)
     return float(found[1]) if found else 0.0

@@ -1,4 +1,4 @@
-"""Test the rules for all of an app: one key, whose policy AWS's services need, and its roles."""
+"""Rules for all of an app: one key with the policy that AWS's services need, and its roles."""
 
 import json
 

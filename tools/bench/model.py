@@ -45,7 +45,7 @@ _QUERY, _PASSAGE_TOKENS = "how many strings has a violin", 128
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What is measured of a model, as `families.toml` describes it.
+    """The measurements of a model, as `families.toml` describes them.
 
     Attributes:
         passages: Of a request to a reranker; 0 for other models.

@@ -94,7 +94,7 @@ def replica(
 
 
 def _of_classifier(shape: Shape) -> Json:
-    """Return the files of a cross-encoder, whose texts have up to 512 tokens."""
+    """Return the files of a cross-encoder for texts of up to 512 tokens."""
     typed = ["token_type_ids"] * (shape.config["model_type"] == "bert")
     names = ["input_ids", "attention_mask", *typed]
     return {

@@ -24,7 +24,7 @@ class Receiver:
 
     @property
     def requests(self) -> list[ExportTraceServiceRequest]:
-        """What was received, in order."""
+        """The messages received, in order."""
         assert {target for _, target, _, _ in self.server.requests} <= {"/v1/traces"}
         return [ExportTraceServiceRequest.FromString(body) for *_, body in self.server.requests]
 

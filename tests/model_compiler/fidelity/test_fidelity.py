@@ -128,7 +128,7 @@ def test_a_large_model_gets_fewer_documents(engine, multiply_adds, asked, docume
 
 
 def test_the_report_is_a_table():
-    """Each number is on a line with its name; what is no number passes no threshold."""
+    """Each number is on a line with its name; NaN passes no threshold."""
     lines = table(PERFECT).splitlines()
     assert len(lines) == 4
     assert lines[0].split()[-2:] == ["1.00000", "a"]

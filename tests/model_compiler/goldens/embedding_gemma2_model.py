@@ -19,8 +19,9 @@ from tests.model_compiler.goldens.byte_level_folder import (
     write_folder,
 )
 from tests.model_compiler.goldens.files import Tensors, normal
+from tests.model_compiler.goldens.llama_model import HIDDEN, WIDE, projections
 
-HIDDEN, LAYERS, HEADS, WIDE, SIGNAL, VECTOR, POSITIONS = 48, 6, 4, 64, 24, 32, 320
+LAYERS, HEADS, SIGNAL, VECTOR, POSITIONS = 6, 4, 24, 32, 320
 SPECIALS = ("<pad>", "<eos>", "<bos>", "<|image|>", "<|video|>", "<|audio|>")
 #: In tokens, with the two special ones.
 LENGTHS = (3, 4, 7, 8, 9, 10, 17, 18, 33, 143, 144, 145, 201, 319, 320, 321)
@@ -160,13 +161,7 @@ def _tensors(config: Mapping[str, Any]) -> Tensors:
         size = heads["head_dim"]
         queries, keys = HEADS * size, heads["num_key_value_heads"] * size
         for part, outputs, inputs in (
-            ("self_attn.q_proj", queries, HIDDEN),
-            ("self_attn.k_proj", keys, HIDDEN),
-            ("self_attn.v_proj", keys, HIDDEN),
-            ("self_attn.o_proj", HIDDEN, queries),
-            ("mlp.gate_proj", WIDE, HIDDEN),
-            ("mlp.up_proj", WIDE, HIDDEN),
-            ("mlp.down_proj", HIDDEN, WIDE),
+            *projections(queries, keys),
             ("ple_block.per_layer_input_gate", SIGNAL, HIDDEN),
             ("ple_block.per_layer_projection", HIDDEN, SIGNAL),
         ):

@@ -5,7 +5,7 @@ by their number, as in the published Qwen3-Embedding of 0.6B. The last token is 
 `<|endoftext|>`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +198,19 @@ def write_voyage(folder: Path) -> tuple[Path, npt.NDArray[np.float32]]:
     return folder, linear
 
 
+def projections(queries: int, keys: int) -> Sequence[tuple[str, int, int]]:
+    """Return the linear layers of a layer, with their outputs and inputs."""
+    return (
+        ("self_attn.q_proj", queries, HIDDEN),
+        ("self_attn.k_proj", keys, HIDDEN),
+        ("self_attn.v_proj", keys, HIDDEN),
+        ("self_attn.o_proj", HIDDEN, queries),
+        ("mlp.gate_proj", WIDE, HIDDEN),
+        ("mlp.up_proj", WIDE, HIDDEN),
+        ("mlp.down_proj", HIDDEN, WIDE),
+    )
+
+
 def _tensors(config: Mapping[str, Any]) -> Tensors:
     random = np.random.RandomState(5)
     head = config.get("head_dim", HIDDEN // HEADS)
@@ -206,15 +219,7 @@ def _tensors(config: Mapping[str, Any]) -> Tensors:
     norms = {"norm": HIDDEN}
     for layer in range(LAYERS):
         name = f"layers.{layer}."
-        for part, outputs, inputs in (
-            ("self_attn.q_proj", queries, HIDDEN),
-            ("self_attn.k_proj", keys, HIDDEN),
-            ("self_attn.v_proj", keys, HIDDEN),
-            ("self_attn.o_proj", HIDDEN, queries),
-            ("mlp.gate_proj", WIDE, HIDDEN),
-            ("mlp.up_proj", WIDE, HIDDEN),
-            ("mlp.down_proj", HIDDEN, WIDE),
-        ):
+        for part, outputs, inputs in projections(queries, keys):
             tensors[f"{name}{part}.weight"] = normal(random, outputs, inputs, scale=inputs**-0.5)
         if config["model_type"] == "qwen2":
             for part, outputs in (("q", queries), ("k", keys), ("v", keys)):

@@ -60,7 +60,7 @@ def test_truncation_has_a_direction(router, options, same_as):
 
 
 def test_what_is_cut_is_renormalised_unless_asked_otherwise(router):
-    """`normalize` defaults to true, also with `dimensions`; the space tells what is unscaled."""
+    """`normalize` defaults to true, also with `dimensions`; the space names unscaled vectors."""
     body = {"inputs": "a", "dimensions": 8}
     response = post(router, "/embed", body)
     (vector,) = read(response)

@@ -1,4 +1,4 @@
-"""What only Gemma 3 has: outliers, and a row of zeros."""
+"""Gemma 3 alone: outliers, and a row of zeros."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What only models with Llama's layers have: an instruction, and the last token."""
+"""Models with Llama's layers: an instruction, and the last token."""
 
 from pathlib import Path
 
