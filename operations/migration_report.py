@@ -70,7 +70,7 @@ def compare(one: Asked, other: Asked, source: Source) -> dict[str, Any]:
         # The first request may meet a cold start.
         side.client.search(str(rows[0].text), top=_TOP, candidates=_CANDIDATES)
     queries: list[dict[str, Any]] = []
-    with closing(progress_on(source.name, total=len(rows), done=0)) as shown:
+    with closing(progress_on(source.name, total=len(rows))) as shown:
         for row in rows:
             found = [side.search(str(row.text)) for side in sides]
             lists = [list(map(_shown, matches)) for matches in found]

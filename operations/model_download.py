@@ -9,15 +9,16 @@ import argparse
 import fcntl
 import hashlib
 import json
+import math
 import os
 import shutil
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tqdm import tqdm
-
+from embedding_client._progress import progress_on
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings.model_folder import FOLDER_HOLDS, s3_place
 from operations.command import command_parser, run_command
@@ -75,7 +76,7 @@ def download(client: Any, bucket: str, prefix: str, folder: Path) -> None:
                 os.link(folder / name, part)
             else:
                 print(f"downloading s3://{bucket}/{prefix}/{name}", file=sys.stderr)
-                _read(client, part, Bucket=bucket, Key=f"{prefix}/{name}", IfMatch=etag)
+                _read(client, part, name, Bucket=bucket, Key=f"{prefix}/{name}", IfMatch=etag)
         _assemble(folder, parts, objects)
 
 
@@ -101,19 +102,14 @@ def _part(parts: Path, name: str, etag: str) -> Path:
     return parts / hashlib.sha256(f"{name}\0{etag}".encode()).hexdigest()
 
 
-def _read(client: Any, part: Path, **request: str) -> None:
-    """Write an object to a file that is there only when it is whole.
-
-    On a terminal, a bar shows how much of it has arrived.
-    """
+def _read(client: Any, part: Path, name: str, **request: str) -> None:
+    """Write an object to a file that is there only when it is whole, and show the progress."""
     answer = client.get_object(**request)
-    partial, total = part.with_suffix(".partial"), answer["ContentLength"]
-    with (
-        partial.open("wb") as file,
-        tqdm(total=total, unit="B", unit_scale=True, leave=False, disable=None) as bar,
-    ):
+    partial, chunks = part.with_suffix(".partial"), math.ceil(answer["ContentLength"] / _CHUNK)
+    with partial.open("wb") as file, closing(progress_on(name, total=chunks, unit="MiB")) as shown:
         for chunk in answer["Body"].iter_chunks(_CHUNK):  # checks the length at its end
-            bar.update(file.write(chunk))
+            file.write(chunk)
+            shown.update(1)
     partial.rename(part)
 
 

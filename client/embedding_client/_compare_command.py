@@ -5,19 +5,19 @@ Both are asked by OpenAI's API, which Text Embeddings Inference, infinity, OpenA
 
 import argparse
 import json
-import sys
 import time
+from contextlib import closing
 from typing import Any, Self
 
 import httpx
 import numpy as np
 import numpy.typing as npt
-from tqdm import tqdm
 
 from embedding_client._addresses import check_url
 from embedding_client._connect import auth_for
 from embedding_client._errors import FileError, ResponseError, ServiceError, UnreachableError
 from embedding_client._flows import TIMEOUT
+from embedding_client._progress import progress_on
 from embedding_client._readers import Source
 
 _NEIGHBORS = 10
@@ -36,10 +36,15 @@ def run_compare(args: argparse.Namespace) -> int:
         raise FileError(f"{source.name} has {len(rows)} texts; allowed: 2 or more.")
     # A key belongs to one host; the other must not see it.
     keyless = argparse.Namespace(**{**vars(args), "api_key_env": None})
-    with _Endpoint(args.url_a, args) as one, _Endpoint(args.url_b, keyless) as other:
-        for row in tqdm(rows, unit=" texts", disable=not sys.stderr.isatty()):
+    with (
+        _Endpoint(args.url_a, args) as one,
+        _Endpoint(args.url_b, keyless) as other,
+        closing(progress_on(source.name, total=len(rows), unit="texts")) as shown,
+    ):
+        for row in rows:
             for endpoint in (one, other):
                 endpoint.embed(str(row.text))
+            shown.update(1)
     report = compare(one.vectors, other.vectors, [row.number for row in rows])
     for name, endpoint in (("a", one), ("b", other)):
         low, high = np.percentile(endpoint.milliseconds, (50, 99))

@@ -16,16 +16,22 @@ class LineProgress:
     """Prints a line to standard error every ten seconds."""
 
     def __init__(
-        self, name: str, total: int, done: int, *, clock: Callable[[], float] = time.monotonic
+        self,
+        name: str,
+        total: int,
+        done: int,
+        *,
+        unit: str = "rows",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._name, self._total = name, total
+        self._name, self._total, self._unit = name, total, unit
         self._done = self._before = done
         self._clock = clock
         self._start = self._last = clock()
 
-    def update(self, rows: int) -> None:
-        """Add complete rows. Print a line if the last one is at least ten seconds old."""
-        self._done += rows
+    def update(self, count: int) -> None:
+        """Add what is complete. Print a line if the last one is at least ten seconds old."""
+        self._done += count
         now = self._clock()
         if now - self._last < _INTERVAL:
             return
@@ -33,16 +39,18 @@ class LineProgress:
         rate = (self._done - self._before) / (now - self._start)
         left = tqdm.format_interval((self._total - self._done) / rate) if rate else "?"
         print_error(
-            f"{self._name}: {self._done} of {self._total} rows "
-            f"({self._done / self._total:.0%}), {rate:.1f} rows/s, {left} left"
+            f"{self._name}: {self._done} of {self._total} {self._unit} "
+            f"({self._done / self._total:.0%}), {rate:.1f} {self._unit}/s, {left} left"
         )
 
     def close(self) -> None:
         """Do nothing. The command prints the last line."""
 
 
-def progress_on(name: str, *, total: int, done: int) -> "LineProgress | tqdm[NoReturn]":
+def progress_on(
+    name: str, *, total: int, done: int = 0, unit: str = "rows"
+) -> "LineProgress | tqdm[NoReturn]":
     """Return a progress bar if standard error is a terminal, else lines."""
     if not sys.stderr.isatty():
-        return LineProgress(name, total, done)
-    return tqdm(total=total, initial=done, unit=" rows", desc=name, smoothing=0.1)
+        return LineProgress(name, total, done, unit=unit)
+    return tqdm(total=total, initial=done, unit=f" {unit}", desc=name, smoothing=0.1)

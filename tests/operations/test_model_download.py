@@ -10,6 +10,7 @@ from botocore.response import StreamingBody
 from botocore.session import Session
 from botocore.stub import Stubber
 
+from embedding_client import _progress
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.image_identity import build_arguments
 from embedding_kit.settings import Model
@@ -75,13 +76,15 @@ def folder(tmp_path, monkeypatch) -> Path:
     return found
 
 
-def test_a_folder_is_downloaded_once(folder):
-    """The second time only the ETags are read; a changed object alone is read again."""
+def test_a_folder_is_downloaded_once(folder, monkeypatch, capsys):
+    """It shows its progress. Later only the ETags are read, and what has changed."""
+    monkeypatch.setattr(_progress, "_INTERVAL", 0)
     store = Store()
     store.lists(FILES)
     for name, content in FILES.items():
         store.serves(name, content)
     store.download(folder)
+    assert "model.safetensors: 1 of 1 MiB (100%)" in capsys.readouterr().err
     assert files_of(folder).items() >= FILES.items()
     before = build_arguments(Model(folder=folder))["FILES"]
     store.lists(FILES)

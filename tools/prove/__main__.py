@@ -140,8 +140,8 @@ def _prove(
         endpoint = find_endpoint(session, environment)
         with httpx.Client(transport=transport, auth=SigV4Auth(session=session), timeout=60) as http:
             steps = _measurements(endpoint, options, http)
-            for step, measure in steps.items():
-                _once(run, step, measure)
+            for number, (step, measure) in enumerate(steps.items()):
+                _once(run, step, measure, of_all=number / len(steps))
         _write(environment, run.done["agreed"], {step: run.done[step] for step in steps})
         run.finish("written", None)
     _script("scripts/destroy", run.name, "--force")
@@ -166,9 +166,10 @@ def _measurements(
     return found
 
 
-def _once(run: Run, step: str, action: Callable[[], Any]) -> None:
+def _once(run: Run, step: str, action: Callable[[], Any], *, of_all: float = 0) -> None:
+    """Do a step that is not done yet, and show which share of all is done."""
     if step not in run.done:
-        print(f"{run.name}: {step} ...", flush=True)
+        print(f"{run.name}: {of_all:.0%}, {step} ...", flush=True)
         run.finish(step, action())
 
 

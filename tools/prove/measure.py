@@ -96,7 +96,11 @@ class Endpoint:
             # Lambda may have started an environment in advance, and then reports no start.
             if "initDurationMs" in metrics:
                 found.append(metrics)
-                print(f"  start {len(found)}: {metrics['initDurationMs']:.0f} ms", flush=True)
+                print(
+                    f"  start {len(found)} of {starts} ({len(found) / starts:.0%}): "
+                    f"{metrics['initDurationMs']:.0f} ms",
+                    flush=True,
+                )
             if len(found) == starts:
                 break
             time.sleep(pause)

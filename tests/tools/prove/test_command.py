@@ -95,11 +95,12 @@ def _left(root) -> list[str]:
     return sorted(path.name for path in found)
 
 
-def test_a_run_deploys_measures_writes_and_deletes(root):
-    """The results of another environment stay in the file."""
+def test_a_run_deploys_measures_writes_and_deletes(root, capsys):
+    """It shows how far it is; the results of another environment stay in the file."""
     (root / "docs" / "measured-on-aws.json").write_text('{"other": {}}')
     assert prove.main(["dev", "--yes", "--starts", "2", "--pause", "0.5"]) == 0
     assert _calls(root) == [DEPLOY, "memory 1769 2 0.5", "memory 3538 2 0.5", DESTROY]
+    assert "dev-prove: 33%, memory 3538 ..." in capsys.readouterr().out
     found = json.loads((root / "docs" / "measured-on-aws.json").read_text())
     assert list(found) == ["other", "dev"]
     assert (found["dev"]["model"], found["dev"]["region"]) == ("any/model", "us-east-1")
