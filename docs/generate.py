@@ -27,7 +27,7 @@ from cost_tables import cold_start_table, example_table, length_table, server_ta
 from measured_on_aws import measured_table
 from models_tables import models_table, prompts_table
 from pictures import benchmark, catalog, demo, diagrams, measured
-from settings_page import settings_page
+from settings_page import anchor, settings_page, titles_of_classes
 from skill_page import skill_page
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -130,19 +130,27 @@ _COST: dict[str, Callable[[], str]] = {
 }
 
 
+_SETTINGS_HEAD = "The settings of an environment's file are their arguments, with types and defaults:"
+
+
 def classes() -> str:
     """Return directives that show the docstrings of all constructs and settings.
 
     The constructs are in the order of their table on the page, and those that it lacks at the end.
+    The settings are in the order of their tables in an environment's file, after links to them.
     """
     page = (ROOT / "docs/constructs.md").read_text(encoding="utf-8")
     order = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| `.*? \|", page, re.MULTILINE)))
     exported = [getattr(embedding_kit, name) for name in embedding_kit.__all__]
+    titles = titles_of_classes()
     settings = [one for one in exported if ".settings." in one.__module__]
     constructs = [one for one in exported if one not in settings]
     constructs.sort(key=lambda one: [*order, one.__name__].index(one.__name__))
+    settings.sort(key=[*titles].index)
     shown = [f"::: {one.__module__}.{one.__qualname__}\n" for one in (*constructs, *settings)]
-    return "\n".join([*shown[: len(constructs)], "### Settings\n", *shown[len(constructs) :]])
+    links = [f"[`{one.__name__}`](settings.md#{anchor(titles[one])})" for one in settings]
+    heads = ["### Settings\n", _SETTINGS_HEAD, ",\n".join(links) + ".\n"]
+    return "\n".join([*shown[: len(constructs)], *heads, *shown[len(constructs) :]])
 
 
 def llms_text() -> str:

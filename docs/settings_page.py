@@ -3,10 +3,13 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
-from embedding_kit.settings.base import DURATION_ALLOWED
-from embedding_kit.settings.descriptions import describe, is_list, kinds
+from pydantic import BaseModel
+
+from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.settings.base import DURATION_ALLOWED, Settings
+from embedding_kit.settings.descriptions import describe, export_schema, is_list, kinds
 
 _HEAD = """# Settings
 
@@ -37,11 +40,39 @@ def settings_page(schema: dict[str, Any]) -> str:
     """Return the page in Markdown."""
     sections = "\n".join(_section("", schema, _TOP, level=2))
     titles = re.findall(r"^## (.+)$", sections, re.MULTILINE)
-    links = " ·\n".join(f"[{one.translate(_PLAIN)}](#{_anchor(one)})" for one in titles)
+    links = " ·\n".join(f"[{one.translate(_PLAIN)}](#{anchor(one)})" for one in titles)
     return "\n".join([_HEAD.replace("TABLES", links), sections]) + "\n"
 
 
-def _anchor(title: str) -> str:
+def titles_of_classes() -> dict[type, str]:
+    """Return the page's title of each class of settings, in the page's order."""
+    page = settings_page(export_schema(EnvironmentSettings))
+    titles = re.findall(r"^#+ (.+)$", page, re.MULTILINE)
+    found: dict[type, str] = {}
+    for path, one in _paths(EnvironmentSettings, ""):
+        kind = one.model_fields["kind"].default if "kind" in one.model_fields else ""
+        for title in titles:
+            if f"[{path}]" in title and ("kind" not in title or kind in title):
+                found.setdefault(one, title)
+    return dict(sorted(found.items(), key=lambda pair: titles.index(pair[1])))
+
+
+def _paths(table: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
+    """Return the path of each table, with its class and the classes that this one extends."""
+    for name, setting in table.model_fields.items():
+        for one in _tables_in(setting.annotation):
+            yield f"{path}{name}", one
+            yield from _paths(one, f"{path}{name}.")
+
+
+def _tables_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type):
+        yield from (one for one in annotation.__mro__ if issubclass(one, Settings))
+    for part in get_args(annotation):
+        yield from _tables_in(part)
+
+
+def anchor(title: str) -> str:
     """Return the anchor that the site and the repository's host give a title."""
     return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
 
@@ -50,7 +81,7 @@ def _section(path: str, table: dict[str, Any], title: str, *, level: int) -> Ite
     yield f"{'#' * level} {title}\n"
     if level == _SECTION and path:
         yield f"{table['description'].splitlines()[0]}\n"
-    tables = {name: _tables(setting) for name, setting in table["properties"].items()}
+    tables = {name: _tables(setting) for name, setting in _in_order(table)}
     rows = page_rows(table)
     if path in _AS_MODEL:
         names = ", ".join(f"`{name}`" for name in table["properties"])
@@ -71,11 +102,17 @@ def page_rows(table: dict[str, Any]) -> list[str]:
     """Return a row for each setting of a table that is no table itself."""
     return [
         "|" + "|".join(cell.replace("|", "\\|") for cell in cells) + "|"
-        for name, setting in table["properties"].items()
+        for name, setting in _in_order(table)
         # The heading has the kind.
         if not _tables(setting) and "const" not in setting
         for cells in [(f"`{name}`", _type(setting), _default(setting), _first_sentence(setting))]
     ]
+
+
+def _in_order(table: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the settings as their class declares them, the required ones first."""
+    required = table.get("required", ())
+    return sorted(table["properties"].items(), key=lambda pair: pair[0] not in required)
 
 
 def _tables(setting: dict[str, Any]) -> dict[str, Any]:
