@@ -130,7 +130,7 @@ _COST: dict[str, Callable[[], str]] = {
 }
 
 
-_SETTINGS_HEAD = "The settings of an environment's file are their arguments, with types and defaults:"
+_SETTINGS_HEAD = "Their arguments, with types and defaults, are the settings of a file:"
 
 
 def classes() -> str:
