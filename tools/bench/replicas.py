@@ -74,13 +74,7 @@ def replica(
         return write_replica(folder, SMALL if small else EMBEDDING_GEMMA)
 
     def write(folder: Path) -> None:
-        tokenizer = tokenizer_json(shape.tokenizer, shape.vocabulary)
-        (folder / "tokenizer.json").write_bytes(tokenizer)
-        for file, value in (_of_classifier(shape) if scores else _of_embedder(shape)).items():
-            (folder / file).parent.mkdir(exist_ok=True)
-            write_json(folder / file, value)
-        if shape.pooling and not scores:
-            (folder / "2_Normalize").mkdir()  # The module has no settings.
+        write_all_but_weights(folder, shape, scores=scores)
         if "num_experts" in shape.config:
             write_weights(folder)  # transformers has no such class.
         elif shape.config:
@@ -91,6 +85,16 @@ def replica(
 
     folder = cache / (f"{name}-classifier" if scores else name)
     return _once(folder, "config.json" if scores else "modules.json", write)
+
+
+def write_all_but_weights(folder: Path, shape: Shape, *, scores: bool = False) -> None:
+    """Write the tokenizer and the settings of a shape."""
+    (folder / "tokenizer.json").write_bytes(tokenizer_json(shape.tokenizer, shape.vocabulary))
+    for file, value in (_of_classifier(shape) if scores else _of_embedder(shape)).items():
+        (folder / file).parent.mkdir(exist_ok=True)
+        write_json(folder / file, value)
+    if shape.pooling and not scores:
+        (folder / "2_Normalize").mkdir()  # The module has no settings.
 
 
 def _of_classifier(shape: Shape) -> Json:
@@ -121,8 +125,8 @@ def _of_embedder(shape: Shape) -> Json:
             for place, kind in enumerate(kinds)
         ],
     }
-    if shape.config.get("model_type") == "gte" and shape.tokenizer == "wordpiece":
-        # The English ones have BERT's, and a file that says so.
+    if shape.config.get("model_type") in {"gte", "mpnet"} and shape.tokenizer == "wordpiece":
+        # The published English GTE has such a file, too.
         files["tokenizer_config.json"] = {"tokenizer_class": "BertTokenizer"}
     if shape.tokenizer == "unigram":
         files["tokenizer_config.json"] = {"tokenizer_class": "XLMRobertaTokenizer"}

@@ -7,9 +7,10 @@ from tokenizers import Tokenizer
 
 from model_compiler.source.catalog import CATALOG, find, measurements
 from model_compiler.source.catalog.estimate import STATIC, estimate
+from model_compiler.tokenizer.file import read_tokenizer
 from tools.bench.contenders import missing
 from tools.bench.model import FAMILIES, Texts, real_texts, requests_of
-from tools.bench.replicas import SHAPES, export_of
+from tools.bench.replicas import SHAPES, export_of, write_all_but_weights
 from tools.bench.worker import KINDS
 
 
@@ -37,6 +38,18 @@ def test_each_shape_has_the_width_of_its_models():
         assert (entry.max_tokens or 0) <= shape.max_tokens
         family = shape.config.get("model_type", "static")
         assert entry.family in {family, "new" if family == "gte" else family}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name, shape in SHAPES.items() if shape.config and shape.tokenizer == "wordpiece"],
+)
+def test_the_compiler_reads_the_tokenizer_of_a_replica(tmp_path, name):
+    """Of those that are made in a moment."""
+    shape = SHAPES[name]
+    write_all_but_weights(tmp_path, shape)
+    file = read_tokenizer(tmp_path / "tokenizer.json", vocabulary_size=shape.vocabulary)
+    assert file.max_tokens is None
 
 
 @pytest.mark.parametrize(
