@@ -36,8 +36,11 @@ matplotlib.rcParams.update({
     "axes.spines.top": False,
     "axes.spines.right": False,
 })  # fmt: skip
-#: The height of a bar and the width of a chart, in pixels; and this project's name in a run.
-_BAR, _WIDTH, _OURS = 22, 720, "kit"
+#: The height of a bar and of a panel's heading, and the width of a chart and of its labels, in
+#: pixels: narrow, so that the texts can be read on a phone.
+_BAR, _HEADING, _WIDTH, _LABELS = 22, 42, 480, 180
+#: This project's name in a run.
+_OURS = "kit"
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -91,28 +94,20 @@ def bars(
         for name, row in rows.items()
         if row["unit"] not in {"", "a second"}  # More of these is better.
     }
-    caption = caption or [f"{run['machine']['cpu']}, all in one run. Less is better."]
-    top, count = 58 + 22 * len(caption), -(-len(headings) // 2)
-    height = top + count * (_BAR * len(labels) + 46) + 10
+    caption = caption or [f"{run['machine']['cpu']},", "all in one run. Less is better."]
+    top, panel = 60 + 19 * len(caption), _BAR * len(labels)
+    height = top + len(headings) * (_HEADING + panel)
     figure = new_figure(_WIDTH, height)
-    figure.text(20 / _WIDTH, 1 - 34 / height, title or run["model"], size=20, weight="bold")
+    figure.text(14 / _WIDTH, 1 - 34 / height, title or run["model"], size=18, weight="bold")
     for place, line in enumerate(caption):
-        figure.text(
-            20 / _WIDTH, 1 - (58 + 20 * place) / height, line, size=13, color=LIGHT["quiet"]
-        )
-    grid = figure.subplots(
-        count, 2, sharey=True, squeeze=False,
-        gridspec_kw={
-            "left": 185 / _WIDTH, "right": 1 - 20 / _WIDTH, "top": 1 - (top + 18) / height,
-            "bottom": 10 / height, "wspace": 0.08, "hspace": 46 / (_BAR * len(labels)),
-        },
-    )  # fmt: skip
-    panels = grid.flatten()
-    for axes in panels:
+        where = 1 - (60 + 19 * place) / height
+        figure.text(14 / _WIDTH, where, line, size=13, color=LIGHT["quiet"])
+    left, width = _LABELS / _WIDTH, 1 - (_LABELS + 14) / _WIDTH
+    for number, (name, heading) in enumerate(headings.items(), start=1):
+        bottom = 1 - (top - 12 + number * (_HEADING + panel)) / height
+        axes = figure.add_axes((left, bottom, width, panel / height))
         axes.set_axis_off()
-    for axes, (name, heading) in zip(panels, headings.items(), strict=False):
         _panel(axes, rows[name], heading, labels, run["base"])
-    for axes in grid[:, 0]:
         for place, (kind, label) in enumerate(labels.items()):
             weight = "bold" if kind == _OURS else "normal"
             axes.annotate(
@@ -132,7 +127,7 @@ def _panel(
     unit = row["unit"].replace(" of CPU time", " CPU")
     if heading.endswith(", each"):
         heading, unit = heading.removesuffix(", each").replace(" to ", "–"), "ms CPU each"
-    axes.text(0, -0.85, f"{heading}, {unit}", weight="bold", size=12)
+    axes.text(0, -0.85, f"{heading}, {unit}", weight="bold", size=13)
     for place, (kind, value) in enumerate(values.items()):
         if value is None:
             continue

@@ -24,8 +24,9 @@ _LABELS: Mapping[str, str] = {
 _CLIENTS = ("1 client", "8 clients", "64 clients")
 #: The lines below the title.
 _CAPTION = """\
-A model of EmbeddingGemma's shape with random weights, on one x86 core. Less is better.
-Green: the gain over the best of the others. Blue: the usual recipe, in int8. Gray: fp32.
+A model of EmbeddingGemma's shape with random weights,
+on one x86 core. Less is better. Green: the gain over the
+best of the others. Blue: the usual int8 recipe. Gray: fp32.
 """.splitlines()
 
 
@@ -54,7 +55,8 @@ def draw_server() -> str:
         report,
         title="CPU time of a request to the server",
         caption=[
-            "Weights of all-MiniLM-L6-v2, on two x86 cores, in turns in one run. Less is better."
+            "Weights of all-MiniLM-L6-v2, on two x86 cores, in turns",
+            "in one run. Less is better.",
         ],
         headings={load: load.capitalize() for load in loads},
     )
