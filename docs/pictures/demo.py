@@ -15,7 +15,7 @@ from rich.text import Text
 TRANSCRIPT = Path(__file__).with_suffix(".txt")
 #: The last step lists the stacks of a deploy; the picture leaves it out.
 _LAST_STEP = "4  "
-_COLUMNS = 100
+_COLUMNS = 80
 
 
 def draw() -> str:

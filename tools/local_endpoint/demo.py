@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -111,7 +112,7 @@ def _serve(artifact: Path, index: Path) -> None:
         _print(f"vectors {vectors.shape[0]} x {vectors.shape[1]} of {client.vector_space}")
         _print("similarity of the sentences (cosine):\n")
         for sentence, row in zip(SENTENCES, vectors @ vectors.T, strict=True):
-            _print("  " + "  ".join(f"{score:5.2f}" for score in row) + f"   {sentence}")
+            _print(" ".join(f"{score:5.2f}" for score in row) + f"  {sentence}")
         count = json.loads((index / "manifest.json").read_text(encoding="utf-8"))["count"]
         _heading(f"3  Python's standard library by meaning: {count} docstrings")
         for question in QUESTIONS:
@@ -145,7 +146,15 @@ def _await_synthesis(synthesis: "subprocess.Popen[bytes]", log: Path) -> None:
 def _print_stacks(folder: Path) -> None:
     for stack in _in_order(json.loads((folder / "manifest.json").read_text(encoding="utf-8"))):
         template = json.loads((folder / f"{stack}.template.json").read_text(encoding="utf-8"))
-        _print(f"  {stack}: {_resources(template)}")
+        _print(
+            textwrap.fill(
+                f"{stack}: {_resources(template)}",
+                _columns(),
+                initial_indent="  ",
+                subsequent_indent="    ",
+                break_on_hyphens=False,
+            )
+        )
 
 
 def _in_order(manifest: Mapping[str, Any]) -> list[str]:
@@ -171,8 +180,12 @@ def _resources(template: Mapping[str, Any]) -> str:
 
 def _one_line(text: str) -> str:
     line = " ".join(text.split())
-    width = shutil.get_terminal_size((100, 24)).columns - 10
+    width = _columns() - 9  # Its score is before it.
     return line if len(line) <= width else line[: width - 3] + "..."
+
+
+def _columns() -> int:
+    return shutil.get_terminal_size((80, 24)).columns
 
 
 def _shown(path: Path) -> str:
