@@ -82,12 +82,13 @@ class Held(NamedTuple):
 
 
 @pytest.fixture
-def held(make_queue: MakeQueue, threads: ThreadPoolExecutor, request) -> Held:
+def held(make_queue: MakeQueue, threads: ThreadPoolExecutor, request) -> Iterator[Held]:
     session = getattr(request, "param", GatedSession)()
     queue = make_queue(session)
     first = threads.submit(ask, queue, [batch(0, tokens=4)])
     session.wait_for_run()
-    return Held(queue, session, threads, first)
+    yield Held(queue, session, threads, first)
+    session.open()  # The threads end before the queue.
 
 
 def test_runs_that_wait_are_merged(held):
