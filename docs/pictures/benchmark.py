@@ -24,8 +24,8 @@ _LABELS: Mapping[str, str] = {
 _CLIENTS = ("1 client", "8 clients", "64 clients")
 #: The lines below the title.
 _CAPTION = """\
-A model of EmbeddingGemma's shape with random weights,
-on one x86 core. Less is better. Green: the gain over the
+EmbeddingGemma's shape, random weights, warm files,
+an idle x86 core. Less is better. Green: the gain over the
 best of the others. Blue: the usual int8 recipe. Gray: fp32.
 """.splitlines()
 

@@ -20,8 +20,8 @@ _WIDTH, _LEFT, _RIGHT, _ROW = 480, 174, 20, 30
 _FONT = 13
 _START_CAPTION = """\
 EmbeddingGemma’s shape, random weights, warm files,
-one x86 core, ms of CPU time. On AWS, the image is
-fetched before: that time is not measured yet.
+an idle x86 core, ms of CPU time. On AWS, the image
+is fetched before: that time is not measured yet.
 """.splitlines()
 _FIDELITY_CAPTION = """\
 The compiler’s reports on models with their published

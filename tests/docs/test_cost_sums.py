@@ -14,21 +14,22 @@ README = " ".join((ROOT / "README.md").read_text("utf-8").split())
 
 
 def test_the_first_page_says_what_the_command_computes():
-    """Both shipped environments, at the traffic that the page names."""
-    month = Month(requests=3e6, tokens=128)
-    staging, production = (
+    """The shipped environments, at the traffic that the page names."""
+    idle, dev, staging, production = (
         forecast(
             load_environment(name, folder=ROOT / "environments", licensed=False),
             resources_of,
             load_prices(),
             hosted_models(),
-            month,
+            Month(requests=requests, tokens=128),
         )
-        for name in ("staging", "production")
+        for name, requests in (("dev", 1), ("dev", 1e6), ("staging", 3e6), ("production", 3e6))
     )
+    standing = idle.usd - METRICS * load_prices()["metric"].usd
+    assert f"**${standing:.2f}** without requests, **${dev.usd:.2f}** with a million" in README
     alone = usd(staging.options[ON_DEMAND])
-    assert f"**${alone:.2f}** for Lambda, and **${staging.usd:.2f}** in all with alarms" in README
-    assert f"keeps 2–5 Lambda environments warm: ${production.usd:.2f}." in README
+    assert f"**${staging.usd:.2f}** with 3 million, of which ${alone:.2f} are for Lambda" in README
+    assert f"kept warm: **${production.usd:.2f}** with 3 million" in README
 
 
 def test_the_page_about_costs_counts_the_metrics_that_are_billed():
