@@ -97,6 +97,7 @@ def _point(result: Forecast, name: str) -> str:
 
 def _cold_starts(result: Forecast) -> Iterator[str]:
     yield "cold starts on demand, if Lambda reuses the most recently used environment:"
+    yield f"  {1000 * result.scenario.init_seconds:,.0f} ms of CPU time each, with warm files"
     for minutes, share in result.cold_starts.items():
         yield f"  {percent(share)} of requests with an idle timeout of {minutes} minutes"
     if isinstance(result.environment.cold_start, Provisioned):
