@@ -171,7 +171,6 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/constructs.md": _page("docs/constructs.md", {"classes": classes}),
     "docs/cost.md": _page("docs/cost.md", _COST),
     "docs/performance.md": _page("docs/performance.md", {"on-aws": measured_table}),
-    "docs/performance.svg": benchmark.draw_all,
     "docs/pictures/benchmark.svg": benchmark.draw,
     "docs/client.md": _page("docs/client.md", {"errors": errors_tree}),
     "docs/llms.txt": llms_text,

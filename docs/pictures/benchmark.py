@@ -41,12 +41,6 @@ def draw() -> str:
     )
 
 
-def draw_all() -> str:
-    """Return the picture of the page about performance, with every measurement of the run."""
-    report = RESULTS.read_text(encoding="utf-8")
-    return bars(report, title="Every measurement of the run", caption=_CAPTION, labels=_LABELS)
-
-
 def draw_server() -> str:
     """Return the picture of the page about the server."""
     report = RESULTS.with_name("server.json").read_text(encoding="utf-8")
