@@ -33,7 +33,6 @@ def run_models(args: argparse.Namespace) -> int:
 
 def cells(model: Facts) -> dict[str, str]:
     """Return what the tables show of a model, by its column."""
-    about = "~" if model["estimated"] else ""
     memory = list((model["memory_mb"] or {}).values())
     quality = model["quality"]
     return {
@@ -41,8 +40,8 @@ def cells(model: Facts) -> dict[str, str]:
         "tokens": _number(model["max_tokens"], ",d"),
         "MB": _number(model["megabytes"], ".0f"),
         "memory": _number(memory[0] if memory else None, "d"),
-        "32": _ratio(model["tokens_32"], about),
-        "256": _ratio(model["tokens_256"], about),
+        "32": _ratio(model["tokens_32"]),
+        "256": _ratio(model["tokens_256"]),
         "search": _number(quality.get("retrieval"), ".1f"),
         "many": _number(quality.get("multilingual"), ".1f"),
     }
@@ -70,7 +69,7 @@ def _lines(models: list[Facts], benchmarks: Mapping[str, Facts]) -> Iterator[str
         yield _aligned(model["name"].rpartition("/")[2] + star, tuple(row.values()))
     yield ""
     yield "mem: memory_mb for texts of up to 512 tokens. 32, 256: time of a text with"
-    yield "so many tokens, as a multiple of all-MiniLM-L6-v2's; ~: estimated from sizes."
+    yield "so many tokens, as a multiple of all-MiniLM-L6-v2's."
     for name, key in (("srch", "retrieval"), ("many", "multilingual")):
         facts = benchmarks[key]
         yield f"{name}: {facts['title']}, {facts['about']},"
@@ -88,6 +87,6 @@ def _number(value: float | None, form: str) -> str:
     return NOTHING if value is None else f"{value:{form}}"
 
 
-def _ratio(value: float | None, about: str) -> str:
+def _ratio(value: float | None) -> str:
     """Return a digit after the point; two for a static model, which takes a hundredth."""
-    return about + _number(value, ".1f" if value is None or value >= 0.1 else ".2f")
+    return _number(value, ".1f" if value is None or value >= 0.1 else ".2f")

@@ -28,7 +28,6 @@ def described(entry: CatalogEntry) -> dict[str, Any]:
         "memory_mb": measured and {str(key): mb for key, mb in measured.memory_mb.items()},
         "tokens_32": measured and measured.tokens_32,
         "tokens_256": measured and measured.tokens_256,
-        "estimated": bool(measured and measured.estimated),
         "quality": dict(entry.quality),
         "family": entry.family,
         "prompts": {**entry.own_prompts, **entry.prompts},

@@ -187,7 +187,7 @@ def init_seconds(speed: Speed) -> float:
     """
     table = measurements()
     ratio = 1000 * core_seconds(speed, 32) / table.milliseconds["tokens_32"]
-    starts = {shape.tokens_32: shape.start for shape in table.shapes.values() if shape.start}
+    starts = {shape.tokens_32: shape.start for shape in table.shapes.values()}
     nearest = min(starts, key=lambda tokens_32: abs(math.log(tokens_32 / ratio)))
     return table.milliseconds["start"] * starts[nearest] / 1000
 
@@ -206,8 +206,7 @@ def _of_catalog(name: str) -> tuple[tuple[float, float] | None, str]:
     shape = measurements().shapes.get(entry.shape) if entry else None
     if shape is None:
         return None, ""
-    source = "estimated by its shape" if shape.estimated else "measured.json"
-    return (shape.tokens_32, shape.tokens_256), source
+    return (shape.tokens_32, shape.tokens_256), "measured.json"
 
 
 def _of_folder(folder: Path) -> tuple[tuple[float, float] | None, str]:

@@ -25,7 +25,7 @@ def test_the_json_has_every_fact():
     shape = measurements().shapes["bert-6x384"]
     assert minilm["megabytes"] == shape.megabytes
     assert minilm["memory_mb"] == {"512": shape.memory_mb[512]}
-    assert (minilm["pinned_by"], minilm["estimated"]) == ("hashes", False)
+    assert minilm["pinned_by"] == "hashes"
     unverified = find("multi-qa-distilbert-cos-v1")
     assert unverified
     assert values[unverified.name]["revision"] is None

@@ -376,19 +376,17 @@ def test_any_model_of_the_catalog_is_priced(cost):
         for name in ("all-MiniLM-L6-v2", "bge-base-en-v1.5", "embeddinggemma-300m", "bge-m3")
     ]
     assert dollars == sorted(dollars)
-    assert "~" not in cost("dev", "--model", "gte-small")[1]
-    assert "estimated by its shape" in cost("dev", "--model", "rubert-tiny2")[1]
 
 
 @pytest.mark.parametrize(
     ("files", "milliseconds"),
     [
-        ({"config.json": MINILM}, "16.3 ms each"),
-        ({"0_Transformer/config.json": MINILM}, "16.3 ms each"),
-        ({"config.json": {"model_type": "model2vec"}}, "3.5 ms each"),
+        ({"config.json": MINILM}, "17.5 ms each"),
+        ({"0_Transformer/config.json": MINILM}, "17.5 ms each"),
+        ({"config.json": {"model_type": "model2vec"}}, "3.2 ms each"),
         (
             {"modules.json": [{"type": "sentence_transformers.models.StaticEmbedding"}]},
-            "3.5 ms each",
+            "3.2 ms each",
         ),
     ],
 )

@@ -1,8 +1,7 @@
 """The models that the kit knows by name, from `catalog.toml`, and their speed, size and memory.
 
 `scripts/bench shapes` makes `measured.json`. Speed, size and memory depend on a model's shape and
-not on its weights, so it measures one replica with random weights for each shape. The times of a
-shape may be estimated (`estimate.py`) until a machine like that of the others measures them.
+not on its weights, so it measures one replica with random weights for each shape.
 """
 
 import functools
@@ -188,13 +187,8 @@ class Measurement:
     tokens_32: float
     #: CPU time of one text with 256 tokens.
     tokens_256: float
-    #: CPU time from the start of the process until it can answer; None if `estimated`.
-    start: float | None = None
-
-    @property
-    def estimated(self) -> bool:
-        """Whether the times of texts are those of `estimate.py`."""
-        return self.start is None
+    #: CPU time from the start of the process until it can answer.
+    start: float
 
     @property
     def memory_mb(self) -> dict[int, int]:
