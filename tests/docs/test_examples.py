@@ -47,14 +47,18 @@ def pages_with(language):
         pytest.param(
             page,
             id=page.relative_to(ROOT).as_posix(),
-            # Each starts the CDK in another process; one such page is enough for every run.
-            marks=[pytest.mark.slow]
-            * ("aws_cdk" in "".join(examples(page, language)) and page != README),
+            marks=[pytest.mark.slow] * _is_slow(page, language),
         )
         for page in PAGES
         if examples(page, language)
         and page not in (*ELSEWHERE, *([BATCH] if language == "python" else []))
     ]
+
+
+def _is_slow(page, language):
+    """Of pages that start the CDK, or many commands, the README is enough for every run."""
+    starts = "aws_cdk" in "".join(examples(page, language))
+    return page != README and (starts or (page.name, language) == ("client.md", "bash"))
 
 
 def examples(page, language):

@@ -11,6 +11,7 @@ from .pages import BASH, FINETUNE, PYTHON, SERVED, blocks, run
 TEXT = FINETUNE.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_the_commands_and_programs_run(tmp_path):
     """The folder is inspected and compiled with its report, and the endpoint has its space."""
     write_model(tmp_path / "my-model", new_files=True)

@@ -97,8 +97,8 @@ def test_models_of_one_use_stand_together():
 
 def test_the_memory_that_fits_is_a_quarter_above_the_peak():
     """In steps of 128 MB, and never less for a longer text."""
-    memory = {512: 102, 8192: 103}
-    shape = Measurement(megabytes=1, memory=memory, tokens_32=1, tokens_256=1, start=1)
+    peaks = {512: 102, 8192: 103}
+    shape = Measurement(megabytes=1, memory=peaks, tokens_32=1, tokens_256=1, start=1)
     assert shape.memory_mb == {512: 128, 8192: 256}
     for found in measurements().shapes.values():
         memory = list(found.memory_mb.values())
