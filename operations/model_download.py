@@ -106,7 +106,8 @@ def _read(client: Any, part: Path, name: str, **request: str) -> None:
     """Write an object to a file that is there only when it is whole, and show the progress."""
     answer = client.get_object(**request)
     partial, chunks = part.with_suffix(".partial"), math.ceil(answer["ContentLength"] / _CHUNK)
-    with partial.open("wb") as file, closing(progress_on(name, total=chunks, unit="MiB")) as shown:
+    shown = progress_on(name, total=chunks, unit="MiB", leave=False)
+    with partial.open("wb") as file, closing(shown):
         for chunk in answer["Body"].iter_chunks(_CHUNK):  # checks the length at its end
             file.write(chunk)
             shown.update(1)

@@ -48,9 +48,12 @@ class LineProgress:
 
 
 def progress_on(
-    name: str, *, total: int, done: int = 0, unit: str = "rows"
+    name: str, *, total: int, done: int = 0, unit: str = "rows", leave: bool = True
 ) -> "LineProgress | tqdm[NoReturn]":
-    """Return a progress bar if standard error is a terminal, else lines."""
+    """Return a progress bar if standard error is a terminal, else lines.
+
+    `leave` says whether a bar stays when it is complete.
+    """
     if not sys.stderr.isatty():
         return LineProgress(name, total, done, unit=unit)
-    return tqdm(total=total, initial=done, unit=f" {unit}", desc=name, smoothing=0.1)
+    return tqdm(total=total, initial=done, unit=f" {unit}", desc=name, smoothing=0.1, leave=leave)

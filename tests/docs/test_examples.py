@@ -56,7 +56,7 @@ def pages_with(language):
 
 
 def _is_slow(page, language):
-    """Of pages that start the CDK, or many commands, the README is enough for every run."""
+    """Each starts the CDK, or many commands; of the CDK, the README's is enough for every run."""
     starts = "aws_cdk" in "".join(examples(page, language))
     return page != README and (starts or (page.name, language) == ("client.md", "bash"))
 

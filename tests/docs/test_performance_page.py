@@ -10,8 +10,8 @@ from .pages import ROOT
 PAGE = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8").partition("\n## ")[0]
 RUN = json.loads((ROOT / "docs" / "performance.json").read_text(encoding="utf-8"))
 COLUMNS = ["baseline", "kit", "export", "sentence-transformers", "fastembed"]
-ONLY_IN_THE_PICTURE = {"init, elapsed", "peak memory of the start"}
-ROWS = [row for row in RUN["rows"] if row["name"] not in ONLY_IN_THE_PICTURE]
+ONLY_IN_THE_FILE = {"init, elapsed", "peak memory of the start"}
+ROWS = [row for row in RUN["rows"] if row["name"] not in ONLY_IN_THE_FILE]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])

@@ -126,7 +126,7 @@ def _of_embedder(shape: Shape) -> Json:
         ],
     }
     if shape.config.get("model_type") in {"gte", "mpnet"} and shape.tokenizer == "wordpiece":
-        # The published English GTE has such a file, too.
+        # These replicas have BERT's special tokens, as English GTE has.
         files["tokenizer_config.json"] = {"tokenizer_class": "BertTokenizer"}
     if shape.tokenizer == "unigram":
         files["tokenizer_config.json"] = {"tokenizer_class": "XLMRobertaTokenizer"}
