@@ -68,8 +68,8 @@ def _lines(models: list[Facts], benchmarks: Mapping[str, Facts]) -> Iterator[str
         star = "*" if model["license"] not in {"apache-2.0", "mit"} else ""
         yield _aligned(model["name"].rpartition("/")[2] + star, tuple(row.values()))
     yield ""
-    yield "mem: memory_mb for texts of up to 512 tokens. 32, 256: time of a text with"
-    yield "so many tokens, as a multiple of all-MiniLM-L6-v2's."
+    yield "mem: memory_mb for texts of up to 512 tokens. 32, 256: CPU time of a text"
+    yield "with 32 or 256 tokens, as a multiple of all-MiniLM-L6-v2's."
     for name, key in (("srch", "retrieval"), ("many", "multilingual")):
         facts = benchmarks[key]
         yield f"{name}: {facts['title']}, {facts['about']},"

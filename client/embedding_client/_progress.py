@@ -30,7 +30,7 @@ class LineProgress:
         self._start = self._last = clock()
 
     def update(self, count: int) -> None:
-        """Add what is complete. Print a line if the last one is at least ten seconds old."""
+        """Count more as complete. Print a line if the last one is at least ten seconds old."""
         self._done += count
         now = self._clock()
         if now - self._last < _INTERVAL:

@@ -77,7 +77,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 
 def test_a_folder_is_downloaded_once(folder, monkeypatch, capsys):
-    """It shows its progress. Later only the ETags are read, and what has changed."""
+    """Progress is shown. The second time it reads ETags, and only a changed object again."""
     monkeypatch.setattr(_progress, "_INTERVAL", 0)
     store = Store()
     store.lists(FILES)
