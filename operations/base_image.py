@@ -12,7 +12,11 @@ from pathlib import Path
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
+from embedding_kit.programs import python_version
+
 _ROOT = Path(__file__).parents[1]
+#: With the Python of the image in place of its version.
+_TAG = "public.ecr.aws/lambda/python:3.13-arm64"
 #: The tables of models that have an image.
 _TABLES = ("model", "standby")
 _PINNED = re.compile(r"(?P<tag>[^@]+)@(?P<digest>sha256:[0-9a-f]{64})")
@@ -58,7 +62,8 @@ def pin(file: Path) -> list[tuple[str, str | None, str]]:
         pinned = _PINNED.fullmatch(found)
         if found and pinned is None:
             raise ValueError(f"{file.name}: base_image: found: {found}; allowed: IMAGE@sha256:...")
-        tag = pinned["tag"] if pinned else _default_tag()
+        # If the image has another Python since the last pin, its tag is another one.
+        tag = re.sub(r"(?<=python:)\d+\.\d+", python_version(), pinned["tag"] if pinned else _TAG)
         new = _digest(tag)
         if f"{tag}@{new}" != found:
             model["base_image"] = f"{tag}@{new}"
@@ -66,12 +71,6 @@ def pin(file: Path) -> list[tuple[str, str | None, str]]:
     if any(old != new for _, old, new in pins):
         file.write_text(tomlkit.dumps(document), encoding="utf-8")
     return pins
-
-
-def _default_tag() -> str:
-    text = (_ROOT / "lambda_image" / "Dockerfile").read_text(encoding="utf-8")
-    arguments: dict[str, str] = dict(re.findall(r"^ARG (\w+)=(\S+)", text, re.MULTILINE))
-    return arguments["BASE_IMAGE"].replace("$PYTHON", arguments["PYTHON"])
 
 
 def _digest(tag: str) -> str:

@@ -13,7 +13,7 @@ from constructs import Construct
 from embedding_kit.findings import acknowledge, acknowledge_untraced, acknowledge_wildcard
 from embedding_kit.hosting import Hosting, let_call_aws, vpc_properties
 from embedding_kit.image import image_code
-from embedding_kit.programs import image_folder
+from embedding_kit.programs import python_version
 from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.function import RETENTION_DAYS
@@ -40,13 +40,12 @@ def packaged_function(
         code = image_code(model, command=[handler] if handler else None)
         function = lambda_.DockerImageFunction(scope, id, code=code, **properties)
     else:
-        version = (image_folder() / ".python-version").read_text(encoding="utf-8").strip()
         function = lambda_.Function(
             scope,
             id,
             code=zip_code(scope, model, with_artifact=with_artifact),
             handler=handler or EMBEDDER,
-            runtime=getattr(lambda_.Runtime, f"PYTHON_{version.replace('.', '_')}"),
+            runtime=getattr(lambda_.Runtime, f"PYTHON_{python_version().replace('.', '_')}"),
             **properties,
         )
         reason = "The Python of the image, with the same packages."

@@ -37,6 +37,11 @@ def image_folder() -> Path:
     raise FileNotFoundError(f"the image's Dockerfile is missing; looked in {looked}")
 
 
+def python_version() -> str:
+    """Return the Python that the image and the zip run, such as `3.13`."""
+    return (image_folder() / ".python-version").read_text(encoding="utf-8").strip()
+
+
 def run(program: str, arguments: list[str]) -> None:
     """Run one of `PROGRAMS` as `python -m` does, without the current folder on the path."""
     if not sys.flags.safe_path:

@@ -53,12 +53,17 @@ def folder(tmp_path, monkeypatch, docker):
             f"dev: {OLD} -> {NEW}\n",
         ),
         (
+            f'base_image = "mirror.example/lambda/python:3.9-arm64@{OLD}"\n',
+            f'base_image = "mirror.example/lambda/python:{VERSION}-arm64@{NEW}"\n',
+            f"dev: {OLD} -> {NEW}\n",
+        ),
+        (
             f'base_image = "{TAG}@{NEW}"\n',
             f'base_image = "{TAG}@{NEW}"\n',
             f"dev: {NEW} -> unchanged\n",
         ),
     ],
-    ids=["first", "newer", "mirror", "same"],
+    ids=["first", "newer", "mirror", "another Python", "same"],
 )
 def test_the_digest_of_now_is_pinned(folder, capsys, before, after, printed):
     """Comments stay, and so does the address of a mirror."""

@@ -21,8 +21,8 @@ from tools.rehearsal.image.asset import ImageAsset
 from tools.rehearsal.image.docker import Docker
 from tools.rehearsal.report import Report
 
-#: Debian's release by the Python that it ships.
-DEBIAN_RELEASES = {"3.13": "trixie", "3.11": "bookworm"}
+#: Debian's release by the Python that it ships; forky is not released yet.
+DEBIAN_RELEASES = {"3.14": "forky", "3.13": "trixie", "3.11": "bookworm"}
 _PACKAGES = "python3,python3-pip,ca-certificates,libstdc++6,libc-bin,coreutils,dash,bash"
 _SUBSTITUTE = Path(__file__).parent / "substitute"
 _CLIENT_VERSION = importlib.metadata.version("awslambdaric")
