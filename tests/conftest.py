@@ -1,6 +1,7 @@
 """Fixtures that several tests share: compiled models, made once and kept between runs."""
 
 import fcntl
+import functools
 import gc
 import hashlib
 import os
@@ -10,7 +11,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import botocore.session
 import pytest
+from botocore.loaders import create_loader
 from hypothesis import HealthCheck, settings
 
 from embedder.core.artifact import Artifact, load_artifact
@@ -54,6 +57,14 @@ def few_texts_decide_on_tables() -> Iterator[None]:
     """Compile tokenizers sooner; their own tests compare them on more texts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "_SAMPLE", 250)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def descriptions_of_services_are_read_once() -> Iterator[None]:
+    """Share them between botocore's sessions, each of which would parse megabytes of JSON."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.session, "create_loader", functools.cache(create_loader))
         yield
 
 
