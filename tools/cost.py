@@ -20,8 +20,15 @@ def resources_of(environment: EnvironmentSettings) -> list[Resource]:
     from stacks.environment_stacks import EnvironmentStacks  # noqa: PLC0415
 
     context = json.loads(_CDK_FILE.read_text(encoding="utf-8"))["context"]
+    # Nothing is deployed, so no files are copied and no template is validated, which takes seconds.
+    context["aws:cdk:disable-asset-staging"] = True
     with TemporaryDirectory() as folder:
-        app = App(context=context, outdir=folder, analytics_reporting=False)
+        app = App(
+            context=context,
+            outdir=folder,
+            analytics_reporting=False,
+            builtin_cloud_formation_validation=False,
+        )
         EnvironmentStacks(app, environment)
         return [
             resource

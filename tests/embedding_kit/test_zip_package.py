@@ -26,7 +26,9 @@ def synthesize_zip(tmp_path):
         nonlocal count
         count += 1
         out = tmp_path / f"out{count}"
-        stack = Stack(App(outdir=str(out)), "Stack", synthesizer=synthesizer)
+        copied = {"aws:cdk:disable-asset-staging": False}
+        app = App(outdir=str(out), post_cli_context=copied)
+        stack = Stack(app, "Stack", synthesizer=synthesizer)
         EmbeddingEndpoint(stack, "Endpoint", model=model, function=ZIP, **properties)
         template = Template.from_stack(stack)
         return out, template, json.loads((out / "Stack.assets.json").read_text())
