@@ -117,6 +117,7 @@ def run(root: Path, tmp_path_factory):
         functions = DeployedFunctions(aws, artifacts, checkout.root / "cdk.out")
         function.serve = functions.answer
         client = write_client(folder, aws)
+        client.with_suffix(".jsonl").touch()
         cdk = Cdk(report=Report(), checkout=checkout, aws=aws, docker=client)
         cdk.succeeded(cdk.bootstrap())
         yield _Shell(checkout, aws, client, functions)
