@@ -14,9 +14,9 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from embedding_kit.endpoint_interface import IEmbeddingEndpoint, ImportedEndpoint
+from embedding_kit.endpoint_metrics import EndpointMetrics, add_metric_filters
 from embedding_kit.function import EmbeddingFunction
 from embedding_kit.hosting import Hosting
-from embedding_kit.metrics import EndpointMetrics, add_metric_filters
 from embedding_kit.quotas import quota_notes
 from embedding_kit.release import GuardedRelease
 from embedding_kit.release_check import ReleaseCheck

@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from embedding_kit.metrics import EndpointMetrics
+from embedding_kit.endpoint_metrics import EndpointMetrics
 from embedding_kit.settings.base import rule_error
 
 

@@ -9,8 +9,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from embedding_kit.endpoint_metrics import PERIOD, EndpointMetrics, milliseconds
 from embedding_kit.findings import acknowledge_wildcard
-from embedding_kit.metrics import PERIOD, EndpointMetrics, milliseconds
 from embedding_kit.permissions import allow
 from embedding_kit.settings import AlarmSettings, Release
 

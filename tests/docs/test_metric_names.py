@@ -15,9 +15,9 @@ from embedder.core.settings import Settings
 from embedder.http.telemetry import RequestRecord, Telemetry
 from embedder.server.exchange import Exchange
 from embedder.server.metrics import Metrics
+from embedding_kit.endpoint_metrics import PLATFORM_METRICS
 from embedding_kit.fargate_service import REJECTED_METRIC
 from embedding_kit.front.rest_api import THROTTLED_METRIC
-from embedding_kit.metrics import PLATFORM_METRICS
 from embedding_kit.monitoring import dashboard
 from tests.docs.pages import PAGES
 from tests.embedder.calls import post

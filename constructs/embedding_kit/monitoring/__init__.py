@@ -1,6 +1,6 @@
 """Metrics, alarms, dashboard and budget of an endpoint, and of what runs besides it.
 
-To add a metric to the dashboard: `../metrics.py` names the metrics of an endpoint, and
+To add a metric to the dashboard: `../endpoint_metrics.py` names the metrics of an endpoint, and
 `dashboard.py` draws them. Those of jobs, a server and a REST API are in `jobs.py`, `server.py` and
 `front.py`, which draw rows of the same dashboard.
 

@@ -8,7 +8,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from embedding_kit.endpoint import EmbeddingEndpoint
-from embedding_kit.metrics import PERIOD, milliseconds, percent
+from embedding_kit.endpoint_metrics import PERIOD, milliseconds, percent
 from embedding_kit.settings import Provisioned, SnapStart, Watch
 
 #: On demand, Lambda stops an initialization after 10 s and repeats it while the caller waits.

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from aws_cdk import Token
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from embedding_kit.metrics import PERIOD, EndpointMetrics
+from embedding_kit.endpoint_metrics import PERIOD, EndpointMetrics
 from embedding_kit.prices import DEFAULT_REGION, Prices, load_prices
 from embedding_kit.settings import ColdStart, Provisioned, SnapStart
 

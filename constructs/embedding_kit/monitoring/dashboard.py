@@ -7,7 +7,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from embedding_kit.endpoint import EmbeddingEndpoint
-from embedding_kit.metrics import PERIOD
+from embedding_kit.endpoint_metrics import PERIOD
 from embedding_kit.monitoring.alarms import EndpointAlarms
 from embedding_kit.monitoring.cost import endpoint_cost, list_prices
 from embedding_kit.prices import Prices

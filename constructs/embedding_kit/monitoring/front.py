@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 
+from embedding_kit.endpoint_metrics import metric, milliseconds, percent
 from embedding_kit.front.rest_api import STAGE, THROTTLED_METRIC, EmbeddingRestApi
-from embedding_kit.metrics import metric, milliseconds, percent
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.dashboard import graph
 from embedding_kit.settings import AlarmSettings

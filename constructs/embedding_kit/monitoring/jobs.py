@@ -9,9 +9,9 @@ from aws_cdk import aws_sqs as sqs
 
 from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.distributed_map import DistributedJobs
+from embedding_kit.endpoint_metrics import metric
 from embedding_kit.index_loading import IndexLoading
 from embedding_kit.ingestion import Ingestion
-from embedding_kit.metrics import metric
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.cost import cost_per_million_rows, list_prices
 from embedding_kit.monitoring.dashboard import graph

@@ -6,8 +6,8 @@ from datetime import timedelta
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 
+from embedding_kit.endpoint_metrics import PERIOD, metric, percent
 from embedding_kit.fargate_service import REJECTED_METRIC, EmbeddingService
-from embedding_kit.metrics import PERIOD, metric, percent
 from embedding_kit.monitoring.alarm_definitions import MEMORY_PERCENT, AlarmDefinition
 from embedding_kit.monitoring.dashboard import graph
 from embedding_kit.settings import AlarmSettings

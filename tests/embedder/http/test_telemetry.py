@@ -12,7 +12,7 @@ from embedder.core.engine import Engine
 from embedder.core.settings import Settings
 from embedder.http.router import Router
 from embedder.http.telemetry import Telemetry
-from embedding_kit.metrics import PLATFORM_METRICS
+from embedding_kit.endpoint_metrics import PLATFORM_METRICS
 from operations.cost.bill import LOG_BYTES, METRICS
 from tests.embedder.calls import get, post
 
