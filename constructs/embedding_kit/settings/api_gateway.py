@@ -16,7 +16,7 @@ from embedding_kit.settings.base import (
     Listed,
     Settings,
     allowed,
-    format_duration,
+    in_steps,
     optional,
     rule_error,
 )
@@ -57,10 +57,6 @@ class Firewall(Settings):
         return self
 
 
-#: API Gateway's default quota on the time of one request; AWS raises it on request.
-_DEFAULT_TIMEOUT = timedelta(seconds=29)
-_LONGEST_TIMEOUT = timedelta(minutes=5)
-_TIMEOUT_ALLOWED = "whole seconds, 1s to 5m"
 #: More usage plans than an account may have in a region by default.
 _MOST_CALLERS = 300
 
@@ -163,8 +159,17 @@ class ApiGatewayFront(Settings):
         "A Lambda function of yours that decides about each request, besides the key. It gets the "
         "headers and not the body, and its answers are not cached."
     )
-    timeout: Duration = Field(
-        default=_DEFAULT_TIMEOUT,
+    timeout: Annotated[
+        Duration,
+        in_steps(
+            timedelta(seconds=1),
+            timedelta(minutes=5),
+            rule="API Gateway waits up to 29 seconds, and up to 5 minutes with a higher quota",
+            words="whole seconds, 1s to 5m",
+        ),
+    ] = Field(
+        # Its default quota on the time of one request; AWS raises it on request.
+        default=timedelta(seconds=29),
         description="The longest time of a request, in whole seconds from 1s to 5m. More than 29s "
         "needs a higher quota (Service Quotas, API Gateway, Maximum integration timeout).",
     )
@@ -178,17 +183,6 @@ class ApiGatewayFront(Settings):
     def private(self) -> bool:
         """Whether only VPC endpoints reach the API."""
         return bool(self.vpc_endpoints)
-
-    @field_validator("timeout")
-    @classmethod
-    def _timeout_in_range(cls, value: timedelta) -> timedelta:
-        if value % timedelta(seconds=1) or value > _LONGEST_TIMEOUT:
-            raise rule_error(
-                "API Gateway waits up to 29 seconds, and up to 5 minutes with a higher quota",
-                found=format_duration(value),
-                allowed=_TIMEOUT_ALLOWED,
-            )
-        return value
 
     @field_validator("callers")
     @classmethod

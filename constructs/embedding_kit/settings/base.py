@@ -115,6 +115,17 @@ def _parse(value: object) -> object:
     return timedelta(milliseconds=int(match[1]) * _UNITS[match[2]])
 
 
+def in_steps(step: timedelta, most: timedelta, *, rule: str, words: str) -> AfterValidator:
+    """Refuse a duration that is not whole steps, or is longer than the most; `words` say both."""
+
+    def check(value: timedelta) -> timedelta:
+        if value % step or value > most:
+            raise rule_error(rule, found=format_duration(value), allowed=words)
+        return value
+
+    return AfterValidator(check)
+
+
 def _each_once(values: tuple[object, ...]) -> tuple[object, ...]:
     twice = [str(value) for value in dict.fromkeys(values) if values.count(value) > 1]
     if twice:

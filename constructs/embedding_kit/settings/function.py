@@ -8,20 +8,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from embedding_kit.settings.base import (
-    Duration,
-    Settings,
-    allowed,
-    format_duration,
-    optional,
-    rule_error,
-)
+from embedding_kit.settings.base import Duration, Settings, allowed, in_steps, optional, rule_error
 
 #: The values that CloudWatch Logs accepts (PutRetentionPolicy).
 RETENTION_DAYS = (
     1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180,
     365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
 )  # fmt: skip
+_RETENTION_ALLOWED = f"one of {', '.join(map(str, RETENTION_DAYS))}"
 #: Lambda keeps this much of the account's concurrency for functions without a reservation.
 UNRESERVED_MINIMUM = 100
 #: The highest memory per function in a new account; AWS raises it with use or on request.
@@ -44,13 +38,21 @@ class FunctionSettings(Settings):
     memory_mb: Annotated[int, Field(ge=128, le=10240)] = Field(
         default=2048, description="Memory in MB; 1,769 MB equal one vCPU."
     )
-    timeout: Duration = Field(
+    timeout: Annotated[
+        Duration,
+        in_steps(
+            timedelta(seconds=1),
+            timedelta(minutes=15),
+            rule="Lambda takes a timeout in whole seconds, up to 15 minutes",
+            words="whole seconds, 1s to 15m",
+        ),
+    ] = Field(
         default=timedelta(seconds=30),
         description="The function's timeout, in whole seconds from 1s to 15m.",
     )
-    log_retention_days: Annotated[
-        int, allowed("one of " + ", ".join(str(days) for days in RETENTION_DAYS))
-    ] = Field(default=30, description="Retention of logs in days.")
+    log_retention_days: Annotated[int, allowed(_RETENTION_ALLOWED)] = Field(
+        default=30, description="Retention of logs in days."
+    )
     reserved_concurrency: Annotated[int, Field(ge=1)] | None = optional(
         "The highest number of concurrent requests; others get 429. It is taken from the account's "
         "quota."
@@ -76,28 +78,12 @@ class FunctionSettings(Settings):
         """The function's highest concurrency: reserved, or else the account's quota."""
         return self.reserved_concurrency or self.account_concurrency
 
-    @field_validator("timeout")
-    @classmethod
-    def _timeout_in_range(cls, value: timedelta) -> timedelta:
-        whole = value % timedelta(seconds=1) == timedelta(0)
-        if not whole or not timedelta(seconds=1) <= value <= timedelta(minutes=15):
-            raise rule_error(
-                "Lambda takes a timeout in whole seconds, up to 15 minutes",
-                found=format_duration(value),
-                allowed="whole seconds, 1s to 15m",
-            )
-        return value
-
     @field_validator("log_retention_days")
     @classmethod
     def _retention_known(cls, value: int) -> int:
         if value not in RETENTION_DAYS:
-            listed = ", ".join(str(days) for days in RETENTION_DAYS)
-            raise rule_error(
-                "CloudWatch Logs keeps logs for certain spans only",
-                found=value,
-                allowed=f"one of {listed}",
-            )
+            rule = "CloudWatch Logs keeps logs for certain spans only"
+            raise rule_error(rule, found=value, allowed=_RETENTION_ALLOWED)
         return value
 
     @model_validator(mode="after")

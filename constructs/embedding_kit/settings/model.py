@@ -16,13 +16,11 @@ from embedding_kit.settings.model_folder import FOLDER_HOLDS, cached_folder, fol
 TERMS = {"gemma": "https://ai.google.dev/gemma/terms"}
 #: EmbeddingGemma, but for its second version, which has no terms to accept and another size.
 _EMBEDDING_GEMMA = re.compile(r"embeddinggemma(?!-2\b)")
-#: The models with such terms, by their names.
-_UNDER_TERMS = {_EMBEDDING_GEMMA: "gemma"}
-#: MB that a function needs to load a model and answer one request, by its name and the precision.
+#: MB that a function needs to load it and answer one request, by the precision.
 #: Measured for int8 (215 at the peak); for fp32 the 101 million weights outside the embedding table
 #: take 4 bytes each, the libraries 45 MB and the activations 18. Both are rounded up, for Lambda's
 #: own share. Source: docs/performance.md.
-_NEEDED_MEMORY_MB = {(_EMBEDDING_GEMMA, "int8"): 256, (_EMBEDDING_GEMMA, "fp32"): 512}
+_NEEDED_MEMORY_MB = {"int8": 256, "fp32": 512}
 #: The tables of the models of other kinds that the same function may serve.
 COMPANIONS = ("reranker", "sparse")
 #: `docs/generate.py` writes it from the catalog: the constructs cannot import the compiler, because
@@ -85,20 +83,14 @@ class ModelSource(Settings):
     @property
     def license_to_accept(self) -> str | None:
         """The short name of the license that the user must accept, or None."""
-        name = self.name.lower()
-        found = (terms for pattern, terms in _UNDER_TERMS.items() if pattern.search(name))
-        return next(found, None)
+        return "gemma" if _EMBEDDING_GEMMA.search(self.name.lower()) else None
 
     @property
     def needed_memory_mb(self) -> int | None:
         """The memory that the model needs to load, or None if unknown."""
-        name = self.name.lower()
-        found = (
-            memory
-            for (pattern, precision), memory in _NEEDED_MEMORY_MB.items()
-            if pattern.search(name) and precision == (self.precision or "int8")
-        )
-        return next(found, None)
+        if not _EMBEDDING_GEMMA.search(self.name.lower()):
+            return None
+        return _NEEDED_MEMORY_MB[self.precision or "int8"]
 
     @model_validator(mode="before")
     @classmethod

@@ -3,17 +3,9 @@
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from embedding_kit.settings.base import (
-    Distinct,
-    Duration,
-    Settings,
-    allowed,
-    format_duration,
-    optional,
-    rule_error,
-)
+from embedding_kit.settings.base import Distinct, Duration, Settings, allowed, in_steps, optional
 from embedding_kit.settings.locations import arn_form
 
 #: The runbook's path in the repository. It has a section for each alarm, named like the alarm.
@@ -25,10 +17,15 @@ _Address = Annotated[str, allowed("a URL or a path without spaces", pattern=r"^[
 _Percent = Annotated[float, Field(gt=0, lt=100)]
 #: CloudWatch evaluates an alarm over at most a day; this alarm's period is five minutes.
 #: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
-_SILENCE_STEP = timedelta(minutes=5)
-_SILENCE_LIMIT = timedelta(days=1)
-
-
+_Silence = Annotated[
+    Duration,
+    in_steps(
+        timedelta(minutes=5),
+        timedelta(days=1),
+        rule="the alarm counts requests in periods of 5 minutes, over a day at most",
+        words="5m to 1d, in steps of 5m",
+    ),
+]
 #: Which alarms there are.
 Watch = Literal["essential", "full"]
 
@@ -66,7 +63,7 @@ class AlarmSettings(Settings):
         description="Whether alarms compare traffic and billed time with such hours of the last "
         "two weeks.",
     )
-    expected_traffic_interval: Duration | None = optional(
+    expected_traffic_interval: _Silence | None = optional(
         "The longest normal time without a request, 5m to 1d in steps of 5m; no such alarm if "
         "unset."
     )
@@ -76,19 +73,6 @@ class AlarmSettings(Settings):
         description="The runbook's address in alarm texts, followed by `#` and the alarm's name. "
         "Set the URL of the page in your repository and mail clients make it a link.",
     )
-
-    @field_validator("expected_traffic_interval")
-    @classmethod
-    def _silence_alarmable(cls, value: timedelta | None) -> timedelta | None:
-        if value is not None and (
-            value % _SILENCE_STEP or not _SILENCE_STEP <= value <= _SILENCE_LIMIT
-        ):
-            raise rule_error(
-                "the alarm counts requests in periods of 5 minutes, over a day at most",
-                found=format_duration(value),
-                allowed="5m to 1d, in steps of 5m",
-            )
-        return value
 
     def effective_duration_p50(self, timeout: timedelta) -> timedelta:
         """Return a fifth of the threshold of the p99 duration."""

@@ -7,13 +7,14 @@ https://docs.aws.amazon.com/codedeploy/latest/userguide/limits.html
 from datetime import timedelta
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from embedding_kit.settings.base import (
     Duration,
     Settings,
     allowed,
     format_duration,
+    in_steps,
     optional,
     rule_error,
 )
@@ -37,23 +38,20 @@ class Release(Settings):
     percent: Annotated[int, Field(ge=1, le=99)] = Field(
         default=10, description="Percent of the traffic per step."
     )
-    interval: Duration = Field(default=timedelta(minutes=5), description="Time between steps.")
+    interval: Annotated[
+        Duration,
+        in_steps(
+            timedelta(minutes=1),
+            _SHIFT_LIMIT,
+            rule="CodeDeploy shifts traffic by the minute",
+            words="whole minutes, 1m to 2d",
+        ),
+    ] = Field(default=timedelta(minutes=5), description="Time between steps.")
     allow_vector_space_change: bool = Field(
         default=False,
-        description="Whether a version with another vector space may be "
-        "released. All stored vectors must then be computed again.",
+        description="Whether a version with another vector space may be released. All stored "
+        "vectors must then be computed again.",
     )
-
-    @field_validator("interval")
-    @classmethod
-    def _whole_minutes(cls, value: timedelta) -> timedelta:
-        if value % timedelta(minutes=1) or not timedelta(minutes=1) <= value <= _SHIFT_LIMIT:
-            raise rule_error(
-                "CodeDeploy shifts traffic by the minute",
-                found=format_duration(value),
-                allowed="whole minutes, 1m to 2d",
-            )
-        return value
 
     @model_validator(mode="after")
     def _steps_possible(self) -> Self:
