@@ -64,54 +64,32 @@ if TYPE_CHECKING:
     from embedding_kit.vector_index import IVectorIndex as IVectorIndex
     from embedding_kit.vector_index import VectorIndex as VectorIndex
 
-#: The module of each public name.
-_MODULES = {
-    "AlarmSettings": "settings",
-    "AlarmTopic": "monitoring.notices",
-    "ApiGatewayFront": "settings",
-    "ArtifactBucket": "artifact_bucket",
-    "BatchSettings": "settings",
-    "Budget": "settings",
-    "Callers": "settings",
-    "Cors": "settings",
-    "CostBudget": "monitoring.budget",
-    "Domain": "settings",
-    "EmbeddingBatch": "batch",
-    "EmbeddingEndpoint": "endpoint",
-    "EmbeddingRepository": "repository",
-    "EmbeddingRestApi": "front.rest_api",
-    "EmbeddingService": "fargate_service",
-    "EndpointAlarms": "monitoring.alarms",
-    "EndpointDashboard": "monitoring.dashboard",
-    "Experiment": "settings",
-    "Firewall": "settings",
-    "FrontCaller": "settings",
-    "FunctionSettings": "settings",
-    "Hosting": "hosting",
-    "IEmbeddingEndpoint": "endpoint_interface",
-    "IVectorIndex": "vector_index",
-    "IndexLoading": "index_loading",
-    "IngestSettings": "settings",
-    "Ingestion": "ingestion",
-    "Model": "settings",
-    "ModelSource": "settings",
-    "NetworkSettings": "settings",
-    "PartAlarms": "monitoring.parts",
-    "Provisioned": "settings",
-    "Release": "settings",
-    "ReleaseNotices": "monitoring.notices",
-    "RepositorySettings": "settings",
-    "RoleRules": "settings",
-    "ScheduledCapacity": "settings",
-    "SearchWatch": "search_watch",
-    "ServerSettings": "settings",
-    "SnapStart": "settings",
-    "VectorIndex": "vector_index",
-    "VectorIndexSettings": "settings",
-    "WatchSettings": "settings",
-    "apply_role_rules": "account_rules",
-    "encrypt_logs": "account_rules",
+#: The public names of each module.
+_NAMES = {
+    "account_rules": "apply_role_rules encrypt_logs",
+    "artifact_bucket": "ArtifactBucket",
+    "batch": "EmbeddingBatch",
+    "endpoint": "EmbeddingEndpoint",
+    "endpoint_interface": "IEmbeddingEndpoint",
+    "fargate_service": "EmbeddingService",
+    "front.rest_api": "EmbeddingRestApi",
+    "hosting": "Hosting",
+    "index_loading": "IndexLoading",
+    "ingestion": "Ingestion",
+    "monitoring.alarms": "EndpointAlarms",
+    "monitoring.budget": "CostBudget",
+    "monitoring.dashboard": "EndpointDashboard",
+    "monitoring.notices": "AlarmTopic ReleaseNotices",
+    "monitoring.parts": "PartAlarms",
+    "repository": "EmbeddingRepository",
+    "search_watch": "SearchWatch",
+    "settings": "AlarmSettings ApiGatewayFront BatchSettings Budget Callers Cors Domain Experiment "
+    "Firewall FrontCaller FunctionSettings IngestSettings Model ModelSource NetworkSettings "
+    "Provisioned Release RepositorySettings RoleRules ScheduledCapacity ServerSettings SnapStart "
+    "VectorIndexSettings WatchSettings",
+    "vector_index": "IVectorIndex VectorIndex",
 }
+_MODULES = dict(sorted((name, of) for of, names in _NAMES.items() for name in names.split()))
 if not TYPE_CHECKING:  # A type checker reads the imports above.
     __all__ = list(_MODULES)
 
