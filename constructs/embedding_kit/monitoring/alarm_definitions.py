@@ -20,12 +20,11 @@ _CONCURRENCY_PERCENT, MEMORY_PERCENT, _PROVISIONED_PERCENT = 80, 90, 90
 _WARNING = "Warning"
 #: Half more than CloudWatch's default of 2, outside which one of twenty normal values is.
 _BAND = 3
-_NOT_BREACHING = cloudwatch.TreatMissingData.NOT_BREACHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmDefinition:
-    """One alarm. It goes into ALARM when `datapoints` of the last `periods` breach the threshold.
+    """One alarm. It goes into ALARM when three of the last five periods breach the threshold.
 
     Attributes:
         name: The alarm's name.
@@ -38,6 +37,7 @@ class AlarmDefinition:
             that pages does.
         anomaly: Whether the threshold is the width of the band of expected values, in standard
             deviations. The alarm fires above the band, with `below` also below it.
+        every: The number of periods of which all must breach the threshold instead.
     """
 
     name: str
@@ -49,10 +49,14 @@ class AlarmDefinition:
     essential: bool = False
     anomaly: bool = False
     below: bool = False
-    missing: cloudwatch.TreatMissingData = _NOT_BREACHING
-    datapoints: int = 3
-    periods: int = 5
+    missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING
+    every: int | None = None
     period_minutes: int = 1
+
+    @property
+    def breaches(self) -> tuple[int, int]:
+        """How many periods must breach the threshold, and of how many."""
+        return (self.every, self.every) if self.every else (3, 5)
 
     @property
     def section(self) -> str:
@@ -62,9 +66,8 @@ class AlarmDefinition:
     @property
     def description(self) -> str:
         """The alarm's text without the link to the runbook."""
-        datapoints = self.datapoints * self.period_minutes
-        minutes = self.periods * self.period_minutes
-        of = "" if datapoints == minutes else f"{datapoints} of "
+        breaching, minutes = (periods * self.period_minutes for periods in self.breaches)
+        of = "" if breaching == minutes else f"{breaching} of "
         unit = "minute" if minutes == 1 else "minutes"
         return f"{self.condition.format(self.threshold)} for {of}{minutes} {unit}. {self.advice}"
 
@@ -136,8 +139,7 @@ def _init_duration(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
             essential=True,
             metric=endpoint.metrics.of_platform(metric, statistic),
             threshold=limit,
-            datapoints=1,
-            periods=1,
+            every=1,
             condition=f"{what} above {{:,g}} ms",
             advice=advice,
         )
@@ -262,8 +264,7 @@ def _provisioned(endpoint: EmbeddingEndpoint, cold_start: Provisioned) -> Iterat
             label="Utilization, 0 to 1"
         ),
         threshold=utilization,
-        datapoints=15,
-        periods=15,
+        every=15,
         condition=f"Utilization of the provisioned concurrency above {100 * utilization:.3g}%",
         advice="The maximum is reached, or autoscaling lags behind the traffic",
     )
@@ -280,7 +281,6 @@ def _other_version_traffic(endpoint: EmbeddingEndpoint) -> AlarmDefinition:
     # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
     covered = endpoint.release.shift + timedelta(minutes=30)
     minutes = 5 if covered <= timedelta(days=1) else 60
-    periods = -(-covered // timedelta(minutes=minutes))
     period = Duration.minutes(minutes)
     metrics, version = endpoint.metrics, endpoint.alias.version.version
     sources = {
@@ -302,8 +302,7 @@ def _other_version_traffic(endpoint: EmbeddingEndpoint) -> AlarmDefinition:
         # The two sources count a request in slightly different minutes.
         threshold=5,
         missing=cloudwatch.TreatMissingData.IGNORE,
-        datapoints=periods,
-        periods=periods,
+        every=-(-covered // timedelta(minutes=minutes)),
         period_minutes=minutes,
         condition="More than 5% of the requests answered by another version than the deployed one",
         advice="A failed release may have left its weights on the alias",
@@ -324,13 +323,11 @@ def _missing(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
             label="Invocations without platform logs",
         ),
         threshold=0,
-        datapoints=15,
-        periods=15,
+        every=15,
         condition="Invocations without platform logs",
         advice="The alarms on init duration and memory have no data",
     )
     if every is not None:
-        periods = every // timedelta(minutes=5)
         yield AlarmDefinition(
             name="NoTraffic",
             # The URL's count has no calls of Lambda's Invoke.
@@ -340,8 +337,7 @@ def _missing(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
             threshold=1,
             below=True,
             missing=cloudwatch.TreatMissingData.BREACHING,
-            datapoints=periods,
-            periods=periods,
+            every=every // timedelta(minutes=5),
             period_minutes=5,
             page=True,
             condition="No requests",
@@ -369,7 +365,7 @@ def _anomalies(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
             threshold=_BAND,
             anomaly=True,
             below=below,
-            periods=3,
+            every=3,
             period_minutes=minutes,
             condition=f"{condition} than usual at such an hour, by {{:,g}} standard deviations",
             advice=advice,

@@ -103,8 +103,8 @@ def make_alarm(scope: Construct, definition: AlarmDefinition, runbook: str) -> c
         definition.name,
         metric=definition.metric,
         comparison_operator=operator,
-        evaluation_periods=definition.periods,
-        datapoints_to_alarm=definition.datapoints,
+        datapoints_to_alarm=definition.breaches[0],
+        evaluation_periods=definition.breaches[1],
         treat_missing_data=definition.missing,
         alarm_description=f"{definition.description}. Runbook: {runbook}#{definition.section}",
     )

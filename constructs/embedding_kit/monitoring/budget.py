@@ -6,8 +6,8 @@ from constructs import Construct
 
 from embedding_kit.settings import Budget
 
-_ACTUAL_PERCENT = (50, 80, 100)
-_FORECAST_PERCENT = 100
+#: The kinds of cost of which notices are sent, and the percent of the budget.
+_LIMITS = (("ACTUAL", 50), ("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
 
 
 class CostBudget(Construct):
@@ -49,8 +49,6 @@ class CostBudget(Construct):
                 "allowed: US dollars per month in one of them"
             )
         key, value = tag
-        limits = [("ACTUAL", percent) for percent in _ACTUAL_PERCENT]
-        limits.append(("FORECASTED", _FORECAST_PERCENT))
         self.budget = budgets.CfnBudget(
             self,
             "Budget",
@@ -74,7 +72,7 @@ class CostBudget(Construct):
                         )
                     ],
                 )
-                for kind, percent in limits
+                for kind, percent in _LIMITS
             ]
             if topic
             else None,

@@ -266,19 +266,16 @@ class EndpointDashboard(Construct):
 
 
 def _price_list(prices: Prices, kind: ColdStart | None) -> str:
-    second = f"${prices[_DURATION].usd:.10f} per GB-second"
-    more = ""
+    units = {_DURATION: "GB-second"}
     if isinstance(kind, Provisioned):
-        second = f"${prices['lambda_provisioned_duration'].usd:.10f} per GB-second"
-        more = (
-            f", ${prices['lambda_provisioned'].usd:.10f} per GB-second of provisioned concurrency"
-        )
+        units = {"lambda_provisioned_duration": "GB-second"}
+        units["lambda_provisioned"] = "GB-second of provisioned concurrency"
     if isinstance(kind, SnapStart):
-        more = (
-            f", ${prices['lambda_snapshot'].usd:.10f} per GB-second of one snapshot, "
-            f"${prices['lambda_restore'].usd:.10f} per GB of a restore"
-        )
-    return f"{second}, ${prices['lambda_requests'].usd * 1_000_000:.2f} per million requests{more}"
+        units["lambda_snapshot"] = "GB-second of one snapshot"
+        units["lambda_restore"] = "GB of a restore"
+    first, *others = (f"${prices[line].usd:.10f} per {unit}" for line, unit in units.items())
+    requests = f"${prices['lambda_requests'].usd * 1_000_000:.2f} per million requests"
+    return ", ".join([first, requests, *others])
 
 
 def _per_second(metric: cloudwatch.Metric, label: str) -> cloudwatch.MathExpression:

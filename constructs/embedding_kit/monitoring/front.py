@@ -62,8 +62,7 @@ def front_alarms(front: EmbeddingRestApi, settings: AlarmSettings) -> Iterator[A
         name="Front4xx",
         metric=percent(_of_api(front, "4XXError", "Sum"), requests, "Refused requests, percent"),
         threshold=_CLIENT_ERROR_PERCENT,
-        datapoints=10,
-        periods=10,
+        every=10,
         condition="Refused requests (4xx) above {:,g}%",
         advice="Likely a wrong key, or an attempt to guess keys; the access log has the reasons",
     )

@@ -23,7 +23,7 @@ _MINUTES = 5
 _PERIOD = Duration.minutes(_MINUTES)
 #: Of one failure in a period; each alarm may say otherwise.
 _definition = partial(
-    AlarmDefinition, threshold=0, essential=True, datapoints=1, periods=1, period_minutes=_MINUTES
+    AlarmDefinition, threshold=0, essential=True, every=1, period_minutes=_MINUTES
 )
 #: A message that failed comes again after 15 minutes, and a run waits up to 10 for another one.
 _OLDEST_SECONDS = 3600
@@ -112,8 +112,7 @@ def batch_alarms(batch: EmbeddingBatch) -> Iterator[AlarmDefinition]:
     yield _definition(
         name="BatchThrottled",
         metric=batch.function.metric_throttles(statistic="Sum", period=_PERIOD),
-        datapoints=3,
-        periods=3,
+        every=3,
         condition="Throttled shards above {:,g}",
         advice="They are tried again, but the job takes longer: other functions use the "
         "concurrency, or max_concurrency is too high",
@@ -276,7 +275,6 @@ def _waiting(queue: sqs.IQueue, label: str | None = None) -> cloudwatch.Metric:
 
 
 def _executions(jobs: DistributedJobs) -> list[cloudwatch.Metric]:
-    """Return the metrics of the executions of the jobs' state machine."""
     machine = jobs.state_machine
     return [
         machine.metric_started(statistic="Sum", period=_PERIOD, label="Started"),

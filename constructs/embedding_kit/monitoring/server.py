@@ -29,10 +29,7 @@ def server_widgets(service: EmbeddingService) -> list[cloudwatch.IWidget]:
         ),
         graph(
             "Server: duration, seconds",
-            *(
-                _balanced(service, "TargetResponseTime", statistic, statistic)
-                for statistic in ("p50", "p99")
-            ),
+            *(_balanced(service, "TargetResponseTime", p, p) for p in ("p50", "p99")),
         ),
         graph(
             "Server: tasks",
@@ -78,7 +75,7 @@ def server_alarms(service: EmbeddingService, settings: AlarmSettings) -> Iterato
         name="ServerUnhealthy",
         metric=_balanced(service, "UnHealthyHostCount", "Maximum"),
         threshold=0,
-        datapoints=5,
+        every=5,
         condition="Unhealthy tasks above {:,g}",
         advice="A task does not get ready, or is overloaded for so long that it is replaced",
     )
@@ -86,8 +83,7 @@ def server_alarms(service: EmbeddingService, settings: AlarmSettings) -> Iterato
         name="ServerCpu",
         metric=service.service.metric_cpu_utilization(period=PERIOD),
         threshold=_CPU_PERCENT,
-        datapoints=10,
-        periods=10,
+        every=10,
         condition="CPU utilization above {:,g}%",
         advice="Likely the highest number of tasks is reached",
     )
