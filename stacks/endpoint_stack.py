@@ -37,7 +37,9 @@ class EndpointStack(EnvironmentStack):
         name, synthesizer = endpoint_stack_name(settings.name), _synthesizer(app, settings, images)
         super().__init__(app, name, settings, title="endpoint", synthesizer=synthesizer)
         if isinstance(synthesizer, PromotedZip):
-            synthesizer.use_in(self)
+            # The stack uses a bound copy of a synthesizer that Python created, and jsii calls the
+            # methods of the original. They share the list of assets.
+            synthesizer.bind(self)
         release = settings.release
         if settings.standby:
             # A second model is there to become the one that answers.

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from aws_cdk import Aws, DefaultStackSynthesizer, DockerImageAssetLocation, FileAssetLocation, Stack
+from aws_cdk import Aws, DefaultStackSynthesizer, DockerImageAssetLocation, FileAssetLocation
 
 from embedding_kit.artifact_bucket import ARTIFACTS
 from embedding_kit.environment import EnvironmentSettings
@@ -92,14 +92,6 @@ class PromotedZip(DefaultStackSynthesizer):
         super().__init__(file_assets_bucket_name=file_assets_bucket_name)
         self._bucket = bucket
         self._digests = digests
-
-    def use_in(self, stack: Stack) -> None:
-        """Prepare for the files of a stack.
-
-        The stack uses a bound copy of a synthesizer that Python created, and jsii calls the methods
-        here on the original. They share the list of assets.
-        """
-        self.bind(stack)
 
     def add_file_asset(
         self,

@@ -54,14 +54,11 @@ def _role_of_units(scope: Construct, callers: Callers) -> iam.Role | None:
     """
     if not callers.units:
         return None
-    paths = [f"{path}/*" for path in callers.units]
-    trusted = iam.AnyPrincipal().with_conditions(
-        {"ForAnyValue:StringLike": {"aws:PrincipalOrgPaths": paths}}
-    )
+    below = {"aws:PrincipalOrgPaths": [f"{path}/*" for path in callers.units]}
     return iam.Role(
         scope,
         "CallerRole",
-        assumed_by=trusted,
+        assumed_by=iam.AnyPrincipal().with_conditions({"ForAnyValue:StringLike": below}),
         description="Calls the endpoint for accounts of organizational units",
     )
 
@@ -237,7 +234,12 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         )
         self.function = made.function
         self.log_group = made.log_group
-        other, percent = self._other_version(experiment), experiment and experiment.percent
+        percent = experiment and experiment.percent
+        other: lambda_.IVersion | None = None
+        if experiment:
+            other = lambda_.Version.from_version_attributes(
+                self, "Other", lambda_=self.function, version=str(experiment.version)
+            )
         self.alias = lambda_.Alias(
             self,
             "Live",
@@ -417,14 +419,8 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         if any(arn in arns for arns in self._searchers.values()):
             raise rule_error("a caller has one limit", found=f"{arn} twice", allowed="once")
         self._searchers.setdefault(prefix, []).append(arn)
-        self._embedder.limit_searches(self._searchers)
-
-    def _other_version(self, experiment: Experiment | None) -> lambda_.IVersion | None:
-        if experiment is None:
-            return None
-        return lambda_.Version.from_version_attributes(
-            self, "Other", lambda_=self.function, version=str(experiment.version)
-        )
+        limits = Stack.of(self).to_json_string(self._searchers)
+        self.function.add_environment("EMBEDDING_SEARCH_PREFIXES", limits)
 
 
 def _url(alias: lambda_.Alias) -> lambda_.FunctionUrl:

@@ -164,7 +164,6 @@ class EmbeddingService(Construct):
         vector_index: IVectorIndex | None,
         existing_keys: Sequence[str],
     ) -> ecs.FargateTaskDefinition:
-        """Create the definition of the server's tasks."""
         settings = self.settings
         secrets: dict[str, ecs.Secret] = {}
         if settings.keys_secret:
@@ -254,7 +253,6 @@ class EmbeddingService(Construct):
         return group
 
     def _make_target_group(self, vpc: ec2.IVpc) -> elbv2.ApplicationTargetGroup:
-        """Create the target group of a service's tasks."""
         return elbv2.ApplicationTargetGroup(
             self,
             "Targets",
@@ -276,7 +274,6 @@ class EmbeddingService(Construct):
         )
 
     def _add_listener(self) -> None:
-        """Add the listener: HTTPS with a certificate, HTTP without."""
         kind: dict[str, Any] = {"port": 80, "protocol": elbv2.ApplicationProtocol.HTTP}
         if arn := self.settings.certificate:
             kind = {

@@ -1,9 +1,8 @@
 """The function: an image or a zip on ARM64, with a log group and a minimal role."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
-from aws_cdk import Annotations, Duration, RemovalPolicy, Size, Stack
+from aws_cdk import Annotations, Duration, RemovalPolicy, Size
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -162,11 +161,8 @@ class EmbeddingFunction(Construct):
             "dead-letter queue.",
         )
         if snap_start:
-            acknowledge(
-                self.function,
-                "Annotation::@aws-cdk/aws-lambda:snapStartRequirePublish",
-                reason="The alias points to a published version.",
-            )
+            rule = "Annotation::@aws-cdk/aws-lambda:snapStartRequirePublish"
+            acknowledge(self.function, rule, reason="The alias points to a published version.")
 
     def add_vector_index(self, index: IVectorIndex) -> None:
         """Let the function search an index, which it reaches from its VPC too."""
@@ -175,12 +171,6 @@ class EmbeddingFunction(Construct):
         group = self.node.try_find_child("SecurityGroup")
         if group is not None:
             let_call_aws(cast("ec2.ISecurityGroup", group))
-
-    def limit_searches(self, callers: Mapping[str, Sequence[str]]) -> None:
-        """Let only these roles and users search, by their prefixes; an empty one is everything."""
-        self.function.add_environment(
-            "EMBEDDING_SEARCH_PREFIXES", Stack.of(self).to_json_string(callers)
-        )
 
     def _role(self, given: iam.IRole | str | None) -> iam.IRole:
         if isinstance(given, str):

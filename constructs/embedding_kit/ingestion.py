@@ -16,7 +16,7 @@ from embedding_kit.artifact_bucket import private_bucket
 from embedding_kit.distributed_map import DistributedJobs, MapProgram
 from embedding_kit.findings import acknowledge, acknowledge_wildcard
 from embedding_kit.hosting import Hosting
-from embedding_kit.permissions import WRITE_KEY, allow, allow_keys, objects
+from embedding_kit.permissions import WRITE_KEY, allow, allow_keys, allow_listing, objects
 from embedding_kit.settings import IngestSettings, Model, VectorIndexSettings
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.ingest import RECORDS
@@ -65,20 +65,16 @@ class Ingestion(DistributedJobs):
         hosting: As of `EmbeddingBatch`.
 
     Attributes:
-        function: The function of messages and of the state machine's steps.
-        state_machine: The state machine.
         queue: The events that wait.
         dead_letters: Documents that cannot be read, with the reasons, and events that fail.
-        log_group: The function's log group.
         url: The folder of the documents, `s3://BUCKET/PREFIX`.
-        name: The name in logs and in the metrics' namespace.
-        namespace: The namespace of the function's own metrics.
         location: The folder of the documents.
         tags: Whether the tags of objects are metadata.
         records: The folder of the records, in the same bucket.
         keys: ARNs of the KMS keys of their bucket.
         memory_mb: The function's memory.
-        variable: The function's settings, the value of its variable `EMBEDDING_INGEST`.
+        variable: The function's settings, the value of its variable `EMBEDDING_INGEST`. For the
+            other attributes, see `DistributedJobs`.
 
     Raises:
         ValueError: There is no folder and no bucket, or both are given.
@@ -138,7 +134,6 @@ class Ingestion(DistributedJobs):
             ),
         )
         self.dead_letters.grant_send_messages(self.function)
-        metadata = index_settings.metadata if index_settings else ()
         self.variable = Stack.of(self).to_json_string(
             {
                 "source": self.url,
@@ -147,7 +142,7 @@ class Ingestion(DistributedJobs):
                 "dead_letters": self.dead_letters.queue_url,
                 "chunk_tokens": settings.chunk_tokens,
                 "overlap_tokens": settings.overlap_tokens,
-                "metadata": list(metadata),
+                "metadata": list(index_settings.metadata if index_settings else ()),
                 "tags": settings.tags,
             }
         )
@@ -161,11 +156,8 @@ class Ingestion(DistributedJobs):
             max_concurrency=_CONCURRENCY,
             report_batch_item_failures=True,
         )
-        acknowledge(
-            mapping,
-            "Serverless-LambdaEventSourceMappingDestination",
-            reason="The queue has one for dead letters; Lambda takes another only for streams.",
-        )
+        reason = "The queue has one for dead letters; Lambda takes another only for streams."
+        acknowledge(mapping, "Serverless-LambdaEventSourceMappingDestination", reason=reason)
         reason = "It has the dead letters itself."
         acknowledge(self.dead_letters, "Serverless-SQSRedrivePolicy", reason=reason)
         tag_events = ["Object Tags Added", "Object Tags Deleted"] if settings.tags else []
@@ -197,8 +189,7 @@ class Ingestion(DistributedJobs):
             allow(role, ["s3:GetObjectTagging"], [documents], sid="ReadTags")
         allow(role, ["s3:GetObject", "s3:PutObject"], [records], sid="WriteRecords")
         # Of the whole bucket: only then S3 answers that a document does not exist, and not 403.
-        bucket = records.partition("/")[0]
-        allow(role, ["s3:ListBucket"], [bucket], sid="ListDocuments")
+        allow_listing(role, "ListDocuments", self.records._replace(prefix=""))
         allow_keys(role, "UseKeys", WRITE_KEY, self.keys, self.records)
         self._index.grant_load(role)
         self._index.grant_edit(role)

@@ -63,7 +63,7 @@ class ReleaseCheck(Construct):
         self.function = self._make_function(alias, model, settings)
         provider = self._make_provider()
         other = str(experiment.version) if experiment and experiment.percent else ""
-        # The output is created below; its name is needed here.
+        # The value follows below; the name is needed here.
         record = CfnOutput(self, "VectorSpace", value="unknown")
         self.resource = CustomResource(
             self,
@@ -126,11 +126,8 @@ class ReleaseCheck(Construct):
             tracing=self._hosting.tracing,
             environment_encryption=self._hosting.environment_encryption,
         )
-        acknowledge(
-            function,
-            "Serverless-LambdaDLQ",
-            reason="The provider framework waits for the answer, and takes none for a refusal.",
-        )
+        reason = "The provider framework waits for the answer, and takes none for a refusal."
+        acknowledge(function, "Serverless-LambdaDLQ", reason=reason)
         return function
 
     def _make_provider(self) -> custom.Provider:
@@ -145,16 +142,11 @@ class ReleaseCheck(Construct):
             framework_on_event_role=role,
             provider_function_env_encryption=self._hosting.environment_encryption,
         )
-        acknowledge_wildcard(
-            role,
-            f"{self.function.function_arn}:*",
-            reason="The framework calls the check's function, of which there is one version.",
-        )
-        acknowledge(
-            provider,
-            *(f"Serverless-Lambda{rule}" for rule in ("DefaultMemorySize", "DLQ", "Tracing")),
-            reason="CDK's own function, which waits for the check and takes no such setting.",
-        )
+        reason = "The framework calls the check's function, of which there is one version."
+        acknowledge_wildcard(role, f"{self.function.function_arn}:*", reason=reason)
+        rules = (f"Serverless-Lambda{rule}" for rule in ("DefaultMemorySize", "DLQ", "Tracing"))
+        reason = "CDK's own function, which waits for the check and takes no such setting."
+        acknowledge(provider, *rules, reason=reason)
         return provider
 
 

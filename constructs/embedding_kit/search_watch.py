@@ -11,7 +11,7 @@ from embedding_kit.findings import acknowledge, acknowledge_wildcard
 from embedding_kit.function import function_role
 from embedding_kit.hosting import Hosting, make_log_group
 from embedding_kit.ingestion import Ingestion
-from embedding_kit.permissions import WRITE_KEY, allow, allow_keys, objects
+from embedding_kit.permissions import WRITE_KEY, allow, allow_keys, allow_listing, objects
 from embedding_kit.settings import Model, WatchSettings
 from embedding_kit.settings.watch import SAMPLE
 from embedding_kit.vector_index import IVectorIndex
@@ -111,6 +111,6 @@ class SearchWatch(Construct):
             allow(role, ["s3:GetObjectTagging"], [documents], sid="ReadTags")
         allow(role, ["s3:PutObject"], [reports], sid="WriteReports")
         # Of the whole bucket: only then S3 answers that a document does not exist, and not 403.
-        allow(role, ["s3:ListBucket"], [objects(records).partition("/")[0]], sid="ListDocuments")
+        allow_listing(role, "ListDocuments", records._replace(prefix=""))
         allow_keys(role, "UseKeys", WRITE_KEY, ingestion.keys, records)
         index.grant_read(role)

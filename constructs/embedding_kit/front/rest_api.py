@@ -121,11 +121,9 @@ def _set_log_role(scope: Construct) -> apigateway.CfnAccount:
     account = apigateway.CfnAccount(scope, "Account", cloud_watch_role_arn=role.role_arn)
     for retained in (role, account):
         retained.apply_removal_policy(RemovalPolicy.RETAIN)
-    acknowledge(
-        role,
-        f"AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/{_POLICY}]",
-        reason="API Gateway accepts a role for logs with this policy's actions only.",
-    )
+    rule = f"AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/{_POLICY}]"
+    reason = "API Gateway accepts a role for logs with this policy's actions only."
+    acknowledge(role, rule, reason=reason)
     return account
 
 
