@@ -62,15 +62,13 @@ def _arguments(parser: argparse.ArgumentParser) -> dict[str, str]:
 
 
 def _name(action: argparse.Action) -> str:
-    return (
-        f"`{action.option_strings[0] if action.option_strings else action.metavar or action.dest}`"
-    )
+    return f"`{[*action.option_strings, action.metavar or action.dest][0]}`"
 
 
 def _names(action: argparse.Action) -> str:
     value = "" if action.nargs == 0 or action.metavar is None else f" {action.metavar}"
     if not action.option_strings:
-        return f"`{action.metavar or action.dest}`"
+        return _name(action)
     return ", ".join(f"`{option}{value}`" for option in action.option_strings)
 
 

@@ -6,8 +6,9 @@ python docs/generate.py [FILE ...]
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +44,16 @@ _APIS = {
 def paths_table() -> str:
     """Return a table with a row for each path of the service."""
     rows = ["|request|API|description|", "|---|---|---|"]
-    for path, methods in ROUTES.items():
-        for method, operation in methods.items():
-            api = _APIS[operation.api.name]
-            rows.append(f"|`{method} {path}`|{api}|{operation.summary}|")
-    others: dict[str, Any] = {
-        "an index": search.ROUTES,
-        "a reranker": rerank.ROUTES,
-        "a sparse encoder": sparse.ROUTES,
+    kinds: dict[str, Any] = {
+        "": ROUTES,
+        ", of an index": search.ROUTES,
+        ", of a reranker": rerank.ROUTES,
+        ", of a sparse encoder": sparse.ROUTES,
     }
-    for kind, routes in others.items():
-        for path in [path for path in routes if path not in ROUTES]:
+    for kind, routes in kinds.items():
+        for path in [path for path in routes if not kind or path not in ROUTES]:
             for method, operation in routes[path].items():
-                api = f"{_APIS[operation.api.name]}, of {kind}"
+                api = f"{_APIS[operation.api.name]}{kind}"
                 rows.append(f"|`{method} {path}`|{api}|{operation.summary}|")
     return "\n".join(rows)
 
@@ -97,10 +95,7 @@ def model_sizes() -> str:
 
 def client_models() -> str:
     """Return the file of `embed models`: a line for each benchmark and model."""
-
-    def lines(values: list[str]) -> str:
-        return ",\n".join(values)
-
+    lines = ",\n".join
     benchmarks = [f'"{key}": {_json(asdict(value))}' for key, value in BENCHMARKS.items()]
     models = [_json(described(entry)) for entry in CATALOG]
     return f'{{"benchmarks": {{\n{lines(benchmarks)}\n}}, "models": [\n{lines(models)}\n]}}\n'
@@ -110,24 +105,12 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _page(path: str, blocks: Mapping[str, Callable[[], str]]) -> Callable[[], str]:
-    """Return what makes a page with generated blocks."""
-
-    def whole() -> str:
-        text = (ROOT / path).read_text(encoding="utf-8")
-        for name, content in blocks.items():
-            text = with_block(text, name, content())
-        return text
-
-    return whole
-
-
-_COST: dict[str, Callable[[], str]] = {
-    "cost-example": example_table,
-    "cost-lengths": length_table,
-    "standing-cost": standing_table,
-    "cost-cold-starts": cold_start_table,
-}
+def _page(path: str) -> str:
+    """Return a page with its generated blocks."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    for name, content in _BLOCKS[path].items():
+        text = with_block(text, name, content())
+    return text
 
 
 _SETTINGS_HEAD = "Their arguments, with types and defaults, are the settings of a file:"
@@ -162,19 +145,29 @@ def llms_text() -> str:
     return f"# Embedding Kit\n\n> {about}\n\n{first}\n\n{lists}\n"
 
 
+# The generated blocks of each page that has some.
+_BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
+    "docs/api.md": {"paths": paths_table},
+    "docs/client.md": {"errors": errors_tree},
+    "docs/constructs.md": {"classes": classes},
+    "docs/cost.md": {
+        "cost-example": example_table,
+        "cost-lengths": length_table,
+        "standing-cost": standing_table,
+        "cost-cold-starts": cold_start_table,
+    },
+    "docs/models.md": {"models": models_table, "prompts": prompts_table},
+    "docs/performance.md": {"on-aws": measured_table},
+    "docs/server.md": {"server-cost": server_table},
+}
 # The content of each generated file. A test compares them.
 GENERATED: dict[str, Callable[[], str]] = {
     "client/embedding_client/models.json": client_models,
     "constructs/embedding_kit/settings/model_dimensions.json": model_dimensions,
     "constructs/embedding_kit/settings/model_sizes.json": model_sizes,
-    "docs/api.md": _page("docs/api.md", {"paths": paths_table}),
-    "docs/constructs.md": _page("docs/constructs.md", {"classes": classes}),
-    "docs/cost.md": _page("docs/cost.md", _COST),
-    "docs/performance.md": _page("docs/performance.md", {"on-aws": measured_table}),
+    **{path: partial(_page, path) for path in _BLOCKS},
     "docs/pictures/benchmark.svg": benchmark.draw,
-    "docs/client.md": _page("docs/client.md", {"errors": errors_tree}),
     "docs/llms.txt": llms_text,
-    "docs/models.md": _page("docs/models.md", {"models": models_table, "prompts": prompts_table}),
     "docs/pictures/demo.svg": demo.draw,
     "docs/pictures/fidelity.svg": measured.draw_fidelity,
     "docs/pictures/flow.svg": diagrams.draw_flow,
@@ -183,7 +176,6 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/pictures/start.svg": measured.draw_start,
     "docs/pictures/ways.svg": diagrams.draw_ways,
     "docs/reference/commands.md": commands_page,
-    "docs/server.md": _page("docs/server.md", {"server-cost": server_table}),
     "docs/server.svg": benchmark.draw_server,
     "docs/skills/embedding-kit/SKILL.md": skill_page,
     "docs/settings.md": lambda: settings_page(export_schema(EnvironmentSettings)),

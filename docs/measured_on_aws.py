@@ -1,7 +1,7 @@
 """Render what `scripts/prove` has measured on AWS."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -56,18 +56,15 @@ def _environment(name: str, found: dict[str, Any]) -> Iterator[str]:
             for each, group in zip((*sizes, callers), groups, strict=True)
         ]
         rows.append((f"{tokens:,} tokens", cells))
-    yield from _lines("", rows, f"for a caller, {found['memory_mb']:,} MB")
+    columns = [*(f"{size:,} MB" for size in SIZES), f"for a caller, {found['memory_mb']:,} MB"]
+    yield f"|  | {' | '.join(columns)} |"
+    yield "|---" * (len(SIZES) + 2) + "|"
+    for row, cells in rows:
+        yield f"| {row} | {' | '.join(cells)} |"
     for (step, key), text in _OTHERS.items():
         if step in found:
             yield ""
             yield f"{len(found[step][key])} × {text}: {_cell(found[step], key)}."
-
-
-def _lines(corner: str, rows: Sequence[tuple[str, Sequence[str]]], caller: str) -> Iterator[str]:
-    yield f"| {corner} | {' | '.join(f'{size:,} MB' for size in SIZES)} | {caller} |"
-    yield "|---" * (len(SIZES) + 2) + "|"
-    for name, cells in rows:
-        yield f"| {name} | {' | '.join(cells)} |"
 
 
 def _cell(found: dict[str, Any], key: str) -> str:
