@@ -85,7 +85,12 @@ _ARN_PARTS = 8
 
 
 class ImportedEndpoint(IEmbeddingEndpoint):
-    """An endpoint that this app uses and does not create."""
+    """An endpoint that this app uses and does not create.
+
+    A grant adds to the policy of a principal of this app, and raises a `ValueError` for one without
+    such a policy. A principal of another account also needs permission from the endpoint:
+    `Callers`, to invoke with `invoke`.
+    """
 
     def __init__(self, scope: Construct, id: str, *, alias_arn: str, url: str, name: str) -> None:
         """Import the endpoint; see `EmbeddingEndpoint.from_embedding_endpoint_attributes`."""
@@ -108,24 +113,11 @@ class ImportedEndpoint(IEmbeddingEndpoint):
         )
 
     def grant_invoke_url(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Grant a principal of this app permission to call the URL, and nothing else.
-
-        A principal of another account also needs permission from the endpoint: `Callers`.
-
-        Raises:
-            ValueError: The principal has no policy that this app can add to.
-        """
+        """Grant a principal of this app permission to call the URL, and nothing else."""
         return self._grant(grantee, _CALL)
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Grant a principal of this app permission to call by Lambda's Invoke, and nothing else.
-
-        A principal of another account also needs permission from the endpoint: `Callers` with
-        `invoke`.
-
-        Raises:
-            ValueError: The principal has no policy that this app can add to.
-        """
+        """Grant a principal of this app permission to call by Lambda's Invoke, and nothing else."""
         return self._grant(grantee, {"lambda:InvokeFunction": None})
 
     def _grant(

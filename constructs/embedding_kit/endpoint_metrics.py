@@ -68,16 +68,25 @@ def metric(
     )
 
 
+def computed(
+    expression: str,
+    metrics: Mapping[str, cloudwatch.IMetric],
+    label: str,
+    *,
+    period: Duration = PERIOD,
+) -> cloudwatch.MathExpression:
+    """Return an expression over metrics, by their names in it."""
+    return cloudwatch.MathExpression(
+        expression=expression, using_metrics=metrics, period=period, label=label
+    )
+
+
 def percent(
     part: cloudwatch.IMetric, whole: cloudwatch.IMetric, label: str
 ) -> cloudwatch.MathExpression:
     """Return a part in percent of a whole; 0, not missing data, while the whole is 0."""
-    return cloudwatch.MathExpression(
-        expression="IF(whole > 0, 100 * part / whole, 0)",
-        using_metrics={"part": part, "whole": whole},
-        period=PERIOD,
-        label=label,
-    )
+    used = {"part": part, "whole": whole}
+    return computed("IF(whole > 0, 100 * part / whole, 0)", used, label)
 
 
 def add_metric_filters(scope: Construct, log_group: logs.ILogGroup, namespace: str) -> None:

@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from embedding_kit.endpoint_metrics import PERIOD, EndpointMetrics, milliseconds
+from embedding_kit.endpoint_metrics import EndpointMetrics, computed, milliseconds
 from embedding_kit.findings import acknowledge_wildcard
 from embedding_kit.permissions import allow
 from embedding_kit.settings import AlarmSettings, Release
@@ -76,14 +76,13 @@ class GuardedRelease(Construct):
         self, version: str, metrics: EndpointMetrics, alarms: AlarmSettings, timeout: timedelta
     ) -> list[cloudwatch.Alarm]:
         crashes = metrics.of_version(version, "Errors", "Sum")
-        failures = cloudwatch.MathExpression(
-            expression="IF(requests > 0, 100 * failures / requests, 0)",
-            using_metrics={
+        failures = computed(
+            "IF(requests > 0, 100 * failures / requests, 0)",
+            {
                 "failures": metrics.of_embedders_version(version, "ServerErrors", "Sum"),
                 "requests": metrics.of_embedders_version(version, "Requests", "Sum"),
             },
-            period=PERIOD,
-            label="Failed requests of the new version, percent",
+            "Failed requests of the new version, percent",
         )
         slow = metrics.of_version(version, "Duration", "p99")
         p99 = milliseconds(alarms.effective_duration_p99(timeout))

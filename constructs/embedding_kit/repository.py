@@ -32,8 +32,8 @@ class EmbeddingRepository(Construct):
     """An ECR repository for the endpoint's images.
 
     Tags are immutable and images are scanned when they are pushed. The CDK tags every image by its
-    content, and the lifecycle deletes only untagged images, so
-    an image that a version runs is never deleted, however old the version is.
+    content, and the lifecycle deletes only untagged images, so an image that a version runs is
+    never deleted, however old the version is.
 
     Args:
         name: The repository's name. A stack publishes its image here with
@@ -60,7 +60,6 @@ class EmbeddingRepository(Construct):
     ) -> None:
         super().__init__(scope, id)
         settings = settings or RepositorySettings()
-        delete = removal_policy is RemovalPolicy.DESTROY
         self.repository = ecr.Repository(
             self,
             "Images",
@@ -70,7 +69,7 @@ class EmbeddingRepository(Construct):
             encryption=ecr.RepositoryEncryption.KMS if key else None,
             encryption_key=key,
             removal_policy=removal_policy,
-            empty_on_delete=delete,
+            empty_on_delete=removal_policy is RemovalPolicy.DESTROY,
             lifecycle_rules=[
                 ecr.LifecycleRule(
                     description="Drop what an upload that broke off has left",

@@ -98,12 +98,10 @@ class VectorIndex(IVectorIndex):
             `indexing.s3vectors.amazonaws.com` decrypt.
 
     Attributes:
-        index_arn: The index's ARN.
-        key_arn: The KMS key that encrypts the vectors; None for S3's own.
         bucket: The vector bucket.
         index: The index.
         dimension: The number of dimensions.
-        settings: The settings.
+        settings: The settings. For the others, see `IVectorIndex`.
 
     Raises:
         ValueError: The model has no vectors of that dimension, or its dimension is unknown.

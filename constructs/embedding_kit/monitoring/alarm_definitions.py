@@ -8,7 +8,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from embedding_kit.endpoint import EmbeddingEndpoint
-from embedding_kit.endpoint_metrics import PERIOD, milliseconds, percent
+from embedding_kit.endpoint_metrics import computed, milliseconds, percent
 from embedding_kit.settings import Provisioned, SnapStart, Watch
 
 #: On demand, Lambda stops an initialization after 10 s and repeats it while the caller waits.
@@ -212,11 +212,10 @@ def _throttled(endpoint: EmbeddingEndpoint) -> cloudwatch.IMetric:
     if not endpoint.is_invoked:
         return percent(throttles, metrics.of_alias("UrlRequestCount", "Sum"), label)
     # The URL's count has no calls of Lambda's Invoke, and that of invocations no throttled calls.
-    return cloudwatch.MathExpression(
-        expression="IF(passed + throttled > 0, 100 * throttled / (passed + throttled), 0)",
-        using_metrics={"throttled": throttles, "passed": metrics.of_alias("Invocations", "Sum")},
-        period=PERIOD,
-        label=label,
+    return computed(
+        "IF(passed + throttled > 0, 100 * throttled / (passed + throttled), 0)",
+        {"throttled": throttles, "passed": metrics.of_alias("Invocations", "Sum")},
+        label,
     )
 
 
@@ -291,13 +290,13 @@ def _other_version_traffic(endpoint: EmbeddingEndpoint) -> AlarmDefinition:
     }
     return AlarmDefinition(
         name="OtherVersionTraffic",
-        metric=cloudwatch.MathExpression(
+        metric=computed(
             # Without a request of the deployed version there is no data, and the alarm keeps its
             # state: after a release, the periods before it have none.
-            expression="100 * (invocations - FILL(errors, 0) - deployed) / invocations",
-            using_metrics={name: metric.with_(period=period) for name, metric in sources.items()},
+            "100 * (invocations - FILL(errors, 0) - deployed) / invocations",
+            {name: metric.with_(period=period) for name, metric in sources.items()},
+            "Requests that another version answered, percent",
             period=period,
-            label="Requests that another version answered, percent",
         ),
         # The two sources count a request in slightly different minutes.
         threshold=5,
@@ -313,14 +312,13 @@ def _missing(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
     metrics, every = endpoint.metrics, endpoint.alarm_settings.expected_traffic_interval
     yield AlarmDefinition(
         name="MissingPlatformLogs",
-        metric=cloudwatch.MathExpression(
-            expression="IF(FILL(invocations, 0) > 0 AND FILL(records, 0) == 0, 1, 0)",
-            using_metrics={
+        metric=computed(
+            "IF(FILL(invocations, 0) > 0 AND FILL(records, 0) == 0, 1, 0)",
+            {
                 "invocations": metrics.of_alias("Invocations", "Sum"),
                 "records": metrics.of_platform("BilledDuration", "SampleCount"),
             },
-            period=PERIOD,
-            label="Invocations without platform logs",
+            "Invocations without platform logs",
         ),
         threshold=0,
         every=15,

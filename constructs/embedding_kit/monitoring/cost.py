@@ -5,7 +5,7 @@ from typing import NamedTuple
 from aws_cdk import Token
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from embedding_kit.endpoint_metrics import PERIOD, EndpointMetrics
+from embedding_kit.endpoint_metrics import PERIOD, EndpointMetrics, computed
 from embedding_kit.prices import DEFAULT_REGION, Prices, load_prices
 from embedding_kit.settings import ColdStart, Provisioned, SnapStart
 
@@ -56,17 +56,11 @@ def endpoint_cost(
         per_second = _number(gigabytes * prices["lambda_snapshot"].usd)
         expression += f" + FILL(restores, 0) * {per_restore} + PERIOD(billed) * {per_second}"
     return EndpointCost(
-        cloudwatch.MathExpression(
-            expression=f"({expression}) * 3600 / PERIOD(billed)",
-            using_metrics=used,
-            period=PERIOD,
-            label="US dollars per hour",
-        ),
-        cloudwatch.MathExpression(
-            expression=f"IF(texts > 0, 1000 * ({expression}) / texts)",
-            using_metrics={**used, "texts": metrics.of_embedder("Texts", "Sum")},
-            period=PERIOD,
-            label="US dollars per 1,000 embeddings",
+        computed(f"({expression}) * 3600 / PERIOD(billed)", used, "US dollars per hour"),
+        computed(
+            f"IF(texts > 0, 1000 * ({expression}) / texts)",
+            {**used, "texts": metrics.of_embedder("Texts", "Sum")},
+            "US dollars per 1,000 embeddings",
         ),
     )
 
@@ -87,11 +81,11 @@ def cost_per_million_rows(
     second += _CHILD_GB * prices["express_duration"].usd
     request = prices["lambda_requests"].usd + prices["express_requests"].usd
     dollars = f"duration / 1000 * {_number(second)} + requests * {_number(request)}"
-    return cloudwatch.MathExpression(
-        expression=f"IF(rows > 0, 1000000 * ({dollars}) / rows)",
-        using_metrics={"rows": rows, "duration": duration, "requests": requests},
+    return computed(
+        f"IF(rows > 0, 1000000 * ({dollars}) / rows)",
+        {"rows": rows, "duration": duration, "requests": requests},
+        "US dollars per million rows",
         period=duration.period if isinstance(duration, cloudwatch.Metric) else PERIOD,
-        label="US dollars per million rows",
     )
 
 

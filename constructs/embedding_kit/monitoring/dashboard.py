@@ -7,7 +7,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from embedding_kit.endpoint import EmbeddingEndpoint
-from embedding_kit.endpoint_metrics import PERIOD
+from embedding_kit.endpoint_metrics import computed
 from embedding_kit.monitoring.alarms import EndpointAlarms
 from embedding_kit.monitoring.cost import endpoint_cost, list_prices
 from embedding_kit.prices import Prices
@@ -178,14 +178,13 @@ class EndpointDashboard(Construct):
             ),
             graph(
                 "Requests with a cold start, percent",
-                cloudwatch.MathExpression(
-                    expression="IF(requests > 0, 100 * FILL(cold, 0) / requests, 0)",
-                    using_metrics={
+                computed(
+                    "IF(requests > 0, 100 * FILL(cold, 0) / requests, 0)",
+                    {
                         "cold": metrics.of_embedder("ColdStarts", "Sum"),
                         "requests": metrics.of_embedder("Requests", "Sum"),
                     },
-                    period=PERIOD,
-                    label="Percent",
+                    "Percent",
                 ),
             ),
         ]
@@ -281,9 +280,4 @@ def _price_list(prices: Prices, kind: ColdStart | None) -> str:
 def _per_second(metric: cloudwatch.Metric, label: str) -> cloudwatch.MathExpression:
     # All lines of a graph share their ids, so each id is the metric's name.
     name = metric.metric_name.lower()
-    return cloudwatch.MathExpression(
-        expression=f"{name} / PERIOD({name})",
-        using_metrics={name: metric},
-        period=PERIOD,
-        label=label,
-    )
+    return computed(f"{name} / PERIOD({name})", {name: metric}, label)

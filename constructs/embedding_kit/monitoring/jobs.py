@@ -9,7 +9,7 @@ from aws_cdk import aws_sqs as sqs
 
 from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.distributed_map import DistributedJobs
-from embedding_kit.endpoint_metrics import metric
+from embedding_kit.endpoint_metrics import computed, metric
 from embedding_kit.index_loading import IndexLoading
 from embedding_kit.ingestion import Ingestion
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
@@ -69,12 +69,7 @@ def batch_widgets(batch: EmbeddingBatch) -> list[cloudwatch.IWidget]:
         memory_mb=batch.settings.memory_mb,
         prices=list_prices(Stack.of(batch).region),
     )
-    throughput = cloudwatch.MathExpression(
-        expression="rows / PERIOD(rows)",
-        using_metrics={"rows": rows},
-        period=_PERIOD,
-        label="Rows a second",
-    )
+    throughput = computed("rows / PERIOD(rows)", {"rows": rows}, "Rows a second", period=_PERIOD)
     return [
         graph("Batch: jobs", *_executions(batch)),
         graph(
@@ -120,14 +115,11 @@ def batch_alarms(batch: EmbeddingBatch) -> Iterator[AlarmDefinition]:
     yield _definition(
         name="BatchRejected",
         essential=False,
-        metric=cloudwatch.MathExpression(
-            expression="IF(rows + rejected > 0, 100 * rejected / (rows + rejected), 0)",
-            using_metrics={
-                "rows": _metric(batch, "Rows"),
-                "rejected": _metric(batch, "RejectedRows"),
-            },
+        metric=computed(
+            "IF(rows + rejected > 0, 100 * rejected / (rows + rejected), 0)",
+            {"rows": _metric(batch, "Rows"), "rejected": _metric(batch, "RejectedRows")},
+            "Rejected rows, percent",
             period=_PERIOD,
-            label="Rejected rows, percent",
         ),
         threshold=_REJECTED_PERCENT,
         condition="Rejected rows above {:,g}%",

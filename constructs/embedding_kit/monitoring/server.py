@@ -6,7 +6,7 @@ from datetime import timedelta
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 
-from embedding_kit.endpoint_metrics import PERIOD, metric, percent
+from embedding_kit.endpoint_metrics import PERIOD, computed, metric, percent
 from embedding_kit.fargate_service import REJECTED_METRIC, EmbeddingService
 from embedding_kit.monitoring.alarm_definitions import MEMORY_PERCENT, AlarmDefinition
 from embedding_kit.monitoring.dashboard import graph
@@ -109,18 +109,13 @@ def _failed(
     service: EmbeddingService, expression: str, label: str, **others: cloudwatch.IMetric
 ) -> cloudwatch.MathExpression:
     """Return an expression of the tasks' failures and those of the load balancer itself."""
-    return cloudwatch.MathExpression(
-        expression=expression,
-        using_metrics={
-            "failed": _balanced(service, "HTTPCode_Target_5XX_Count", "Sum"),
-            "unanswered": service.load_balancer.metrics.http_code_elb(
-                elbv2.HttpCodeElb.ELB_5XX_COUNT, period=PERIOD, statistic="Sum"
-            ),
-            **others,
-        },
-        period=PERIOD,
-        label=label,
-    )
+    used = {
+        "failed": _balanced(service, "HTTPCode_Target_5XX_Count", "Sum"),
+        "unanswered": service.load_balancer.metrics.http_code_elb(
+            elbv2.HttpCodeElb.ELB_5XX_COUNT, period=PERIOD, statistic="Sum"
+        ),
+    }
+    return computed(expression, used | others, label)
 
 
 def _balanced(
