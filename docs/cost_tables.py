@@ -117,11 +117,10 @@ def standing_table() -> str:
         "| setting | alarms | dashboard | topic's key | image | sum | with the free tier |",
         "|---|---|---|---|---|---|---|",
     ]
-    told = {"emails": ["ops@example.com"]}
     variants: dict[str, dict[str, Any]] = {
         '`watch = "essential"`': {"observability": {"watch": "essential"}},
         '`watch = "full"`, the default': {},
-        '`watch = "full"`, with `emails`': {"alarms": told},
+        '`watch = "full"`, with `emails`': {"alarms": {"emails": ["ops@example.com"]}},
     }
     for name, tables in variants.items():
         rows.append(f"| {name} | {' | '.join(_standing(tables))} |")

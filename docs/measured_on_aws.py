@@ -48,8 +48,7 @@ def _environment(name: str, found: dict[str, Any]) -> Iterator[str]:
         (_FIRST, [*(_cell(size, "first_ms") for size in sizes), "–"]),
     ]
     groups = [each.get("requests") for each in (*sizes, callers)]
-    count = max((len(group) for group in groups if group), default=0)
-    for n in range(count):
+    for n in range(max((len(group) for group in groups if group), default=0)):
         tokens = max(group[n]["tokens"] for group in groups if group)
         cells = [
             _cell(group[n], "ms") if group else _refused(each)

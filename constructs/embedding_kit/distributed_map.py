@@ -88,18 +88,16 @@ class MapProgram:
 
         `defaults` are the settings of a job that an execution's input does not give.
         """
-        invoke = f"arn:{Aws.PARTITION}:states:::lambda:invoke"
-        retries = _retries(self.final_errors, self.passing_errors)
         label, item = self.label, self.item
 
         def step(payload: dict[str, Any], *, seconds: int) -> dict[str, Any]:
             return {
                 "Type": "Task",
-                "Resource": invoke,
+                "Resource": f"arn:{Aws.PARTITION}:states:::lambda:invoke",
                 "Parameters": {"FunctionName": function_arn, "Payload": payload},
                 "OutputPath": "$.Payload",
                 "TimeoutSeconds": seconds,
-                "Retry": retries,
+                "Retry": _retries(self.final_errors, self.passing_errors),
             }
 
         plan = {"step": "plan", "defaults": defaults, "job.$": "$"}

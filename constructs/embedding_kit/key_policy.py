@@ -1,4 +1,4 @@
-"""The statements that the policy of your KMS key needs, and a check of a policy.
+"""The statements that the policy of your KMS key needs.
 
 Sources:
 https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-default.html

@@ -63,9 +63,9 @@ _COMPILER = ["compiler-requirements.txt", "embedder", "model_compiler"]
 class ArtifactInS3(Construct):
     """An artifact that a function downloads when it is initialized, published with its stack.
 
-    The CDK's command compiles and uploads it, if it is not in the bucket yet.
-    Its key is the hash of what it is compiled from, which gives the same bytes each time: the bytes
-    themselves, and a version of the object, are unknown until the stack is deployed.
+    The CDK's command compiles and uploads it, if it is not in the bucket yet. Its key is the hash
+    of what it is compiled from, which gives the same bytes each time: the bytes themselves, and a
+    version of the object, are unknown until the stack is deployed.
 
     Args:
         model: The model.
@@ -114,11 +114,10 @@ class ArtifactInS3(Construct):
 
     def grant_read(self, grantee: iam.IGrantable) -> None:
         """Grant permission to read the artifacts of all versions and to use the bucket's key."""
-        artifacts = f"{self._bucket}/{ARTIFACTS}*"
         iam.Grant.add_to_principal(
             grantee=grantee,
             actions=["s3:GetObject"],
-            resource_arns=[f"arn:{Aws.PARTITION}:s3:::{artifacts}"],
+            resource_arns=[f"arn:{Aws.PARTITION}:s3:::{self._bucket}/{ARTIFACTS}*"],
         )
         name = _completed(Stack.of(self), self._bucket).replace("${", "<").replace("}", ">")
         wildcard = f"AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:s3:::{name}/{ARTIFACTS}*]"

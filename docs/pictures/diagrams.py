@@ -108,8 +108,7 @@ _WAYS = (
 
 def draw_flow() -> str:
     """Return the picture of the first page as SVG."""
-    below = [(4, upper.y, lower.y) for upper, lower in pairwise(_FLOW)]
-    return _draw(_FLOW, below, 420)
+    return _draw(_FLOW, [(4, upper.y, lower.y) for upper, lower in pairwise(_FLOW)], 420)
 
 
 def draw_release() -> str:

@@ -28,7 +28,6 @@ _Rule = wafv2.CfnWebACL.RuleProperty
 _COUNT = wafv2.CfnWebACL.RuleActionProperty(count={})
 #: WAF counts an address's requests over five minutes.
 _WINDOW_SECONDS = 300
-_SCOPE = "REGIONAL"
 
 
 class WebAcl(Construct):
@@ -64,7 +63,7 @@ class WebAcl(Construct):
         acl = wafv2.CfnWebACL(
             self,
             "Acl",
-            scope=_SCOPE,
+            scope="REGIONAL",
             description="Rules of AWS that inspect no body, and a limit for each address",
             default_action=wafv2.CfnWebACL.DefaultActionProperty(allow={}),
             rules=rules,

@@ -250,11 +250,10 @@ class EndpointDashboard(Construct):
         ]
 
     def _queries(self) -> list[cloudwatch.IWidget]:
-        group = [self._endpoint.log_group.log_group_name]
         return [
             cloudwatch.LogQueryWidget(
                 title=title,
-                log_group_names=group,
+                log_group_names=[self._endpoint.log_group.log_group_name],
                 query_lines=list(lines),
                 view=cloudwatch.LogQueryVisualizationType.TABLE,
                 width=_WIDTH // 2,

@@ -226,8 +226,7 @@ class Model(ModelSource):
     @property
     def files(self) -> list[Path]:
         """What is compiled into the package besides what its arguments name."""
-        paths = [*(source.folder for source in self.sources), self.index]
-        return [path for path in paths if path]
+        return [*filter(None, (*(source.folder for source in self.sources), self.index))]
 
     @property
     def known_dimensions(self) -> tuple[int, ...]:

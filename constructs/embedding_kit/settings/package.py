@@ -53,17 +53,16 @@ def check_package(model: Model, function: FunctionSettings, cold_start: ColdStar
 
     What depends on the artifact's size is checked only if the size is known.
     """
-    in_s3 = artifact_in_s3(model, function)
-    if function.artifact is not None and function.package == "image":
+    if function.package == "image":
+        if function.artifact is None:
+            return
         raise rule_error(
             "only a zip can have its artifact in S3",
             found='function.artifact with function.package = "image"',
             allowed='no function.artifact, or function.package = "zip"',
         )
-    if function.package == "image":
-        return
     size = artifact_bytes(model)
-    if not in_s3:
+    if not artifact_in_s3(model, function):
         if size is not None and size > LARGEST_ARTIFACT:
             raise _too_large(model, size)
         return
