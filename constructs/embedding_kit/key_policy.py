@@ -24,14 +24,28 @@ def needed_statements(
         publishers = ["cloudwatch.amazonaws.com"]
         if environment.budget is not None:
             publishers.append("budgets.amazonaws.com")
-    place = {"partition": partition, "region": region, "account": account}
     statements = [
-        _iam_statement(partition=partition, account=account),
-        logs_statement(**place),
+        # The default key policy: policies of the account decide. By it, CloudFormation's role
+        # creates the grants of Lambda and ECR, and the kit's roles use the key as theirs say.
+        _statement(
+            "PoliciesOfTheAccountDecide", {"AWS": f"arn:{partition}:iam::{account}:root"}, "kms:*"
+        ),
+        logs_statement(partition=partition, region=region, account=account),
         *(_notices_statement(service, account=account) for service in publishers),
     ]
     if environment.index is not None:
-        statements.append(_vectors_statement(**place))
+        buckets = f"arn:{partition}:s3vectors:{region}:{account}:bucket/*"
+        statements.append(
+            _statement(
+                "VectorsAreIndexed",
+                {"Service": "indexing.s3vectors.amazonaws.com"},
+                ["kms:Decrypt"],
+                Condition={
+                    "StringEquals": {"aws:SourceAccount": account},
+                    "ArnLike": {"aws:SourceArn": buckets},
+                },
+            )
+        )
     return statements
 
 
@@ -57,29 +71,6 @@ def _notices_statement(service: str, *, account: str) -> _Statement:
         {"Service": service},
         ["kms:Decrypt", "kms:GenerateDataKey*"],
         Condition={"StringEquals": {"aws:SourceAccount": account}},
-    )
-
-
-def _iam_statement(*, partition: str, account: str) -> _Statement:
-    """Return the statement of the default key policy, by which policies of the account decide.
-
-    By it, CloudFormation's role creates the grants of Lambda and ECR, and the kit's roles use the
-    key as their own policies say.
-    """
-    root = {"AWS": f"arn:{partition}:iam::{account}:root"}
-    return _statement("PoliciesOfTheAccountDecide", root, "kms:*")
-
-
-def _vectors_statement(*, partition: str, region: str, account: str) -> _Statement:
-    buckets = f"arn:{partition}:s3vectors:{region}:{account}:bucket/*"
-    return _statement(
-        "VectorsAreIndexed",
-        {"Service": "indexing.s3vectors.amazonaws.com"},
-        ["kms:Decrypt"],
-        Condition={
-            "StringEquals": {"aws:SourceAccount": account},
-            "ArnLike": {"aws:SourceArn": buckets},
-        },
     )
 
 

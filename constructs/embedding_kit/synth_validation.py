@@ -29,10 +29,12 @@ class AliasResources:
         if not isinstance(function, lambda_.CfnFunction) or not isinstance(alias, lambda_.CfnAlias):
             return []
         scaled = any(isinstance(n, scaling.CfnScalableTarget) for n in self._alias.node.find_all())
-        return [*_of_alias(alias, scaled=scaled), *_of_snapstart(function, alias, scaled=scaled)]
+        return list(_errors(function, alias, scaled=scaled))
 
 
-def _of_alias(alias: lambda_.CfnAlias, *, scaled: bool) -> Iterator[str]:
+def _errors(
+    function: lambda_.CfnFunction, alias: lambda_.CfnAlias, *, scaled: bool
+) -> Iterator[str]:
     static = alias.provisioned_concurrency_config is not None
     if static and scaled:
         yield (
@@ -44,15 +46,10 @@ def _of_alias(alias: lambda_.CfnAlias, *, scaled: bool) -> Iterator[str]:
             "AWS refuses to change the provisioned concurrency of an alias that has weights; "
             "found: both; allowed: one of them, or a second alias with a URL of its own"
         )
-
-
-def _of_snapstart(
-    function: lambda_.CfnFunction, alias: lambda_.CfnAlias, *, scaled: bool
-) -> Iterator[str]:
     if function.snap_start is None:
         return
     other = 'another cold_start.kind than "snapstart"'
-    if scaled or alias.provisioned_concurrency_config is not None:
+    if static or scaled:
         yield (
             "SnapStart takes no provisioned concurrency; found: both; "
             f"allowed: no provisioned concurrency, or {other}"

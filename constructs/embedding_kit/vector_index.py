@@ -22,7 +22,6 @@ SPACE_TAG = "embedding-kit:vector-space"
 #: https://docs.aws.amazon.com/AmazonS3/latest/API/API_S3VectorBuckets_QueryVectors.html
 _DESCRIBE = ("s3vectors:GetIndex", "s3vectors:ListTagsForResource")
 _QUERY = ("s3vectors:GetVectors", "s3vectors:QueryVectors")
-_LOAD = ("s3vectors:PutVectors",)
 _EDIT = (
     "s3vectors:DeleteVectors",
     "s3vectors:GetVectors",
@@ -62,7 +61,7 @@ class IVectorIndex(Construct):
             resource_arns=[self.index_arn],
             conditions={"ForAllValues:StringEquals": {"aws:TagKeys": [SPACE_TAG]}},
         )
-        return self._grant(grantee, (*_DESCRIBE, *_LOAD), WRITE_KEY).combine(tag)
+        return self._grant(grantee, (*_DESCRIBE, "s3vectors:PutVectors"), WRITE_KEY).combine(tag)
 
     def grant_edit(self, grantee: iam.IGrantable) -> iam.Grant:
         """Grant permission to list, read, replace and delete vectors, and to count them."""
