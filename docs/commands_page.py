@@ -82,9 +82,8 @@ def _text(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
 def _scripts() -> Iterator[str]:
     yield "## Scripts\n"
     for script in sorted(_SCRIPTS.iterdir()):
-        comment = None
-        if script.is_file() and script.name not in _OTHERS:
-            comment = re.search(r"^#!.*\n((?:# .*\n)+)", script.read_text(encoding="utf-8"))
-        if comment:
+        if not script.is_file() or script.name in _OTHERS:
+            continue
+        if comment := re.search(r"^#!.*\n((?:# .*\n)+)", script.read_text(encoding="utf-8")):
             text = re.sub("^# ", "", comment[1], flags=re.MULTILINE)
             yield f"### scripts/{script.name}\n\n```text\n{text}```\n"

@@ -63,9 +63,8 @@ def length_table() -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for tokens, _ in _IDLE.points:
-        month = Month(tokens=tokens)
         core = core_seconds(_IDLE, tokens)
-        scenario = Scenario(month=month, core_seconds=core, memory_mb=VCPU_MB)
+        scenario = Scenario(month=Month(tokens=tokens), core_seconds=core, memory_mb=VCPU_MB)
         points = (
             break_even(prices, scenario, priced[ON_DEMAND], priced[name])
             for name in (_EC2, _FARGATE, PROVISIONED)

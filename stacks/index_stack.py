@@ -72,8 +72,7 @@ class IndexStack(EnvironmentStack):
                     settings=settings.watch,
                     hosting=self._hosting,
                 )
-                function = self.watch.function
-                cdk.CfnOutput(self, "WatchFunctionName", value=function.function_name)
+                cdk.CfnOutput(self, "WatchFunctionName", value=self.watch.function.function_name)
         if settings.standby:
             self.standby_index = self.index.add_standby(settings.standby)
             cdk.CfnOutput(self, "StandbyIndexArn", value=self.standby_index.index_arn)

@@ -95,8 +95,7 @@ class ImportedEndpoint(IEmbeddingEndpoint):
     def __init__(self, scope: Construct, id: str, *, alias_arn: str, url: str, name: str) -> None:
         """Import the endpoint; see `EmbeddingEndpoint.from_embedding_endpoint_attributes`."""
         super().__init__(scope, id)
-        parts = alias_arn.split(":")
-        if not Token.is_unresolved(alias_arn) and len(parts) != _ARN_PARTS:
+        if not Token.is_unresolved(alias_arn) and len(alias_arn.split(":")) != _ARN_PARTS:
             raise rule_error(
                 "a permission to call the URL names the alias",
                 found=f"alias_arn = {alias_arn}",

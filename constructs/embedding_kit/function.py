@@ -48,8 +48,7 @@ def packaged_function(
             **properties,
         )
         reason = "The Python of the image, with the same packages."
-        rules = ("AwsSolutions-L1", "Serverless-LambdaLatestVersion")
-        acknowledge(function, *rules, reason=reason)
+        acknowledge(function, "AwsSolutions-L1", "Serverless-LambdaLatestVersion", reason=reason)
     acknowledge_untraced(function, tracing, "Serverless-LambdaTracing")
     return function
 

@@ -95,12 +95,11 @@ class ReleaseCheck(Construct):
     def _make_function(
         self, alias: lambda_.Alias, model: Model, settings: FunctionSettings
     ) -> lambda_.Function:
-        embedder = alias.version.lambda_
         log_group = make_log_group(self, "Logs")
         role = function_role(self, log_group)
         # Any version, but not the unqualified function. A policy that named the newest version
         # would change seconds before the check runs, too late for IAM to propagate it.
-        arn = embedder.function_arn
+        arn = alias.version.lambda_.function_arn
         allow(role, ["lambda:GetFunctionConfiguration", "lambda:InvokeFunction"], [f"{arn}:*"])
         allow(role, ["lambda:GetAlias"], [arn, f"{arn}:{alias.alias_name}"])
         allow(role, ["cloudformation:DescribeStacks"], [Stack.of(self).stack_id])

@@ -43,10 +43,9 @@ def draw() -> str:
 
 def draw_server() -> str:
     """Return the picture of the page about the server."""
-    report = RESULTS.with_name("server.json").read_text(encoding="utf-8")
     loads = [f"{kind} texts, {count}" for kind in ("short", "mixed") for count in _CLIENTS]
     return bars(
-        report,
+        RESULTS.with_name("server.json").read_text(encoding="utf-8"),
         title="CPU time of a request to the server",
         caption=[
             "Weights of all-MiniLM-L6-v2, on two x86 cores, in turns",

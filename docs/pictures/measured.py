@@ -38,8 +38,7 @@ def draw_start() -> str:
     rest = ready - sum(taken or 0 for taken in known.values())
     steps = {name: taken or rest for name, taken in known.items()}
     steps["a text of 32 tokens"] = kit["32 tokens"]
-    height = 120 + _ROW * len(steps)
-    figure = _figure(height, "A cold start, step by step", _START_CAPTION)
+    figure = _figure(120 + _ROW * len(steps), "A cold start, step by step", _START_CAPTION)
     axes = _panel(figure, 8, list(steps), (0, 1.08 * sum(steps.values())))
     began = 0.0
     for place, taken in enumerate(steps.values()):

@@ -80,8 +80,7 @@ def _of_api(
     front: EmbeddingRestApi, name: str, statistic: str, label: str | None = None
 ) -> cloudwatch.Metric:
     # Names, not references: the alarms need nothing of the API's stack.
-    dimensions = {"ApiName": front.name, "Stage": STAGE}
-    return metric("AWS/ApiGateway", name, statistic, label, dimensions)
+    return metric("AWS/ApiGateway", name, statistic, label, {"ApiName": front.name, "Stage": STAGE})
 
 
 def _throttled(front: EmbeddingRestApi, label: str | None = None) -> cloudwatch.Metric:

@@ -122,8 +122,7 @@ def check_batch(
 ) -> None:
     """Refuse a batch that could take the concurrency that callers need, or more than there is."""
     quota, reserved = function.account_concurrency, function.reserved_concurrency
-    provisioned = cold_start.ceiling if isinstance(cold_start, Provisioned) else 0
-    taken = reserved or provisioned
+    taken = reserved or (cold_start.ceiling if isinstance(cold_start, Provisioned) else 0)
     if batch.reserved_concurrency is not None:
         most = quota - UNRESERVED_MINIMUM - taken
         if batch.reserved_concurrency > most:
@@ -156,18 +155,14 @@ def _check_provisioned(
             found='experiment.percent with cold_start.kind = "provisioned"',
             allowed="no experiment.percent, or another cold_start.kind",
         )
-    if function.reserved_concurrency is not None:
-        # A release's check invokes the new version by its number.
-        most, of = function.reserved_concurrency - 1, "function.reserved_concurrency less 1"
-    else:
-        most, of = (
-            function.account_concurrency - UNRESERVED_MINIMUM,
-            f"function.account_concurrency less {UNRESERVED_MINIMUM}",
-        )
-    if cold_start.ceiling > most:
+    # A release's check invokes the new version by its number.
+    of, whole, less = "reserved_concurrency", function.reserved_concurrency, 1
+    if whole is None:
+        of, whole, less = "account_concurrency", function.account_concurrency, UNRESERVED_MINIMUM
+    if cold_start.ceiling > whole - less:
         raise rule_error(
             "provisioned concurrency is part of the concurrency that the function may use, and "
             "the check of a new version needs some that is not provisioned",
             found=f"a maximum of {cold_start.ceiling}",
-            allowed=f"up to {most}, which is {of}, or more of that",
+            allowed=f"up to {whole - less}, which is function.{of} less {less}, or more of that",
         )
