@@ -342,6 +342,7 @@ def test_no_file_is_too_large(tiny_folder, file, capsys):
         assert re.search(rf"{file} has 269484032 bytes; at most \d+ are allowed", message)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_integer_asks_for_memory(tmp_path, family):
     """A table of positions or a list of layers is not made before the weights are looked at."""

@@ -57,9 +57,8 @@ def test_ids_are_the_librarys_on_any_text(both, text):
     assert both.agree(text)
 
 
-@pytest.mark.parametrize(
-    "name", ["gemma", *(pytest.param(n, marks=pytest.mark.slow) for n in NAMES if n != "gemma")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
 def test_every_character_is_the_librarys(request, name):
     """Every code point has the library's ids: alone, after a letter, around an apostrophe."""
     tokenizer: Both = request.getfixturevalue(name)
