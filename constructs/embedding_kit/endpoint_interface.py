@@ -10,6 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from embedding_kit.endpoint_metrics import EndpointMetrics
+from embedding_kit.permissions import grant
 from embedding_kit.settings.base import rule_error
 
 
@@ -123,15 +124,10 @@ class ImportedEndpoint(IEmbeddingEndpoint):
         self, grantee: iam.IGrantable, actions: Mapping[str, Mapping[str, Any] | None]
     ) -> iam.Grant:
         granted = [
-            iam.Grant.add_to_principal(
-                grantee=grantee,
-                actions=[action],
-                resource_arns=[self.alias_arn],
-                conditions=condition,
-            )
+            grant(grantee, [action], self.alias_arn, condition)
             for action, condition in actions.items()
         ]
-        if not all(grant.success for grant in granted):
+        if not all(each.success for each in granted):
             raise rule_error(
                 "an imported endpoint can grant a principal only by the principal's own policy",
                 found=type(grantee.grant_principal).__name__,

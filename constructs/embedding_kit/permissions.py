@@ -30,6 +30,18 @@ def allow(
     )
 
 
+def grant(
+    grantee: iam.IGrantable,
+    actions: Sequence[str],
+    on: str,
+    conditions: Mapping[str, Any] | None = None,
+) -> iam.Grant:
+    """Grant actions on a resource by the principal's own policy."""
+    return iam.Grant.add_to_principal(
+        grantee=grantee, actions=list(actions), resource_arns=[on], conditions=conditions
+    )
+
+
 def allow_listing(role: iam.IRole, sid: str, location: Location) -> None:
     """Let a role list the files of a folder."""
     only = {"StringLike": {"s3:prefix": f"{location.prefix}*"}} if location.prefix else None

@@ -9,7 +9,7 @@ from aws_cdk import aws_s3vectors as s3vectors
 from constructs import Construct
 
 from embedding_kit.image_identity import index_id
-from embedding_kit.permissions import READ_KEY, WRITE_KEY
+from embedding_kit.permissions import READ_KEY, WRITE_KEY, grant
 from embedding_kit.settings import Model, VectorIndexSettings, index_dimension
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.index import TEXT_KEY
@@ -55,12 +55,8 @@ class IVectorIndex(Construct):
 
     def grant_load(self, grantee: iam.IGrantable) -> iam.Grant:
         """Grant permission to write vectors, and to record their vector space once."""
-        tag = iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["s3vectors:TagResource"],
-            resource_arns=[self.index_arn],
-            conditions={"ForAllValues:StringEquals": {"aws:TagKeys": [SPACE_TAG]}},
-        )
+        only = {"ForAllValues:StringEquals": {"aws:TagKeys": [SPACE_TAG]}}
+        tag = grant(grantee, ["s3vectors:TagResource"], self.index_arn, only)
         return self._grant(grantee, (*_DESCRIBE, "s3vectors:PutVectors"), WRITE_KEY).combine(tag)
 
     def grant_edit(self, grantee: iam.IGrantable) -> iam.Grant:
@@ -70,16 +66,10 @@ class IVectorIndex(Construct):
     def _grant(
         self, grantee: iam.IGrantable, actions: tuple[str, ...], key_actions: tuple[str, ...]
     ) -> iam.Grant:
-        granted = iam.Grant.add_to_principal(
-            grantee=grantee, actions=list(actions), resource_arns=[self.index_arn]
-        )
+        granted = grant(grantee, actions, self.index_arn)
         if self.key_arn is None:
             return granted
-        return granted.combine(
-            iam.Grant.add_to_principal(
-                grantee=grantee, actions=list(key_actions), resource_arns=[self.key_arn]
-            )
-        )
+        return granted.combine(grant(grantee, key_actions, self.key_arn))
 
 
 class VectorIndex(IVectorIndex):

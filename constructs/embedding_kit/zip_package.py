@@ -29,7 +29,7 @@ from embedding_kit.artifact_bucket import ARTIFACTS
 from embedding_kit.bootstrap import bootstrap_value
 from embedding_kit.findings import acknowledge
 from embedding_kit.image_identity import files_digest
-from embedding_kit.permissions import READ_KEY
+from embedding_kit.permissions import READ_KEY, grant
 from embedding_kit.programs import image_folder
 from embedding_kit.settings import Model
 from embedding_kit.settings.base import rule_error
@@ -114,19 +114,14 @@ class ArtifactInS3(Construct):
 
     def grant_read(self, grantee: iam.IGrantable) -> None:
         """Grant permission to read the artifacts of all versions and to use the bucket's key."""
-        iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["s3:GetObject"],
-            resource_arns=[f"arn:{Aws.PARTITION}:s3:::{self._bucket}/{ARTIFACTS}*"],
-        )
+        artifacts = f"arn:{Aws.PARTITION}:s3:::{self._bucket}/{ARTIFACTS}*"
+        grant(grantee, ["s3:GetObject"], artifacts)
         name = _completed(Stack.of(self), self._bucket).replace("${", "<").replace("}", ">")
         wildcard = f"AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:s3:::{name}/{ARTIFACTS}*]"
         reason = "All versions have one role, and each reads an artifact of its own."
         acknowledge(self.node.scope or self, wildcard, reason=reason)
         if self._key_arn is not None:
-            iam.Grant.add_to_principal(
-                grantee=grantee, actions=list(READ_KEY), resource_arns=[self._key_arn]
-            )
+            grant(grantee, READ_KEY, self._key_arn)
 
 
 def zip_code(scope: Construct, model: Model, *, with_artifact: bool = True) -> lambda_.Code:
