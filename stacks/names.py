@@ -20,6 +20,7 @@ server_stack_name = "EmbeddingKit-{}-Server".format
 observability_stack_name = "EmbeddingKit-{}-Observability".format
 
 _CDK_FILE = Path(__file__).parents[1] / "cdk.json"
+_QUALIFIER = "@aws-cdk/core:bootstrapQualifier"
 #: `DefaultStackSynthesizer.DEFAULT_QUALIFIER`, without the import of the CDK, which takes seconds.
 _DEFAULT_QUALIFIER = "hnb659fds"
 
@@ -114,4 +115,4 @@ def bootstrap_qualifier() -> str:
     https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-customizing.html
     """
     context = json.loads(_CDK_FILE.read_text(encoding="utf-8")).get("context", {})
-    return str(context.get("@aws-cdk/core:bootstrapQualifier") or _DEFAULT_QUALIFIER)
+    return str(context.get(_QUALIFIER) or _DEFAULT_QUALIFIER)

@@ -11,9 +11,9 @@ from aws_cdk import App
 from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
+from stacks.artifact_stack import ArtifactStack
 from stacks.environment_stacks import EnvironmentStacks
 from stacks.names import artifact_bucket_name
-from stacks.publishing_stacks import ArtifactStack
 
 ROOT = Path(__file__).resolve().parents[2]
 
