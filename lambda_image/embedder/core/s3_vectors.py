@@ -175,15 +175,6 @@ class VectorIndex(Searchable):
         self._arn = arn
         self._client = client
         self._spaces = spaces
-        #: Known once a check found the model's own vector space.
-        self._space: str | None = None
-
-    @property
-    def vector_space(self) -> str:
-        """The vector space of the vectors, after `prepare`."""
-        if self._space is None:
-            raise RuntimeError("The index is searched before it is prepared.")
-        return self._space
 
     def prepare(self, deadline: float | None) -> None:
         """Find out the vector space of the vectors, unless it is known.
@@ -194,7 +185,7 @@ class VectorIndex(Searchable):
             IndexFailedError: if S3 Vectors refuses the call.
             IndexUnavailableError: if S3 Vectors does not answer.
         """
-        if self._space is not None:
+        if self.vector_space:
             return
         try:
             space = self._client.tags(self._arn, deadline=deadline).get(SPACE_TAG)
@@ -211,7 +202,7 @@ class VectorIndex(Searchable):
                 f"{', '.join(self._spaces)}. Vectors of two spaces cannot be compared: load an "
                 "index with vectors of this model."
             )
-        self._space = space
+        self.vector_space = space
 
     def search(
         self,

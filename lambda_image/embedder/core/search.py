@@ -47,11 +47,8 @@ class Searchable:
     entries: int | None = None
     #: Whether its entries have metadata, by which a search can be filtered.
     takes_filter = False
-
-    @property
-    def vector_space(self) -> str:
-        """The vector space of the vectors, after `prepare`."""
-        raise NotImplementedError
+    #: The vector space of the vectors, after `prepare`.
+    vector_space = ""
 
     @property
     def dimensions(self) -> int:
@@ -97,27 +94,33 @@ class About(NamedTuple):
 
 
 class CarriedIndex(Searchable):
-    """Entries and their vectors, of any kind; without `about`, their ids are their places."""
+    """Entries and what is searched of them; without `about`, their ids are their places."""
 
     def __init__(
-        self, texts: Sequence[str], vector_space: str, about: Sequence[About] | None = None
+        self,
+        texts: Sequence[str],
+        searched: Any,
+        vector_space: str,
+        about: Sequence[About] | None = None,
     ) -> None:
-        self.texts, self._space, self.about = texts, vector_space, about
-        self.entries = len(texts)
+        self.texts, self.searched, self.about = texts, searched, about
+        self.vector_space, self.entries = vector_space, len(texts)
         self.takes_filter = about is not None
 
-    @property
-    def vector_space(self) -> str:
-        """See `Searchable`."""
-        return self._space
+    def scores(self, query: Any) -> npt.NDArray[Any]:
+        """Return the score of each entry, float [n]; an entry of -inf is not found."""
+        raise NotImplementedError
 
-    def best(
-        self, scores: npt.NDArray[Any], num_results: int, where: Mapping[str, Any] | None
+    def search(
+        self,
+        query: Any,
+        num_results: int,
+        *,
+        where: Mapping[str, Any] | None = None,
+        deadline: float | None = None,  # noqa: ARG002 - a search takes milliseconds
     ) -> list[Match]:
-        """Return the entries of the highest scores, best first; equal ones are in index order.
-
-        The scores are float [n], and an entry of -inf is not found; the rest is as in `search`.
-        """
+        """See `Searchable`; entries of equal scores are in index order."""
+        scores = self.scores(query)
         if where is not None:
             # Imported when it is needed: no start pays for it.
             from embedder.core.matching import matches  # noqa: PLC0415
@@ -143,26 +146,9 @@ class CarriedIndex(Searchable):
 class SearchIndex(CarriedIndex):
     """Entries and their dense vectors, float32 [n, dimensions], rows of length 1."""
 
-    def __init__(
-        self,
-        texts: Sequence[str],
-        vectors: npt.NDArray[np.float32],
-        vector_space: str,
-        about: Sequence[About] | None = None,
-    ) -> None:
-        super().__init__(texts, vector_space, about)
-        self.vectors = vectors
-
-    def search(
-        self,
-        query: npt.NDArray[np.float32],
-        num_results: int,
-        *,
-        where: Mapping[str, Any] | None = None,
-        deadline: float | None = None,  # noqa: ARG002 - a search takes milliseconds
-    ) -> list[Match]:
-        """See `Searchable`."""
-        return self.best(self.vectors @ query, num_results, where)
+    def scores(self, query: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return the cosines."""
+        return self.searched @ query  # type: ignore[no-any-return]
 
 
 def load_index(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> SearchIndex:

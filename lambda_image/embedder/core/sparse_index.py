@@ -10,14 +10,14 @@ Imported on demand: no embedding model pays for it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from embedder.core.artifact import Manifest
 from embedder.core.errors import IndexFolderError
-from embedder.core.search import About, CarriedIndex, Match, mapped, read_entries, read_space
+from embedder.core.search import About, CarriedIndex, mapped, read_entries, read_space
 from embedder.core.sparse_encoder import SparseVector
 
 if TYPE_CHECKING:  # see startup
@@ -45,48 +45,24 @@ _TYPES = Postings(np.int64, np.float32, np.uint32, np.uint16)  # type: ignore[ar
 
 
 class SparseIndex(CarriedIndex):
-    """Entries and the postings of all their texts; see `CarriedIndex`."""
-
-    def __init__(
-        self,
-        texts: Sequence[str],
-        postings: Postings,
-        vector_space: str,
-        about: Sequence[About] | None = None,
-    ) -> None:
-        super().__init__(texts, vector_space, about)
-        self.postings = postings
+    """Entries and the `Postings` of all their texts."""
 
     @property
     def dimensions(self) -> int:
         """The size of the vocabulary."""
-        return len(self.postings.scales)
+        return len(self.searched.scales)
 
     def scores(self, query: SparseVector) -> npt.NDArray[np.float64]:
-        """Return the product of a query with each entry, float64 [entries]."""
-        starts, scales, entries, impacts = self.postings
+        """Return the products, float64; an entry that is found shares a token with the query."""
+        starts, scales, entries, impacts = self.searched
         places, products = [np.empty(0, np.uint32)], [np.empty(0)]
         for token, weight in zip(query.indices.tolist(), query.values.tolist(), strict=True):
             there = slice(starts[token], starts[token + 1])
             places.append(entries[there])
             products.append(impacts[there] * (weight * float(scales[token])))
         weights = np.concatenate(products, dtype=np.float64)
-        return np.bincount(np.concatenate(places), weights, len(self.texts)).astype(
-            np.float64, copy=False
-        )
-
-    def search(
-        self,
-        query: Any,
-        num_results: int,
-        *,
-        where: Mapping[str, Any] | None = None,
-        deadline: float | None = None,  # noqa: ARG002 - a search takes milliseconds
-    ) -> list[Match]:
-        """See `Searchable`; `query` is a `SparseVector`, and an entry shares a token with it."""
-        scores = self.scores(query)
-        scores[scores == 0] = -np.inf
-        return self.best(scores, num_results, where)
+        scores = np.bincount(np.concatenate(places), weights, len(self.texts))
+        return np.where(scores == 0, -np.inf, scores)
 
 
 def make_postings(vectors: Sequence[SparseVector], *, vocabulary: int) -> Postings:
