@@ -6,7 +6,7 @@ import math
 import time
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -62,24 +62,9 @@ class Reranker(ServedModel):
         self._prefix_tokens = len(self.tokenizer.encode(prefix.rstrip())) if prefix else 0
         return SegmentRuns
 
-    def rerank(
-        self,
-        query: str,
-        passages: Sequence[str],
-        *,
-        truncate: str | None = None,
-        max_passage_tokens: int | None = None,
-        raw: bool = False,
-        deadline: float | None = None,
-    ) -> Scores:
-        """Score 1 to `MAX_PASSAGES` passages for one query; see `predict`."""
-        return self.predict(
-            [(query, passage) for passage in passages],
-            truncate=truncate,
-            max_passage_tokens=max_passage_tokens,
-            raw=raw,
-            deadline=deadline,
-        )
+    def rerank(self, query: str, passages: Sequence[str], **options: Any) -> Scores:
+        """Score 1 to `MAX_PASSAGES` passages for one query, with the options of `predict`."""
+        return self.predict([(query, passage) for passage in passages], **options)
 
     def predict(
         self,

@@ -67,10 +67,7 @@ class Telemetry:
     """Writes the records of one execution environment."""
 
     def __init__(self, settings: Settings) -> None:
-        self._namespace = settings.metrics_namespace
-        self._function = settings.function_name
-        self._version = settings.function_version
-        self._environment = settings.environment
+        self._settings = settings
         #: True until the first request after a cold start or a restore is recorded.
         self.cold = settings.initialization != "provisioned-concurrency"
 
@@ -91,7 +88,7 @@ class Telemetry:
             "level": "ERROR" if status >= 500 else "WARN" if status >= 400 else "INFO",
             "message": "request",
             "requestId": record.id,
-            "environment": self._environment,
+            "environment": self._settings.environment,
             "api": record.api,
             "operation": record.operation,
             "status": status,
@@ -123,6 +120,7 @@ class Telemetry:
         return line
 
     def _metrics(self, record: RequestRecord, now: float, line: dict[str, Any]) -> dict[str, Any]:
+        settings = self._settings
         values: dict[str, Any] = {"Requests": 1, "ColdStarts": int(line["coldStart"])}
         if record.embeddings is not None:
             values |= {metric: line[field] for metric, field in _OF_LINE.items()}
@@ -135,19 +133,19 @@ class Telemetry:
                 "Timestamp": int(now * 1000),
                 "CloudWatchMetrics": [
                     {
-                        "Namespace": self._namespace,
+                        "Namespace": settings.metrics_namespace,
                         "Dimensions": [["FunctionName"], ["FunctionName", "Api", "Status"]],
                         "Metrics": [_DEFINITIONS[name] for name in values],
                     },
                     {
-                        "Namespace": self._namespace,
+                        "Namespace": settings.metrics_namespace,
                         "Dimensions": [["FunctionName", "Version"]],
                         "Metrics": _OF_A_VERSION,
                     },
                 ],
             },
-            "FunctionName": self._function,
-            "Version": self._version,
+            "FunctionName": settings.function_name,
+            "Version": settings.function_version,
             "Api": record.api,
             "Status": str(record.status),
             "requestId": record.id,
@@ -178,10 +176,8 @@ def _dumps(line: dict[str, Any]) -> bytes:
 
 
 def _timestamp(now: float) -> str:
-    whole = int(now)
-    return (
-        time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{int((now - whole) * 1000):03}Z"
-    )
+    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
+    return f"{seconds}.{int(now % 1 * 1000):03}Z"
 
 
 def _milliseconds(seconds: float) -> float:

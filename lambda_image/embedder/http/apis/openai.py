@@ -141,15 +141,11 @@ def alias_prompt(model: str | None, served: str, limits: Limits) -> str | None:
     name, colon, suffix = (model or "").rpartition(":")
     if not colon:
         return None
-    if suffix in limits.prompts:
-        return suffix
-    for prompt in INPUT_TYPES.get(suffix, ()):
+    for prompt in (suffix, *INPUT_TYPES.get(suffix, ())):
         if prompt in limits.prompts:
             return prompt
-    if not limits.prompts or name.lower() not in {
-        served.lower(),
-        served.lower().rpartition("/")[2],
-    }:
+    served = served.lower()
+    if not limits.prompts or name.lower() not in {served, served.rpartition("/")[2]}:
         return None
     allowed = ", ".join(f'"{name}:{prompt}"' for prompt in limits.prompts)
     raise InvalidFieldError(

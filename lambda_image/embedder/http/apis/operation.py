@@ -225,8 +225,7 @@ class Operation:
             alias: See `choose_prompt`.
             default_prompt: The prompt if the options choose none, where the model has it.
         """
-        options = call.values if options is None else options
-        limits = self.model.engine.limits
+        options, limits = options or call.values, self.model.engine.limits
         dimensions = dimensions or options.get("dimensions")
         if self.answers_vectors and dimensions is not None:
             dtype, encoding = options["output_dtype"], options.get("encoding_format", "float")
@@ -252,7 +251,9 @@ class Operation:
                 hint = self.truncate_hint
             elif isinstance(error, ForeignTokenIdsError):
                 hint = self.ids_hint
-            raise _named(error, inputs, field, hint) from None
+            in_list = inputs.is_list and error.position is not None
+            name = f"{field}[{error.position}]" if in_list else field
+            raise error.named(name, field=field, hint=hint) from None
         except ClientError as error:
             # An error without a field is about the inputs.
             error.field = error.field or field
@@ -299,10 +300,3 @@ def payload_bytes(response: Response) -> int:
         # A quote or a backslash takes another byte.
         size = len(body) + body.count(b'"') + body.count(b"\\")
     return size + ENVELOPE_BYTES
-
-
-def _named(error: InputError, inputs: Inputs, field: str, hint: str) -> InputError:
-    """Return an error of the engine in the words of the field that held the inputs."""
-    in_list = inputs.is_list and error.position is not None
-    name = f"{field}[{error.position}]" if in_list else field
-    return error.named(name, field=field, hint=hint)

@@ -116,18 +116,20 @@ def truncate_field(limits: Limits) -> Field:
     )
 
 
-def truncation_fields(limits: Limits) -> tuple[Field, ...]:
-    """Make the two fields of text-embeddings-inference for the same."""
+def truncation_fields(limits: Any, *, pairs: bool = False) -> tuple[Field, ...]:
+    """Make the two fields of text-embeddings-inference for the same; `pairs` are a reranker's."""
+    tokens = f"{limits.max_tokens} tokens"
+    over = f"a pair over {tokens}, the longer text first" if pairs else f"a text over {tokens}"
     return (
         Field(
             "truncate",
             Boolean(),
-            f"Truncate a text over {limits.max_tokens} tokens, instead of rejecting it.",
+            f"Truncate {over}, instead of rejecting it.",
             default=limits.truncate != "refuse",
         ),
         Field(
             "truncation_direction",
-            Choice(("Left", "Right"), any_case=True),
+            Choice(("Right",) if pairs else ("Left", "Right"), any_case=True),
             "The side to truncate.",
             default="Left" if limits.truncate == "left" else "Right",
         ),

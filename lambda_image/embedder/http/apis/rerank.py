@@ -31,9 +31,10 @@ from embedder.core.reranker import MAX_PASSAGES, Reranker, Scores
 from embedder.http.apis import native
 from embedder.http.apis.input_types import InputsType, TextType
 from embedder.http.apis.operation import Api, Call, Described, Operation, json_response
+from embedder.http.apis.options import truncation_fields
 from embedder.http.apis.tei import Tei, described_model, timing_headers
 from embedder.http.http_types import Response
-from embedder.http.json_types import Boolean, Choice, Field, Integer, JsonType, Object, String
+from embedder.http.json_types import Boolean, Field, Integer, JsonType, Object, String
 
 
 class ScoringOperation(Operation):
@@ -54,22 +55,14 @@ class ScoringOperation(Operation):
         *,
         field: str,
         query_field: str = "query",
-        truncate: str | None,
-        max_passage_tokens: int | None = None,
-        raw: bool = False,
+        **options: Any,
     ) -> Scores:
-        """Score pairs of a query and a passage, and note the result in the record; see `predict`.
+        """Score pairs with these options of `Reranker.predict`, and note the result in the record.
 
         Errors name `field`, which has the list of passages, or `query_field`.
         """
         try:
-            scores = self.reranker.predict(
-                pairs,
-                truncate=truncate,
-                max_passage_tokens=max_passage_tokens,
-                raw=raw,
-                deadline=call.request.deadline,
-            )
+            scores = self.reranker.predict(pairs, deadline=call.request.deadline, **options)
         except InputError as error:
             if error.position is None:  # no truncation helps such a query
                 raise error.named(query_field, field=query_field) from None
@@ -82,6 +75,9 @@ class ScoringOperation(Operation):
         return scores
 
 
+RAW_SCORES = Field(
+    "raw_scores", Boolean(), "Return the model's logits, without its activation.", default=False
+)
 TOP_N = Field("top_n", Integer(1, MAX_PASSAGES), "The most results to return; all by default.")
 
 
@@ -97,7 +93,8 @@ class Rerank(ScoringOperation):
         return (
             Field("query", text, "What is searched for.", required=True),
             Field("texts", texts, "The texts to score.", required=True),
-            *_scoring_fields(self.reranker),
+            *truncation_fields(self.reranker, pairs=True),
+            RAW_SCORES,
             Field("return_text", Boolean(), "Also return each text.", default=False),
             TOP_N,
         )
@@ -135,7 +132,8 @@ class Predict(ScoringOperation):
         pairs = PairsType(TextType(self.reranker.max_characters))
         return (
             Field("inputs", pairs, "Two texts, or a list of such pairs.", required=True),
-            *_scoring_fields(self.reranker),
+            *truncation_fields(self.reranker, pairs=True),
+            RAW_SCORES,
         )
 
     def respond(self, call: Call, /) -> Response:
@@ -382,30 +380,6 @@ def score_headers(work: Any, call: Call) -> dict[str, str]:
     headers = timing_headers(work, call)
     headers["x-score-space"] = headers.pop("x-vector-space")
     return headers
-
-
-def _scoring_fields(reranker: Reranker) -> tuple[Field, ...]:
-    return (
-        Field(
-            "truncate",
-            Boolean(),
-            f"Truncate a pair over {reranker.max_tokens} tokens, the longer text first, instead of "
-            "rejecting it.",
-            default=reranker.truncate != "refuse",
-        ),
-        Field(
-            "truncation_direction",
-            Choice(("Right",), any_case=True),
-            "The side to truncate.",
-            default="Right",
-        ),
-        Field(
-            "raw_scores",
-            Boolean(),
-            "Return the model's logits, without its activation.",
-            default=False,
-        ),
-    )
 
 
 def _truncation(values: dict[str, Any]) -> str:
