@@ -37,11 +37,9 @@ def request_from_event(
 ) -> Request:
     """Read an event; without a `request_id`, it has the event's own.
 
-    Raises:
-        NotAnEventError: if it is not an event of payload format 2.0.
-        MalformedBodyError: if the body is not base64 although the event says so, not UTF-8, or in
-            an encoding that is not allowed.
-        BodyTooLargeError: if a body in gzip is over the limit once it is inflated.
+    What is not an event of payload format 2.0 is a `NotAnEventError`. A body that is not in the
+    encoding that the event or a header names is a `MalformedBodyError`; one in gzip that is over
+    the limit once it is inflated is a `BodyTooLargeError`.
     """
     if not is_event(event):
         raise NotAnEventError(

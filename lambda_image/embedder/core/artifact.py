@@ -212,9 +212,7 @@ class Artifact(NamedTuple):
 def load_artifact(folder: str | os.PathLike[str]) -> Artifact:
     """Read and check the artifact in `folder`.
 
-    Raises:
-        ArtifactError: The folder is not an artifact, has another format, was changed after the
-            compiler wrote it, or is incomplete.
+    One of another format, incomplete, or changed after the compiler wrote it is an `ArtifactError`.
     """
     return _complete(folder, load_manifest(folder))
 
@@ -222,8 +220,7 @@ def load_artifact(folder: str | os.PathLike[str]) -> Artifact:
 def load_artifacts(folder: str | os.PathLike[str]) -> list[Artifact]:
     """Read and check what is served together: the artifact in `folder`, or those of its set.
 
-    Raises:
-        ArtifactError: As `load_artifact`, or the set names another artifact than is in a folder.
+    Errors are as of `load_artifact`, also if the set names another artifact than is in a folder.
     """
     return [_complete(place, manifest) for place, manifest in load_manifests(folder).items()]
 

@@ -128,13 +128,9 @@ class InputError(ClientError):
     """An input cannot be embedded.
 
     The engine knows an input by its position, None for all. The API that received the input knows
-    its field, and makes the error for the caller with `named`.
-
-    Args:
-        problem: The rest of a sentence, with the input as its subject.
-        name: The input's place in the request's body; None where an API has not named it yet.
-        field: The field to report; `name` by default.
-        position: The input's position.
+    its field, and makes the error for the caller with `named`. The problem is the rest of a
+    sentence with the input as its subject. The name is the input's place in the request's body;
+    the field that is reported is the same by default.
     """
 
     def __init__(

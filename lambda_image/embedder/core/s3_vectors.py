@@ -179,11 +179,9 @@ class VectorIndex(Searchable):
     def prepare(self, deadline: float | None) -> None:
         """Find out the vector space of the vectors, unless it is known.
 
-        Raises:
-            NoIndexError: if the index has no vectors yet.
-            ForeignIndexError: if its vectors are of a space that the model does not serve.
-            IndexFailedError: if S3 Vectors refuses the call.
-            IndexUnavailableError: if S3 Vectors does not answer.
+        Without vectors it is a `NoIndexError`, with those of a space that the model does not serve
+        a `ForeignIndexError`. If S3 Vectors refuses the call, it is an `IndexFailedError`; if it
+        does not answer, an `IndexUnavailableError`.
         """
         if self.vector_space:
             return
@@ -254,13 +252,10 @@ def parse_arn(arn: str) -> tuple[str, str]:
     parts = arn.split(":", 5)
     names = parts[-1].split("/")
     if (
-        len(parts) != 6
-        or parts[0] != "arn"
-        or parts[2] != "s3vectors"
-        or not all(parts)
+        (len(parts), len(names)) != (6, 4)
+        or (parts[0], parts[2]) != ("arn", _SERVICE)
         or names[::2] != ["bucket", "index"]
-        or len(names) != 4
-        or not all(names)
+        or not all([*parts, *names])
     ):
         raise SettingsError(f"EMBEDDING_VECTOR_INDEX must be {_ARN_FORM}; found {arn!r}.")
     suffix = "api.amazonwebservices.com.cn" if parts[1] == "aws-cn" else "api.aws"
@@ -300,9 +295,7 @@ def _match(vector: Mapping[str, Any]) -> Match:
 
 def _answer(error: S3VectorsError) -> IndexFailedError | IndexUnavailableError:
     """Return the error that the caller of the endpoint receives."""
-    if isinstance(error, ThrottledError | UnavailableError):
-        return IndexUnavailableError()
-    return IndexFailedError()
+    return IndexUnavailableError() if isinstance(error, _RETRIED) else IndexFailedError()
 
 
 def _read_answer(answer: Response) -> dict[str, Any]:
@@ -314,9 +307,8 @@ def _read_answer(answer: Response) -> dict[str, Any]:
         if isinstance(value, dict):
             return value
         raise UnavailableError("The response is not an object.")
-    kind = _ERRORS.get(answer.status)
-    if kind is None:
-        kind = UnavailableError if answer.status >= 500 else RejectedError
+    kind = UnavailableError if answer.status >= 500 else RejectedError
+    kind = _ERRORS.get(answer.status, kind)
     # The name that AWS gives the error, such as `ValidationException`; never its message.
     name = answer.headers.get("x-amzn-errortype", "").partition(":")[0]
     raise kind(f"{answer.status} {name}".strip())

@@ -69,16 +69,12 @@ class Searchable:
         where: Mapping[str, Any] | None = None,
         deadline: float | None = None,
     ) -> list[Match]:
-        """Return the entries most similar to a query, best first.
+        """Return the entries most similar to a query, best first, up to `num_results`.
 
-        Args:
-            query: float32 [dimensions], of length 1, of the index's vector space.
-            num_results: how many to return; all that are found, if there are fewer.
-            where: which metadata an entry must have, where the index takes such a filter.
-            deadline: the `time.monotonic()` until which failed calls are retried.
-
-        Raises:
-            AnswerableError: if the index does not answer, or does not accept the filter.
+        The query is float32 [dimensions], of length 1, of the index's vector space. `where` says
+        which metadata an entry must have, where the index takes such a filter. Failed calls are
+        retried until the deadline, a `time.monotonic()`. An index that does not answer, or does not
+        accept the filter, is an `AnswerableError`.
         """
         raise NotImplementedError
 
@@ -154,11 +150,8 @@ class SearchIndex(CarriedIndex):
 def load_index(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> SearchIndex:
     """Read an index of one of the spaces that the model serves.
 
-    The folder has `manifest.json`, `vectors.npy` and `entries.json`.
-
-    Raises:
-        IndexFolderError: if the folder is not an index, is of a newer format, is incomplete, or
-            holds vectors of another space.
+    The folder has `manifest.json`, `vectors.npy` and `entries.json`. If it is incomplete, of a
+    newer format or of another space, it is an `IndexFolderError`.
     """
     texts, about, space = read_entries(folder, spaces=spaces)
     vectors = mapped(os.path.join(folder, "vectors.npy"), np.float32, dimensions=2)

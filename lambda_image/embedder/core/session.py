@@ -26,8 +26,7 @@ _GRAPH_BYTES = 16 << 20
 class Session:
     """An ONNX Runtime session on the CPU; one run may use `threads` threads.
 
-    Raises:
-        ArtifactError: if ONNX Runtime cannot load the graph, or the manifest describes another.
+    A graph that ONNX Runtime cannot load, or another than the manifest's, is an `ArtifactError`.
     """
 
     def __init__(self, artifact: Artifact, *, threads: int = 1) -> None:

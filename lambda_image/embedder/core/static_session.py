@@ -36,8 +36,7 @@ _SMALLEST_LENGTH = np.float32(1e-12)
 class StaticSession:
     """The table of a static model, int8 or float32 [vocabulary, dimensions].
 
-    Raises:
-        ArtifactError: if the files cannot be read, or the manifest describes another table.
+    Files that cannot be read, or another table than the manifest's, are an `ArtifactError`.
     """
 
     def __init__(self, artifact: Artifact) -> None:

@@ -15,11 +15,7 @@ _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"(\s*:)?', re.DOTALL)
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
-    """Parse a request's body.
-
-    Raises:
-        MalformedBodyError: if it is missing, not UTF-8, not JSON, no object, or has a key twice.
-    """
+    """Parse a request's body, or raise a `MalformedBodyError`, also if it has a key twice."""
     if not body or body.isspace():
         raise MalformedBodyError("The body is missing; it must be a JSON object. Found 0 bytes.")
     try:

@@ -260,12 +260,8 @@ def build_router(
 ) -> Router:
     """Load the artifact and the index, and put the router together, or raise a `StartError`.
 
-    Args:
-        settings: How to serve.
-        wrap: Gets the model's session and returns the one that the engine uses.
-        run_tokens: See `Engine`.
-        max_concurrent_requests: How many requests the caller gives it at the same time.
-        telemetry: Writes a record of each request; None writes none.
+    `wrap` gets the model's session and returns the one that the engine uses; for `run_tokens` see
+    `Engine`. The caller gives it up to `max_concurrent_requests` at the same time.
     """
     artifacts = load_artifacts(_artifact_folder(settings))
     if artifacts[1:]:
@@ -295,10 +291,7 @@ def _load(
     alone: bool,
     beside: Searchable | None,
 ) -> tuple[Any, Searchable | None]:
-    """Load a model and its index; `beside` is that of the embedding model that is served with it.
-
-    The model is made with these options.
-    """
+    """Load a model, with these options, and its index; `beside` is the embedding model's."""
     # Each is imported when it is needed: neither kind of model pays for the other.
     if artifact.manifest.task == "embed":
         from embedder.core.engine import Engine  # noqa: PLC0415

@@ -21,12 +21,8 @@ _FOLDER = "tenant"
 class SearchPrefixes:
     """What each caller may search; a caller that is not named may search nothing.
 
-    Args:
-        text: JSON with the ARNs of roles and users by prefix, such as `{"acme/": ["arn:…"]}`; an
-            empty prefix is everything.
-
-    Raises:
-        SettingsError: if it is something else.
+    `text` is JSON with the ARNs of roles and users by prefix, such as `{"acme/": ["arn:…"]}`; an
+    empty prefix is everything. Something else is a `SettingsError`.
     """
 
     def __init__(self, text: str) -> None:
@@ -48,14 +44,10 @@ class SearchPrefixes:
             )
 
     def limited(self, caller: str | None, where: Any) -> Any:
-        """Return a search's filter, limited to what the caller may search.
+        """Return a search's filter (None without one), limited to what the caller may search.
 
-        Args:
-            caller: The ARN that Lambda names; None if it names none.
-            where: The filter of the request; None without one.
-
-        Raises:
-            CallerError: if the caller may search nothing.
+        The caller is the ARN that Lambda names, if any. One that may search nothing is a
+        `CallerError`.
         """
         prefix = None if caller is None else self._prefixes.get(_identity(caller))
         if prefix is None:

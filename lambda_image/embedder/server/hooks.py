@@ -25,9 +25,8 @@ class Hooks(NamedTuple):
 def load_hooks(settings: ServerSettings, queue: "BatchingSession") -> Hooks:
     """Load what the settings turn on.
 
-    Raises:
-        SettingsError: if the keys cannot be used, or if the server would be open to all without
-            being told so.
+    If the keys cannot be used, or the server would be open to all without being told so, it is a
+    `SettingsError`.
     """
     keys, metrics, tracer = _keys(settings), None, None
     if settings.metrics_key and keys is None:

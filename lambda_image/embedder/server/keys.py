@@ -84,13 +84,9 @@ def check_name(name: str) -> None:
 class Keys:
     """The keys that are valid now. Not thread-safe: it belongs to the event loop.
 
-    Args:
-        read: Returns the lines.
-        source: The file or the variable they are from, for errors.
-        report: Called with the error of a changed file, once for each change. The keys from before
-            stay valid, so that a mistake in a file does not lock all callers out. None: the lines
-            cannot change.
-        clock: A monotonic clock, in seconds.
+    `read` returns the lines of `source`, a file or a variable. `report` gets the error of a changed
+    file, once for each change. The keys from before stay valid, so that a mistake in a file does
+    not lock all callers out. Without `report`, the lines cannot change. `clock` is in seconds.
     """
 
     def __init__(

@@ -66,17 +66,14 @@ class ConnectionPool:
         A connection that the server closed while it was idle is replaced by a new one. The request
         may then be sent twice, so it must be one that is safe to repeat.
 
-        Raises:
-            OSError: If there is no response; `TimeoutError` if it took too long.
-            http.client.HTTPException: If it is not HTTP.
+        Without a response it is an `OSError`, after too long a `TimeoutError`; a response that is
+        not HTTP is an `http.client.HTTPException`.
         """
         request = (method, self._prefix + target, body or None, dict(headers or {}))
         connection = self._reusable()
         if connection is not None:
             try:
                 return self._exchange(connection, timeout, *request)
-            except TimeoutError:
-                raise
             except (ConnectionError, http.client.HTTPException):
                 # Closed by the server in this moment: RemoteDisconnected, or a broken pipe.
                 pass
@@ -101,12 +98,10 @@ class ConnectionPool:
             # Also when the request is interrupted: its response must not be the next one's.
             connection.close()
             raise
-        if connection.sock is None:
-            pass
-        elif len(self._idle) < _MOST_IDLE:
-            self._idle.append((connection, time.time()))
-        else:
+        if len(self._idle) >= _MOST_IDLE:
             connection.close()
+        elif connection.sock is not None:
+            self._idle.append((connection, time.time()))
         fields = {name.lower(): value for name, value in response.getheaders()}
         return Response(response.status, fields, content)
 

@@ -61,17 +61,11 @@ def sign(
     service: str,
     now: float | None = None,
 ) -> dict[str, str]:
-    """Return the headers of a request with its signature.
+    """Return the headers of a request with its signature, for a region and a service.
 
-    Args:
-        method: The HTTP method.
-        path: As it is sent, percent-encoded.
-        headers: To send and to sign, with names in lower case; `host` is required.
-        body: The body.
-        credentials: The keys.
-        region: The region that the signature is valid for.
-        service: The service's signing name, such as `s3vectors`.
-        now: Seconds since 1970; the current time by default.
+    The path is percent-encoded, as it is sent. The headers, with names in lower case, include
+    `host`. The service has its signing name, such as `s3vectors`. `now` is in seconds since 1970,
+    by default the current time.
     """
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     payload = hashlib.sha256(body).hexdigest()

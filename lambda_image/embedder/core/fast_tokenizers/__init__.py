@@ -40,11 +40,7 @@ class Tokenizer(Protocol):
 
 
 def load(kind: str, path: str | os.PathLike[str]) -> Tokenizer:
-    """Open a tokenizer's file; `kind` is one of `KINDS`.
-
-    Raises:
-        ArtifactError: if the kind is unknown, or the file cannot be read or was changed.
-    """
+    """Open a tokenizer's file, or raise an `ArtifactError`; `kind` is one of `KINDS`."""
     path = os.fspath(path)
     if kind not in _CLASSES:
         raise ArtifactError(

@@ -216,14 +216,9 @@ class Operation:
     ) -> Embeddings:
         """Embed inputs as the request's options say, and note the result in the record.
 
-        Args:
-            call: The call that asks.
-            inputs: What to embed.
-            field: The field that held the inputs, for errors.
-            options: The options by their fields' names; by default the call's values.
-            dimensions: Of each vector; None: what the options say.
-            alias: See `choose_prompt`.
-            default_prompt: The prompt if the options choose none, where the model has it.
+        Errors name `field`, which held the inputs. The options, by default the call's values, are
+        by their fields' names; `dimensions` replaces theirs. For `alias` see `choose_prompt`. If
+        no prompt is chosen, it is `default_prompt`, where the model has that.
         """
         options, limits = options or call.values, self.model.engine.limits
         dimensions = dimensions or options.get("dimensions")

@@ -59,10 +59,8 @@ class _Laps(dict[str, float]):
 class Search(Operation):
     """`{"query": …, "top_k": …}` → the entries of the index that answer the query best.
 
-    Args:
-        similar: The operation that searches the index, and with its companions those of other
-            modes.
-        reranker: What orders the candidates; None without one.
+    `similar` searches the index, and its companions do in other modes. The reranker, if there is
+    one, orders the candidates.
     """
 
     api = Native
