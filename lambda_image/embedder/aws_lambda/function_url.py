@@ -17,8 +17,7 @@ def to_payload_v2(event: Any) -> Any:
     """Return an event of payload format 1.0 as one of format 2.0, and anything else as it is."""
     if not isinstance(event, dict) or "httpMethod" not in event:
         return event
-    # Imported when it is needed: a function behind a Function URL never does.
-    from embedder.aws_lambda.rest_api import to_function_url_event  # noqa: PLC0415
+    from embedder.aws_lambda.rest_api import to_function_url_event  # noqa: PLC0415 - on demand
 
     return to_function_url_event(event)
 
@@ -85,8 +84,7 @@ def _inflated(body: bytes, encoding: str, event: Mapping[str, Any]) -> bytes:
             "A gzip body must arrive base64-encoded in the event, and this one arrived as text. "
             'Send it with "content-type: application/octet-stream", or without gzip.'
         )
-    # Imported when it is needed: no cold start pays for it.
-    from embedder.http.compression import decoded  # noqa: PLC0415
+    from embedder.http.compression import decoded  # noqa: PLC0415 - on demand
 
     return decoded(body, encoding, MAX_REQUEST_BYTES)
 

@@ -155,10 +155,9 @@ class Runs:
 
         Of the timings it has those in the queue. Errors are as of `Engine`.
 
-        Args:
-            distinct: each input's token ids, int32 as bytes; no two are equal.
-            deadline: the `time.monotonic()` at which the rows are of no use any more.
-            allowed: the time in seconds that the request had when it came.
+        An input is its token ids, int32 as bytes; no two are equal. The rows are of no use any
+        more after the deadline, a `time.monotonic()`. The request had `allowed` seconds when it
+        came.
         """
         whole = np.empty((len(distinct), self._width), dtype=np.float32)
         missing = {}
@@ -173,7 +172,12 @@ class Runs:
         batches = (self.batch(run, inputs, lengths) for run in runs)
         rows_of_runs: Iterable[npt.NDArray[np.float32]]
         if self._run_all is not None and runs:
-            rows_of_runs, queue_seconds = _together(self._run_all, batches, deadline)
+            try:
+                rows_of_runs, queue_seconds = self._run_all(batches, deadline=deadline)
+            except AnswerableError:
+                raise
+            except Exception as error:  # See `_each`.
+                raise InferenceError from error
         else:
             rows_of_runs, queue_seconds = self._each(batches, deadline, allowed), 0.0
         for run, rows in zip(runs, rows_of_runs, strict=True):
@@ -259,16 +263,11 @@ class ServedModel:
 
     Threads may share it, if they may share the session: ONNX Runtime's may be shared.
 
-    Args:
-        manifest: the artifact's manifest; of another task, it is an `ArtifactError`.
-        tokenizer: texts to token ids.
-        session: token ids to rows; one with `run_all` gets all runs of a request at once.
-        truncate: the default handling of an input over the limit.
-        max_characters: the longest text; None takes the manifest's limit, or computes it from the
-            limit of tokens.
-        cache_entries: how many rows to keep.
-        run_tokens: the most tokens of one run, padding included; one input is always allowed. It
-            changes no row.
+    The manifest of another task is an `ArtifactError`. A session with `run_all` gets all runs of a
+    request at once. `truncate` is the default handling of an input over the limit. Without
+    `max_characters`, the longest text is the manifest's, or follows from the limit of tokens.
+    `cache_entries` rows are kept. `run_tokens`, which changes no row, is the most tokens of a run,
+    padding included; one input is always allowed.
     """
 
     #: The task of the artifacts that it takes.
@@ -366,14 +365,3 @@ def as_batch(ids: bytes, mask: bytes, run: Run) -> Batch:
         np.frombuffer(ids, np.int32).astype(np.int64).reshape(shape),
         np.frombuffer(mask, np.int8).astype(np.int64).reshape(shape),
     )
-
-
-def _together(
-    run_all: RunBatches, batches: Iterable[Batch], deadline: float | None
-) -> tuple[Sequence[npt.NDArray[np.float32]], float]:
-    try:
-        return run_all(batches, deadline=deadline)
-    except AnswerableError:
-        raise
-    except Exception as error:  # See `Runs._each`.
-        raise InferenceError from error

@@ -118,8 +118,7 @@ class CarriedIndex(Searchable):
         """See `Searchable`; entries of equal scores are in index order."""
         scores = self.scores(query)
         if where is not None:
-            # Imported when it is needed: no start pays for it.
-            from embedder.core.matching import matches  # noqa: PLC0415
+            from embedder.core.matching import matches  # noqa: PLC0415 - on demand
 
             kept = [matches(where, each.metadata) for each in self.about or ()]
             scores = np.where(kept, scores, -np.inf)

@@ -238,8 +238,7 @@ _HEADERS = {
 def document(routes: Mapping[str, Mapping[str, Operation]], *manifests: Manifest) -> Schema:
     """Describe the operations, by path and method, of the models with these manifests."""
     summaries = [
-        f"{manifest.model.name}, {'score' if manifest.task == 'rerank' else 'vector'} space "
-        f"{manifest.vector_space}"
+        f"{manifest.model.name}, {manifest.space_kind} space {manifest.vector_space}"
         for manifest in manifests
     ]
     served = [operation for methods in routes.values() for operation in methods.values()]

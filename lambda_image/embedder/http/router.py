@@ -83,8 +83,7 @@ class _Document(Operation):
 
     def respond(self, _call: Call, /) -> Response:
         if not self._body:
-            # Imported when it is needed: no cold start pays for it.
-            from embedder.http.openapi import document  # noqa: PLC0415
+            from embedder.http.openapi import document  # noqa: PLC0415 - on demand
 
             models = (self.model, *(each.model for each in self.companions.values()))
             served = operations(*models)
@@ -126,8 +125,7 @@ def operations(*models: Model) -> dict[str, dict[str, Operation]]:
                     task = model.engine.manifest.task
                     first.companions = {**first.companions, task: operation}
     if models[0].search_index is not None:
-        # Imported when it is needed: no other endpoint pays for it.
-        from embedder.http.apis import search  # noqa: PLC0415
+        from embedder.http.apis import search  # noqa: PLC0415 - on demand
 
         similar: Any = served["/similar"]["POST"]
         ranks: Any = served.get("/rerank", {}).get("POST")
@@ -139,12 +137,11 @@ def _routes(model: Model) -> Mapping[str, Mapping[str, type[Operation]]]:
     scoring = model.engine.manifest.scoring
     if model.engine.manifest.task == "embed":
         return ROUTES
-    # Imported when they are needed: no embedding model pays for them.
     if scoring is None:
-        from embedder.http.apis import sparse  # noqa: PLC0415
+        from embedder.http.apis import sparse  # noqa: PLC0415 - on demand
 
         return {**sparse.ROUTES, "/openapi.json": {"GET": _Document}}
-    from embedder.http.apis import rerank  # noqa: PLC0415
+    from embedder.http.apis import rerank  # noqa: PLC0415 - on demand
 
     return {**rerank.routes(scoring), "/openapi.json": {"GET": _Document}}
 
@@ -379,8 +376,7 @@ def _prefixes(settings: Settings) -> SearchPrefixes | None:
             "EMBEDDING_SEARCH_PREFIXES limits searches of S3 Vectors; found no "
             "EMBEDDING_VECTOR_INDEX."
         )
-    # Imported when it is needed: hardly an endpoint has such limits.
-    from embedder.http.search_prefixes import SearchPrefixes  # noqa: PLC0415
+    from embedder.http.search_prefixes import SearchPrefixes  # noqa: PLC0415 - on demand
 
     return SearchPrefixes(settings.search_prefixes)
 

@@ -97,8 +97,7 @@ class Telemetry:
             "requestBytes": record.request_bytes,
             "responseBytes": record.response_bytes,
         }
-        if record.embeddings is not None:
-            embeddings = record.embeddings
+        if (embeddings := record.embeddings) is not None:
             line |= {
                 "vectorSpace": embeddings.vector_space,
                 "texts": len(embeddings.tokens),
@@ -108,7 +107,10 @@ class Telemetry:
                 "runs": len(embeddings.runs),
                 "cacheHits": embeddings.cache_hits,
                 "repeats": embeddings.repeats,
-                "paddingWaste": _waste(embeddings),
+                # The part of the computed tokens that was padding, in percent.
+                "paddingWaste": round(
+                    100 * embeddings.padding_tokens / max(1, embeddings.computed_tokens), 2
+                ),
             }
         if record.search_seconds is not None:
             line["searchMs"] = _milliseconds(record.search_seconds)
@@ -182,9 +184,3 @@ def _timestamp(now: float) -> str:
 
 def _milliseconds(seconds: float) -> float:
     return round(seconds * 1000, 3)
-
-
-def _waste(embeddings: Embeddings) -> float:
-    """Return the part of the computed tokens that was padding, in percent."""
-    computed = embeddings.computed_tokens
-    return round(100 * embeddings.padding_tokens / computed, 2) if computed else 0.0

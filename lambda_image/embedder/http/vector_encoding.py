@@ -70,18 +70,15 @@ def encode(vectors: npt.NDArray[np.float32], dtype: str, encoding: str) -> list[
     return [b2a_base64(row.tobytes(), newline=False).decode() for row in numbers]
 
 
-def vector_bytes(dimensions: int, dtype: str, encoding: str) -> int:
-    """Return the most bytes that one vector takes in an answer, with what surrounds it."""
+def largest_batch(dimensions: int, dtype: str, encoding: str) -> int:
+    """Return how many vectors always fit into Lambda's largest answer, whatever they hold."""
     count = _numbers(dimensions, dtype)
     if encoding == "base64":
         raw = count * (4 if dtype == "float" else 1)
-        return -(-raw // 3) * 4 + _ITEM_BYTES
-    return count * _JSON_BYTES[dtype] + _ITEM_BYTES
-
-
-def largest_batch(dimensions: int, dtype: str, encoding: str) -> int:
-    """Return how many vectors always fit into Lambda's largest answer, whatever they hold."""
-    return _ROOM // vector_bytes(dimensions, dtype, encoding)
+        size = -(-raw // 3) * 4
+    else:
+        size = count * _JSON_BYTES[dtype]
+    return _ROOM // (size + _ITEM_BYTES)
 
 
 def check_batch(count: int, dimensions: int, dtype: str, encoding: str, *, field: str) -> None:

@@ -20,7 +20,6 @@ class Lifecycle:
         self.refusing = False
         #: Requests that are being answered, without those for `/live` and the like.
         self.in_flight = 0
-        self._began = 0.0
         self._idle = asyncio.Event()
 
     @contextlib.contextmanager
@@ -34,14 +33,9 @@ class Lifecycle:
             if not self.in_flight:
                 self._idle.set()
 
-    @property
-    def seconds_left(self) -> float:
-        """The time until the end of a drain that has begun."""
-        return max(0.0, self._began + self._total - time.monotonic())
-
     async def drain(self, stop: Callable[[], None], *, accept: bool = True) -> None:
         """Go through both parts, then call `stop`; `accept`: also through the first."""
-        self._began = time.monotonic()
+        end = time.monotonic() + self._total
         self.draining = True
         if accept:
             await asyncio.sleep(self._accept)
@@ -49,5 +43,5 @@ class Lifecycle:
         if self.in_flight:
             self._idle.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._idle.wait(), self.seconds_left)
+                await asyncio.wait_for(self._idle.wait(), max(0.0, end - time.monotonic()))
         stop()

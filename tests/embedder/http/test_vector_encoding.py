@@ -21,7 +21,6 @@ from embedder.http.vector_encoding import (
     encode,
     largest_batch,
     quantize,
-    vector_bytes,
 )
 
 VECTORS = arrays(np.float32, (3, 16), elements=st.floats(-3, 3, width=32).map(lambda x: x + 0.0))
@@ -154,4 +153,5 @@ def test_a_list_of_numbers_is_refused_early_only_if_it_can_never_fit(dtype):
 def test_the_bytes_of_packed_bits_are_counted_up(dimensions):
     """Eight components take one byte, and a remainder takes one more."""
     bits = quantize(np.zeros((1, dimensions), np.float32), "ubinary")
-    assert vector_bytes(dimensions, "ubinary", "float") == 4 * bits.shape[1] + 64
+    room = MAX_RESPONSE_BYTES - 2 * 4096
+    assert largest_batch(dimensions, "ubinary", "float") == room // (4 * bits.shape[1] + 64)

@@ -30,14 +30,6 @@ WHITE_SPACE = frozenset(
 _OPENINGS = 24
 
 
-class Match(NamedTuple):
-    """An added token in a text: its id and the characters that it takes up."""
-
-    id: int
-    start: int
-    stop: int
-
-
 class _Bucket(NamedTuple):
     """The tokens that may begin with two given characters, and the one that is the first alone."""
 
@@ -70,8 +62,8 @@ class AddedTokens:
                 return True
         return False
 
-    def find(self, text: str) -> Iterator[Match]:
-        """Find all in the text, from left to right, none overlapping another."""
+    def find(self, text: str) -> Iterator[tuple[int, int, int]]:
+        """Yield each id in the text, from left to right, and where it begins and ends."""
         if not self.first_characters:
             return
         free = 0  # everything before is taken
@@ -92,7 +84,7 @@ class AddedTokens:
                     stop = start + length
                     if strips:
                         start, stop = _strip(text, start, stop, strips, free)
-                    yield Match(token_id, start, stop)
+                    yield token_id, start, stop
                     free = stop
                     break
 

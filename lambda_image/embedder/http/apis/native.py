@@ -251,8 +251,7 @@ class Chunk(Operation):
         )
 
     def respond(self, call: Call, /) -> Response:
-        # Imported when it is needed: no cold start pays for it.
-        from embedder.core.chunking import Chunker, read_blocks  # noqa: PLC0415
+        from embedder.core.chunking import Chunker, read_blocks  # noqa: PLC0415 - on demand
 
         values = call.values
         text = values["text"]

@@ -160,8 +160,7 @@ class Operation:
         """
         accepted = call.request.headers.get("accept-encoding")
         if accepted:
-            # Imported when it is needed: no cold start pays for it.
-            from embedder.http.compression import accepts_gzip, packed  # noqa: PLC0415
+            from embedder.http.compression import accepts_gzip, packed  # noqa: PLC0415 - on demand
 
             if accepts_gzip(accepted):
                 response = packed(response)
