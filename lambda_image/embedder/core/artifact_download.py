@@ -200,16 +200,13 @@ def _is_finished(folder: str, packed: dict[str, bytes], files: dict[str, FileEnt
             with open(os.path.join(folder, name), "rb") as file:
                 if file.read() != content:
                     return False
-        return all(
-            _sha256(os.path.join(folder, name)) == entry.sha256 for name, entry in files.items()
-        )
+        for name, entry in files.items():
+            with open(os.path.join(folder, name), "rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != entry.sha256:
+                    return False
     except OSError:
         return False
-
-
-def _sha256(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return True
 
 
 def _disk_reason(

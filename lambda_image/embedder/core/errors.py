@@ -198,6 +198,7 @@ class ShuttingDownError(ServerError):
     """The server takes no more requests, because it is about to stop."""
 
     code = "shutting_down"
+    default = "The server is about to stop and takes no more requests. Send the request again."
 
 
 class InferenceError(ServerError):

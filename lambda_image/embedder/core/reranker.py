@@ -75,16 +75,12 @@ class Reranker(ServedModel):
         raw: bool = False,
         deadline: float | None = None,
     ) -> Scores:
-        """Score pairs of a query and a passage.
+        """Score 1 to `MAX_PASSAGES` pairs of a query and a passage.
 
-        Args:
-            pairs: what is scored, 1 to `MAX_PASSAGES`.
-            truncate: one of `TRUNCATIONS`; None takes the reranker's own. A model with a template
-                always keeps the whole query.
-            max_passage_tokens: a passage is first cut to this many tokens of its own, whatever
-                `truncate` says; None does not cut.
-            raw: whether to return logits, without the model's activation.
-            deadline: the `time.monotonic()` at which the caller gives up.
+        `truncate` is one of `TRUNCATIONS`; None takes the reranker's own. A model with a template
+        always keeps the whole query. With `max_passage_tokens`, a passage is first cut to this many
+        tokens of its own, whatever `truncate` says. `raw` scores are logits, without the model's
+        activation. At the deadline, a `time.monotonic()`, the caller gives up.
 
         Raises:
             EmptyInputError: if the query or a passage has no tokens, or there is no passage.

@@ -25,15 +25,10 @@ class InferenceSession(Protocol):
     def run(
         self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float32]:
-        """Embed a batch.
+        """Return the vectors of a batch, float32 [batch, dimensions], rows of length 1.
 
-        Args:
-            input_ids: [batch, tokens], special tokens included; ids under a 0 of the mask are
-                ignored but must be in the vocabulary.
-            attention_mask: [batch, tokens], 1 for a token, 0 for padding; no row of zeros.
-
-        Returns:
-            float32 [batch, dimensions], rows of length 1.
+        Both are [batch, tokens], special tokens included. The mask is 1 for a token and 0 for
+        padding, whose ids are ignored but must be in the vocabulary; it has no row of zeros.
         """
 
 

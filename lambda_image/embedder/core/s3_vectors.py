@@ -307,8 +307,8 @@ def _read_answer(answer: Response) -> dict[str, Any]:
         if isinstance(value, dict):
             return value
         raise UnavailableError("The response is not an object.")
-    kind = UnavailableError if answer.status >= 500 else RejectedError
-    kind = _ERRORS.get(answer.status, kind)
+    others = UnavailableError if answer.status >= 500 else RejectedError
+    kind = _ERRORS.get(answer.status, others)
     # The name that AWS gives the error, such as `ValidationException`; never its message.
     name = answer.headers.get("x-amzn-errortype", "").partition(":")[0]
     raise kind(f"{answer.status} {name}".strip())

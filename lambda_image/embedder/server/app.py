@@ -175,7 +175,7 @@ class App:
     ) -> Response:
         """Return the router's response; what is raised becomes one, too."""
         if self._lifecycle.refusing:
-            raise _shutting_down()
+            raise ShuttingDownError(headers={"retry-after": "1"})
         if self._hooks.keys is not None and exchange.path != _PUBLIC_PATH:
             exchange.caller = self._hooks.keys.authenticate(headers)
         _check_length(headers)
@@ -293,7 +293,7 @@ class App:
             return await asyncio.shield(answer)
         except asyncio.CancelledError:  # The last seconds of the server are over.
             self._queue.cancel(ticket)
-            raise _shutting_down() from None
+            raise ShuttingDownError(headers={"retry-after": "1"}) from None
         finally:
             gone.remove_done_callback(cancel)
             gone.cancel()
@@ -357,13 +357,6 @@ def _decoded(body: bytes, headers: Mapping[str, str]) -> bytes:
     from embedder.http.compression import decoded  # noqa: PLC0415 - hardly a request is in gzip
 
     return decoded(body, encoding, MAX_REQUEST_BYTES)
-
-
-def _shutting_down() -> ShuttingDownError:
-    return ShuttingDownError(
-        "The server is about to stop and takes no more requests. Send the request again.",
-        headers={"retry-after": "1"},
-    )
 
 
 async def _disconnected(receive: Receive) -> None:

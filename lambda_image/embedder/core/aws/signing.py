@@ -89,16 +89,13 @@ def sign(
     text = f"{_ALGORITHM}\n{moment}\n{within}\n{hashlib.sha256(request.encode()).hexdigest()}"
     key = f"AWS4{credentials.secret_key}".encode()
     for part in within.split("/"):
-        key = _hmac(key, part)
+        key = hmac.digest(key, part.encode(), "sha256")
+    signature = hmac.digest(key, text.encode(), "sha256").hex()
     signed["authorization"] = (
         f"{_ALGORITHM} Credential={credentials.access_key}/{within}, "
-        f"SignedHeaders={';'.join(names)}, Signature={_hmac(key, text).hex()}"
+        f"SignedHeaders={';'.join(names)}, Signature={signature}"
     )
     return signed
-
-
-def _hmac(key: bytes, text: str) -> bytes:
-    return hmac.digest(key, text.encode(), "sha256")
 
 
 class NoCredentialsError(Exception):

@@ -24,15 +24,11 @@ def compose(text: str, *, pages: memoryview, alike: memoryview) -> str:
     parts, done = [], 0
     for run in _RUNS.finditer(marks):
         start, stop = run.span()
-        parts += [text[done:start], _composed(text[start:stop])]
+        found = text[start:stop]
+        composed = normalize("NFC", found) if len(found) < _LONG else "".join(_recomposed(found))
+        parts += [text[done:start], composed]
         done = stop
     return "".join([*parts, text[done:]])
-
-
-def _composed(text: str) -> str:
-    if len(text) < _LONG:
-        return normalize("NFC", text)
-    return "".join(_recomposed(text))
 
 
 def _recomposed(text: str) -> Iterator[str]:
