@@ -14,17 +14,9 @@ from urllib.parse import quote
 
 import orjson
 
+from embedder.core import errors
 from embedder.core.aws.connection import ConnectionPool, Response
 from embedder.core.aws.signing import CredentialsProvider, NoCredentialsError, sign
-from embedder.core.errors import (
-    ForeignIndexError,
-    IndexFailedError,
-    IndexUnavailableError,
-    InvalidFieldError,
-    NoIndexError,
-    SettingsError,
-    StartError,
-)
 from embedder.core.search import Match, Searchable
 
 if TYPE_CHECKING:  # see startup
@@ -190,12 +182,12 @@ class VectorIndex(Searchable):
         except S3VectorsError as error:
             raise _answer(error) from error
         if space is None:
-            raise NoIndexError(
+            raise errors.NoIndexError(
                 "The index of this endpoint has no vectors yet. Load it first; docs/search.md says "
                 "how."
             )
         if space not in self._spaces:
-            raise ForeignIndexError(
+            raise errors.ForeignIndexError(
                 f"The index is of the vector space {space}; the model serves "
                 f"{', '.join(self._spaces)}. Vectors of two spaces cannot be compared: load an "
                 "index with vectors of this model."
@@ -232,7 +224,7 @@ class VectorIndex(Searchable):
         except RejectedError as error:
             if where is None:
                 raise _answer(error) from error
-            raise InvalidFieldError(
+            raise errors.InvalidFieldError(
                 'S3 Vectors does not accept this "filter". Its keys must be filterable metadata of '
                 "the index; the text of the vectors is not.",
                 field="filter",
@@ -240,7 +232,7 @@ class VectorIndex(Searchable):
         except S3VectorsError as error:
             raise _answer(error) from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise IndexUnavailableError from error
+            raise errors.IndexUnavailableError from error
 
     def forget(self) -> None:
         """Drop the connections and the credentials, which a snapshot must not carry."""
@@ -257,7 +249,7 @@ def parse_arn(arn: str) -> tuple[str, str]:
         or names[::2] != ["bucket", "index"]
         or not all([*parts, *names])
     ):
-        raise SettingsError(f"EMBEDDING_VECTOR_INDEX must be {_ARN_FORM}; found {arn!r}.")
+        raise errors.SettingsError(f"EMBEDDING_VECTOR_INDEX must be {_ARN_FORM}; found {arn!r}.")
     suffix = "api.amazonwebservices.com.cn" if parts[1] == "aws-cn" else "api.aws"
     return parts[3], f"https://s3vectors.{parts[3]}.{suffix}"
 
@@ -273,10 +265,10 @@ def open_index(arn: str, *, endpoint: str | None, spaces: Sequence[str]) -> Vect
     index = VectorIndex(arn, client, spaces=spaces)
     try:
         index.prepare(time.monotonic() + _START_SECONDS)
-    except ForeignIndexError as error:
+    except errors.ForeignIndexError as error:
         index.forget()
-        raise StartError(error.message) from None
-    except (NoIndexError, IndexFailedError, IndexUnavailableError):
+        raise errors.StartError(error.message) from None
+    except (errors.NoIndexError, errors.IndexFailedError, errors.IndexUnavailableError):
         pass
     return index
 
@@ -293,9 +285,11 @@ def _match(vector: Mapping[str, Any]) -> Match:
     )
 
 
-def _answer(error: S3VectorsError) -> IndexFailedError | IndexUnavailableError:
+def _answer(error: S3VectorsError) -> errors.IndexFailedError | errors.IndexUnavailableError:
     """Return the error that the caller of the endpoint receives."""
-    return IndexUnavailableError() if isinstance(error, _RETRIED) else IndexFailedError()
+    return (
+        errors.IndexUnavailableError() if isinstance(error, _RETRIED) else errors.IndexFailedError()
+    )
 
 
 def _read_answer(answer: Response) -> dict[str, Any]:

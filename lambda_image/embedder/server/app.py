@@ -15,16 +15,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from embedder.core.errors import (
-    AnswerableError,
-    BodyTooLargeError,
-    MalformedBodyError,
-    OverloadedError,
-    ServerError,
-    ShuttingDownError,
-    SlowBodyError,
-    UnauthorizedError,
-)
+from embedder.core import errors
 from embedder.http.apis.operation import json_response
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
 from embedder.http.router import Router, new_request_id
@@ -130,7 +121,7 @@ class App:
         try:
             if self._settings.metrics_key and hooks.keys is not None:
                 hooks.keys.authenticate(headers)
-        except UnauthorizedError as error:
+        except errors.UnauthorizedError as error:
             return self._router.error_response(error, RequestRecord(new_request_id()), path=path)
         body, content_type = hooks.metrics.render()
         return Response(200, body, {"content-type": content_type})
@@ -152,10 +143,10 @@ class App:
         added = {} if span is None else span.headers
         try:
             response = await self._answer(exchange, headers, receive)
-        except AnswerableError as error:
+        except errors.AnswerableError as error:
             response = self._error(error, exchange)
         except Exception as error:  # The caller gets a response, and the log the place.
-            response = self._error(ServerError(), exchange)
+            response = self._error(errors.ServerError(), exchange)
             exchange.record.fault = fault(error)
         finally:
             self._requests.take(exchange.caller, -exchange.admitted)
@@ -175,7 +166,7 @@ class App:
     ) -> Response:
         """Return the router's response; what is raised becomes one, too."""
         if self._lifecycle.refusing:
-            raise ShuttingDownError(headers={"retry-after": "1"})
+            raise errors.ShuttingDownError(headers={"retry-after": "1"})
         if self._hooks.keys is not None and exchange.path != _PUBLIC_PATH:
             exchange.caller = self._hooks.keys.authenticate(headers)
         _check_length(headers)
@@ -215,7 +206,7 @@ class App:
             try:
                 self._bodies.check(exchange.caller, size, _BODY_BYTES)
                 break
-            except OverloadedError:
+            except errors.OverloadedError:
                 if not self._end_stalled_upload(exchange.caller):
                     raise
         tokens = (exchange.body_bytes + size) // _BYTES_PER_TOKEN
@@ -270,7 +261,7 @@ class App:
                 if upload in self._uploads
                 else "The body did not go on, and others needed its room."
             )
-            raise SlowBodyError(ended, headers={"connection": "close"}) from None
+            raise errors.SlowBodyError(ended, headers={"connection": "close"}) from None
         finally:
             self._uploads.discard(upload)
         if total > MAX_REQUEST_BYTES:
@@ -293,7 +284,7 @@ class App:
             return await asyncio.shield(answer)
         except asyncio.CancelledError:  # The last seconds of the server are over.
             self._queue.cancel(ticket)
-            raise ShuttingDownError(headers={"retry-after": "1"}) from None
+            raise errors.ShuttingDownError(headers={"retry-after": "1"}) from None
         finally:
             gone.remove_done_callback(cancel)
             gone.cancel()
@@ -304,7 +295,7 @@ class App:
             record = RequestRecord(request.id)
             return self._router.handle(request, record), record
 
-    def _error(self, error: AnswerableError, exchange: Exchange) -> Response:
+    def _error(self, error: errors.AnswerableError, exchange: Exchange) -> Response:
         record = RequestRecord(exchange.id)
         response = self._router.error_response(error, record, path=exchange.path)
         exchange.finish(record)
@@ -339,13 +330,13 @@ def _check_length(headers: Mapping[str, str]) -> None:
     """Check the `Content-Length`, which a body in chunks does not have."""
     declared = headers.get("content-length", "0")
     if not (declared.isascii() and declared.isdecimal()):
-        raise MalformedBodyError('The header "content-length" must be a number of bytes.')
+        raise errors.MalformedBodyError('The header "content-length" must be a number of bytes.')
     if int(declared[:18]) > _DROPPED_BYTES:
         raise _too_large(declared[:18], connection="close")
 
 
-def _too_large(size: str, **headers: str) -> BodyTooLargeError:
-    return BodyTooLargeError(
+def _too_large(size: str, **headers: str) -> errors.BodyTooLargeError:
+    return errors.BodyTooLargeError(
         f"The body has {size} bytes; at most {MAX_REQUEST_BYTES} are allowed.", headers=headers
     )
 

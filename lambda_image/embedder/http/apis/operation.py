@@ -9,28 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import orjson
 
+from embedder.core import errors
 from embedder.core.embedding_request import Embeddings, EmbedRequest, Inputs
-from embedder.core.errors import (
-    AnswerableError,
-    BatchTooLargeError,
-    BodyTooLargeError,
-    CallerError,
-    ClientError,
-    ForeignTokenIdsError,
-    IndexUnavailableError,
-    InputError,
-    InputTooLongError,
-    NoIndexError,
-    OutOfTimeError,
-    OverloadedError,
-    ServerError,
-    ShuttingDownError,
-    SlowBodyError,
-    UnauthorizedError,
-    UnknownPathError,
-    WrongMethodError,
-    WrongModelError,
-)
 from embedder.core.search import Searchable
 from embedder.http.apis.options import choose_prompt, truncation
 from embedder.http.http_types import ENVELOPE_BYTES, MAX_RESPONSE_BYTES, Request, Response
@@ -65,39 +45,39 @@ class Api:
     name: str
 
     @classmethod
-    def error(cls, error: AnswerableError, request_id: str) -> Response:
+    def error(cls, error: errors.AnswerableError, request_id: str) -> Response:
         """Render an error; the request's id is in the header of each response."""
         status = cls.status(type(error))
         body = cls.error_body(error, status, request_id)
         return json_response(body, status=status, headers=error.headers)
 
     @staticmethod
-    def error_body(error: AnswerableError, status: int, request_id: str) -> dict[str, Any]:
+    def error_body(error: errors.AnswerableError, status: int, request_id: str) -> dict[str, Any]:
         """Return the body of an error."""
         raise NotImplementedError
 
     #: The HTTP status of each kind of error, where it is not that of its base class.
-    statuses: ClassVar[Mapping[type[AnswerableError], int]] = MappingProxyType(
+    statuses: ClassVar[Mapping[type[errors.AnswerableError], int]] = MappingProxyType(
         {
-            ClientError: 400,
-            UnknownPathError: 404,
-            WrongMethodError: 405,
-            WrongModelError: 424,
-            NoIndexError: 404,
-            BodyTooLargeError: 413,
-            SlowBodyError: 408,
-            UnauthorizedError: 401,
-            CallerError: 403,
-            OverloadedError: 429,
-            ServerError: 500,
-            OutOfTimeError: 503,
-            IndexUnavailableError: 503,
-            ShuttingDownError: 503,
+            errors.ClientError: 400,
+            errors.UnknownPathError: 404,
+            errors.WrongMethodError: 405,
+            errors.WrongModelError: 424,
+            errors.NoIndexError: 404,
+            errors.BodyTooLargeError: 413,
+            errors.SlowBodyError: 408,
+            errors.UnauthorizedError: 401,
+            errors.CallerError: 403,
+            errors.OverloadedError: 429,
+            errors.ServerError: 500,
+            errors.OutOfTimeError: 503,
+            errors.IndexUnavailableError: 503,
+            errors.ShuttingDownError: 503,
         }
     )
 
     @classmethod
-    def status(cls, error: type[AnswerableError]) -> int:
+    def status(cls, error: type[errors.AnswerableError]) -> int:
         """Return the HTTP status of a kind of error."""
         return next(cls.statuses[kind] for kind in error.__mro__ if kind in cls.statuses)
 
@@ -172,10 +152,10 @@ class Operation:
             raise self._too_large(size, call, gzip="content-encoding" in response.headers)
         return response
 
-    def _too_large(self, size: int, call: Call, *, gzip: bool) -> BatchTooLargeError:
+    def _too_large(self, size: int, call: Call, *, gzip: bool) -> errors.BatchTooLargeError:
         embeddings = call.record.embeddings
         if not self.answers_vectors or embeddings is None:
-            return BatchTooLargeError(
+            return errors.BatchTooLargeError(
                 f"The answer takes {size} bytes; at most {MAX_RESPONSE_BYTES} are allowed. Ask for "
                 "less in one request."
             )
@@ -239,16 +219,16 @@ class Operation:
         )
         try:
             embeddings = self.model.engine.embed_request(request)
-        except InputError as error:
+        except errors.InputError as error:
             hint = ""
-            if isinstance(error, InputTooLongError):
+            if isinstance(error, errors.InputTooLongError):
                 hint = self.truncate_hint
-            elif isinstance(error, ForeignTokenIdsError):
+            elif isinstance(error, errors.ForeignTokenIdsError):
                 hint = self.ids_hint
             in_list = inputs.is_list and error.position is not None
             name = f"{field}[{error.position}]" if in_list else field
             raise error.named(name, field=field, hint=hint) from None
-        except ClientError as error:
+        except errors.ClientError as error:
             # An error without a field is about the inputs.
             error.field = error.field or field
             raise

@@ -23,20 +23,8 @@ import time
 from typing import Any, ClassVar
 
 from embedder import __version__
+from embedder.core import errors
 from embedder.core.embedding_request import Embeddings, Inputs
-from embedder.core.errors import (
-    AnswerableError,
-    BatchTooLargeError,
-    EmptyInputError,
-    InferenceError,
-    InputError,
-    InputTooLongError,
-    InvalidFieldError,
-    OutOfTimeError,
-    OverloadedError,
-    ServerError,
-    WrongModelError,
-)
 from embedder.http.apis.input_types import InputsType, TextType
 from embedder.http.apis.openai import CreateEmbeddings
 from embedder.http.apis.operation import Api, Call, Described, Model, Operation, json_response
@@ -65,14 +53,14 @@ _OPTIONS = Field(
 )
 
 
-def error_type(error: AnswerableError) -> str:
+def error_type(error: errors.AnswerableError) -> str:
     """Return TEI's name for the kind of an error."""
     match error:
-        case EmptyInputError():
+        case errors.EmptyInputError():
             return "Empty"
-        case OutOfTimeError() | OverloadedError():
+        case errors.OutOfTimeError() | errors.OverloadedError():
             return "Overloaded"
-        case ServerError() | WrongModelError():
+        case errors.ServerError() | errors.WrongModelError():
             return "Backend"
         case _:
             return "Validation"
@@ -86,16 +74,16 @@ class Tei(Api):
     # router/src/http/server.rs).
     statuses: ClassVar = {
         **Api.statuses,
-        InvalidFieldError: 422,
-        InputTooLongError: 422,
-        BatchTooLargeError: 422,
-        OutOfTimeError: 429,
-        InferenceError: 424,
+        errors.InvalidFieldError: 422,
+        errors.InputTooLongError: 422,
+        errors.BatchTooLargeError: 422,
+        errors.OutOfTimeError: 429,
+        errors.InferenceError: 424,
     }
     error_statuses = (400, 413, 422, 424, 429, 500)
 
     @staticmethod
-    def error_body(error: AnswerableError, _status: int, _request_id: str) -> dict[str, Any]:
+    def error_body(error: errors.AnswerableError, _status: int, _request_id: str) -> dict[str, Any]:
         return {"error": error.message, "error_type": error_type(error)}
 
 
@@ -103,7 +91,7 @@ class TeiOpenAI(Tei):
     """Errors of TEI's OpenAI-compatible route: `{"message", "code": status, "type": kind}`."""
 
     @staticmethod
-    def error_body(error: AnswerableError, status: int, _request_id: str) -> dict[str, Any]:
+    def error_body(error: errors.AnswerableError, status: int, _request_id: str) -> dict[str, Any]:
         return {"message": error.message, "code": status, "type": error_type(error)}
 
 
@@ -230,7 +218,7 @@ class Tokenize(Operation):
         for position, text in enumerate(inputs.texts):
             try:
                 engine.request_tokenizer.check_characters(text, position)
-            except InputError as error:
+            except errors.InputError as error:
                 # The field is the text's own, where an embedding names the list.
                 name = f"inputs[{position}]" if inputs.is_list else "inputs"
                 raise error.named(name, field=name) from None
@@ -266,7 +254,7 @@ class Decode(Operation):
         if decode is None:
             # The tables of the fast tokenizers are made for encoding: they have neither the
             # decoder of tokenizer.json nor its list of special tokens.
-            raise WrongModelError(
+            raise errors.WrongModelError(
                 "Backend error: `decode` is not available: the compiled tokenizer only encodes"
             )
         skip = call.values["skip_special_tokens"]
