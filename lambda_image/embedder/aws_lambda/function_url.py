@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from embedder.core.errors import MalformedBodyError, NotAnEventError
-from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
+from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response, usable_id
 
 
 def to_payload_v2(event: Any) -> Any:
@@ -54,7 +54,7 @@ def request_from_event(
         path=event["rawPath"] or "/",
         headers=headers,
         body=_inflated(_body(event), headers.get("content-encoding", ""), event),
-        id=request_id or _id(context.get("requestId")),
+        id=request_id or usable_id(context.get("requestId")),
         deadline=deadline,
         caller=_caller(context),
     )
@@ -93,12 +93,6 @@ def _headers(headers: object) -> dict[str, str]:
     if not isinstance(headers, dict):
         return {}
     return {name.lower(): value for name, value in headers.items() if isinstance(value, str)}
-
-
-def _id(value: object) -> str:
-    # Goes into a header and into the log. Lambda's are like this; a hand-made event's may not be.
-    text = value if isinstance(value, str) else ""
-    return text if text.isascii() and text.isprintable() and len(text) <= 128 else ""
 
 
 def _caller(context: Mapping[str, Any]) -> str | None:

@@ -44,3 +44,9 @@ class Response(NamedTuple):
     status: int
     body: bytes
     headers: Mapping[str, str] = _NONE
+
+
+def usable_id(value: object) -> str:
+    """Return an id that was sent, if it may go into a header and a log, or an empty one."""
+    text = value if isinstance(value, str) else ""
+    return text if text.isascii() and text.isprintable() and len(text) <= 128 else ""

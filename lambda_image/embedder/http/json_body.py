@@ -15,7 +15,7 @@ _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"(\s*:)?', re.DOTALL)
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
-    """Parse a request's body, or raise a `MalformedBodyError`, also if it has a key twice."""
+    """Parse a body, a JSON object with each key once, or raise a `MalformedBodyError`."""
     if not body or body.isspace():
         raise MalformedBodyError("The body is missing; it must be a JSON object. Found 0 bytes.")
     try:

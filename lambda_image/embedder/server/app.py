@@ -17,7 +17,7 @@ from typing import Any
 
 from embedder.core import errors
 from embedder.http.apis.operation import json_response
-from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
+from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response, usable_id
 from embedder.http.router import Router, new_request_id
 from embedder.http.telemetry import RequestRecord, fault
 from embedder.server.bounds import Shares
@@ -96,7 +96,8 @@ class App:
         if response is not None:
             await self._send(send, response, {})
             return
-        exchange = Exchange(_id(headers.get("x-request-id", "")), method, path)
+        request_id = usable_id(headers.get("x-request-id")) or new_request_id()
+        exchange = Exchange(request_id, method, path)
         # The end of the server does not wait for one that is refused.
         with nullcontext() if self._lifecycle.refusing else self._lifecycle.request():
             await self._exchange(exchange, headers, receive, send)
@@ -318,12 +319,6 @@ def _headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
         name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
         headers[name] = f"{headers[name]},{value}" if name in headers else value
     return headers
-
-
-def _id(sent: str) -> str:
-    """Return the id that the client sent, if it may go into a header and a log, or a new one."""
-    usable = sent.isascii() and sent.isprintable() and 0 < len(sent) <= 128
-    return sent if usable else new_request_id()
 
 
 def _check_length(headers: Mapping[str, str]) -> None:
