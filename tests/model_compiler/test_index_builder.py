@@ -29,7 +29,7 @@ def test_the_embedder_reads_the_index(artifact, tmp_path):
     assert space == engine.vector_space()
     for position, text in enumerate(TEXTS):
         vector = engine.embed([text]).vectors[0]
-        np.testing.assert_allclose(index.vectors[position], vector, atol=1e-5)
+        np.testing.assert_allclose(index.searched[position], vector, atol=1e-5)
         assert index.search(vector, 1)[0].position == position
 
 
