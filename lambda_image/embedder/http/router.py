@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from embedder.core.artifact import Artifact, load_artifacts
+from embedder.core.artifact import Artifact, Manifest, load_artifacts
 from embedder.core.batching import TOKEN_BUDGET
 from embedder.core.errors import (
     AnswerableError,
@@ -33,7 +33,6 @@ from embedder.http.telemetry import RequestRecord, Telemetry, fault
 
 if TYPE_CHECKING:
     from embedder.core.engine import Engine
-    from embedder.core.sparse_encoder import SparseEncoder
     from embedder.http.search_prefixes import SearchPrefixes
 
 
@@ -304,7 +303,7 @@ def _load(
                 f"cache_entries must be 0 or unset; found {settings.cache_entries}."
             )
         encoder = SparseEncoder.load(artifact, **options)
-        return encoder, _sparse_index(settings, encoder, beside, alone=alone)
+        return encoder, _sparse_index(settings, artifact.manifest, beside, alone=alone)
     from embedder.core.reranker import Reranker  # noqa: PLC0415
 
     _check_reranker(artifact.manifest.model.name, settings, alone=alone)
@@ -382,12 +381,12 @@ def _prefixes(settings: Settings) -> SearchPrefixes | None:
 
 
 def _sparse_index(
-    settings: Settings, encoder: SparseEncoder, beside: Searchable | None, *, alone: bool
+    settings: Settings, manifest: Manifest, beside: Searchable | None, *, alone: bool
 ) -> Searchable | None:
     """Return the carried postings, which have the texts of the vectors next to them, if any."""
     if alone and settings.vector_index is not None:
         raise SettingsError(
-            f"{encoder.manifest.model.name} is a sparse encoder, and S3 Vectors has dense vectors; "
+            f"{manifest.model.name} is a sparse encoder, and S3 Vectors has dense vectors; "
             "its search index must be one that the image carries."
         )
     carried = beside if isinstance(beside, SearchIndex) else None
@@ -395,7 +394,7 @@ def _sparse_index(
         return None
     from embedder.core.sparse_index import load_sparse_index  # noqa: PLC0415
 
-    return load_sparse_index(settings.index, encoder.manifest, beside=carried)
+    return load_sparse_index(settings.index, manifest, beside=carried)
 
 
 def new_request_id() -> str:

@@ -9,7 +9,6 @@ its place in the code.
 
 import sys
 import time
-from types import TracebackType
 from typing import Any
 
 import orjson
@@ -160,7 +159,7 @@ class Telemetry:
 def fault(error: BaseException) -> dict[str, Any]:
     """Return the classes and places of an exception, never its message, which may quote a text."""
     places = []
-    trace: TracebackType | None = error.__traceback__
+    trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
         places.append(f"{code.co_filename}:{trace.tb_lineno} {code.co_name}")
