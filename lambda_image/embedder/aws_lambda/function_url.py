@@ -36,9 +36,10 @@ def request_from_event(
 ) -> Request:
     """Read an event; without a `request_id`, it has the event's own.
 
-    What is not an event of payload format 2.0 is a `NotAnEventError`. A body that is not in the
-    encoding that the event or a header names is a `MalformedBodyError`; one in gzip that is over
-    the limit once it is inflated is a `BodyTooLargeError`.
+    Raises:
+        NotAnEventError: if it is not an event of payload format 2.0.
+        MalformedBodyError: if the body is not in the encoding that the event or a header names.
+        BodyTooLargeError: if a body in gzip is over the limit once it is inflated.
     """
     if not is_event(event):
         raise NotAnEventError(

@@ -212,7 +212,8 @@ class Artifact(NamedTuple):
 def load_artifact(folder: str | os.PathLike[str]) -> Artifact:
     """Read and check the artifact in `folder`.
 
-    One of another format, incomplete, or changed after the compiler wrote it is an `ArtifactError`.
+    Raises:
+        ArtifactError: if it has another format, is incomplete, or was changed after it was written.
     """
     return _complete(folder, load_manifest(folder))
 
@@ -220,7 +221,8 @@ def load_artifact(folder: str | os.PathLike[str]) -> Artifact:
 def load_artifacts(folder: str | os.PathLike[str]) -> list[Artifact]:
     """Read and check what is served together: the artifact in `folder`, or those of its set.
 
-    Errors are as of `load_artifact`, also if the set names another artifact than is in a folder.
+    Raises:
+        ArtifactError: as `load_artifact`, or if the set names another artifact than is in a folder.
     """
     return [_complete(place, manifest) for place, manifest in load_manifests(folder).items()]
 

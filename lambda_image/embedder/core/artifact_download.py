@@ -68,8 +68,9 @@ def download(
     `package` is the folder of the function's package with the manifest; `endpoint` is the URL of
     S3, by default that of the bucket's region.
 
-    It is a `StartError` if the location is not one, if the package has no valid manifest, or if the
-    artifact does not arrive complete and unchanged.
+    Raises:
+        StartError: if the location is not one, the package has no valid manifest, or the artifact
+            does not arrive complete and unchanged.
     """
     scheme, _, rest = location.partition("://")
     bucket, _, key = rest.partition("/")

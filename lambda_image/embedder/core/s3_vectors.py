@@ -171,9 +171,11 @@ class VectorIndex(Searchable):
     def prepare(self, deadline: float | None) -> None:
         """Find out the vector space of the vectors, unless it is known.
 
-        Without vectors it is a `NoIndexError`, with those of a space that the model does not serve
-        a `ForeignIndexError`. If S3 Vectors refuses the call, it is an `IndexFailedError`; if it
-        does not answer, an `IndexUnavailableError`.
+        Raises:
+            NoIndexError: if the index has no vectors yet.
+            ForeignIndexError: if its vectors are of a space that the model does not serve.
+            IndexFailedError: if S3 Vectors refuses the call.
+            IndexUnavailableError: if S3 Vectors does not answer.
         """
         if self.vector_space:
             return

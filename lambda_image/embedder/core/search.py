@@ -73,8 +73,10 @@ class Searchable:
 
         The query is float32 [dimensions], of length 1, of the index's vector space. `where` says
         which metadata an entry must have, where the index takes such a filter. Failed calls are
-        retried until the deadline, a `time.monotonic()`. An index that does not answer, or does not
-        accept the filter, is an `AnswerableError`.
+        retried until the deadline, a `time.monotonic()`.
+
+        Raises:
+            AnswerableError: if the index does not answer, or does not accept the filter.
         """
         raise NotImplementedError
 
@@ -149,8 +151,10 @@ class SearchIndex(CarriedIndex):
 def load_index(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> SearchIndex:
     """Read an index of one of the spaces that the model serves.
 
-    The folder has `manifest.json`, `vectors.npy` and `entries.json`. If it is incomplete, of a
-    newer format or of another space, it is an `IndexFolderError`.
+    The folder has `manifest.json`, `vectors.npy` and `entries.json`.
+
+    Raises:
+        IndexFolderError: if it is incomplete, of a newer format, or of another space.
     """
     texts, about, space = read_entries(folder, spaces=spaces)
     vectors = mapped(os.path.join(folder, "vectors.npy"), np.float32, dimensions=2)

@@ -26,7 +26,8 @@ _GRAPH_BYTES = 16 << 20
 class Session:
     """An ONNX Runtime session on the CPU; one run may use `threads` threads.
 
-    A graph that ONNX Runtime cannot load, or another than the manifest's, is an `ArtifactError`.
+    Raises:
+        ArtifactError: if ONNX Runtime cannot load the graph, or the manifest describes another.
     """
 
     def __init__(self, artifact: Artifact, *, threads: int = 1) -> None:

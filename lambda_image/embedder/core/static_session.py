@@ -36,7 +36,8 @@ _SMALLEST_LENGTH = np.float32(1e-12)
 class StaticSession:
     """The table of a static model, int8 or float32 [vocabulary, dimensions].
 
-    Files that cannot be read, or another table than the manifest's, are an `ArtifactError`.
+    Raises:
+        ArtifactError: if the files cannot be read, or the manifest describes another table.
     """
 
     def __init__(self, artifact: Artifact) -> None:

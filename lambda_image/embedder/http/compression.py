@@ -48,8 +48,9 @@ def packed(response: Response) -> Response:
 def decoded(body: bytes, encoding: str, limit: int) -> bytes:
     """Undo a request's `Content-Encoding`.
 
-    What is not gzip, is cut short, or has something after its end is a `MalformedBodyError`. If
-    more than `limit` bytes come out, it is a `BodyTooLargeError`; no more are ever made.
+    Raises:
+        MalformedBodyError: if it is not gzip, is cut short, or has something after its end.
+        BodyTooLargeError: if more than `limit` bytes come out; no more than those are ever made.
     """
     if encoding != "gzip":
         raise MalformedBodyError(

@@ -66,8 +66,9 @@ class ConnectionPool:
         A connection that the server closed while it was idle is replaced by a new one. The request
         may then be sent twice, so it must be one that is safe to repeat.
 
-        Without a response it is an `OSError`, after too long a `TimeoutError`; a response that is
-        not HTTP is an `http.client.HTTPException`.
+        Raises:
+            OSError: if there is no response; `TimeoutError` if it took too long.
+            http.client.HTTPException: if it is not HTTP.
         """
         request = (method, self._prefix + target, body or None, dict(headers or {}))
         connection = self._reusable()
