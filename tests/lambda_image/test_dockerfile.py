@@ -98,15 +98,6 @@ def test_the_endpoints_image_has_nothing_of_the_server(stages):
     assert stages["server-code"][1] == copied
 
 
-def test_the_base_of_arm64_is_an_argument():
-    """`base_image` replaces the tag with a digest, and only the deployed stage uses it."""
-    lines = DOCKERFILE.read_text().splitlines()
-    argument = "ARG BASE_IMAGE=public.ecr.aws/lambda/python:$PYTHON-arm64"
-    # An ARG after the first stage would not be visible to FROM.
-    assert lines.index(argument) < lines.index("FROM $BASE_IMAGE AS base-arm64")
-    assert not [line for line in lines[: lines.index(argument)] if line.startswith("FROM")]
-
-
 def test_the_images_python_is_that_of_the_zip_and_of_the_pins():
     """Docker reads no file before FROM, so the Dockerfile repeats the version, in one line."""
     text = DOCKERFILE.read_text()
@@ -155,12 +146,6 @@ def test_the_artifact_lies_where_the_embedder_looks_for_it():
     assert f"--output layer{artifact}" in text
     assert f"--output layer{artifact.with_name('index')}" in text
     assert f"COPY embedder layer{artifact.with_name('embedder')}" in text
-
-
-@pytest.mark.parametrize("stage", ["texts", "folder"])
-def test_what_a_build_context_replaces_is_an_empty_stage(stages, stage):
-    """BuildKit replaces the stage with the build context of the same name, if there is one."""
-    assert stages[stage] == [f"FROM scratch AS {stage}", "COPY requirements.txt /"]
 
 
 def test_the_token_of_the_hub_is_a_secret_and_no_argument(stages):
