@@ -5,10 +5,12 @@ import functools
 import gc
 import hashlib
 import os
+import resource
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import botocore.session
@@ -123,3 +125,19 @@ def _sources_hash() -> str:
     for path in sorted(sources):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+@contextmanager
+def _limited_files(size: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.fixture(scope="session")
+def file_limit() -> Callable[[int], AbstractContextManager[None]]:
+    """Limit the size of all files within a block: the kernel's own full disk."""
+    return _limited_files

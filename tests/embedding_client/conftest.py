@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import resource
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -66,19 +65,3 @@ def command(capsys):
         return code, captured.out, captured.err
 
     return run
-
-
-@pytest.fixture
-def file_limit():
-    """Limit the size of all files within a block, to simulate a full disk."""
-
-    @contextlib.contextmanager
-    def limited(size: int) -> Iterator[None]:
-        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-        try:
-            yield
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-    return limited

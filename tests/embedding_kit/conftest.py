@@ -16,7 +16,7 @@ from aws_cdk import App, Stack
 from aws_cdk.assertions import Template
 
 from embedding_kit import Model
-from tests.embedding_kit.endpoints import make_endpoint
+from tests.embedding_kit.endpoints import make_endpoint, once
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -44,12 +44,9 @@ def _synthesize(build: Callable[[Stack], object]) -> Template:
 @pytest.fixture(scope="session")
 def endpoint_template(model: Model) -> Callable[..., Template]:
     """Return the template of an endpoint with these properties; synthesize each set once."""
-    made: dict[str, Template] = {}
 
+    @once
     def make(**properties: Any) -> Template:
-        key = repr(properties)
-        if key not in made:
-            made[key] = _synthesize(lambda stack: make_endpoint(stack, model=model, **properties))
-        return made[key]
+        return _synthesize(lambda stack: make_endpoint(stack, model=model, **properties))
 
     return make

@@ -1,9 +1,12 @@
-"""An endpoint with what a test gives it, by properties or by methods."""
+"""An endpoint with what a test gives it, by properties or by methods; templates made once."""
 
+import functools
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
 from aws_cdk import Stack
+from aws_cdk.assertions import Template
 
 from embedding_kit import Callers, Cors, EmbeddingEndpoint, Hosting, IVectorIndex
 
@@ -28,3 +31,16 @@ def make_endpoint(
     if vector_index:
         endpoint.add_vector_index(vector_index)
     return endpoint
+
+
+def once(make: Callable[..., Template]) -> Callable[..., Template]:
+    """Make each template once: settings are no keys of a cache, and their texts are."""
+    made: dict[str, Template] = {}
+
+    @functools.wraps(make)
+    def cached(*args: Any, **named: Any) -> Template:
+        key = repr((args, named))
+        made[key] = made.get(key) or make(*args, **named)
+        return made[key]
+
+    return cached

@@ -19,6 +19,7 @@ from embedding_kit import (
     VectorIndex,
 )
 from embedding_kit.monitoring import server as monitoring
+from tests.embedding_kit.endpoints import once
 from tests.embedding_kit.roles import HOME, of_kind, only, statements
 
 SECRET = f"arn:aws:secretsmanager:us-east-1:{HOME}:secret:keys-AbCdEf"
@@ -39,8 +40,8 @@ WITH_KEYS = {
 @pytest.fixture(scope="module")
 def make(synthesize, model):
     """Return a function that synthesizes a server with alarms and dashboard, once."""
-    made: dict[str, Template] = {}
 
+    @once
     def template(*, service: dict[str, Any] | None = None, **changes: Any) -> Template:
         settings = ServerSettings(**{**PRIVATE, **changes})
         given = {"name": "test", "existing_keys": [KEY], **(service or {})}
@@ -51,10 +52,8 @@ def make(synthesize, model):
             alarms = PartAlarms(stack, "Alarms", part=server, topic=topic)
             cloudwatch.Dashboard(stack, "Dashboard").add_widgets(*alarms.widgets())
 
-        key = repr((settings, given))
-        if key not in made:
-            made[key] = synthesize(build)
-        return made[key]
+        made: Template = synthesize(build)
+        return made
 
     return template
 

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from aws_cdk import RemovalPolicy
 from aws_cdk.assertions import Template
 
 from embedding_kit import EmbeddingRepository, RepositorySettings
@@ -41,30 +40,19 @@ BOOTSTRAP = {
 
 
 @pytest.fixture(scope="session")
-def repository(synthesize):
-    made: dict[RemovalPolicy, Template] = {}
-
-    def make(policy: RemovalPolicy = RemovalPolicy.RETAIN) -> Template:
-        if policy not in made:
-            made[policy] = synthesize(
-                lambda stack: EmbeddingRepository(
-                    stack, "Repository", name="images", removal_policy=policy
-                )
-            )
-        return made[policy]
-
-    return make
+def repository(synthesize) -> Template:
+    return synthesize(lambda stack: EmbeddingRepository(stack, "Repository", name="images"))
 
 
 @pytest.fixture(scope="session")
 def policy(repository) -> dict:
     """Return the repository's policy with the references of a deployed account."""
-    return resolved(only(repository(), "AWS::ECR::Repository")["RepositoryPolicyText"])
+    return resolved(only(repository, "AWS::ECR::Repository")["RepositoryPolicyText"])
 
 
 def test_the_lifecycle_drops_only_what_has_no_tag(repository):
     """Every image in use has a tag that cannot move, so no rule may ever select a tagged image."""
-    policy = only(repository(), "AWS::ECR::Repository")["LifecyclePolicy"]
+    policy = only(repository, "AWS::ECR::Repository")["LifecyclePolicy"]
     rules = json.loads(policy["LifecyclePolicyText"])["rules"]
     assert [rule["selection"]["tagStatus"] for rule in rules] == ["untagged"]
 

@@ -19,6 +19,7 @@ from embedding_kit import (
 )
 from embedding_kit.front.rest_api import FORMAT
 from tests.embedding_kit import roles
+from tests.embedding_kit.endpoints import once
 from tests.embedding_kit.roles import HOME, allowed_by, only
 
 ALIAS = f"arn:aws:lambda:us-east-1:{HOME}:function:embedder:live"
@@ -36,8 +37,8 @@ ALARMS = {"Front5xx", "FrontDurationP99", "Front4xx", "FrontThrottled"}
 @pytest.fixture(scope="module")
 def make(synthesize):
     """Return a function that synthesizes an API with alarms and dashboard, once."""
-    made: dict[str, Template] = {}
 
+    @once
     def template(*, alarms: dict[str, str] | None = None, **changes: Any) -> Template:
         settings = ApiGatewayFront.model_validate({"callers": CALLERS, **changes})
         of_alarms = AlarmSettings.model_validate(alarms or {})
@@ -52,10 +53,8 @@ def make(synthesize):
             assert set(found.alarms) == ALARMS
             cloudwatch.Dashboard(stack, "Dashboard").add_widgets(*found.widgets())
 
-        key = repr((settings, of_alarms))
-        if key not in made:
-            made[key] = synthesize(build)
-        return made[key]
+        made: Template = synthesize(build)
+        return made
 
     return template
 

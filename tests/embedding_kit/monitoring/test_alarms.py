@@ -14,7 +14,7 @@ from embedding_kit import (
     Provisioned,
     Release,
 )
-from tests.embedding_kit.endpoints import make_endpoint
+from tests.embedding_kit.endpoints import make_endpoint, once
 from tests.embedding_kit.roles import only
 
 QUIET = AlarmSettings()
@@ -23,8 +23,8 @@ QUIET = AlarmSettings()
 @pytest.fixture(scope="session")
 def alarmed(synthesize, model):
     """Return the template of an endpoint with alarms; each is synthesized once."""
-    made: dict[str, Template] = {}
 
+    @once
     def make(
         *,
         cold_start=None,
@@ -34,8 +34,6 @@ def alarmed(synthesize, model):
         notifies=True,
         **more,
     ) -> Template:
-        key = repr((cold_start, alarms, function, release, notifies, more))
-
         def build(stack):
             endpoint = make_endpoint(
                 stack,
@@ -50,7 +48,7 @@ def alarmed(synthesize, model):
             more["topic"] = topic if notifies else None
             EndpointAlarms(stack, "Alarms", endpoint=endpoint, **more)
 
-        return made.setdefault(key, made.get(key) or synthesize(build))
+        return synthesize(build)
 
     return make
 

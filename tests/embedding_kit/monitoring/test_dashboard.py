@@ -26,6 +26,7 @@ from embedding_kit import (
     Provisioned,
     SnapStart,
 )
+from tests.embedding_kit.endpoints import once
 from tests.embedding_kit.roles import of_kind, only
 
 #: Metrics that AWS Lambda writes and the CDK has no method for, with their dimensions.
@@ -58,8 +59,8 @@ class Seen:
 @pytest.fixture(scope="session")
 def template(synthesize, model):
     """Return the template of an endpoint with alarms and dashboard."""
-    made: dict[str, Template] = {}
 
+    @once
     def make(cold_start=None, *disabled: str) -> Template:
         def build(stack: Stack) -> None:
             endpoint = EmbeddingEndpoint(
@@ -76,10 +77,8 @@ def template(synthesize, model):
             )
             EndpointDashboard(stack, "Dashboard", endpoint=endpoint, alarms=alarms)
 
-        key = repr((cold_start, disabled))
-        if key not in made:
-            made[key] = synthesize(build)
-        return made[key]
+        made: Template = synthesize(build)
+        return made
 
     return make
 

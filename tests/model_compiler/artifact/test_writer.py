@@ -1,13 +1,10 @@
 """The artifact's folder is written whole or not at all."""
 
 import errno
-import resource
 import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import orjson
@@ -24,17 +21,6 @@ from model_compiler.files.hashes import verify_files
 def write(output: Path, content: bytes = b"{}") -> None:
     with new_folder(output) as partial:
         (partial / "manifest.json").write_bytes(content)
-
-
-@contextmanager
-def file_size_limit(size: int) -> Iterator[None]:
-    """Let no file of this process grow over a size: the kernel's own full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_the_folder_appears_at_the_end(tmp_path):
@@ -159,10 +145,10 @@ def test_two_compiles_to_one_place(tmp_path):
     assert (tmp_path / "artifact" / "manifest.json").read_bytes() == b"first"
 
 
-def test_a_full_disk(tiny_folder, compile_tiny, tmp_path):
+def test_a_full_disk(tiny_folder, compile_tiny, tmp_path, file_limit):
     """A disk that fills up while the weights are written gives one clear error and no folder."""
     before = set(tmp_path.iterdir())
-    with file_size_limit(20_000), pytest.raises(OutputError, match="Nothing was written") as found:
+    with file_limit(20_000), pytest.raises(OutputError, match="Nothing was written") as found:
         compile_tiny(tiny_folder)
     assert "too large" in str(found.value)
     assert set(tmp_path.iterdir()) == before
