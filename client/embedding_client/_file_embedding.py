@@ -90,7 +90,13 @@ def embed_file(
             written = run.write(file, outputs.suffix, survey.schema)
             source.check_unchanged()
             outputs.check(source, overwrite=overwrite)  # a file may have appeared since
-            return run.description(written), run.report
+            about: dict[str, object] = {
+                "vector_space": checkpoint.vector_space,
+                "count": written,
+                "source": source.name,
+                "without_vector": len(checkpoint.rejected),
+            }
+            return about, run.report
 
         with ExitStack() as stack:
             if checkpoint.rows < survey.rows:
@@ -169,15 +175,6 @@ class _Run:
             schema=schema,
         )
         return WRITERS[suffix](file, table)
-
-    def description(self, rows: int) -> dict[str, object]:
-        """Return the description of an array."""
-        return {
-            "vector_space": self.checkpoint.vector_space,
-            "count": rows,
-            "source": self.source.name,
-            "without_vector": len(self.checkpoint.rejected),
-        }
 
     def _pairs(self) -> Iterator[_Pair]:
         """Yield the rows of the output with their vectors."""
@@ -351,17 +348,11 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> I
     source, options = old.get("source", {}), old.get("options", {})
     if source.get("sha256") != new["source"]["sha256"]:
         yield f"the content of {name} has changed"
-    for key in ("format", "column"):
-        yield from _changed(key, source.get(key), new["source"][key])
-    for key in dict.fromkeys([*options, *new["options"]]):
-        before, now = options.get(key), new["options"].get(key)
-        starts_cutting = (
-            key == "truncate" and before in {None, "refuse"} and now in {"right", "left"}
-        )
-        if not starts_cutting:
-            yield from _changed(key.replace("_", "-"), before, now)
-
-
-def _changed(flag: str, before: object, now: object) -> Iterator[str]:
-    if before != now:
-        yield f"--{flag} was {before or 'not given'} and is {now or 'not given'}"
+    changes = [(key, source.get(key), new["source"][key]) for key in ("format", "column")]
+    keys = dict.fromkeys([*options, *new["options"]])
+    changes += [(key, options.get(key), new["options"].get(key)) for key in keys]
+    for key, before, now in changes:
+        cuts = key == "truncate" and before in {None, "refuse"} and now in {"right", "left"}
+        if before != now and not cuts:
+            flag = key.replace("_", "-")
+            yield f"--{flag} was {before or 'not given'} and is {now or 'not given'}"

@@ -29,8 +29,6 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _NOT_UTF8 = (
     "is not UTF-8. Convert the file first; from Latin-1: iconv -f LATIN1 -t UTF-8 FILE > NEW"
 )
-_SURROGATE = "has a lone surrogate, which is not valid Unicode, in {column!r}"
-
 _SUFFIXES = {
     ".txt": "text",
     ".json": "json",
@@ -53,11 +51,17 @@ def problem_of(fields: Record, column: str) -> str | None:
     if not isinstance(text, str) or not text.strip():
         found = repr(text) if isinstance(text, str) else json.dumps(text, default=str)
         return f"has no text in {column!r}: {found:.60}"
+    if _is_unicode(text):
+        return None
+    return f"has a lone surrogate, which is not valid Unicode, in {column!r}"
+
+
+def _is_unicode(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return _SURROGATE.format(column=column)
-    return None
+        return False
+    return True
 
 
 def _text(file: io.BufferedReader, column: str) -> Iterator[_Read]:
@@ -109,9 +113,8 @@ def _json(file: io.BufferedReader, column: str) -> Iterator[_Read]:
 
 
 def _csv(file: io.BufferedReader, column: str, *, delimiter: str = ",") -> Iterator[_Read]:
-    csv.field_size_limit(
-        min(sys.maxsize, 2**31 - 1)
-    )  # the default limit of 128 KB is too small for texts
+    # The default limit of 128 KB is too small for texts.
+    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     lines = csv.reader(_lines(file, newline=""), delimiter=delimiter, strict=True)
     try:
         header = next((cells for cells in lines if cells), [])
@@ -220,11 +223,7 @@ def _fields(value: object, column: str) -> tuple[Record, str | None]:
 
 def _decoding_problem(text: str) -> str | None:
     """Return the problem of a text with bytes that were not UTF-8, or None."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return _NOT_UTF8
-    return None
+    return None if _is_unicode(text) else _NOT_UTF8
 
 
 def _decoded(text: str) -> str:

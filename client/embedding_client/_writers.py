@@ -169,44 +169,25 @@ def _arrow() -> Any:
     return arrow
 
 
-@dataclass(frozen=True)
 class Outputs:
-    """The files that belong to an output."""
+    """The files that belong to an output: its path, `about`, `report` and `part`, as above."""
 
-    path: Path
-
-    def __post_init__(self) -> None:
+    def __init__(self, path: Path) -> None:
+        self.path, self.suffix = path, path.suffix.lower()
         if self.suffix not in WRITERS:
             raise ConfigurationError(
-                f"--output must end in {', '.join(WRITERS)}, which sets its format; found: "
-                f"{self.path}."
+                f"--output must end in {', '.join(WRITERS)}, which sets its format; found: {path}."
             )
-        if not self.path.parent.is_dir():
+        if not path.parent.is_dir():
             raise ConfigurationError(
-                f"--output must be in a folder that exists; found {self.path.parent}."
+                f"--output must be in a folder that exists; found {path.parent}."
             )
-        if self.path.is_dir():
-            raise ConfigurationError(f"--output must name a file; found the folder {self.path}.")
-
-    @property
-    def suffix(self) -> str:
-        """The extension of the output in lower case."""
-        return self.path.suffix.lower()
-
-    @property
-    def part(self) -> Path:
-        """The checkpoint of an unfinished run."""
-        return self._named(".part")
-
-    @property
-    def about(self) -> Path:
-        """The description of an array, as JSON."""
-        return self._named(".json")
-
-    @property
-    def report(self) -> Path:
-        """The list of the rows without a vector, as JSONL."""
-        return self._named(".errors.jsonl")
+        if path.is_dir():
+            raise ConfigurationError(f"--output must name a file; found the folder {path}.")
+        self.about, self.report, self.part = (
+            path.with_name(path.name + ending) for ending in (".json", ".errors.jsonl", ".part")
+        )
+        self._temporary = path.with_name(f".{path.name}.tmp")
 
     def check(self, source: Source, *, overwrite: bool) -> None:
         """Check that the run will not destroy a file."""
@@ -227,8 +208,7 @@ class Outputs:
             if self.suffix == ".npy":
                 self._put(self.about, json.dumps(about, indent=1) + "\n")
             if report:
-                lines = "".join(json.dumps(row) + "\n" for row in report)
-                self._put(self.report, lines)
+                self._put(self.report, "".join(json.dumps(row) + "\n" for row in report))
             else:
                 self.report.unlink(missing_ok=True)
             self._temporary.replace(self.path)
@@ -237,10 +217,6 @@ class Outputs:
         finally:
             self._temporary.unlink(missing_ok=True)
 
-    @property
-    def _temporary(self) -> Path:
-        return self.path.with_name(f".{self.path.name}.tmp")
-
     def _put(self, path: Path, text: str) -> None:
         temporary = self.path.with_name(f".{path.name}.tmp")
         try:
@@ -248,9 +224,6 @@ class Outputs:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
-
-    def _named(self, ending: str) -> Path:
-        return self.path.with_name(self.path.name + ending)
 
 
 def _write(path: Path, write: Callable[[IO[bytes]], _Result]) -> _Result:
