@@ -128,10 +128,8 @@ def run_of(name: str, ended: datetime) -> Run:
 def _names(client: Any, folder: str, prefix: str) -> Iterator[tuple[str, datetime]]:
     """Yield the names below a prefix of a job's folder, without their folders, with their times."""
     bucket, _, path = folder.removeprefix("s3://").partition("/")
-    pages = client.get_paginator("list_objects_v2").paginate(
-        Bucket=bucket, Prefix=f"{path}/{prefix}"
-    )
-    for page in pages:
+    paginator = client.get_paginator("list_objects_v2")
+    for page in paginator.paginate(Bucket=bucket, Prefix=f"{path}/{prefix}"):
         for item in page.get("Contents", ()):
             yield item["Key"].rpartition("/")[2], item["LastModified"]
 

@@ -45,7 +45,8 @@ def run_compare(args: argparse.Namespace) -> int:
             for endpoint in (one, other):
                 endpoint.embed(str(row.text))
             shown.update(1)
-    report = compare(one.vectors, other.vectors, [row.number for row in rows])
+    first, second = (np.array(each.vectors, np.float32) for each in (one, other))
+    report = compare(first, second)
     for name, endpoint in (("a", one), ("b", other)):
         low, high = np.percentile(endpoint.milliseconds, (50, 99))
         report[f"{name}_p50_ms"], report[f"{name}_p99_ms"] = round(low, 2), round(high, 2)
@@ -69,30 +70,27 @@ def run_compare(args: argparse.Namespace) -> int:
     return 0
 
 
-def compare(
-    one: npt.NDArray[np.float32], other: npt.NDArray[np.float32], rows: list[int]
-) -> dict[str, Any]:
+def compare(one: npt.NDArray[np.float32], other: npt.NDArray[np.float32]) -> dict[str, Any]:
     """Return the report on two arrays of vectors of the same texts, each [texts, dimensions]."""
     first, second = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (one, other))
-    count = min(_NEIGHBORS, len(rows) - 1)
+    texts, count = len(one), min(_NEIGHBORS, len(one) - 1)
     shared = sum(
-        len({*_nearest(first, at, count)} & {*_nearest(second, at, count)})
-        for at in range(len(rows))
+        len({*_nearest(first, at, count)} & {*_nearest(second, at, count)}) for at in range(texts)
     )
     report: dict[str, Any] = {
-        "texts": len(rows),
+        "texts": texts,
         "dimensions": [one.shape[1], other.shape[1]],
         "cosine_lowest": None,
         "cosine_mean": None,
         "lowest_rows": [],
         "neighbors": count,
-        "overlap_percent": round(100 * shared / (count * len(rows)), 2),
+        "overlap_percent": round(100 * shared / (count * texts), 2),
     }
     if one.shape == other.shape:
         cosines = np.einsum("ij,ij->i", first, second)
         report["cosine_lowest"] = round(float(cosines.min()), 6)
         report["cosine_mean"] = round(float(cosines.mean()), 6)
-        report["lowest_rows"] = [rows[at] for at in np.argsort(cosines)[:_NAMED]]
+        report["lowest_rows"] = (1 + np.argsort(cosines)[:_NAMED]).tolist()
     return report
 
 
@@ -108,7 +106,7 @@ class _Endpoint:
     def __init__(self, url: str, args: argparse.Namespace) -> None:
         self.url = check_url(url, allow_plain_http=args.allow_plain_http)
         self._http = httpx.Client(auth=auth_for(self.url, args), timeout=TIMEOUT)
-        self._vectors: list[list[float]] = []
+        self.vectors: list[list[float]] = []
         self.milliseconds: list[float] = []
 
     def __enter__(self) -> Self:
@@ -123,11 +121,6 @@ class _Endpoint:
 
     def __exit__(self, *_: object) -> None:
         self._http.close()
-
-    @property
-    def vectors(self) -> npt.NDArray[np.float32]:
-        """The vectors so far, [texts, dimensions]."""
-        return np.array(self._vectors, np.float32)
 
     def embed(self, text: str) -> None:
         """Ask for a text's vector."""
@@ -146,7 +139,7 @@ class _Endpoint:
             raise ServiceError(
                 f"{self.url} answered without a vector in OpenAI's form.", status=answer.status_code
             ) from error
-        self._vectors.append(vector)
+        self.vectors.append(vector)
 
     def _send(self, method: str, path: str, **more: Any) -> httpx.Response:
         try:

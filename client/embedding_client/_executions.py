@@ -13,7 +13,6 @@ from embedding_client._errors import ConfigurationError
 _MACHINE = re.compile(r"arn:aws[\w-]*:states:(?P<region>[\w-]+):\d{12}:stateMachine:[\w-]+")
 #: The characters that Step Functions allows in a name, and its longest name.
 _NAME = re.compile(r"[\w-]{1,80}", re.ASCII)
-_TIME = "%Y%m%d-%H%M%S"
 
 
 class Execution(NamedTuple):
@@ -28,30 +27,14 @@ class Execution(NamedTuple):
     settings: Mapping[str, Any]
     #: The map's description by AWS; None until the items are planned.
     map_run: Mapping[str, Any] | None
+    #: The number of items, None until they are planned, and of those that are done and that failed.
+    items: int | None
+    done: int
+    failed: int
     #: The result of an execution that succeeded.
     result: Mapping[str, Any] | None
     #: Why it failed.
     problem: str | None
-
-    @property
-    def items(self) -> int | None:
-        """The number of items; None until they are planned."""
-        return self._counts.get("total")
-
-    @property
-    def done(self) -> int:
-        """The items that are done."""
-        return self._counts.get("succeeded", 0)
-
-    @property
-    def failed(self) -> int:
-        """The items that failed."""
-        return sum(self._counts.get(kind, 0) for kind in ("failed", "timedOut", "aborted"))
-
-    @property
-    def _counts(self) -> Mapping[str, int]:
-        counts: Mapping[str, int] = self.map_run["itemCounts"] if self.map_run else {}
-        return counts
 
 
 class Executions:
@@ -96,6 +79,7 @@ class Executions:
         map_run = None
         for run in self._call("list_map_runs", executionArn=found["executionArn"])["mapRuns"]:
             map_run = self._call("describe_map_run", mapRunArn=run["mapRunArn"])
+        counts = map_run["itemCounts"] if map_run else {}
         problem = found.get("cause") or found.get("error")
         return Execution(
             name=name,
@@ -104,6 +88,9 @@ class Executions:
             ended=found.get("stopDate"),
             settings=json.loads(found["input"]),
             map_run=map_run,
+            items=counts.get("total"),
+            done=counts.get("succeeded", 0),
+            failed=sum(counts.get(kind, 0) for kind in ("failed", "timedOut", "aborted")),
             result=json.loads(found["output"]) if found.get("output") else None,
             problem=_message(problem) if problem else None,
         )
@@ -127,7 +114,7 @@ class Executions:
 
 def _name_of(source: str) -> str:
     folder = re.sub(r"[^\w-]+", "-", source.rstrip("/").rpartition("/")[2], flags=re.ASCII)
-    return f"{folder.strip('-')[:60] or 'job'}-{datetime.now(UTC).strftime(_TIME)}"
+    return f"{folder.strip('-')[:60] or 'job'}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 
 def _message(cause: str) -> str:

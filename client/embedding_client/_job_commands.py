@@ -182,8 +182,7 @@ def look(jobs: Executions, name: str) -> JobStatus:
 def _follow(jobs: Executions, status: JobStatus) -> JobStatus:
     """Show a job until it ends, as a bar on a terminal; return its last status."""
     name, on_terminal = status.job.name, sys.stderr.isatty()
-    layout = "{percentage:3.0f}%|{bar:20}| {desc}"
-    seconds = 0.0
+    seconds, layout = 0.0, "{percentage:3.0f}%|{bar:20}| {desc}"
     with tqdm(bar_format=layout, disable=not on_terminal, leave=False) as bar:
         while status.job.state == "RUNNING":
             text = _line(status)
@@ -219,18 +218,9 @@ def _line(status: JobStatus) -> str:
 
 def _as_json(status: JobStatus) -> dict[str, Any]:
     job = status.job
-    shown = {
-        "name": job.name,
-        "state": job.state,
-        "started": job.started,
-        "ended": job.ended,
-        "settings": job.settings,
-        status.items: job.items,
-        "done": job.done,
-        "failed": job.failed,
-        "result": job.result,
-        "problem": job.problem,
-    }
+    shown = {name: getattr(job, name) for name in ("name", "state", "started", "ended", "settings")}
+    shown |= {status.items: job.items, "done": job.done, "failed": job.failed}
+    shown |= {"result": job.result, "problem": job.problem}
     if status.items == "shards":
         progress = status.progress._asdict() if status.progress else None
         shown |= {"finished": status.finished, "progress": progress, "unknown": status.unknown}
