@@ -65,10 +65,8 @@ def run_doctor(args: argparse.Namespace) -> int:
 
 def report(snapshot: Snapshot, *, as_program: bool) -> int:
     """Run all checks and print the report; return 1 if a check failed, else 0."""
-    on_terminal = sys.stderr.isatty()
-    with tqdm(
-        total=len(CHECKS), desc="looking", unit=" checks", leave=False, disable=not on_terminal
-    ) as bar:
+    # None shows no bar where there is no terminal.
+    with tqdm(total=len(CHECKS), desc="looking", unit=" checks", leave=False, disable=None) as bar:
         results = list(examine(snapshot, bar.update))
     url, environment = snapshot.asked.url, snapshot.asked.environment
     with suppress(SkippedError):

@@ -38,9 +38,10 @@ def check_alarms(snapshot: Snapshot) -> CheckResult:
     groups = {"alarm": ringing, "insufficient_data": blind, "muted": muted}
     data = {name: [alarm["AlarmName"] for alarm in group] for name, group in groups.items()}
     if ringing:
+        sections = sorted({_section(alarm) for alarm in ringing} - {""})
         return failed(
             f"{len(ringing)} of {len(alarms)} in ALARM: {_some(ringing)}",
-            ", ".join(f"docs/runbook.md#{section}" for section in _sections(ringing))
+            ", ".join(f"docs/runbook.md#{section}" for section in sections)
             or "read the descriptions of the alarms",
             **data,
         )
@@ -113,10 +114,6 @@ def _some(alarms: Sequence[Mapping[str, Any]]) -> str:
     names = sorted({_section(alarm) or alarm["AlarmName"] for alarm in alarms})
     more = len(names) - _MOST_NAMES
     return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def _sections(alarms: Sequence[Mapping[str, Any]]) -> list[str]:
-    return sorted(set(filter(None, map(_section, alarms))))
 
 
 def _section(alarm: Mapping[str, Any]) -> str:

@@ -29,24 +29,20 @@ CONFIG = Config(
 )
 #: The services with another prefix of their actions in IAM.
 _PREFIXES = {"stepfunctions": "states"}
-_DENIED = frozenset(
-    {
-        "AccessDenied",
-        "AccessDeniedException",
-        "AuthorizationError",
-        "AuthorizationErrorException",
-        "UnauthorizedOperation",
-    }
+_DENIED = (
+    "AccessDenied",
+    "AccessDeniedException",
+    "AuthorizationError",
+    "AuthorizationErrorException",
+    "UnauthorizedOperation",
 )
-_INVALID = frozenset(
-    {
-        "ExpiredToken",
-        "ExpiredTokenException",
-        "InvalidClientTokenId",
-        "InvalidSignatureException",
-        "SignatureDoesNotMatch",
-        "UnrecognizedClientException",
-    }
+_INVALID = (
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidClientTokenId",
+    "InvalidSignatureException",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
 )
 _NONE = (
     botocore.exceptions.NoCredentialsError,
@@ -111,7 +107,11 @@ class Aws:
         """Give the client of a service, and raise this module's errors for botocore's."""
         action = operation
         try:
-            client = self._client(service)
+            # Creating a client reads files, and botocore's sessions are not safe for threads.
+            with self._lock:
+                if service not in self._clients:
+                    self._clients[service] = self._make(service)
+                client = self._clients[service]
             name = client.meta.method_to_api_mapping[operation]
             action = f"{_PREFIXES.get(service, service)}:{name}"
             yield client
@@ -126,13 +126,6 @@ class Aws:
             raise NoCredentialsError(str(error)) from error
         except botocore.exceptions.BotoCoreError as error:
             raise AwsError(action, type(error).__name__, str(error)) from error
-
-    def _client(self, service: str) -> Any:
-        # Creating a client reads files, and botocore's sessions are not safe for threads.
-        with self._lock:
-            if service not in self._clients:
-                self._clients[service] = self._make(service)
-            return self._clients[service]
 
 
 class Reply(NamedTuple):

@@ -45,11 +45,9 @@ def check_space(snapshot: Snapshot) -> CheckResult:
         write_spaces(file, known | {url: served})
     compared = {
         "of the stored vectors (--vector-space)": asked.vector_space,
-        "of the last use from this machine": known.get(url),
+        "of the last use from this machine": None if asked.accept_vector_space else known.get(url),
         "of the last deploy": recorded if recorded != "unknown" else None,
     }
-    if asked.accept_vector_space:
-        del compared["of the last use from this machine"]
     named = {name: space for name, space in compared.items() if space is not None}
     for name, space in named.items():
         if not _same(space, served):
@@ -122,10 +120,8 @@ def _cold_start(record: Mapping[str, Any]) -> tuple[str, float]:
 def check_throttling(snapshot: Snapshot) -> CheckResult:
     """Read the concurrency, its limit and the throttles."""
     alias = snapshot.alias()
-    reserved = snapshot.aws.call(
-        "lambda", "get_function_concurrency", FunctionName=alias.function
-    ).get("ReservedConcurrentExecutions")
-    limit = reserved
+    answer = snapshot.aws.call("lambda", "get_function_concurrency", FunctionName=alias.function)
+    limit = reserved = answer.get("ReservedConcurrentExecutions")
     if limit is None:
         account = snapshot.aws.call("lambda", "get_account_settings")["AccountLimit"]
         limit = account.get("UnreservedConcurrentExecutions", account["ConcurrentExecutions"])
@@ -134,10 +130,9 @@ def check_throttling(snapshot: Snapshot) -> CheckResult:
     values = _values(snapshot, "ConcurrentExecutions", "Maximum", of)
     used = int(max(values.values())) if values else None
     recent, day = _sums(snapshot, "Throttles", alias)
-    found = f"{day:,} throttled in a day; "
-    found += "no data on concurrency" if used is None else f"at most {used:,}"
+    most = "no data on concurrency" if used is None else f"at most {used:,}"
     kind = "unreserved in the account" if reserved is None else "reserved"
-    found += f" of {limit:,} ({kind})"
+    found = f"{day:,} throttled in a day; {most} of {limit:,} ({kind})"
     data = {"throttled": day, "used": used, "limit": limit}
     advice = "raise reserved_concurrency or the account's quota: docs/runbook.md#throttles"
     if recent:

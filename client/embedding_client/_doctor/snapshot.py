@@ -135,12 +135,11 @@ class Snapshot:
     @once
     def outputs(self) -> dict[str, str]:
         """Return the outputs of the endpoint's stack."""
-        stack = self.stack()
-        if stack is None and self.asked.environment:
+        if stack := self.stack():
+            return _outputs(stack)
+        if self.asked.environment:
             raise SkippedError(f"{self.asked.environment} is not deployed, see below")
-        if stack is None:
-            raise SkippedError("no stack of this account and region has the URL as an output")
-        return _outputs(stack)
+        raise SkippedError("no stack of this account and region has the URL as an output")
 
     @once
     def environment(self) -> str:
@@ -207,12 +206,8 @@ class Snapshot:
     def function(self) -> dict[str, Any]:
         """Return the configuration of the version behind the alias."""
         alias = self.alias()
-        return self.aws.call(
-            "lambda",
-            "get_function_configuration",
-            FunctionName=alias.function,
-            Qualifier=alias.name,
-        )
+        version = {"FunctionName": alias.function, "Qualifier": alias.name}
+        return self.aws.call("lambda", "get_function_configuration", **version)
 
     @once
     def alias_state(self) -> dict[str, Any]:
@@ -319,12 +314,9 @@ class Snapshot:
 
     def _resources(self, part: str) -> list[tuple[str, str]]:
         self.outputs()
-        found = self.stack() if part == "Endpoint" else self.stacks()[part]
+        name = ((self.stack() if part == "Endpoint" else self.stacks()[part]) or {})["StackName"]
         listed = self.aws.pages(
-            "cloudformation",
-            "list_stack_resources",
-            "StackResourceSummaries",
-            StackName=(found or {})["StackName"],
+            "cloudformation", "list_stack_resources", "StackResourceSummaries", StackName=name
         )
         return [(item["ResourceType"], item.get("PhysicalResourceId", "")) for item in listed]
 
