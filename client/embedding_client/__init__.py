@@ -32,31 +32,18 @@ if TYPE_CHECKING:
     from embedding_client._protocol import SparseVector as SparseVector
     from embedding_client._responses import Part as Part
 
-#: The module of each public name.
-_MODULES = {
-    "ApiKeyAuth": "_auth",
-    "AsyncEmbeddingClient": "_async_client",
-    "BatchLimits": "_protocol",
-    "ConfigurationError": "_errors",
-    "CredentialsError": "_errors",
-    "EmbedOptions": "_protocol",
-    "EmbeddingClient": "_client",
-    "EmbeddingClientError": "_errors",
-    "FileError": "_errors",
-    "ForbiddenError": "_errors",
-    "Match": "_protocol",
-    "Part": "_responses",
-    "Ranked": "_protocol",
-    "RequestError": "_errors",
-    "ResponseError": "_errors",
-    "RetryPolicy": "_flows",
-    "ServiceError": "_errors",
-    "SigV4Auth": "_auth",
-    "SparseVector": "_protocol",
-    "ThrottledError": "_errors",
-    "UnreachableError": "_errors",
-    "VectorSpaceError": "_errors",
+#: The public names of each module.
+_NAMES = {
+    "_async_client": "AsyncEmbeddingClient",
+    "_auth": "ApiKeyAuth SigV4Auth",
+    "_client": "EmbeddingClient",
+    "_errors": "ConfigurationError CredentialsError EmbeddingClientError FileError ForbiddenError "
+    "RequestError ResponseError ServiceError ThrottledError UnreachableError VectorSpaceError",
+    "_flows": "RetryPolicy",
+    "_protocol": "BatchLimits EmbedOptions Match Ranked SparseVector",
+    "_responses": "Part",
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 if not TYPE_CHECKING:  # A type checker reads the imports above.
     __all__ = list(_MODULES)
 

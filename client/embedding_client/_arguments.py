@@ -73,13 +73,10 @@ def parsers() -> tuple[
     _add_load(commands)
     # Among parsers of its own, as it is not one of the commands to list.
     default = _add_embed(_Parser().add_subparsers())
-    default.epilog = f"{_list(commands.choices)}\n{_EXAMPLES}"
+    listed = (f"  {name:<8}{command.description}" for name, command in commands.choices.items())
+    heading = "commands, each with its own --help:"
+    default.epilog = "\n".join([heading, *listed, "", _EXAMPLES])
     return parser, default, commands.choices
-
-
-def _list(commands: Mapping[str, argparse.ArgumentParser]) -> str:
-    lines = (f"  {name:<8}{parser.description}" for name, parser in commands.items())
-    return "\n".join(["commands, each with its own --help:", *lines, ""])
 
 
 def _complete(parser: argparse.ArgumentParser, default: argparse.ArgumentParser) -> None:
@@ -113,7 +110,7 @@ def _add_embed(commands: Any) -> argparse.ArgumentParser:
         prog="embed",
         usage="embed [options] [TEXT ...]\n       embed COMMAND ...",
     )
-    parser.add_argument("--version", action=_Version, help="print the version and exit")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="texts; default: standard input")
     parser.add_argument(
         "--json", action="store_true", help="print whole vectors, as a terminal does not by default"
@@ -318,9 +315,6 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    def __init__(self, option_strings: list[str], dest: str, **named: Any) -> None:
-        super().__init__(option_strings, dest, nargs=0, **named)
-
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version  # noqa: PLC0415  (only for --version)
 

@@ -131,8 +131,7 @@ class SigV4Auth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of 
     def _sign(self, request: Any, credentials: ReadOnlyCredentials) -> None:
         headers = request.headers
         for name in ("authorization", "x-amz-date", "x-amz-security-token"):
-            if name in headers:
-                del headers[name]
+            headers.pop(name, None)
         headers["x-amz-content-sha256"] = hashlib.sha256(request.content).hexdigest()
         covered = AWSRequest(
             method=request.method,
@@ -223,8 +222,7 @@ def _is_signed(host: str) -> bool:
 
 def region_of(host: str, *, session: botocore.session.Session | None = None) -> str:
     """Return the region in the host of a Function URL or of Lambda's API, or the configured one."""
-    in_host = _in_host(host)
-    if in_host:
+    if in_host := _in_host(host):
         return in_host
     named = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if named is None and host not in LOOPBACK:
@@ -247,14 +245,10 @@ def _in_host(host: str) -> str | None:
 
 def _local_credentials() -> Credentials:
     """Return the key pair for a Function URL on this machine, never one of a profile."""
-    environment = os.environ
-    if "AWS_ACCESS_KEY_ID" in environment and "AWS_SECRET_ACCESS_KEY" in environment:
-        return Credentials(
-            environment["AWS_ACCESS_KEY_ID"],
-            environment["AWS_SECRET_ACCESS_KEY"],
-            environment.get("AWS_SESSION_TOKEN"),
-        )
-    return _LOCAL_CREDENTIALS
+    key, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
+    if key is None or secret is None:
+        return _LOCAL_CREDENTIALS
+    return Credentials(key, secret, os.environ.get("AWS_SESSION_TOKEN"))
 
 
 def _canonical_url(request: Any) -> str:

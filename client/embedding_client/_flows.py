@@ -3,7 +3,6 @@
 A call is a generator that yields the requests to send, as httpx's `Auth.auth_flow` does. The client
 that drives it waits for `delay` seconds, sends the request, and sends the response back into the
 generator, or throws the transport error into it. The generator returns the result of the call.
-Splitting, retries and the checks of responses are here; threads, tasks and sockets are not.
 """
 
 import random
@@ -88,16 +87,12 @@ class RetryPolicy:
             return None
         jitter = random.uniform(0, min(self.ceiling, self.base * 2 ** (attempt - 1)))  # noqa: S311  (not cryptography)
         requested = _retry_after(headers or {})
-        if requested > self.longest_wait:
-            return None
-        return requested + jitter
+        return None if requested > self.longest_wait else requested + jitter
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
     """Return the seconds of `Retry-After` in either form (RFC 9110, 10.2.3), or 0 without one."""
     value = headers.get("retry-after", "").strip()
-    if not value:
-        return 0.0
     if value.isascii() and value.isdigit():
         return float(value[:9])
     try:

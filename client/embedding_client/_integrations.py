@@ -9,9 +9,6 @@ from embedding_client._async_client import AsyncEmbeddingClient
 from embedding_client._client import EmbeddingClient
 from embedding_client._protocol import EmbedOptions, Match
 
-#: The arguments of a client that a retriever has.
-CONNECTION = ("url", "auth", "allow_plain_http", "vector_space")
-
 
 class RoleEmbedder:
     """Embeds documents and queries as lists of floats, blocking and asynchronously.

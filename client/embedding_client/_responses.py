@@ -225,8 +225,6 @@ def error_of(response: httpx.Response, *, count: int) -> ResponseError:
 
 
 def _is_too_large(response: httpx.Response) -> bool:
-    if response.status_code < 400:
-        return False
     code = _fields(response).get("code")
     # A 413 without a code is Lambda's own: the request did not reach the function.
     return code in _TOO_LARGE if isinstance(code, str) else response.status_code == 413

@@ -25,9 +25,8 @@ def add_command(
     )
     module, _, function = run.rpartition(".")
 
-    def run_it(args: argparse.Namespace) -> int:
-        code: int = getattr(import_module(f"embedding_client.{module}"), function)(args)
-        return code
+    def run_it(args: argparse.Namespace) -> Any:
+        return getattr(import_module(f"embedding_client.{module}"), function)(args)
 
     parser.set_defaults(run=run_it, usage_error=parser.error)
     return parser

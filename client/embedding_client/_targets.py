@@ -48,11 +48,6 @@ class UrlTarget:
     name: str
     region: None = None
 
-    @property
-    def host(self) -> str:
-        """The host to sign for."""
-        return urlsplit(self.name).hostname or ""
-
     def request(self, method: str, path: str, body: bytes | None, *, delay: float) -> Request:
         """Return the request for a call of the endpoint's API, with a JSON body or none."""
         headers = {"content-type": "application/json"} if body is not None else {}
@@ -82,11 +77,6 @@ class FunctionTarget:
     name: str
     api: str
     region: str
-
-    @property
-    def host(self) -> str:
-        """The host of Lambda's API."""
-        return urlsplit(self.api).hostname or ""
 
     def request(self, method: str, path: str, body: bytes | None, *, delay: float) -> Request:
         """Return the request that invokes the function with the event of this call."""
@@ -227,13 +217,14 @@ def choose_auth(
     if api_key is None:
         if auth is not None:
             return auth
+        host = urlsplit(target.api if isinstance(target, FunctionTarget) else target.name).hostname
         region = region or target.region
         signer = SigV4Auth if profile or region else SigV4AuthIfRefused
         return signer(
-            profile=profile, hosts=[target.host], region=region, allow_plain_http=allow_plain_http
+            profile=profile, hosts=[host or ""], region=region, allow_plain_http=allow_plain_http
         )
     if auth is not None:
         raise ConfigurationError("Give only one of auth and api_key.")
-    if not isinstance(target, UrlTarget):
+    if isinstance(target, FunctionTarget):
         raise ConfigurationError("Lambda's Invoke takes no API key: give url, or no api_key.")
     return ApiKeyAuth(api_key, allow_plain_http=allow_plain_http)

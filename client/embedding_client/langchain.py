@@ -13,7 +13,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 
-from embedding_client._integrations import CONNECTION, RoleEmbedder, Searcher
+from embedding_client._integrations import RoleEmbedder, Searcher
 from embedding_client._protocol import EmbedOptions, Match
 
 __all__ = ["FunctionUrlEmbeddings", "FunctionUrlRetriever"]
@@ -94,7 +94,8 @@ class FunctionUrlRetriever(BaseRetriever):
     def model_post_init(self, context: Any, /) -> None:
         """Make the client."""
         super().model_post_init(context)
-        connection = {name: getattr(self, name) for name in CONNECTION}
+        names = ("url", "auth", "allow_plain_http", "vector_space")
+        connection = {name: getattr(self, name) for name in names}
         self._searcher = Searcher(connection, top=self.k, options=self.search_kwargs)
 
     def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:

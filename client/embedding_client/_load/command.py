@@ -44,12 +44,9 @@ def run_load(args: argparse.Namespace) -> int:
     _check_output(args.output)
     _allow_files(args.connections)
     endpoint = _ask(url, auth, args)
+    tokens, seconds = _tokens(args.tokens, endpoint), 60 * args.minutes
     plan = make_plan(
-        rate=args.rate,
-        seconds=60 * args.minutes,
-        tokens=_tokens(args.tokens, endpoint),
-        most=args.requests,
-        seed=args.seed,
+        rate=args.rate, seconds=seconds, tokens=tokens, most=args.requests, seed=args.seed
     )
     print_error(f"target: {url} ({endpoint['model']})")
     print_error(f"plan: {len(plan.due):,} requests in {plan.seconds:g} s")
@@ -63,7 +60,7 @@ def run_load(args: argparse.Namespace) -> int:
             "rate": args.rate,
             "seconds": plan.seconds,
             "requests": len(plan.due),
-            "tokens": _tokens(args.tokens, endpoint),
+            "tokens": tokens,
             "seed": args.seed,
             "connections": args.connections,
             "timeout_seconds": args.timeout,
@@ -225,13 +222,12 @@ def percentiles(seconds: Sequence[float]) -> dict[str, float] | None:
     A percentile p is the least time that is not exceeded by a share p of all: it is exact, and one
     of the times.
     """
-    ordered = 1000 * np.sort(np.asarray(seconds, dtype=np.float64))
-    count = len(ordered)
-    if not count:
+    if not seconds:
         return None
+    ordered = 1000 * np.sort(np.asarray(seconds, dtype=np.float64))
     at = {
         # Rounded first: 0.99 * 100 is not 99 in floating point.
-        name: ordered[max(0, math.ceil(round(share * count, 9)) - 1)]
+        name: ordered[max(0, math.ceil(round(share * len(ordered), 9)) - 1)]
         for name, share in _PERCENTILES.items()
     }
     found = {"mean": ordered.mean(), **at, "max": ordered[-1]}
