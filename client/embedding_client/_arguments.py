@@ -438,13 +438,8 @@ def _add_load(commands: Any) -> None:
         examples=_LOAD_EXAMPLES,
     )
     traffic = parser.add_argument_group("traffic")
-    traffic.add_argument(
-        "--rate",
-        type=between(0.001, 10_000),
-        default=5.0,
-        metavar="N",
-        help="requests a second on average, at random times (default 5)",
-    )
+    rate = "requests a second on average, at random times"
+    _add_number(traffic, "--rate", between(0.001, 10_000), 5.0, rate)
     traffic.add_argument(
         "--tokens",
         type=_tokens,
@@ -456,33 +451,14 @@ def _add_load(commands: Any) -> None:
         "--seed", type=int, default=0, help="seed of the random times and texts (default 0)"
     )
     limits = parser.add_argument_group("limits")
-    limits.add_argument(
-        "--minutes",
-        type=between(0.01, 24 * 60),
-        default=1.0,
-        metavar="N",
-        help="the length of the test (default 1)",
+    _add_number(limits, "--minutes", between(0.01, 24 * 60), 1.0, "the length of the test")
+    _add_number(
+        limits, "--requests", whole(1, 10_000_000), 100_000, "end after this number of requests"
     )
-    limits.add_argument(
-        "--requests",
-        type=whole(1, 10_000_000),
-        default=100_000,
-        metavar="N",
-        help="end after this number of requests (default 100000)",
-    )
-    limits.add_argument(
-        "--connections",
-        type=whole(1, 20_000),
-        default=1000,
-        metavar="N",
-        help="the most requests at the same time; others wait (default 1000)",
-    )
-    limits.add_argument(
-        "--timeout",
-        type=between(0.1, 900),
-        default=60.0,
-        metavar="SECONDS",
-        help="timeout of a request (default 60)",
+    connections = "the most requests at the same time; others wait"
+    _add_number(limits, "--connections", whole(1, 20_000), 1000, connections)
+    _add_number(
+        limits, "--timeout", between(0.1, 900), 60.0, "timeout of a request", metavar="SECONDS"
     )
     endpoint = parser.add_argument_group("endpoint")
     _add_url(endpoint)
@@ -495,6 +471,13 @@ def _add_load(commands: Any) -> None:
         metavar="FILE",
         help="write the JSON to this file, too; an existing one is replaced",
     )
+
+
+def _add_number(
+    group: Any, name: str, kind: Any, default: float, text: str, *, metavar: str = "N"
+) -> None:
+    shown = f"{text} (default {default:g})"
+    group.add_argument(name, type=kind, default=default, metavar=metavar, help=shown)
 
 
 def _tokens(text: str) -> tuple[int, int]:

@@ -4,6 +4,7 @@ import argparse
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from embedding_client._aws import aws_client, aws_errors
@@ -32,10 +33,7 @@ def read_status(
     environment: str, *, role: str = "", region: str | None = None, profile: str | None = None
 ) -> dict[str, Any]:
     """Return what is printed as JSON; `role` is "", or "Standby" for the index of `[standby]`."""
-
-    def client(service: str) -> Any:
-        return aws_client(service, region, profile=profile)
-
+    client = partial(aws_client, region=region, profile=profile)
     stack = f"EmbeddingKit-{environment}-Index"
     with aws_errors():
         (found,) = client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
