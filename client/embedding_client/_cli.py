@@ -1,7 +1,4 @@
-"""The command `embed`.
-
-The modules of its commands are imported when they run, so that `--help` is fast.
-"""
+"""The command `embed`. Modules of its commands are imported when they run: `--help` is fast."""
 
 import argparse
 import os
@@ -42,10 +39,7 @@ _OPTIONS = {
 
 
 def main() -> NoReturn:
-    """Run the command and end the process without cleaning up.
-
-    A normal exit would wait for threads with unfinished requests.
-    """
+    """Run the command and end at once: a normal exit would wait for threads with open requests."""
     try:
         code = run(sys.argv[1:])
     except SystemExit as ended:  # --help, --version, invalid arguments

@@ -308,10 +308,7 @@ class EmbeddingClient(BaseClient[httpx.Client]):
                     stream.close()
 
     def _check_sender(self) -> None:
-        """Refuse to share the connections of the caller's own HTTP client with another process.
-
-        Answers would go to either of the two.
-        """
+        """Refuse the caller's own HTTP client in a second process: either would get answers."""
         if self._given_http is not None and self._sender != os.getpid():
             if self._sender is not None:
                 raise ConfigurationError(

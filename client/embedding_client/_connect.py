@@ -74,10 +74,7 @@ def spaces_file() -> Path:
 
 
 def note_space(args: argparse.Namespace, client: EmbeddingClient) -> None:
-    """Note the vector space of a URL, unless one is noted, for `embed doctor`.
-
-    A later one does not replace it: `embed doctor` reports that it has changed.
-    """
+    """Note the vector space of a URL, unless one is noted: `embed doctor` reports a change."""
     space, url = client.vector_space, (args.url or "").rstrip("/")
     # Whatever this machine serves changes often, and is at another port.
     if space is None or args.function or urlsplit(url).hostname in LOOPBACK:

@@ -257,8 +257,7 @@ class Row:
 class Source:
     """A file with texts, or standard input.
 
-    A row that cannot be embedded is yielded too. Its `problem` gives the reason, and the caller
-    decides how to handle it.
+    A row that cannot be embedded is yielded too, with the reason as its `problem`.
     """
 
     def __init__(

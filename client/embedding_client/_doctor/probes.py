@@ -138,10 +138,7 @@ class Reply(NamedTuple):
 
 
 class Web:
-    """Requests over HTTP.
-
-    Those to the endpoint are sent one at a time: two at once would start a second environment.
-    """
+    """Requests over HTTP, to the endpoint one at a time: two would start a second environment."""
 
     def __init__(self, http: httpx.Client, auth: httpx.Auth) -> None:
         self._http = http

@@ -86,8 +86,7 @@ def once(method: Callable[[_Snapshot], _T]) -> Callable[[_Snapshot], _T]:
 class Snapshot:
     """Reads each thing once, when the first check needs it.
 
-    A method raises `SkippedError` if it cannot be read: no permission, no credentials, not
-    deployed.
+    A method raises `SkippedError` without permission or credentials, or if nothing is deployed.
     """
 
     def __init__(self, asked: Question, probes: Probes) -> None:

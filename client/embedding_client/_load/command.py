@@ -118,10 +118,7 @@ async def _show_progress(sender: Sender, plan: Plan) -> None:
 
 
 def _ask(url: str, auth: httpx.Auth, args: argparse.Namespace) -> dict[str, Any]:
-    """Ask the endpoint for its description, before anything else is sent.
-
-    An endpoint that refuses the caller ends the test before it begins.
-    """
+    """Ask the endpoint for its description first: one that refuses the caller ends the test."""
     cold = False
 
     def look(response: httpx.Response) -> None:
