@@ -168,8 +168,7 @@ class BatchJobs(Executions):
     def _folder(self, name: str) -> str:
         """Return the job's folder, which the first step computes."""
         if name not in self._folders:
-            asked = {"executionArn": self._arn(name)}
-            events = self._call("get_execution_history", **asked)["events"]
+            events = self._call("get_execution_history", executionArn=self._arn(name))["events"]
             exits = (event.get("stateExitedEventDetails", {}) for event in events)
             plan = next((found for found in exits if found.get("name") == _PLAN), None)
             if plan is None:

@@ -68,10 +68,8 @@ def once(method: Callable[[_Snapshot], _T]) -> Callable[[_Snapshot], _T]:
     @functools.wraps(method)
     def called(self: _Snapshot) -> _T:
         with self.lock:
-            future = self.kept.get(name)
-            mine = future is None
-            if future is None:
-                future = self.kept[name] = Future()
+            mine = name not in self.kept
+            future = self.kept.setdefault(name, Future())
         if mine:
             try:
                 future.set_result(method(self))
