@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -31,6 +30,7 @@ from botocore.credentials import ReadOnlyCredentials
 from botocore.exceptions import ClientError
 
 from embedder.core.artifact import manifest_checksum
+from tests.fixtures.local_server import QuietHandler, serving
 from tools.local_endpoint.runtime import Function, FunctionError, Runtime, start
 from tools.rehearsal.deploy.emulator import Emulator
 from tools.rehearsal.image.asset import ImageAsset, image_assets
@@ -84,43 +84,23 @@ def _no_function(_: Invocation) -> bytes:
     raise FunctionError("no function runs yet")
 
 
-class _Server(ThreadingHTTPServer):
-    #: A batch job invokes its function many times at once. Python's default of five waiting
-    #: connections is too few for that.
-    request_queue_size = 128
-
-
 @contextmanager
 def function_server() -> Iterator[FunctionServer]:
     """Run the server until the block ends."""
 
-    class _Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+    class _Handler(QuietHandler):
+        def respond(self) -> None:
             invocation = Invocation(
                 function=self.headers["X-Amzn-Lambda-Function-Name"],
                 version=self.headers["X-Amzn-Lambda-Function-Version"],
-                event=self.rfile.read(int(self.headers["Content-Length"])),
+                event=self.read_body(),
                 credentials=dict(parse_qsl(urlsplit(self.path).query)),
             )
-            body = server.answer(invocation)
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(200, server.answer(invocation), Content_Type="application/json")
 
-        def log_message(self, *_: object) -> None:
-            """Write no log."""
-
-    with _Server(("127.0.0.1", 0), _Handler) as listening:
-        server = FunctionServer(f"http://127.0.0.1:{listening.server_address[1]}/")
-        thread = threading.Thread(target=listening.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield server
-        finally:
-            listening.shutdown()
-            thread.join()
+    with serving(_Handler) as url:
+        server = FunctionServer(f"{url}/")
+        yield server
 
 
 #: The alias that callers reach through the Function URL.
