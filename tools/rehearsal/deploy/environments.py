@@ -1,9 +1,7 @@
 """Other environments besides a deployed one: a zip, all parts in a strict account, a proof."""
 
 import json
-import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +15,7 @@ from embedding_client import EmbeddingClient, ForbiddenError, SigV4Auth
 from embedding_kit.environment_file import load_environment
 from embedding_kit.key_policy import needed_statements
 from stacks.names import artifact_bucket_name
+from tools.process import running
 from tools.rehearsal.deploy.cdk import Cdk, Checkout, Finished, copy_checkout
 from tools.rehearsal.deploy.checks import (
     CALLER,
@@ -192,20 +191,16 @@ def check_proof(cdk: Cdk, *, root: Path, folder: Path) -> None:
     checkout = of_copy.checkout
     command = [sys.executable, "-c", _PROGRAM, name, str(cdk.aws.port)]
     state = checkout.root / ".cache" / "prove" / f"{name}.json"
-    with cdk.report.step("scripts/prove, killed after its first measurement"):
-        first = subprocess.Popen(
+    with (
+        cdk.report.step("scripts/prove, killed after its first measurement"),
+        running(
             command,
-            cwd=checkout.root,
-            env=of_copy.variables(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        end = time.monotonic() + _SECONDS
-        while first.poll() is None and time.monotonic() < end:
-            if state.exists() and "memory 1769" in state.read_text():
-                break
-            time.sleep(0.1)
+            ready=lambda: state.exists() and "memory 1769" in state.read_text(),
+            seconds=_SECONDS,
+            environment=of_copy.variables(),
+            folder=checkout.root,
+        ) as first,
+    ):
         first.kill()
         killed = first.wait() < 0
     cdk.report.need("it is killed while it measures", killed, first.returncode)
