@@ -93,7 +93,7 @@ class _Rehearsal:
         self.functions.assembly = cdk.assembly
         before = list_resources(cdk.aws)
         cdk.succeeded(cdk.deploy("the first deploy"))
-        check_answers(cdk.report, cdk.aws, cdk.outputs(), self.function)
+        check_answers(cdk, self.function)
         self._change(cdk)
         self._destroy(cdk, before)
 
@@ -117,7 +117,7 @@ class _Rehearsal:
             pushed = any(words[0] == "push" for words in calls)
             cdk.report.check(check, pushed and sorted(built) == sorted(ours), built)
         url = cdk.outputs()["Url"]
-        check_answers(cdk.report, aws, cdk.outputs(), self.function)
+        check_answers(cdk, self.function)
         check_zip_environment(cdk, url, root=self.root, folder=self.folder)
         check_proof(without_images, root=self.root, folder=self.folder)
         check_all_parts(without_images, parts, root=self.root, folder=self.folder)

@@ -26,7 +26,6 @@ from stacks.names import endpoint_stack_name
 from tools.rehearsal.deploy.cdk import Cdk
 from tools.rehearsal.deploy.deployed_functions import FunctionServer
 from tools.rehearsal.deploy.emulator import ACCOUNT, Emulator
-from tools.rehearsal.report import Report
 
 #: The roles of a caller, and of somebody else in the account.
 CALLER, STRANGER = "rehearsal-caller", "rehearsal-stranger"
@@ -46,10 +45,9 @@ def same_vector(one: Any, other: Any) -> bool:
     )
 
 
-def check_answers(
-    report: Report, aws: Emulator, deployed: dict[str, str], function: FunctionServer
-) -> None:
+def check_answers(cdk: Cdk, function: FunctionServer) -> None:
     """Call the endpoint as an allowed role, as another role, and without a signature."""
+    report, aws, deployed = cdk.report, cdk.aws, cdk.outputs()
     url, before = deployed["Url"], function.events
     allowed = ask(aws, url)
     size = len(allowed.json().get("embedding", [])) if allowed.status_code == 200 else 0
@@ -201,11 +199,12 @@ def _role(aws: Emulator, environment: str) -> str:
     return name
 
 
-class ToEmulator(httpx.BaseTransport):
+class ToEmulator(httpx.HTTPTransport):
     """Sends requests to the emulated AWS, with the header of the host that they are for."""
 
     def __init__(self, port: int) -> None:
-        self._base, self._transport = f"http://127.0.0.1:{port}", httpx.HTTPTransport()
+        super().__init__()
+        self._base = f"http://127.0.0.1:{port}"
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request."""
@@ -215,11 +214,7 @@ class ToEmulator(httpx.BaseTransport):
             headers=request.headers,
             content=request.read(),
         )
-        return self._transport.handle_request(sent)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._transport.close()
+        return super().handle_request(sent)
 
 
 #: The kind and the name of each resource that could be billed.

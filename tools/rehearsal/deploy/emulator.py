@@ -5,13 +5,12 @@ checks signatures and policies, so a deploy succeeds only with the policies that
 bootstrap grant. An access key equal to an account's number is that account's root, without checks.
 """
 
-import functools
 import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -130,10 +129,10 @@ class Emulator:
 
 
 # Creating a client reads megabytes of service models, so each is created once.
-_session = functools.cache(botocore.session.get_session)
+_session = cache(botocore.session.get_session)
 
 
-@functools.cache
+@cache
 def _client(url: str, service: str, who: ReadOnlyCredentials) -> Any:
     return _session().create_client(
         service,

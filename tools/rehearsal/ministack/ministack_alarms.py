@@ -51,11 +51,6 @@ _COMPARISONS = {
 _changing = ContextVar("changing", default=False)
 
 
-def evaluate_all() -> None:
-    """Evaluate every alarm, as CloudWatch does once a minute."""
-    cloudwatch._evaluate_all_alarms()
-
-
 # A changed alarm keeps its state until it is evaluated again: "its state is left unchanged",
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html.
 @replaces(cloudwatch, "_put_metric_alarm")

@@ -15,10 +15,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import botocore.session
-import ministack_alarms
+import ministack_alarms  # noqa: F401 - replaces functions of MiniStack
 from botocore.exceptions import BotoCoreError, ClientError
 from ministack import app
 from ministack.core import iam_actions, lambda_runtime, responses
+from ministack.services import cloudwatch
 from ministack_patches import arn, records, replaces
 
 _POLL_SECONDS = 0.1
@@ -79,7 +80,7 @@ def deploy(deployment: Deployment) -> None:
             end = time.monotonic() + float(os.environ.get("REHEARSAL_STEP_SECONDS", "3"))
             while time.monotonic() < end:
                 time.sleep(_POLL_SECONDS)
-                ministack_alarms.evaluate_all()
+                cloudwatch._evaluate_all_alarms()
                 _watch(deployment, clients)
         # A busy machine may have answered a request to stop after the last poll.
         _watch(deployment, clients)
