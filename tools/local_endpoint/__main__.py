@@ -25,7 +25,6 @@ from tools.local_endpoint.models import (
     together_of,
 )
 from tools.local_endpoint.runtime import FunctionError, Runtime
-from tools.local_endpoint.server import LocalFunctionUrl
 from tools.local_endpoint.signature import SignedRequest
 
 #: The other kinds of models by their tables: the tasks that they are compiled for.
@@ -48,11 +47,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(arguments: Sequence[str]) -> int:
-    """Serve the function until stopped."""
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        url, runtime = _start(options)
+        artifact, index = _built(options)
+        url, runtime = endpoint(
+            artifact,
+            index=index,
+            vector_index=options.vector_index,
+            port=options.port,
+            memory=options.memory,
+            timeout=options.timeout,
+            mcp=options.mcp,
+            logs=sys.stderr if options.verbose else None,
+            requests=sys.stderr,
+        )
     except OSError as error:
         reason = (
             f"port {options.port} on 127.0.0.1 cannot be used: {error.strerror}; choose another "
@@ -113,24 +122,7 @@ def _built(options: argparse.Namespace) -> tuple[Path, Path | None]:
     artifact = together_of(artifacts) if len(artifacts) > 1 else artifacts["embed"]
     if options.documents:
         return artifact, documents_of(options.documents, artifact, metadata=options.metadata)
-    if not options.index:
-        return artifact, None
-    return artifact, index_of(options.index, artifact, verbose=verbose)
-
-
-def _start(options: argparse.Namespace) -> tuple[LocalFunctionUrl, Runtime]:
-    artifact, index = _built(options)
-    return endpoint(
-        artifact,
-        index=index,
-        vector_index=options.vector_index,
-        port=options.port,
-        memory=options.memory,
-        timeout=options.timeout,
-        mcp=options.mcp,
-        logs=sys.stderr if options.verbose else None,
-        requests=sys.stderr,
-    )
+    return artifact, index_of(options.index, artifact, verbose=verbose) if options.index else None
 
 
 def _server_parser() -> argparse.ArgumentParser:

@@ -15,6 +15,7 @@ import textwrap
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,9 @@ _KINDS = {
 }
 
 
+_print = partial(print, flush=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo. Return 0, or 1 after an error, which is printed."""
     parser = argparse.ArgumentParser(
@@ -79,8 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _print(f"compiled to {manifest['precision']}, {size / 1e6:.0f} MB: {_shown(artifact)}")
             _serve(artifact, index)
             _heading("4  What `scripts/deploy dev` would create in your AWS account")
-            _await_synthesis(synthesis, log)
-            _print_stacks(Path(folder))
+            _print_stacks(synthesis, Path(folder), log)
         except (ModelError, FunctionError, EmbeddingClientError) as error:
             sys.stderr.write(f"error: {error}\n")
             return 1
@@ -123,38 +126,24 @@ def _serve(artifact: Path, index: Path) -> None:
 
 def _start_synthesis(folder: Path, log: Path) -> "subprocess.Popen[bytes]":
     """Start `python app.py` in the background, because it takes some seconds."""
-    environment = {
-        **os.environ,
-        "CDK_OUTDIR": str(folder),
-        "CDK_CONTEXT_JSON": json.dumps({"environment": "dev"}),
-    }
+    context = json.dumps({"environment": "dev"})
     with log.open("wb") as output:
         return subprocess.Popen(  # noqa: S603  (our own program)
             [sys.executable, str(ROOT / "app.py")],
-            env=environment,
+            env={**os.environ, "CDK_OUTDIR": str(folder), "CDK_CONTEXT_JSON": context},
             stdout=output,
             stderr=subprocess.STDOUT,
         )
 
 
-def _await_synthesis(synthesis: "subprocess.Popen[bytes]", log: Path) -> None:
+def _print_stacks(synthesis: "subprocess.Popen[bytes]", folder: Path, log: Path) -> None:
     if synthesis.wait() != 0:
         output = log.read_text(encoding="utf-8", errors="replace")
         raise ModelError(f"the stacks could not be synthesized:\n{output}")
-
-
-def _print_stacks(folder: Path) -> None:
     for stack in _in_order(json.loads((folder / "manifest.json").read_text(encoding="utf-8"))):
         template = json.loads((folder / f"{stack}.template.json").read_text(encoding="utf-8"))
-        _print(
-            textwrap.fill(
-                f"{stack}: {_resources(template)}",
-                _columns(),
-                initial_indent="  ",
-                subsequent_indent="    ",
-                break_on_hyphens=False,
-            )
-        )
+        line = f"  {stack}: {_resources(template)}"
+        _print(textwrap.fill(line, _columns(), subsequent_indent="    ", break_on_hyphens=False))
 
 
 def _in_order(manifest: Mapping[str, Any]) -> list[str]:
@@ -195,10 +184,6 @@ def _shown(path: Path) -> str:
 def _heading(text: str) -> None:
     bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() else ("", "")
     _print(f"\n{bold}{text}{plain}")
-
-
-def _print(text: str) -> None:
-    print(text, flush=True)
 
 
 if __name__ == "__main__":

@@ -60,14 +60,9 @@ def _build(folder: str, artifact: Path, output: Path, *, metadata: Sequence[str]
         documents += 1
         texts += [chunk.pop("text") for chunk in chunks.values()]
         about += [About(name, chunk) for name, chunk in chunks.items()]
+    cache = VectorCache(output.with_name(f"{output.name}.vectors"))
     build_index(
-        texts,
-        artifact,
-        output,
-        prompt=chunker.prompt,
-        about=about,
-        cache=VectorCache(output.with_name(f"{output.name}.vectors")),
-        progress=True,
+        texts, artifact, output, prompt=chunker.prompt, about=about, cache=cache, progress=True
     )
     print(f"{documents} documents, {len(texts)} chunks")
 

@@ -10,8 +10,9 @@ import json
 import re
 import subprocess
 import sys
+import sysconfig
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,8 +41,7 @@ def artifact_of(
     name = folder.resolve().name if folder.is_dir() else model.rpartition("/")[2]
     artifact = cache / f"{name}-{_fingerprint(model, folder)}"
     accepted = ["--accept-license", accept_license] if accept_license else []
-    fewer = ["--documents", str(_DOCUMENTS)]
-    command = ["model_compiler", model, *accepted, *fewer]
+    command = ["model_compiler", model, *accepted, "--documents", str(_DOCUMENTS)]
     _build(artifact, f"compiling {model}", command, verbose=verbose)
     return artifact
 
@@ -67,10 +67,7 @@ def index_of(texts: str, artifact: Path, *, cache: Path = _CACHE, verbose: bool 
     if (path / "manifest.json").is_file():
         return path.resolve()
     if texts == STANDARD_LIBRARY:
-        source, name = (
-            "--standard-library",
-            f"python{sys.version_info.major}.{sys.version_info.minor}",
-        )
+        source, name = "--standard-library", f"python{sysconfig.get_python_version()}"
     else:
         source, name = texts, f"{path.stem}-{_fingerprint(texts, path)}"
     index = cache / f"index-{name}-{_digest(artifact)}"
@@ -155,8 +152,7 @@ def _show_percentage(title: str, log: Path) -> None:
 
 def _fingerprint(model: str, folder: Path) -> str:
     digest = hashlib.sha256()
-    sources: Iterable[Path] = (path for root in _SOURCES for path in (ROOT / root).rglob("*.py"))
-    for path in sorted(sources):
+    for path in sorted(path for root in _SOURCES for path in (ROOT / root).rglob("*.py")):
         digest.update(path.read_bytes())
     if folder.exists():
         whole = [folder.resolve(), *folder.resolve().rglob("*")]

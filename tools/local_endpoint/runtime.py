@@ -239,8 +239,13 @@ class InProcessRuntime:
     def invoke(self, event: bytes) -> bytes:
         """Call the handler. Concurrent events wait, as in a Lambda environment."""
         with self._lock:
+            deadline = time.monotonic() + self._function.timeout
+            # What the handlers read of Lambda's context.
+            context = types.SimpleNamespace(
+                get_remaining_time_in_millis=lambda: int((deadline - time.monotonic()) * 1000)
+            )
             try:
-                return json.dumps(self._handler(json.loads(event), self._context())).encode()
+                return json.dumps(self._handler(json.loads(event), context)).encode()
             except Exception as error:
                 raise FunctionError(repr(error)) from error
 
@@ -251,13 +256,6 @@ class InProcessRuntime:
 
     def close(self) -> None:
         """Do nothing, because the handler runs in this process."""
-
-    def _context(self) -> types.SimpleNamespace:
-        """Return what the handlers read of Lambda's context."""
-        deadline = time.monotonic() + self._function.timeout
-        return types.SimpleNamespace(
-            get_remaining_time_in_millis=lambda: int((deadline - time.monotonic()) * 1000)
-        )
 
 
 def _is_error(result: bytes) -> bool:

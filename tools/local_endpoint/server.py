@@ -33,11 +33,7 @@ _Message = dict[str, Any]
 
 
 class LocalFunctionUrl:
-    """Serves a function to signed requests.
-
-    Use it as a context manager. A background thread serves requests until the block ends. At the
-    end, it closes the runtime.
-    """
+    """Serves signed requests in a thread until its `with` block ends; then closes the runtime."""
 
     def __init__(
         self,
@@ -70,8 +66,7 @@ class LocalFunctionUrl:
             timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(config)
-        run = self._server.run
-        self._thread = threading.Thread(target=run, args=([listening],), daemon=True)
+        self._thread = threading.Thread(target=self._server.run, args=([listening],), daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -119,8 +114,7 @@ class LocalFunctionUrl:
         ]
         headers += [("x-amzn-requestid", request_id), ("content-length", str(len(response.body)))]
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        start = {"type": "http.response.start", "status": response.status, "headers": encoded}
-        await send(start)
+        await send({"type": "http.response.start", "status": response.status, "headers": encoded})
         await send({"type": "http.response.body", "body": response.body})
         if self._requests:
             milliseconds = 1000 * (time.perf_counter() - began)
@@ -169,11 +163,8 @@ def _invoke(runtime: Runtime, event: bytes) -> Response:
     try:
         return Response(status=200, headers=executed, body=runtime.invoke(event or b"null"))
     except FunctionError as error:
-        return Response(
-            status=200,
-            headers={**executed, "x-amz-function-error": "Unhandled"},
-            body=_payload(str(error)),
-        )
+        failed = {**executed, "x-amz-function-error": "Unhandled"}
+        return Response(status=200, headers=failed, body=_payload(str(error)))
 
 
 def _payload(reason: str) -> bytes:

@@ -77,17 +77,14 @@ class Verifier:
 
     def __init__(self, *, credentials: Credentials, region: str, service: str = "lambda") -> None:
         self._credentials = Credentials(credentials.access_key, credentials.secret_key)
-        self._region = region
-        self._service = service
+        self._region, self._service = region, service
 
     def verify(self, request: SignedRequest, *, now: datetime | None = None) -> Signature:
         """Verify the signature of a request, and return it."""
         signature = parse_signature(request)
         if signature.access_key != self._credentials.access_key:
-            raise SignatureError(
-                "UnrecognizedClientException",
-                "The security token included in the request is invalid.",
-            )
+            message = "The security token included in the request is invalid."
+            raise SignatureError("UnrecognizedClientException", message)
         expected = (signature.timestamp[:8], self._region, self._service, "aws4_request")
         if signature.scope != expected:
             raise _invalid(
