@@ -20,18 +20,26 @@ from botocore.session import Session
 
 from embedding_client import SigV4Auth
 from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.prices import HOURS, load_prices, priced
 from embedding_kit.settings import Provisioned, SnapStart
+from embedding_kit.standing_cost import capacity_items
 from operations.command import ENVIRONMENTS, command_parser, environment_of, run_command
+from operations.cost.bill import added_items
+from operations.cost.ways import Scenario
+from operations.cost.workload import Month
 from operations.environment_session import confirmed, place_of_caller, session_for
 from operations.stack_list import DeployedStacks
-from tools.prove.measure import SIZES, Endpoint, Measured, find_endpoint
-from tools.prove.price import price_of
+from tools.cost import resources_of
+from tools.prove.measure import LENGTHS, REPEATS, SIZES, VECTORS, Endpoint, Measured, find_endpoint
 from tools.prove.run import Run, derived
 
 _ROOT = ENVIRONMENTS.parent
 _RESULTS = _ROOT / "docs" / "measured-on-aws.json"
 _PAGE = "docs/performance.md"
-_INTERRUPTED = 130
+#: What a run takes with a deploy and a destroy, in hours, at most; and a snapshot's least time.
+_HOURS, _SNAPSHOT_HOURS = 2.0, 3.0
+#: Billed seconds of a start and of a request, at most: 2,048 tokens take two.
+_START_SECONDS, _REQUEST_SECONDS = 10.0, 5.0
 
 
 def main(
@@ -44,21 +52,18 @@ def main(
     parser.add_argument("--no-doctor", action="store_true", help="as for scripts/deploy")
     parser.add_argument("--delete", action="store_true", help="only delete what a run left in AWS")
     parser.add_argument("--yes", action="store_true", help="do not ask")
-
-    def act(source: EnvironmentSettings, options: argparse.Namespace) -> int:
-        if options.starts < 1 or options.pause < 0:
-            raise ValueError(
-                f"--starts and --pause: found: {options.starts} and {options.pause:g}; "
-                "allowed: 1 or more, and 0 or more"
-            )
-        return _act(source, options, transport)
-
+    act = partial(_act, transport=transport)
     return run_command(parser, act, arguments, failure="{} could not be measured")
 
 
 def _act(
     source: EnvironmentSettings, options: argparse.Namespace, transport: httpx.BaseTransport | None
 ) -> int:
+    if options.starts < 1 or options.pause < 0:
+        raise ValueError(
+            f"--starts and --pause: found: {options.starts} and {options.pause:g}; "
+            "allowed: 1 or more, and 0 or more"
+        )
     if source.branch_of is not None:
         raise ValueError(
             f"a run measures a file's environment; found: {source.argument}; allowed: "
@@ -91,11 +96,13 @@ def _act(
                 f"{run.name} must not be deployed yet; found: {stacks[0].name}; allowed: first "
                 f"scripts/prove {source.name} --delete, which asks"
             )
+        # A start with its update takes some seconds, a deploy minutes.
+        minutes = 20 + int(len(SIZES) * options.starts * (options.pause + 5) / 60)
         question = (
             f"Go on with {run.name} (done: {', '.join([*run.done][1:]) or 'nothing'})"
             if goes_on
             else f"Deploy {run.name} with its IAM roles, measure it for about "
-            f"{_minutes(options)} minutes, and delete it,"
+            f"{minutes} minutes, and delete it,"
         )
         usd = price_of(environment, starts=options.starts)
         question += f" in {account}, {region}, for at most ${usd:.2f}?"
@@ -106,7 +113,7 @@ def _act(
         _prove(run, session, environment, options, transport)
         kept = False
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return 130
     finally:
         if kept:
             print(
@@ -119,9 +126,30 @@ def _act(
     return 0
 
 
-def _minutes(options: argparse.Namespace) -> int:
-    """Return what a run takes: a start with its update takes some seconds, a deploy minutes."""
-    return 20 + int(len(SIZES) * options.starts * (options.pause + 5) / 60)
+def price_of(environment: EnvironmentSettings, *, starts: int) -> float:
+    """Return US dollars of a run at most, at `scripts/cost`'s list prices, without a free tier."""
+    prices = load_prices(*([environment.region] if environment.region else []))
+    requests = REPEATS * (len(LENGTHS) + 1)
+    seconds = starts * _START_SECONDS + requests * _REQUEST_SECONDS
+    # Callers through the URL, and searches, are requests of the environment's own size.
+    gigabytes = (*SIZES, 2 * environment.function.memory_mb)
+    month = Month(requests=5 * (starts + requests), releases=0, vectors=VECTORS)
+    scenario = Scenario(
+        month=month, core_seconds=_REQUEST_SECONDS, memory_mb=environment.function.memory_mb
+    )
+    items = (
+        priced(prices, "lambda_duration", "duration", seconds * sum(gigabytes) / 1024),
+        priced(prices, "lambda_requests", "requests", month.requests),
+        *added_items(environment, resources_of(environment), prices, scenario),
+    )
+    # Amounts of a month are billed by the hour; requests and data once.
+    used = sum(
+        item.usd * (_HOURS / HOURS if item.unit.endswith(("-month", "hour")) else 1)
+        for item in items
+    )
+    hours = _SNAPSHOT_HOURS if isinstance(environment.cold_start, SnapStart) else _HOURS
+    kept = sum(item.usd for item in capacity_items(environment, prices)) * hours / HOURS
+    return used + kept
 
 
 def _prove(
@@ -137,9 +165,8 @@ def _prove(
     _once(run, "deploy", partial(_script, *deploy))
     # An interrupted destroy leaves a part of the environment, of which all is measured.
     if "written" not in run.done:
-        endpoint = find_endpoint(session, environment)
         with httpx.Client(transport=transport, auth=SigV4Auth(session=session), timeout=60) as http:
-            steps = _measurements(endpoint, options, http)
+            steps = _measurements(find_endpoint(session, environment), options, http)
             for number, (step, measure) in enumerate(steps.items()):
                 _once(run, step, measure, of_all=number / len(steps))
         _write(environment, run.done["agreed"], {step: run.done[step] for step in steps})

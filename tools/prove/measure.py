@@ -96,11 +96,8 @@ class Endpoint:
             # Lambda may have started an environment in advance, and then reports no start.
             if "initDurationMs" in metrics:
                 found.append(metrics)
-                print(
-                    f"  start {len(found)} of {starts} ({len(found) / starts:.0%}): "
-                    f"{metrics['initDurationMs']:.0f} ms",
-                    flush=True,
-                )
+                done = f"{len(found)} of {starts} ({len(found) / starts:.0%})"
+                print(f"  start {done}: {metrics['initDurationMs']:.0f} ms", flush=True)
             if len(found) == starts:
                 break
             time.sleep(pause)
@@ -117,16 +114,12 @@ class Endpoint:
 
     def callers(self, http: httpx.Client) -> Measured:
         """Measure the milliseconds in which the Function URL answers a caller."""
-        texts, measured = Texts(0), []
+        texts, measured, json_type = Texts(0), [], {"content-type": "application/json"}
         for length in self.lengths():
             elapsed, tokens = [], []
             for _ in range(1 + REPEATS):
                 began = time.perf_counter()
-                answer = http.post(
-                    self.url,
-                    content=_body(texts, length),
-                    headers={"content-type": "application/json"},
-                )
+                answer = http.post(self.url, content=_body(texts, length), headers=json_type)
                 elapsed.append(1000 * (time.perf_counter() - began))
                 if answer.status_code == 403:
                     return {"refused": "403: this identity is none of [callers]"}
@@ -217,8 +210,7 @@ def _report(log: str) -> Measured:
     """
     for line in reversed(log.splitlines()):
         if '"platform.report"' in line:
-            metrics: Measured = json.loads(line)["record"]["metrics"]
-            return metrics
+            return dict(json.loads(line)["record"]["metrics"])
         if line.startswith("REPORT "):
             fields = dict(field.split(": ", 1) for field in line.split("\t") if ": " in field)
             return {
@@ -231,8 +223,7 @@ def _report(log: str) -> Measured:
 
 def _texts(texts: Texts, tokens: int) -> Sequence[str]:
     """Return a list with one text of about this many tokens."""
-    found: Sequence[str] = json.loads(texts.body(tokens))["texts"]
-    return found
+    return list(json.loads(texts.body(tokens))["texts"])
 
 
 def _body(texts: Texts, tokens: int) -> bytes:

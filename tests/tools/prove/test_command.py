@@ -14,7 +14,6 @@ from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import load_environment
 from embedding_kit.settings import Model, Provisioned, SnapStart
 from tools.prove import __main__ as prove
-from tools.prove.price import price_of
 
 #: Records its words; fails, or is interrupted with this process, as the environment says.
 _SCRIPT = """#!/usr/bin/env bash
@@ -216,7 +215,7 @@ def test_numbers_are_checked(root, option, capsys):
 def test_the_price_grows_with_what_is_kept():
     """A run of dev costs less than a dollar. A snapshot is billed for three hours."""
     prices = [
-        price_of(EnvironmentSettings(name="x", model=model, cold_start=kind), starts=20)
+        prove.price_of(EnvironmentSettings(name="x", model=model, cold_start=kind), starts=20)
         for model in [Model(name="sentence-transformers/all-MiniLM-L6-v2")]
         for kind in (None, Provisioned(minimum=2), SnapStart())
     ]
