@@ -23,11 +23,7 @@ _SUBJECTS: Mapping[str, ModuleType] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure a subject, print the table, and save table, JSON and picture.
-
-    Returns:
-        The exit status: 1 if Embedding Kit exceeds a target.
-    """
+    """Measure a subject; print and save the results; return 1 if Embedding Kit exceeds a target."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     name = words.pop(0) if words and words[0] in _SUBJECTS else "bench"
     options = _parser(name).parse_args(words)

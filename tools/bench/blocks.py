@@ -57,12 +57,8 @@ def measure(options: argparse.Namespace) -> Run:
         raise SystemExit("error: `scripts/bench blocks` mounts a file system, which needs root")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        archive = build_zip(
-            ModelChoice(name=options.model),
-            recipe=ROOT / "lambda_image",
-            cache=options.cache,
-            machine=platform.machine(),
-        )
+        choice, recipe = ModelChoice(name=options.model), ROOT / "lambda_image"
+        archive = build_zip(choice, recipe=recipe, cache=options.cache, machine=platform.machine())
         with zipfile.ZipFile(archive) as opened:
             opened.extractall(folder / "files")
         _start(folder / "files")  # Python's own byte code is written, if it was not.
@@ -81,15 +77,12 @@ def measure(options: argparse.Namespace) -> Run:
             size = f"{found * _PAGE >> 10} of {len(read[path]) * _PAGE >> 10} KiB"
             notes.append(f"{path.relative_to(tree)}: {size}, {blocks([path], read)} blocks")
     megabytes = sum(map(sum, read.values())) * _PAGE / 1e6
+    counts = {KIT: blocks(files, read), _ORDERED: blocks(first, read)}
     return Run(
         f"Blocks of a start of {options.model}",
         {KIT: "in the order of their paths", _ORDERED: "what a start reads first"},
         [
-            Row(
-                "distinct blocks",
-                "of 512 KiB",
-                {KIT: blocks(files, read), _ORDERED: blocks(first, read)},
-            ),
+            Row("distinct blocks", "of 512 KiB", counts),
             Row("pages read", "MB", {KIT: megabytes, _ORDERED: megabytes}),
         ],
         base=KIT,
@@ -99,12 +92,9 @@ def measure(options: argparse.Namespace) -> Run:
 
 def _start(tree: Path) -> None:
     """Start the unpacked zip for this machine, and let it answer a request."""
-    subprocess.run(  # noqa: S603 - a program of ours
-        [find_python(), "-S", "-B", "-c", _START],
-        env={"PYTHONPATH": str(tree), "LAMBDA_TASK_ROOT": str(tree), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        check=True,
-    )
+    variables = {"PYTHONPATH": str(tree), "LAMBDA_TASK_ROOT": str(tree), "PATH": "/usr/bin:/bin"}
+    command = [find_python(), "-S", "-B", "-c", _START]
+    subprocess.run(command, env=variables, capture_output=True, check=True)  # noqa: S603 - ours
 
 
 @contextmanager

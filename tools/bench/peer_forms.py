@@ -138,8 +138,7 @@ def llama_cpp(source: Path, target: Path, llama: Path) -> None:
 
     if not (source / "tokenizer.model").exists():
         gemma.EmbeddingGemma.set_vocab = _vocabulary
-    file = target / "model.gguf"
-    sys.argv = ["", str(source), "--outfile", str(file), "--outtype", "q8_0"]
+    sys.argv = ["", str(source), "--outfile", str(target / "model.gguf"), "--outtype", "q8_0"]
     if (source / "2_Dense").exists():
         sys.argv.append("--sentence-transformers-dense-modules")
     convert_hf_to_gguf.main()

@@ -207,8 +207,7 @@ def _usual(artifact: Artifact) -> Engine:
     output = artifact.manifest.graph.output
 
     def run(input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]) -> Vectors:
-        pairs = zip(input_ids, attention_mask, strict=True)
-        texts = [ids[None, mask == 1] for ids, mask in pairs]
+        texts = [ids[None, mask == 1] for ids, mask in zip(input_ids, attention_mask, strict=True)]
         feeds = ({"input_ids": ids, "attention_mask": np.ones_like(ids)} for ids in texts)
         return np.concatenate([session.run([output], feed)[0] for feed in feeds])
 

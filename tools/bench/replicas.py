@@ -246,7 +246,6 @@ def _once(folder: Path, marker: str, write: Callable[[Path], None]) -> Path:
 
 
 def _peer_form(python: str | None, *arguments: object) -> None:
-    """Run `peer_forms.py`."""
     if python is None:
         raise SystemExit("error: this replica needs --peers: an interpreter that has torch")
     if lacking := missing(python, _OF_TORCH):

@@ -191,11 +191,7 @@ def _text(kind: str, chosen: random.Random) -> str:
 
 
 async def send(server: Server, kind: str, clients: int, *, seconds: float, seed: int) -> Sent:
-    """Send requests for some seconds; those under way at the end are waited for.
-
-    Raises:
-        RuntimeError: No request was answered with status 200.
-    """
+    """Send requests for some seconds, and wait for the last; RuntimeError if none got a 200."""
     sent, requests = Sent(), itertools.cycle(bodies(kind, seed=seed))
     began, cpu = time.perf_counter(), server.cpu_seconds()
     await asyncio.gather(

@@ -182,8 +182,7 @@ def measure(options: argparse.Namespace) -> Run:
     rows: list[Row] = []
     notes: list[str] = []
     if options.server:
-        keys = (_MIXED, *CALLERS)
-        with kit(artifact, truncate="refuse", keys=keys).running() as server:
+        with kit(artifact, truncate="refuse", keys=(_MIXED, *CALLERS)).running() as server:
             others = OtherCallers(server)
             result = asyncio.run(others.next_to(soak(server, requests, clients=16, key=_MIXED)))
             rows, notes = _results(others)
@@ -230,7 +229,6 @@ def _results(others: OtherCallers) -> tuple[list[Row], list[str]]:
 
 
 def _function(artifact: Path, requests: Iterator[Case]) -> Soak:
-    """Send the requests to the function, one after the other."""
     binary = emulator_binary()
     if binary is None:
         raise SystemExit("error: AWS's emulator has no binary for this machine")
@@ -266,12 +264,10 @@ async def soak(server: Server, requests: Iterator[Case], *, clients: int, key: s
 
     async def client() -> None:
         for case in requests:
-            status, answer = await send(case)
             # Sixteen clients are more than the queue holds where the machine is slow.
-            while status == 429:
+            while (answered := await send(case))[0] == 429:
                 await asyncio.sleep(1)
-                status, answer = await send(case)
-            result.add(case, status, answer, server.allocated_kb)
+            result.add(case, *answered, server.allocated_kb)
 
     async with server.session(key) as session:
         await asyncio.gather(*[client() for _ in range(clients)])

@@ -63,8 +63,7 @@ def measure(options: argparse.Namespace) -> Run:
             own.write_bytes(tables.data)
             file.write_bytes(data)
             work = {KIT: partial(_load, tables.kind, own), _LIBRARY: partial(_load, _LIBRARY, file)}
-            loads = turns(work, rounds=options.rounds)
-            rows.append(Row(f"{name}: load", CPU, middle(loads)))
+            rows.append(Row(f"{name}: load", CPU, middle(turns(work, rounds=options.rounds))))
             fast, library = load(tables.kind, own), tokenizers.Tokenizer.from_file(str(file))
         found = turns(_speeds(fast, library), rounds=2 * options.rounds)
         rows.append(Row(f"{name}: text", "µs of CPU time", least(found)))
@@ -74,13 +73,9 @@ def measure(options: argparse.Namespace) -> Run:
 
 def _load(kind: str, file: Path) -> float:
     # The first run, which is not counted, may write byte code.
-    done = subprocess.run(  # noqa: S603 -- this Python and a program of ours
-        [sys.executable, "-c", _LOAD, kind, str(file)],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""},
-    )
+    variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    command = [sys.executable, "-c", _LOAD, kind, str(file)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=variables)  # noqa: S603 - ours
     return float(done.stdout)
 
 
