@@ -72,8 +72,7 @@ def rehearse(report: Report, root: Path, *environments: str, require_containers:
         cdk.succeeded(cdk.bootstrap())
         run.scenarios(cdk, without_images, assembly if docker else None)
         for other in others:
-            copied = _copy(root, folder / other, other)
-            run.shortly(replace(without_images, checkout=copied))
+            run.shortly(replace(without_images, checkout=_copy(root, folder / other, other)))
         if docker:
             _remove_images(docker, aws, client)
     report.notes.append("Some checks need an AWS account: .github/CONTRIBUTING.md lists them.")
@@ -116,9 +115,8 @@ class _Rehearsal:
             check = "it builds the image with the command of scripts/test-image, and pushes it"
             pushed = any(words[0] == "push" for words in calls)
             cdk.report.check(check, pushed and sorted(built) == sorted(ours), built)
-        url = cdk.outputs()["Url"]
         check_answers(cdk, self.function)
-        check_zip_environment(cdk, url, root=self.root, folder=self.folder)
+        check_zip_environment(cdk, cdk.outputs()["Url"], root=self.root, folder=self.folder)
         check_proof(without_images, root=self.root, folder=self.folder)
         check_all_parts(without_images, parts, root=self.root, folder=self.folder)
         self._change(without_images)

@@ -109,8 +109,7 @@ class Cdk:
         """Run `scripts/deploy`, without the doctor: the emulated URL has no address in DNS."""
         ours = ("--no-doctor", "--require-approval", "never", "--progress", "events", *_QUIET)
         app = ["--app", str(assembly)] if assembly else []
-        command = ["scripts/deploy", self.checkout.environment, *options, *ours, *app]
-        return self.run(command, why)
+        return self.run(["scripts/deploy", self.checkout.environment, *options, *ours, *app], why)
 
     def destroy(self, why: str) -> Finished:
         """Run `scripts/destroy --force` with the assembly of the last deploy."""

@@ -39,9 +39,8 @@ def ask(aws: Emulator, url: str, text: str = _BODY["text"]) -> Any:
 
 def same_vector(one: Any, other: Any) -> bool:
     """Return whether two responses have the same vector, to the last bit, and the same space."""
-    same = ("embedding", "vector_space")
     return one.status_code == other.status_code == 200 and all(
-        one.json()[name] == other.json()[name] for name in same
+        one.json()[name] == other.json()[name] for name in ("embedding", "vector_space")
     )
 
 
@@ -208,12 +207,8 @@ class ToEmulator(httpx.HTTPTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request."""
-        sent = httpx.Request(
-            request.method,
-            f"{self._base}{request.url.raw_path.decode('ascii')}",
-            headers=request.headers,
-            content=request.read(),
-        )
+        url, content = f"{self._base}{request.url.raw_path.decode('ascii')}", request.read()
+        sent = httpx.Request(request.method, url, headers=request.headers, content=content)
         return super().handle_request(sent)
 
 

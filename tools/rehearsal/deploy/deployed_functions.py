@@ -20,7 +20,7 @@ import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,10 +38,7 @@ from tools.rehearsal.image.asset import ImageAsset, image_assets
 
 @dataclass(frozen=True, kw_only=True)
 class Invocation:
-    """An event for a function or one of its versions.
-
-    The credentials of the function's role are environment variables.
-    """
+    """An event for a function's version; its role's credentials are environment variables."""
 
     function: str
     version: str
@@ -236,11 +233,8 @@ class DeployedFunctions:
             return self._serve(code, configuration, invocation)
         # A Delete removes the release check and checks no version.
         self.checks += [event] if event.get("RequestType") != "Delete" else []
-        runtime = self._start(code, configuration, invocation)
-        try:
+        with closing(self._start(code, configuration, invocation)) as runtime:
             return runtime.invoke(invocation.event)
-        finally:
-            runtime.close()
 
     def close(self) -> None:
         """Stop every process."""
@@ -291,8 +285,7 @@ class DeployedFunctions:
         named = [invocation.function, configuration["Version"], code.hash, variables]
         key = json.dumps(named, sort_keys=True)
         with self._lock:
-            started = self._running.pop(key, None)
-            runtime = started or self._start(code, configuration, invocation)
+            runtime = self._running.pop(key, None) or self._start(code, configuration, invocation)
             self._running[key] = runtime
             if len(self._running) > _KEPT:
                 self._running.popitem(last=False)[1].close()

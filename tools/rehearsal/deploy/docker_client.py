@@ -112,14 +112,9 @@ def push_empty(reference: str, *, labels: dict[str, str] | None = None) -> None:
     host, _, name = place.partition("/")
     base = f"http://{host}/v2/{name}"
     # The tag is part of the image, so that two empty images have different digests.
-    config = json.dumps(
-        {
-            "architecture": "arm64",
-            "os": "linux",
-            "config": {"Labels": {"tag": tag, **(labels or {})}},
-            "rootfs": {"type": "layers", "diff_ids": []},
-        }
-    ).encode()
+    labeled, rootfs = {"Labels": {"tag": tag, **(labels or {})}}, {"type": "layers", "diff_ids": []}
+    image = {"architecture": "arm64", "os": "linux", "config": labeled, "rootfs": rootfs}
+    config = json.dumps(image).encode()
     digest = f"sha256:{hashlib.sha256(config).hexdigest()}"
     _send("POST", f"{base}/blobs/uploads/?digest={digest}", config, "application/octet-stream")
     described = {"mediaType": _CONFIG, "size": len(config), "digest": digest}

@@ -25,9 +25,8 @@ from tools.pinned_environment import pinned_environment
 from tools.process import answers, free_ports, running
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
-_ROOT = Path(__file__).parents[3]
-_PINS = _ROOT / "tools" / "rehearsal" / "ministack.txt"
-_PLUGIN = _ROOT / "tools" / "rehearsal" / "ministack" / "ministack_plugin.py"
+_PINS = Path(__file__).parents[1] / "ministack.txt"
+_PLUGIN = Path(__file__).parents[1] / "ministack" / "ministack_plugin.py"
 _START_SECONDS = 60
 
 
@@ -109,9 +108,8 @@ class Emulator:
 
     def variables(self) -> dict[str, str]:
         """Return the environment variables of a program that uses this AWS and no other."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         return {
-            **kept,
+            **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ENDPOINT_URL_S3": self.url,
             "AWS_ACCESS_KEY_ID": self.root.access_key,

@@ -129,9 +129,8 @@ def check_all_parts(
         PolicyName="rehearsal-boundary", PolicyDocument=everything
     )
     roles = {"path": "/team/", "permissions_boundary": boundary["Policy"]["Arn"]}
-    owned = {"encryption": {"key": key}, "roles": roles}
     with checkout.edit() as document:
-        for table, settings in {**parts, **owned}.items():
+        for table, settings in {**parts, "encryption": {"key": key}, "roles": roles}.items():
             document[table] = tomlkit.item(dict(settings))
         callers: Any = document["callers"]
         callers["invoke"] = True
@@ -202,8 +201,7 @@ def check_proof(cdk: Cdk, *, root: Path, folder: Path) -> None:
         ) as first,
     ):
         first.kill()
-        killed = first.wait() < 0
-    cdk.report.need("it is killed while it measures", killed, first.returncode)
+    cdk.report.need("it is killed while it measures", first.returncode < 0, first.returncode)
     done = of_copy.run(command, "scripts/prove, started again")
     of_copy.succeeded(done)
     check = "it continues with the next step"

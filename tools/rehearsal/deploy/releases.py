@@ -4,9 +4,9 @@ The emulated AWS runs CodeDeploy, publishes the versions, evaluates the alarms a
 release check is the real one.
 """
 
-import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -143,28 +143,20 @@ class Releases:
         self._check(check, checked and self._state().weights == {serving: 0.2}, self._state())
 
     def _during_the_shift(self, why: str, text: str) -> tuple[Finished, list[int]]:
-        """Deploy the next release, and send a text while the alias has weights.
-
-        Returns the finished deploy, and the statuses of the answers.
-        """
-        done: list[Finished] = []
-        code = _FAULT.format(words=_FAULTY)
-        deploying = threading.Thread(
-            target=lambda: done.append(self._deploy(why, code, **_SHIFTED, **_PROVISIONED))
-        )
+        """Deploy the next release; return it, and the statuses of a text sent while it shifts."""
         # Asked once: a step is short, and the requests of a busy machine must fall into it.
         function, _, name = self._alias()
         url, client = self.cdk.outputs()["Url"], self.cdk.aws.client("lambda")
-        answers = []
-        deploying.start()
-        while deploying.is_alive():
-            alias = client.get_alias(FunctionName=function, Name=name)
-            if alias.get("RoutingConfig", {}).get("AdditionalVersionWeights"):
-                answers.append(int(ask(self.cdk.aws, url, text).status_code))
-            else:
-                time.sleep(0.05)
-        deploying.join()
-        return done[0], answers
+        answers, code = [], _FAULT.format(words=_FAULTY)
+        with ThreadPoolExecutor(1) as pool:
+            deploying = pool.submit(self._deploy, why, code, **_SHIFTED, **_PROVISIONED)
+            while not deploying.done():
+                alias = client.get_alias(FunctionName=function, Name=name)
+                if alias.get("RoutingConfig", {}).get("AdditionalVersionWeights"):
+                    answers.append(int(ask(self.cdk.aws, url, text).status_code))
+                else:
+                    time.sleep(0.05)
+        return deploying.result(), answers
 
     def _deploy(self, why: str, code: str, **settings: Mapping[str, Any]) -> Finished:
         """Deploy with code that is appended to the handler's module, and settings by table."""
@@ -175,8 +167,7 @@ class Releases:
             for table, given in tables.items():
                 document[table] = tomlkit.item(dict(given))
         handler = self.cdk.checkout.root / HANDLER
-        shipped = handler.read_text().partition(_MARK)[0]
-        handler.write_text(f"{shipped}{_MARK}{code}")
+        handler.write_text(f"{handler.read_text().partition(_MARK)[0]}{_MARK}{code}")
         return self.cdk.deploy(why)
 
     def _ask(self, text: str) -> int:
@@ -197,7 +188,6 @@ class Releases:
         return self.cdk.outputs()["AliasArn"].rpartition(":")
 
     def _provisioned(self) -> list[dict[str, Any]]:
-        """Return the allocations of provisioned concurrency."""
         client, (function, _, _) = self.cdk.aws.client("lambda"), self._alias()
         listed = client.list_provisioned_concurrency_configs(FunctionName=function)
         return list(listed["ProvisionedConcurrencyConfigs"])

@@ -92,14 +92,11 @@ def image_assets(assembly: Path) -> list[ImageAsset]:
 def build(docker: Docker, asset: ImageAsset) -> None:
     """Build an image with the CDK's command."""
     extra = certificates(asset)
-    if not asset.contexts or "--build-context" in docker.run("build", "--help"):
+    with tempfile.TemporaryDirectory(prefix="contexts-") as name:
+        if asset.contexts and "--build-context" not in docker.run("build", "--help"):
+            asset = _with_contexts(asset, Path(name) / "context")
         command, *others = asset.command
         docker.run(command, *extra, *others, cwd=asset.context)
-        return
-    with tempfile.TemporaryDirectory(prefix="contexts-") as name:
-        made = _with_contexts(asset, Path(name) / "context")
-        command, *others = made.command
-        docker.run(command, *extra, *others, cwd=made.context)
 
 
 def _with_contexts(asset: ImageAsset, folder: Path) -> ImageAsset:

@@ -60,10 +60,7 @@ class Docker:
         cwd: Path | None = None,
         with_errors: bool = False,
     ) -> str:
-        """Run a command of the client; return its output, and the errors if asked for.
-
-        A CalledProcessError has its output.
-        """
+        """Run a command of the client; return its output, which a CalledProcessError has, too."""
         done = subprocess.run(
             [self.client, *arguments],
             env=os.environ | self.environment,

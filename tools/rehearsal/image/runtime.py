@@ -105,11 +105,6 @@ class Tested:
     folder: Path
     task: Path
 
-    @property
-    def precision(self) -> str:
-        """The precision of the image's model."""
-        return str(json.loads((self.task / "artifact/manifest.json").read_text())["precision"])
-
     @contextmanager
     def running(
         self,
@@ -167,22 +162,17 @@ def compare(tested: Tested, vectors: Sequence[Sequence[float]], spaces: set[str]
         if (tested.task / part).exists() and not (own / part).exists():
             (own / part).symlink_to(tested.task / part)
     variables = {**tested.variables, "LAMBDA_TASK_ROOT": str(own), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(
-        [sys.executable, "-c", _HERE],
-        input=_lines(embed_events()),
-        env=variables,
-        capture_output=True,
-        check=False,
-    )
+    command, events = [sys.executable, "-c", _HERE], _lines(embed_events())
+    done = subprocess.run(command, input=events, env=variables, capture_output=True, check=False)
     if done.returncode:
         raise RuntimeError(f"the handler fails on this machine:\n{done.stderr.decode()[-3000:]}")
-    here = [json.loads(line) for line in done.stdout.splitlines()]
-    own_vectors, own_spaces = embedded(here)
+    own_vectors, own_spaces = embedded([json.loads(line) for line in done.stdout.splitlines()])
     one, other = np.array(vectors), np.array(own_vectors)
     lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
     cosine = float(np.min(np.einsum("ij,ij->i", one, other) / lengths))
-    least = COSINE[tested.precision]
-    check = f"{tested.precision}: the cosine to this machine's vectors is at least {least}"
+    precision = json.loads((tested.task / "artifact/manifest.json").read_text())["precision"]
+    least = COSINE[precision]
+    check = f"{precision}: the cosine to this machine's vectors is at least {least}"
     tested.report.check(check, cosine >= least, f"{cosine:.8f}")
     named = spaces | own_spaces
     tested.report.check("both name the same vector space", len(named) == 1, ", ".join(named))
@@ -203,10 +193,7 @@ def event(method: str, path: str, body: Mapping[str, Any] | None = None) -> dict
     headers = {"content-type": "application/json", "host": "rehearsal.lambda-url.us-east-1.on.aws"}
     payload = b"" if body is None else json.dumps(body).encode()
     request = SignedRequest(method=method, target=path, headers=headers, body=payload)
-    made: dict[str, Any] = json.loads(
-        to_event(request, access_key="AKIAEXAMPLE", source_ip="192.0.2.1")
-    )
-    return made
+    return dict(json.loads(to_event(request, access_key="AKIAEXAMPLE", source_ip="192.0.2.1")))
 
 
 def body_of(answer: Mapping[str, Any]) -> dict[str, Any]:

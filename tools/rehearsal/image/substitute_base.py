@@ -46,10 +46,8 @@ def bases(asset: ImageAsset) -> dict[str, str]:
     here = _MACHINES[platform.machine().lower()]
     wanted = (asset.platform or f"linux/{here}").rpartition("/")[2]
     found = {}
-    for name in sorted(
-        filter(lambda name: "/" in name, {fill(name) for name in names}),
-        key=lambda n: n.endswith("-arm64"),
-    ):
+    filled = {name for name in map(fill, names) if "/" in name}
+    for name in sorted(filled, key=lambda n: n.endswith("-arm64")):
         tagged = re.search(r"-(arm64|x86_64)$", name)
         architecture = _MACHINES[tagged[1]] if tagged else here
         if not tagged or architecture == wanted:
@@ -94,10 +92,9 @@ def _ensure_substitute(docker: Docker, base: str, architecture: str) -> None:
 
 
 def _debian(output: Path, *, architecture: str, version: str) -> None:
-    release = DEBIAN_RELEASES[version]
     # "extract" runs no program of the other processor, so it needs no emulator and takes seconds.
     command = ["mmdebstrap", "--quiet", "--variant=extract", f"--architectures={architecture}"]
-    command += [f"--include={_PACKAGES}", release, str(output)]
+    command += [f"--include={_PACKAGES}", DEBIAN_RELEASES[version], str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"mmdebstrap failed for {architecture}:\n{done.stderr[-2000:]}")

@@ -45,9 +45,8 @@ def together_image(output: Path, *, endpoint: Target) -> Target:
 
 def _check_together(tested: Tested) -> None:
     """Run the release check, and a request of each kind."""
-    query = {"query": "How many strings has a violin?", "top_k": 2}
     asked = [
-        event("POST", "/search", query),
+        event("POST", "/search", {"query": "How many strings has a violin?", "top_k": 2}),
         event("POST", "/rerank", {"query": "hello", "texts": ["hello world", "the date"]}),
         event("POST", "/embed_sparse", {"inputs": "hello world"}),
     ]

@@ -157,8 +157,7 @@ def _compute(node: ast.expr, values: Mapping[str, float | None]) -> Any:
         case ast.Call(func=ast.Name(id="FILL"), args=[filled, filling]):
             found = _compute(filled, values)
             return _compute(filling, values) if found is None else found
-    message = f"metric math that is not emulated: {ast.unparse(node)}"
-    raise ValueError(message)
+    raise ValueError(f"metric math that is not emulated: {ast.unparse(node)}")
 
 
 @replaces(HANDLERS[_KIND], "create")

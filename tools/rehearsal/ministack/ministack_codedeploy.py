@@ -113,12 +113,8 @@ def _steps(config: str | None) -> list[float]:
 # A rollback is another deployment; one that fails has ended, too:
 # https://docs.aws.amazon.com/codedeploy/latest/userguide/deployments-rollback-and-redeploy.html
 def _roll_back(failed: Deployment, clients: Mapping[str, Any]) -> None:
-    where: dict[str, Any] = {
-        "group": failed.group,
-        "function": failed.function,
-        "alias": failed.alias,
-    }
-    rollback = Deployment(**where, old=failed.new, new=failed.old, rolls_back=True)
+    same: dict[str, Any] = {key: getattr(failed, key) for key in ("group", "function", "alias")}
+    rollback = Deployment(**same, old=failed.new, new=failed.old, rolls_back=True)
     _deployments[rollback.id] = rollback
     rollback.status = "InProgress"
     try:

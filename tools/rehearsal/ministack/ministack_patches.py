@@ -38,8 +38,7 @@ def add_handler(
 ) -> None:
     """Let stacks have a resource type; an update replaces the resource."""
     if kind in HANDLERS:
-        message = f"MiniStack now makes {kind} itself: take it out of the plugin"
-        raise ValueError(message)
+        raise ValueError(f"MiniStack now makes {kind} itself: take it out of the plugin")
 
     def update(
         physical: str, old: Properties, new: Properties, stack: str, logical: str
