@@ -230,9 +230,8 @@ class InProcessRuntime:
         if str(function.source_root) not in sys.path:
             sys.path.insert(0, str(function.source_root))
         module, _, name = function.handler.rpartition(".")
-        self._handler: Callable[[object, object], object] = getattr(
-            importlib.import_module(module), name
-        )
+        imported = importlib.import_module(module)
+        self._handler: Callable[[object, object], object] = getattr(imported, name)
         self._function = function
         self._lock = threading.Lock()
 
