@@ -14,9 +14,10 @@ the end of one is lost.
 import struct
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from itertools import count, groupby
+from itertools import chain, count, groupby
+from operator import methodcaller
 
 from tokenizers import normalizers
 
@@ -145,10 +146,8 @@ def character_kinds() -> Mapping[str, str]:
         normal = normalizer.normalize_str(_BETWEEN.join(map(text, listed))).split(_BETWEEN)
         return {character for character, result in zip(listed, normal, strict=True) if test(result)}
 
-    def keeps_accent(result: str) -> bool:
-        return result.endswith(_ACCENT)
-
-    characters = set(_characters())
+    keeps_accent = methodcaller("endswith", _ACCENT)
+    characters = {*map(chr, chain(*_PLANES))} - {*map(chr, SURROGATES)}
     # After a control, two accents are a cluster, which is a key.
     controls = those(characters, lambda c: c + 2 * _ACCENT, lambda result: result.endswith("X"))
     characters -= controls
@@ -180,10 +179,3 @@ def character_kinds() -> Mapping[str, str]:
     ):
         kinds.update(dict.fromkeys(group, letter))
     return kinds
-
-
-def _characters() -> Iterator[str]:
-    for plane in _PLANES:
-        for code in plane:
-            if code not in SURROGATES:
-                yield chr(code)

@@ -198,13 +198,7 @@ def _camembert(setting: Setting) -> Expected:
 
 _BERT = TokenizerClass(
     model="WordPiece",
-    tokens={
-        "unk_token": "[UNK]",
-        "sep_token": "[SEP]",
-        "pad_token": "[PAD]",
-        "cls_token": "[CLS]",
-        "mask_token": "[MASK]",
-    },
+    tokens={f"{name}_token": f"[{name.upper()}]" for name in ("unk", "sep", "pad", "cls", "mask")},
     parts=_wordpiece,
     around=("cls_token", "sep_token"),
 )
@@ -219,6 +213,9 @@ _FAIRSEQ = {
 }
 _ROBERTA = TokenizerClass(
     model="BPE", tokens=_FAIRSEQ, parts=_byte_level, around=("cls_token", "sep_token")
+)
+_XLM_ROBERTA = TokenizerClass(
+    model="Unigram", tokens=_FAIRSEQ, parts=_xlm_roberta, around=("bos_token", "eos_token")
 )
 
 #: By their names without `Fast`.
@@ -236,24 +233,13 @@ CLASSES: Mapping[str, TokenizerClass] = {
         ),
         _BERT,
     ),
-    "MPNetTokenizer": TokenizerClass(
-        model="WordPiece",
-        tokens={**_FAIRSEQ, "unk_token": "[UNK]"},
-        parts=_wordpiece,
-        around=("cls_token", "sep_token"),
-    ),
+    "MPNetTokenizer": replace(_BERT, tokens={**_FAIRSEQ, "unk_token": "[UNK]"}),
     "RobertaTokenizer": _ROBERTA,
     "BartTokenizer": _ROBERTA,
     "LongformerTokenizer": _ROBERTA,
-    "XLMRobertaTokenizer": TokenizerClass(
-        model="Unigram", tokens=_FAIRSEQ, parts=_xlm_roberta, around=("bos_token", "eos_token")
-    ),
-    "CamembertTokenizer": TokenizerClass(
-        model="Unigram",
-        tokens=_FAIRSEQ,
-        parts=_camembert,
-        around=("bos_token", "eos_token"),
-        extra=("<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"),
+    "XLMRobertaTokenizer": _XLM_ROBERTA,
+    "CamembertTokenizer": replace(
+        _XLM_ROBERTA, parts=_camembert, extra=("<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED")
     ),
     "Qwen2Tokenizer": TokenizerClass(
         model="BPE",
@@ -262,13 +248,7 @@ CLASSES: Mapping[str, TokenizerClass] = {
     ),
     "GemmaTokenizer": TokenizerClass(
         model="BPE",
-        tokens={
-            "unk_token": "<unk>",
-            "bos_token": "<bos>",
-            "eos_token": "<eos>",
-            "pad_token": "<pad>",
-            "mask_token": "<mask>",
-        },
+        tokens={f"{name}_token": f"<{name}>" for name in ("unk", "bos", "eos", "pad", "mask")},
         parts=_gemma,
     ),
 }

@@ -143,12 +143,8 @@ def _is_added_token(token: Any) -> bool:
 
 
 def _is_token_and_score(entry: Any) -> bool:
-    return (
-        isinstance(entry, list)
-        and len(entry) == 2
-        and isinstance(entry[0], str)
-        and type(entry[1]) in {int, float}
-    )
+    kinds = [type(each) for each in entry] if isinstance(entry, list) else []
+    return kinds in ([str, int], [str, float])
 
 
 def _check_step(path: Path, name: str, step: Any) -> None:

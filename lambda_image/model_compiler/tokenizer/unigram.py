@@ -21,7 +21,7 @@ from embedder.core.fast_tokenizers.unigram import ALWAYS, FIRST, NEVER, SPACE, O
 from model_compiler.tokenizer.character_map import character_kinds, read_charsmap
 from model_compiler.tokenizer.coverage import Json, not_covered, only_keys
 from model_compiler.tokenizer.table_file import CHARACTERS, PAGE, SURROGATES, deduplicated
-from model_compiler.tokenizer.wordpiece import paged
+from model_compiler.tokenizer.wordpiece import PYTHON_SPACES, REPLACEMENT, paged
 
 #: The sum of all scores of any text is a number, and never infinite.
 _LARGEST_SCORE = 1e30
@@ -136,7 +136,6 @@ def _bytes(text: str) -> bytes:
 _UNKNOWN_PENALTY = 10.0
 _WHOLE = 1 << 31
 _KEY = 128
-_REPLACEMENT = "\ufffd"
 #: Letters and syllables of Hangul, the only clusters that the embedder's pattern leaves out.
 _HANGUL = (
     range(0x1100, 0x1200),
@@ -212,11 +211,7 @@ def _trie_sections(texts: Sequence[str], library: tokenizers.models.Unigram) -> 
 def _odd_spaces(replaced: Mapping[str, str], *, words: int) -> str:
     """Return the characters that `str.split()` splits at, and this tokenizer does not."""
     spaces = WHITE_SPACE if words else frozenset(" ")
-    become = {
-        character: replaced.get(character, character)
-        for character in map(chr, range(0x3001))
-        if character.isspace()
-    }
+    become = {character: replaced.get(character, character) for character in PYTHON_SPACES}
     become["\r"] += replaced.get("\r\n", "")  # One cluster.
     return "".join(
         character for character, text in become.items() if not text or not spaces.issuperset(text)
@@ -232,17 +227,13 @@ def _map_sections(replaced: Mapping[str, str]) -> dict[str, bytes]:
             not_covered("a character map with Hangul:", f"U+{ord(key[0]):04X}")
     keys = set(texts)
     # A lone surrogate is not a character; it becomes what U+FFFD becomes.
-    surrogate = texts.get(_REPLACEMENT, _REPLACEMENT)
-    texts |= dict.fromkeys(map(chr, SURROGATES), surrogate)
+    texts |= dict.fromkeys(map(chr, SURROGATES), texts.get(REPLACEMENT, REPLACEMENT))
     for character, kind in kinds.items():
         if kind in _MARKS or kind == "p":
             texts[character] = REORDERED + texts.get(character, character)
-    pages, codes, pool = paged(texts)
     kind_pages, kinds_of_pages = _kind_pages(kinds, keys)
     return {
-        "char_pages": pages,
-        "char_codes": codes,
-        "char_text": pool,
+        **paged(texts),
         "kind_pages": kind_pages,
         "kinds": kinds_of_pages,
         "composed": "".join(f"{key}\0{text}\0" for key, text in sorted(composed.items())).encode(),

@@ -58,9 +58,8 @@ def wordpiece_sections(document: Json, _: object = None) -> dict[str, bytes]:
     vocabulary = model["vocab"]
     # No text is longer than a u32 can say.
     longest = min(model["max_input_chars_per_word"], (1 << 32) - 1)
-    limits = [vocabulary[model["unk_token"]], longest]
     return {
-        "words": array("I", limits).tobytes(),
+        "words": array("I", [vocabulary[model["unk_token"]], longest]).tobytes(),
         "token_slots": id_slots(vocabulary),
         "prefixes": prefix_bits(vocabulary),
         "continuation": model["continuing_subword_prefix"].encode(),
@@ -73,14 +72,14 @@ def wordpiece_sections(document: Json, _: object = None) -> dict[str, bytes]:
     }
 
 
-_REPLACEMENT = "\ufffd"
+REPLACEMENT = "\ufffd"
 #: The number of texts per call of the library, and the separator between them.
 _TOGETHER = 4096
 _BETWEEN = "0"
 #: The one mark of the highest combining class (240): all others that move are moved past it.
 _HIGHEST = "\u0345"
 #: All that `str.split()` splits at, in every version of Python that we run on.
-_PYTHON_SPACES = [character for character in map(chr, range(0x3001)) if character.isspace()]
+PYTHON_SPACES = [character for character in map(chr, range(0x3001)) if character.isspace()]
 
 
 class _Mark(NamedTuple):
@@ -130,17 +129,14 @@ def character_sections(
     for character, text in words.texts.items():
         if not text.startswith(REORDERED) and not stay.isdisjoint(text):
             words.texts[character] = REORDERED + text
-    pages, codes, texts = paged(words.texts, words.gone)
     return {
-        "char_pages": pages,
-        "char_codes": codes,
-        "char_text": texts,
+        **paged(words.texts, words.gone),
         "marks": array(
             "I", [number for mark, about in marks.items() for number in (ord(mark), *about)]
         ).tobytes(),
         "compounds": "".join(_compounds(marks, normal) if strips else ()).encode(),
         "odd_spaces": "".join(
-            character for character in _PYTHON_SPACES if words.of(character) != " "
+            character for character in PYTHON_SPACES if words.of(character) != " "
         ).encode(),
     }
 
@@ -159,8 +155,7 @@ def _changes(normalizer: normalizers.Normalizer) -> _Changes:
             changes.mixed.add(start)
             each = zip(page, _each(normalizer, page), strict=True)
             changes.texts.update({old: new for old, new in each if new != old})
-    replaced = changes.of(_REPLACEMENT)
-    changes.texts.update(dict.fromkeys(map(chr, SURROGATES), replaced))
+    changes.texts.update(dict.fromkeys(map(chr, SURROGATES), changes.of(REPLACEMENT)))
     return changes
 
 
@@ -290,8 +285,8 @@ def _places(marks: Sequence[str]) -> dict[str, int]:
     }
 
 
-def paged(texts: Mapping[str, str], gone: Collection[int] = ()) -> tuple[bytes, bytes, bytes]:
-    """Return page numbers, pages and pool, as `fast_tokenizers.characters` reads them.
+def paged(texts: Mapping[str, str], gone: Collection[int] = ()) -> dict[str, bytes]:
+    """Return the sections `char_*`, as `fast_tokenizers.characters` reads them.
 
     `texts` has what becomes of the characters that do not stay as they are, and `gone` the first
     code points of pages that vanish as a whole.
@@ -323,4 +318,4 @@ def paged(texts: Mapping[str, str], gone: Collection[int] = ()) -> tuple[bytes, 
         return vanished if start in gone else same
 
     pages, codes = deduplicated(map(page_of, range(0, CHARACTERS, PAGE)))
-    return pages, codes, bytes(pool)
+    return {"char_pages": pages, "char_codes": codes, "char_text": bytes(pool)}
