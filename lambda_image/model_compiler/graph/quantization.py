@@ -173,9 +173,8 @@ def zero_points(builder: GraphBuilder, like: str) -> str | None:
     """
     if not builder.int8:
         return None
-    shape = builder.op.Shape(like)
-    one = builder.int64(1)
-    return _zeros_of_shape(builder, builder.op.Concat(shape, one, axis=0))
+    shape = builder.op.Concat(builder.op.Shape(like), builder.int64(1), axis=0)
+    return _zeros_of_shape(builder, shape)
 
 
 def embedding(

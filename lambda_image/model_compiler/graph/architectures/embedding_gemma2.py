@@ -38,6 +38,7 @@ LIMIT = 8192
 #: Tokens that stand for an image, a video and a sound, with the defaults of their ids.
 PLACEHOLDERS = {"image_token_id": 258_880, "video_token_id": 258_884, "audio_token_id": 258_881}
 TEXT_MODEL = "embedding_gemma2_text"
+PROJECTION = "embedding_projection.weight"
 TOWERS = ("vision_tower.", "embed_vision.", "audio_tower.", "embed_audio.")
 
 
@@ -72,9 +73,6 @@ class EmbeddingGemma2Config(Architecture):
     #: Tokens that have the embedding of the padding token: those of other inputs than texts.
     placeholders: tuple[int, ...]
     padding_id: int
-
-
-PROJECTION = "embedding_projection.weight"
 
 
 def parse(config: ConfigFile) -> EmbeddingGemma2Config:

@@ -70,19 +70,13 @@ class _Encoder(PostNormEncoder[PostNormConfig]):
         return self._words_and_types()
 
     def _attended(self, projected: str, layer: str) -> str:
-        builder, size = self._builder, self._config.hidden_size
-        bias = self._projections_bias(layer)
-        if self._names is QK_NAMES:
-            shifted = builder.op.Add(projected, bias)
-            query, key, value = builder.split(shifted, [size] * 3)
-            # Those of all heads together.
-            query, key = (
-                self._normalize(part, f"{layer}attention.self.layer_norm_{name}")
-                for part, name in ((query, "q"), (key, "k"))
-            )
-            parts, bias = [query, key, value], ""
-        else:
-            parts = builder.split(projected, [size] * 3)
+        builder, bias = self._builder, self._projections_bias(layer)
+        normalized = "qk" if self._names is QK_NAMES else ""
+        if normalized:
+            projected, bias = builder.op.Add(projected, bias), ""
+        parts = builder.split(projected, [self._config.hidden_size] * 3)
+        for place, name in enumerate(normalized):  # those of all heads together
+            parts[place] = self._normalize(parts[place], f"{layer}attention.self.layer_norm_{name}")
         return builder.microsoft.MultiHeadAttention(
             *parts,
             bias,

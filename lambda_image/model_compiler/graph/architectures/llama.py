@@ -98,9 +98,7 @@ def parse_eurobert(config: ConfigFile) -> LlamaConfig:
     has_own_code(config, OWN_EUROBERT)
     config.require("mlp_bias", False, None)
     heads = config.integer("num_attention_heads")
-    return _parse(
-        config, causal=False, key_value_heads=config.integer("num_key_value_heads", heads)
-    )
+    return _parse(config, causal=False, key_value_heads=heads)
 
 
 def _parse(
@@ -116,8 +114,8 @@ def _parse(
 ) -> LlamaConfig:
     """Parse what the families have in common.
 
-    `key_value_heads` is their number if the file need not state it, `head_size` the default width
-    of a head, and `outputs` the width of a linear layer at the end.
+    `key_value_heads` is the default of their number, which the file must state without one,
+    `head_size` that of a head's width, and `outputs` the width of a linear layer at the end.
     """
     width, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     parsed = LlamaConfig(
@@ -130,7 +128,7 @@ def _parse(
         intermediate_size=config.integer("intermediate_size"),
         layers=config.integer("num_hidden_layers"),
         heads=heads,
-        key_value_heads=key_value_heads or config.integer("num_key_value_heads"),
+        key_value_heads=config.integer("num_key_value_heads", key_value_heads),
         head_size=config.integer("head_dim", head_size or width // heads),
         activation=read_activation(config, "hidden_act"),
         norm_epsilon=config.number("rms_norm_eps"),

@@ -31,7 +31,7 @@ from model_compiler.graph.quantization import Floats, Rows, dequantize, embeddin
 from model_compiler.graph.residual_stream import ResidualStream
 
 #: The defaults of transformers' ModernBertConfig.
-DEFAULT_FULL_EVERY = 3
+DEFAULT_FULL_EVERY, DEFAULT_LOCAL_ATTENTION = 3, 128
 DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 160_000.0}
 
 
@@ -45,10 +45,6 @@ def _rope_bases(config: ConfigFile) -> dict[bool, float]:
     config.require("rope_scaling", None)
     newer = config.optional("rope_parameters")
     return rope_bases_by_kind(config, {} if newer is None else newer, bases)
-
-
-#: The default of transformers' ModernBertConfig.
-DEFAULT_LOCAL_ATTENTION = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

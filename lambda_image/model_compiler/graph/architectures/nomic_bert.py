@@ -46,21 +46,8 @@ FIXED: dict[str, tuple[object, ...]] = {
     "scale_attn_weights": (True,),
     "use_rms_norm": (False, None),
 }
-#: Those with a gate: the values of nomic-embed-text-v1 and v1.5.
-GATED: dict[str, tuple[object, ...]] = {
-    "hidden_act": ("silu",),
-    "mlp_fc1_bias": (False,),
-    "mlp_fc2_bias": (False,),
-    "num_experts": (0, None),
-    "qkv_proj_bias": (False,),
-}
-#: Those without: the values of nomic-embed-text-v2-moe.
-PLAIN: dict[str, tuple[object, ...]] = {
-    "hidden_act": ("gelu",),
-    "mlp_fc1_bias": (True,),
-    "mlp_fc2_bias": (True,),
-    "qkv_proj_bias": (True,),
-}
+#: True in nomic-embed-text-v2-moe, and false with a gate, in nomic-embed-text-v1 and v1.5.
+BIASES = ("mlp_fc1_bias", "mlp_fc2_bias", "qkv_proj_bias")
 
 #: The default of transformers' NomicBertConfig.
 DEFAULT_ROPE_BASE = 1000.0
@@ -144,7 +131,9 @@ def parse(config: ConfigFile) -> NomicBertConfig:
     width, heads = keys["hidden_size"], keys["num_attention_heads"]
     config.require("head_dim", None, size_of_heads(config, width=width, heads=heads, rotated=True))
     plain = config.optional("activation_function") == "gelu"
-    for key, allowed in (FIXED | (PLAIN if plain else GATED)).items():
+    activation = "gelu" if plain else "silu"
+    fixed = {**FIXED, "hidden_act": (activation,), **dict.fromkeys(BIASES, (plain,))}
+    for key, allowed in (fixed if plain else {**fixed, "num_experts": (0, None)}).items():
         config.require(key, *allowed)
     epsilon = "layer_norm_eps" if config.has("layer_norm_eps") else "layer_norm_epsilon"
     numbers = read_numbers(config, "max_positions", keys=keys, epsilon=epsilon)
@@ -156,7 +145,7 @@ def parse(config: ConfigFile) -> NomicBertConfig:
         name="nomic_bert",
         names=(OWN_PLAIN,) if plain else (TRANSFORMERS, OWN),
         biases=plain,
-        activation="gelu" if plain else "silu",
+        activation=activation,
         **numbers,
         max_positions=max(map(config.integer, limits or ["max_position_embeddings"])),
         rope_base=_read_rope_base(config),

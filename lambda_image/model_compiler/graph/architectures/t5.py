@@ -8,7 +8,7 @@ from onnx import TensorProto
 
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
-from model_compiler.graph.attention import BUCKETS, LOWEST, relative_bias
+from model_compiler.graph.attention import BUCKETS, FARTHEST, LOWEST, relative_bias
 from model_compiler.graph.bases.family import Family
 from model_compiler.graph.bases.pre_norm import PreNormConfig, PreNormEncoder, PreNormNames
 
@@ -18,8 +18,6 @@ FEED_FORWARD = {
     "relu": ("relu", ("layer.1.DenseReluDense.wi",)),
     "gated-gelu": ("gelu_new", ("layer.1.DenseReluDense.wi_0", "layer.1.DenseReluDense.wi_1")),
 }
-#: The distance from which all have one bucket.
-FARTHEST = 128
 #: The number of positions of the published models, if the file has none. transformers reads none.
 DEFAULT_POSITIONS = 512
 
