@@ -183,12 +183,11 @@ class _Settings:
         """Check that a text's tokens have the type 0, as the graph has them."""
         for post in steps(self._document.get("post_processor")):
             for piece in post.get("single") or ():
-                for token in piece.values():
-                    if token["type_id"]:
-                        raise UnsupportedModelError(
-                            f"{self._folder / 'tokenizer.json'}: each type_id of the "
-                            f"post_processor's single must be 0; found {json.dumps(piece)}."
-                        )
+                if any(token["type_id"] for token in piece.values()):
+                    raise UnsupportedModelError(
+                        f"{self._folder / 'tokenizer.json'}: each type_id of the post_processor's "
+                        f"single must be 0; found {json.dumps(piece)}."
+                    )
 
     def _check_special_tokens(self) -> None:
         """Check that the special tokens, which a text may contain, are added tokens."""
