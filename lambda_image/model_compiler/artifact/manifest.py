@@ -86,10 +86,9 @@ def _vector_space(model: Model, settings: Mapping[str, Any], graph: Graph) -> st
     """Name the space of full-size vectors, or of scores, from the content of the artifact alone.
 
     Two artifacts have the same name if and only if both return the same vector for the same text,
-    or the same score for the same pair.
-    The name therefore depends on values and not on files. It does not depend on the model's
-    location, on how its tensors are sharded or stored, on the truncation that its tokenizer was
-    saved with, or on the names of the graph's nodes.
+    or the same score for the same pair. So it depends on values and not on the model's location, on
+    how its tensors are sharded or stored, on the truncation that its tokenizer was saved with, or
+    on the names of the graph's nodes.
     """
     # The list of available dimensions changes no vector; each response names its own dimensions.
     decisive = {key: value for key, value in settings.items() if key != "dimensions"}
@@ -137,9 +136,9 @@ def model_settings(model: Model, entry: CatalogEntry | None, choices: Choices) -
             f"The default prompt {default!r} is not one of the model's prompts: "
             f"{', '.join(sorted(prompts)) or 'it has none'}."
         )
-    known = entry.dimensions if entry else ()
+    asked = choices.dimensions or (entry.dimensions if entry else ())
     return {
-        "dimensions": _dimensions(model.dimensions, choices.dimensions or known),
+        "dimensions": _dimensions(model.dimensions, asked),
         "max_tokens": model.max_tokens,
         "prompts": prompts,
         "default_prompt": default,

@@ -57,8 +57,7 @@ def mixture(
         "TopK", op.Softmax(scores, axis=-1), builder.int64(chosen), outputs=2
     )
     if routing.normalized:
-        last = builder.int64(-1)
-        shares = op.Div(shares, op.ReduceSum(shares, last, keepdims=1))
+        shares = op.Div(shares, op.ReduceSum(shares, builder.int64(-1), keepdims=1))
     # Choices are in the order of tokens. [experts, choices]: whether a choice is of an expert.
     numbers = builder.constant(np.arange(routing.experts)[:, None], np.int64)
     of_expert = op.Equal(op.Reshape(experts, builder.int64(1, -1)), numbers)

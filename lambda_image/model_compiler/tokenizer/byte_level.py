@@ -97,8 +97,7 @@ def check_byte_level(document: Json) -> None:
             not_covered("pre_tokenizer ByteLevel without", "use_regex")
     else:
         _check_split(pre_tokenizer, options)
-    model = document["model"]
-    check_options(model, _BYTE_LEVEL_OPTIONS, BPE_KEYS, "the model")
+    check_options(document["model"], _BYTE_LEVEL_OPTIONS, BPE_KEYS, "the model")
     for token in document.get("added_tokens") or []:
         # The library looks for the normalized token.
         if token.get("normalized") and not token["content"].isascii():

@@ -253,10 +253,8 @@ class _Encoder(PostNormEncoder[BertConfig]):
         self._relative = [self._relative_bias()] if config.relative else []
         self._full = None
         if config.max_positions > LONG and not config.relative:
-            head_size = config.hidden_size // config.heads
-            self._full = FullAttention.with_mask(
-                self._builder, heads=config.heads, head_size=head_size
-            )
+            heads, size = config.heads, config.hidden_size // config.heads
+            self._full = FullAttention.with_mask(self._builder, heads=heads, head_size=size)
         else:
             # 1 for a token, 0 for padding, as MultiHeadAttention takes it.
             self._mask = self._builder.op.Cast("attention_mask", to=TensorProto.INT32)

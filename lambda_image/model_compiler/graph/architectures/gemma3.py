@@ -195,8 +195,7 @@ class _Encoder(Encoder[Gemma3Config]):
         scores = self._builder.microsoft.FusedMatMul(query, key, transB=1)
         scores = op.Add(scores, blocks.bias if sliding else self._full_bias)
         mixed = op.MatMul(op.Softmax(scores, axis=-1), value)
-        mixed = op.Reshape(mixed, self._tokens_wide)
-        rows = self._quantized(mixed, config.heads * size)
+        rows = self._quantized(op.Reshape(mixed, self._tokens_wide), config.heads * size)
         return self._product(rows, f"{name}o_proj.weight", config.hidden_size, config.heads * size)
 
     def _normalized(self, value: str, name: str, size: int, *, factor: float = 1.0) -> str:
