@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from zip_builder import ZipError
 from zip_builder.cache import NOT_RUN, digest_of, kept
-from zip_builder.target_python import VERSION, find_python
+from zip_builder.find_python import VERSION, find_python
 
 #: The most that Lambda unpacks, layers included: 250 MB of 1,024².
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
