@@ -47,13 +47,16 @@ def byte_pair_sections(document: Json, model: tokenizers.models.BPE) -> dict[str
     vocabulary = document["model"]["vocab"]
     bytes_ids = [vocabulary[f"<0x{byte:02X}>"] for byte in range(256)]
     pages, ids_of_characters = _characters(vocabulary)
+    # The characters that some merge joins to a space after them. Between any other character and a
+    # space no merge ever reaches across, so that words can be encoded one by one.
     merges = _ranked_pairs(document["model"]["merges"])
+    glued = {left[-1] for left, right in merges if right[0] == _SPACE and left[-1] != _SPACE}
     return {
         "byte_ids": array("I", bytes_ids).tobytes(),
         "char_pages": pages,
         "char_ids": ids_of_characters,
         **merge_sections(document, model, apart=bytes_ids),
-        "glued": "".join(sorted(_glued(merges))).encode(),
+        "glued": "".join(sorted(glued)).encode(),
     }
 
 
@@ -76,19 +79,16 @@ def merge_sections(
         if not fixed.isdisjoint(ids):
             raise NotCoveredError("the fast tokenizers do not cover merges of bytes")
         rows[ids[0]].append(ids[1] << 40 | rank << 20 | ids[2])
-    return {
-        "merge_starts": array("I", accumulate(map(len, rows), initial=0)).tobytes(),
-        "merges": array("Q", [merge for row in rows for merge in sorted(row)]).tobytes(),
-        "whole": id_slots(_whole(model, vocabulary)),
-    }
-
-
-def _whole(model: tokenizers.models.BPE, vocabulary: Mapping[str, int]) -> dict[str, int]:
-    """Return the tokens that their text alone becomes: nearly all of them."""
-    return {
+    # The tokens that their text alone becomes: nearly all of them.
+    whole = {
         text: token_id
         for text, token_id in vocabulary.items()
         if len(text) > 1 and [token.id for token in model.tokenize(text)] == [token_id]
+    }
+    return {
+        "merge_starts": array("I", accumulate(map(len, rows), initial=0)).tobytes(),
+        "merges": array("Q", [merge for row in rows for merge in sorted(row)]).tobytes(),
+        "whole": id_slots(whole),
     }
 
 
@@ -99,15 +99,6 @@ def _ranked_pairs(merges: Sequence[str | Sequence[str]]) -> dict[tuple[str, str]
         left, right = merge.split(" ") if isinstance(merge, str) else merge
         pairs[left, right] = rank
     return pairs
-
-
-def _glued(pairs: Mapping[tuple[str, str], int]) -> set[str]:
-    """Return the characters that some merge joins to a space after them.
-
-    Between any other character and a space no merge ever reaches across, so that words can be
-    encoded one by one.
-    """
-    return {left[-1] for left, right in pairs if right[0] == _SPACE and left[-1] != _SPACE}
 
 
 def _characters(vocabulary: Mapping[str, int]) -> tuple[bytes, bytes]:

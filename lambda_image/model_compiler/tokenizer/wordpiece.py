@@ -6,7 +6,7 @@ about a page at a time.
 """
 
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import NamedTuple
@@ -76,6 +76,7 @@ REPLACEMENT = "\ufffd"
 #: The number of texts per call of the library, and the separator between them.
 _TOGETHER = 4096
 _BETWEEN = "0"
+_decompose = normalizers.NFD().normalize_str
 #: The one mark of the highest combining class (240): all others that move are moved past it.
 _HIGHEST = "\u0345"
 #: All that `str.split()` splits at, in every version of Python that we run on.
@@ -115,9 +116,8 @@ def character_sections(
     and each takes most of a second.
     """
     strips = lowercase if strip_accents is None else strip_accents
-    normal = _changes(
-        normalizers.BertNormalizer(clean_text, handle_chinese_chars, strips, lowercase)
-    )
+    bert = normalizers.BertNormalizer(clean_text, handle_chinese_chars, strips, lowercase)
+    normal = _changes(bert.normalize_str)
     words = _as_words(normal)
     marks = _marks(normal, clean_text=clean_text) if strips else {}
     stay = {character for character, mark in marks.items() if mark.stays}
@@ -141,25 +141,25 @@ def character_sections(
     }
 
 
-def _changes(normalizer: normalizers.Normalizer) -> _Changes:
+def _changes(normalize: Callable[[str], str]) -> _Changes:
     """Return the normalizer's output for each character alone.
 
     A lone surrogate is not a character and never occurs in valid text; it is treated as U+FFFD.
     """
     changes = _Changes({}, set(), set())
     for start, page in character_pages():
-        together = normalizer.normalize_str(page)
+        together = normalize(page)
         if not together:
             changes.gone.add(start)
         elif together != page:
             changes.mixed.add(start)
-            each = zip(page, _each(normalizer, page), strict=True)
+            each = zip(page, _each(normalize, page), strict=True)
             changes.texts.update({old: new for old, new in each if new != old})
     changes.texts.update(dict.fromkeys(map(chr, SURROGATES), changes.of(REPLACEMENT)))
     return changes
 
 
-def _each(normalizer: normalizers.Normalizer, texts: Iterable[str]) -> Iterator[str]:
+def _each(normalize: Callable[[str], str], texts: Iterable[str]) -> Iterator[str]:
     """Yield the normalizer's output for each text, with thousands of texts per call.
 
     A digit separates them: no other character becomes a digit, and no mark moves past one.
@@ -167,10 +167,9 @@ def _each(normalizer: normalizers.Normalizer, texts: Iterable[str]) -> Iterator[
     remaining = iter(texts)
     while several := list(islice(remaining, _TOGETHER)):
         if _BETWEEN in "".join(several):
-            yield from map(normalizer.normalize_str, several)
+            yield from map(normalize, several)
         else:
-            joined = normalizer.normalize_str(_BETWEEN.join(["", *several]))
-            yield from joined.split(_BETWEEN)[1:]
+            yield from normalize(_BETWEEN.join(["", *several])).split(_BETWEEN)[1:]
 
 
 def _as_words(normal: _Changes) -> _Changes:
@@ -214,12 +213,10 @@ def _marks(normal: _Changes, *, clean_text: bool) -> dict[str, _Mark]:
 
     What cleaning removes is gone before that.
     """
-    cleaned = _changes(
-        normalizers.BertNormalizer(
-            clean_text=clean_text, handle_chinese_chars=False, strip_accents=False, lowercase=False
-        )
+    cleaner = normalizers.BertNormalizer(
+        clean_text=clean_text, handle_chinese_chars=False, strip_accents=False, lowercase=False
     )
-    decomposer = normalizers.NFD()
+    cleaned = _changes(cleaner.normalize_str)
     moved = [_HIGHEST]
     fixed = []
     for start, page in character_pages():
@@ -227,9 +224,9 @@ def _marks(normal: _Changes, *, clean_text: bool) -> dict[str, _Mark]:
             continue
         left = "".join(filter(cleaned.of, page)) if start in cleaned.mixed else page
         between = _HIGHEST.join(["", *left])
-        if decomposer.normalize_str(between) != between:
-            alone = _each(decomposer, left)
-            behind = _each(decomposer, (_HIGHEST + character for character in left))
+        if _decompose(between) != between:
+            alone = _each(_decompose, left)
+            behind = _each(_decompose, (_HIGHEST + character for character in left))
             moved += [
                 character
                 for character, decomposed, sorted_ in zip(left, alone, behind, strict=True)
@@ -244,13 +241,10 @@ def _marks(normal: _Changes, *, clean_text: bool) -> dict[str, _Mark]:
                 "the fast tokenizers do not cover a combining mark that becomes another one, "
                 f"U+{ord(mark):04X}"
             )
-    return {
-        **{mark: _Mark(0, stays=False) for mark in fixed},
-        **{
-            mark: _Mark(place, stays=bool(normal.of(mark)))
-            for mark, place in sorted(places.items())
-        },
-    }
+    found = {mark: _Mark(0, stays=False) for mark in fixed}
+    for mark, place in sorted(places.items()):
+        found[mark] = _Mark(place, stays=bool(normal.of(mark)))
+    return found
 
 
 def _compounds(marks: Mapping[str, _Mark], normal: _Changes) -> Iterator[str]:
@@ -259,10 +253,9 @@ def _compounds(marks: Mapping[str, _Mark], normal: _Changes) -> Iterator[str]:
     In all of Unicode these are U+0344 and three vowels of Tibetan, with two marks, and U+0340,
     U+0341 and U+0343, with one mark and U+0000.
     """
-    decompose = normalizers.NFD().normalize_str
     for character, text in normal.texts.items():
         if not text and character in marks:
-            decomposed = decompose(character)
+            decomposed = _decompose(character)
             if decomposed != character and all(mark in marks for mark in decomposed):
                 yield character + decomposed.ljust(2, "\0")
 
@@ -272,17 +265,19 @@ def _places(marks: Sequence[str]) -> dict[str, int]:
 
     A mark that comes before another is moved past it exactly if its class is the larger one.
     """
-    decompose = normalizers.NFD().normalize_str
     classes: list[str] = []  # one mark of each class, in their order
+
+    def moves(first: str, second: str) -> bool:
+        return _decompose(f"a{first}{second}") != f"a{first}{second}"
+
+    def smaller(mark: str) -> int:
+        return sum(moves(mark, other) for other in classes)
+
     for mark in marks:
-        at = sum(decompose(f"a{mark}{other}") != f"a{mark}{other}" for other in classes)
-        following = classes[at : at + 1]
-        if not following or decompose(f"a{following[0]}{mark}") != f"a{following[0]}{mark}":
+        at = smaller(mark)
+        if at == len(classes) or moves(classes[at], mark):
             classes.insert(at, mark)
-    return {
-        mark: 1 + sum(decompose(f"a{mark}{other}") != f"a{mark}{other}" for other in classes)
-        for mark in marks
-    }
+    return {mark: 1 + smaller(mark) for mark in marks}
 
 
 def paged(texts: Mapping[str, str], gone: Collection[int] = ()) -> dict[str, bytes]:
