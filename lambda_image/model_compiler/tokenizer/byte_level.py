@@ -11,13 +11,7 @@ from tokenizers import normalizers
 
 from embedder.core.fast_tokenizers.byte_level import BYTE_ALPHABET
 from model_compiler.tokenizer.byte_pair import BPE_KEYS, BPE_OPTIONS, merge_sections
-from model_compiler.tokenizer.coverage import (
-    Json,
-    NotCoveredError,
-    check_options,
-    not_covered,
-    only_keys,
-)
+from model_compiler.tokenizer.coverage import Json, check_options, not_covered, only_keys
 from model_compiler.tokenizer.table_file import CHARACTERS, PAGE, character_pages, deduplicated
 
 #: The one mark of the highest combining class (240): all others are moved in front of it.
@@ -125,7 +119,7 @@ def byte_level_sections(document: Json, model: tokenizers.models.BPE) -> dict[st
     """Return the sections that only a byte-level file has, as the embedder reads them."""
     vocabulary: Mapping[str, int] = document["model"]["vocab"]
     if not vocabulary.keys() >= set(BYTE_ALPHABET):
-        raise NotCoveredError("the fast tokenizers do not cover bytes without a token")
+        not_covered("bytes without a token")
     composes = document.get("normalizer") is not None
     pre_tokenizer = document["pre_tokenizer"]
     # `check_byte_level` accepts a prefix space with GPT-2's own expression only.
@@ -148,7 +142,7 @@ def _split(pre_tokenizer: Json) -> _Split:
         return _GPT2
     split = _SPLITS.get(pre_tokenizer["pretokenizers"][0]["pattern"]["Regex"])
     if split is None:
-        raise NotCoveredError("the fast tokenizers do not cover the regular expression of Split")
+        not_covered("the regular expression of Split")
     return split
 
 
@@ -205,7 +199,5 @@ def _composing() -> frozenset[str]:
         if normalize("NFD", character) != decompose(character) or normalize(
             "NFC", character
         ) != compose(character):
-            raise NotCoveredError(
-                f"the fast tokenizers do not cover the normalization of U+{ord(character):04X}"
-            )
+            not_covered("the normalization of", f"U+{ord(character):04X}")
     return frozenset(found)

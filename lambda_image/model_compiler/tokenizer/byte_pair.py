@@ -6,7 +6,7 @@ from itertools import accumulate
 
 import tokenizers
 
-from model_compiler.tokenizer.coverage import Json, NotCoveredError, check_options, not_covered
+from model_compiler.tokenizer.coverage import Json, check_options, not_covered
 from model_compiler.tokenizer.table_file import CHARACTERS, PAGE, deduplicated, id_slots
 
 #: `fuse_unk` is about unknown tokens: with a token for each byte there are none.
@@ -71,13 +71,13 @@ def merge_sections(
     vocabulary, merges = document["model"]["vocab"], document["model"]["merges"]
     size = 1 + max(vocabulary.values())
     if size > _MOST or len(merges) > _MOST:
-        raise NotCoveredError("the fast tokenizers do not cover a vocabulary or merges over 2^20")
+        not_covered("a vocabulary or merges over 2^20")
     fixed = set(apart)
     rows: list[list[int]] = [[] for _ in range(size)]
     for (left, right), rank in _ranked_pairs(merges).items():
         ids = vocabulary[left], vocabulary[right], vocabulary[left + right]
         if not fixed.isdisjoint(ids):
-            raise NotCoveredError("the fast tokenizers do not cover merges of bytes")
+            not_covered("merges of bytes")
         rows[ids[0]].append(ids[1] << 40 | rank << 20 | ids[2])
     # The tokens that their text alone becomes: nearly all of them.
     whole = {

@@ -21,7 +21,7 @@ from operator import methodcaller
 
 from tokenizers import normalizers
 
-from model_compiler.tokenizer.coverage import NotCoveredError
+from model_compiler.tokenizer.coverage import not_covered
 from model_compiler.tokenizer.table_file import SURROGATES
 
 _LEAF = 1 << 8
@@ -46,9 +46,7 @@ def read_charsmap(data: bytes) -> dict[str, str]:
             for key, value in _keys(units).items()
         }
     except (struct.error, IndexError, ValueError) as error:
-        raise NotCoveredError(
-            f"the fast tokenizers do not cover a damaged character map: {error}"
-        ) from error
+        not_covered("a damaged character map:", error)
 
 
 def _keys(units: Sequence[int]) -> dict[bytes, int]:
@@ -164,7 +162,7 @@ def character_kinds() -> Mapping[str, str]:
     linkers = those(marks, lambda c: _KA + c + _QA + _ACCENT, keeps_accent)
     conjunct = those(marks, lambda c: _KA + _VIRAMA + c + _QA + _ACCENT, keeps_accent)
     if not linkers <= conjunct & extending or conjunct - extending != {_JOINER}:
-        raise NotCoveredError("the fast tokenizers do not cover this version of grapheme clusters")
+        not_covered("this version of grapheme clusters")
     kinds = dict.fromkeys(map(chr, range(0x20)), "c") | {"\r": "r", "\n": "n"}
     for letter, group in (
         ("c", controls),

@@ -74,6 +74,6 @@ def only_keys(part: Json, known: set[str], name: str) -> None:
         not_covered(f"{name}: unknown", ", ".join(unknown))
 
 
-def not_covered(part: str, found: object) -> NoReturn:
-    """Raise the error that names a part and what was found there."""
-    raise NotCoveredError(f"the fast tokenizers do not cover {part} {found}")
+def not_covered(part: str, *found: object) -> NoReturn:
+    """Raise the error that names a part, and what was found there if the part does not say it."""
+    raise NotCoveredError(" ".join(["the fast tokenizers do not cover", part, *map(str, found)]))

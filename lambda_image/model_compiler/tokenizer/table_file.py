@@ -9,7 +9,7 @@ from zlib import crc32
 import tokenizers
 
 from embedder.core.fast_tokenizers.table_file import HEADER, MAGIC, SECTION, VERSION
-from model_compiler.tokenizer.coverage import NotCoveredError
+from model_compiler.tokenizer.coverage import not_covered
 
 #: Sections begin at multiples of this.
 _ALIGNMENT = 64
@@ -58,7 +58,7 @@ def text_sections(texts: Sequence[str]) -> dict[str, bytes]:
 def id_slots(ids: Mapping[str, int]) -> bytes:
     """Return a half-full look-up table, as `fast_tokenizers.table_file` reads it."""
     if max(ids.values(), default=0) >= _MOST_IDS:
-        raise NotCoveredError("the fast tokenizers do not cover a vocabulary over 2^20")
+        not_covered("a vocabulary over 2^20")
     size = 1 << (2 * len(ids) + 1).bit_length()
     slots = array("I", bytes(4 * size))
     # In the order of ids: the tables do not depend on the order of the JSON.
@@ -108,7 +108,7 @@ def added_token_sections(
         for token_id, token in tokens.items()
     )
     if listed and not listed[0][0]:
-        raise NotCoveredError("the fast tokenizers do not cover an added token without a text")
+        not_covered("an added token without a text")
     groups = array("I")
     for index, (text, _, _) in enumerate(listed):
         if groups and groups[-3] == ord(text[0]):

@@ -23,7 +23,7 @@ from model_compiler.errors import SourceError
 from model_compiler.supervision import budget
 from model_compiler.tokenizer.byte_level import byte_level_sections, check_byte_level, is_byte_level
 from model_compiler.tokenizer.byte_pair import byte_pair_sections, check_byte_pair_encoding
-from model_compiler.tokenizer.coverage import Json, NotCoveredError, check_parts
+from model_compiler.tokenizer.coverage import Json, NotCoveredError, check_parts, not_covered
 from model_compiler.tokenizer.sample import sample_texts
 from model_compiler.tokenizer.table_file import added_token_sections, table_file, text_sections
 from model_compiler.tokenizer.unigram import check_unigram, unigram_sections
@@ -155,7 +155,7 @@ def _tables(
     model = type(library.model).__name__
     kind = _MODELS.get(model)
     if kind is None:
-        raise NotCoveredError(f"the fast tokenizers do not cover models of type {model}")
+        not_covered("models of type", model)
     if kind == "bpe" and is_byte_level(document):
         kind = "byte_level_bpe"
     check, own_sections = _KINDS[kind]
@@ -193,15 +193,15 @@ def _check_spelling(library: tokenizers.Tokenizer, document: Json) -> None:
     vocabulary = document["model"]["vocab"]
     if isinstance(vocabulary, list):  # of Unigram: texts and scores in the order of their ids
         if len({text for text, _ in vocabulary}) < len(vocabulary):
-            raise NotCoveredError("the fast tokenizers do not cover two ids of one token")
+            not_covered("two ids of one token")
         vocabulary = {text: token_id for token_id, (text, _) in enumerate(vocabulary)}
     if "" in vocabulary:
-        raise NotCoveredError("the fast tokenizers do not cover a vocabulary with an empty token")
+        not_covered("a vocabulary with an empty token")
     expected = {**vocabulary, **added}
     if library.get_vocab(with_added_tokens=True) != expected:
-        raise NotCoveredError("the fast tokenizers do not cover ids that are not the file's own")
+        not_covered("ids that are not the file's own")
     if len(set(expected.values())) != len(expected):
-        raise NotCoveredError("the fast tokenizers do not cover two tokens of one id")
+        not_covered("two tokens of one id")
 
 
 def _special_tokens(library: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -218,7 +218,7 @@ def _special_tokens(library: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tup
         before, after = empty[0][:at], empty[0][at:]
         if all(whole == before + own + after for whole, own in examples):
             return tuple(before), tuple(after)
-    raise NotCoveredError("the fast tokenizers do not cover the post_processor")
+    return not_covered("the post_processor")
 
 
 @budget("encoding a sample of texts with tokenizer.json", seconds=_SAMPLE_SECONDS)

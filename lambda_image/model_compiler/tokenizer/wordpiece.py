@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tokenizers import normalizers, pre_tokenizers
 
 from embedder.core.fast_tokenizers.characters import REORDERED
-from model_compiler.tokenizer.coverage import Json, NotCoveredError, not_covered, only_keys
+from model_compiler.tokenizer.coverage import Json, not_covered, only_keys
 from model_compiler.tokenizer.table_file import (
     CHARACTERS,
     PAGE,
@@ -122,9 +122,7 @@ def character_sections(
     marks = _marks(normal, clean_text=clean_text) if strips else {}
     stay = {character for character, mark in marks.items() if mark.stays}
     if not stay.isdisjoint(words.texts):
-        raise NotCoveredError(
-            "the fast tokenizers do not cover a combining mark that is not a letter"
-        )
+        not_covered("a combining mark that is not a letter")
     words.texts.update({character: REORDERED + character for character in stay})
     for character, text in words.texts.items():
         if not text.startswith(REORDERED) and not stay.isdisjoint(text):
@@ -237,10 +235,7 @@ def _marks(normal: _Changes, *, clean_text: bool) -> dict[str, _Mark]:
     places = _places(moved)
     for mark in places:
         if normal.of(mark) not in {"", mark}:
-            raise NotCoveredError(
-                "the fast tokenizers do not cover a combining mark that becomes another one, "
-                f"U+{ord(mark):04X}"
-            )
+            not_covered("a combining mark that becomes another one,", f"U+{ord(mark):04X}")
     found = {mark: _Mark(0, stays=False) for mark in fixed}
     for mark, place in sorted(places.items()):
         found[mark] = _Mark(place, stays=bool(normal.of(mark)))
