@@ -61,6 +61,7 @@ ACTIVATIONS = {
 #: Labels of a model that names none: transformers' default.
 DEFAULT_LABELS = {"0": "LABEL_0", "1": "LABEL_1"}
 MAX_LABELS = 1000
+NAMED = "config_sentence_transformers.json"
 
 
 def read_cross_encoder(folder: Path, precision: Precision = Precision.INT8) -> CompiledModel:
@@ -79,9 +80,7 @@ def read_cross_encoder(folder: Path, precision: Precision = Precision.INT8) -> C
     activation = _activation(folder, config, labels=len(labels))
     tied = config.boolean("tie_word_embeddings", False) if generates else False
     architecture = architectures.parse(config, remedy="")
-    tokenizer = read_tokenizer(
-        encoder / "tokenizer.json", vocabulary_size=architecture.vocabulary_size
-    )
+    tokenizer = read_tokenizer(encoder, vocabulary_size=architecture.vocabulary_size)
     prompt = _default_prompt(folder)
     if classifier is None:
         head: Head | ScoreHead = _next_token_head(
@@ -225,7 +224,6 @@ def _labels(config: ConfigFile) -> tuple[str, ...]:
 
 def _activation(folder: Path, config: ConfigFile, *, labels: int) -> str:
     """Return the activation; of the files that may state it, the first decides."""
-    path = folder / "config_sentence_transformers.json"
     inner = config.optional("sentence_transformers")
     if inner is not None and not isinstance(inner, dict):
         config.fail("sentence_transformers", "an object", inner)
@@ -235,7 +233,7 @@ def _activation(folder: Path, config: ConfigFile, *, labels: int) -> str:
             f"{', '.join(unknown)}."
         )
     stated = (
-        ConfigFile(path, optional=True).optional("activation_fn"),
+        ConfigFile(folder / NAMED, optional=True).optional("activation_fn"),
         (inner or {}).get("activation_fn"),
         config.optional("sbert_ce_default_activation_function"),
     )
@@ -252,13 +250,12 @@ def _activation(folder: Path, config: ConfigFile, *, labels: int) -> str:
 
 def _default_prompt(folder: Path) -> str:
     """Return the text that goes before each query; others must be asked for."""
-    path = folder / "config_sentence_transformers.json"
-    config = ConfigFile(path, optional=True)
+    config = ConfigFile(folder / NAMED, optional=True)
     texts, default = read_named_prompts(config)
     config.require("model_type", "CrossEncoder", None)
     # `keep_in_fp32_modules` changes what autocast does, and weights of a head are in float32 here.
     config.ignore(frozenset({"activation_fn", "keep_in_fp32_modules"}))
-    config.done("config_sentence_transformers.json")
+    config.done(NAMED)
     return "" if default is None else texts[default]
 
 

@@ -129,19 +129,17 @@ FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorPr
 
 #: Families with positions that start one after the id of the padding token, as in transformers'
 #: `create_position_ids_from_input_ids`. They have that many fewer usable positions.
-COUNTED_FROM_PADDING = frozenset(
-    {
-        "camembert",
-        "data2vec-text",
-        "ibert",
-        "longformer",
-        "mpnet",
-        "roberta",
-        "roberta-prelayernorm",
-        "xlm-roberta",
-        "xlm-roberta-xl",
-        "xmod",
-    }
+COUNTED_FROM_PADDING = (
+    "camembert",
+    "data2vec-text",
+    "ibert",
+    "longformer",
+    "mpnet",
+    "roberta",
+    "roberta-prelayernorm",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "xmod",
 )
 
 
@@ -191,11 +189,17 @@ def read_export(folder: Path, choice: Choice) -> ImportedModel:
     reference = _read(folder, folder / choice.reference) if choice.reference else None
     if reference is None or reference.quantized:
         return model
-    return replace(model, full_precision=reference)
+    return replace(model, reference=reference)
 
 
 def _read(folder: Path, path: Path) -> ImportedModel:
-    graph = _load(path)
+    graph = load_export(path)
+    if not graph.graph.node:
+        raise SourceError(f"{path} is not an ONNX graph: it has no nodes.")
+    if foreign := foreign_operators(graph):
+        raise UnsupportedModelError(
+            f"{path} needs operators that ONNX Runtime does not have: {', '.join(foreign[:5])}."
+        )
     _check_inputs(path, graph)
     has_modules = (folder / "modules.json").exists()
     pooled = has_modules and is_pooled(folder)
@@ -203,7 +207,7 @@ def _read(folder: Path, path: Path) -> ImportedModel:
     encoder = encoder_folder_of(folder)
     config = ConfigFile(encoder / "config.json")
     rows = config.integer("vocab_size")
-    tokenizer = read_tokenizer(encoder / "tokenizer.json", vocabulary_size=rows)
+    tokenizer = read_tokenizer(encoder, vocabulary_size=rows)
     width = _width(output, config)
     head = None
     if output.name not in SENTENCES:
@@ -242,18 +246,6 @@ def _read(folder: Path, path: Path) -> ImportedModel:
     )
 
 
-def _load(path: Path) -> ModelProto:
-    graph = load_export(path)
-    if not graph.graph.node:
-        raise SourceError(f"{path} is not an ONNX graph: it has no nodes.")
-    foreign = foreign_operators(graph)
-    if foreign:
-        raise UnsupportedModelError(
-            f"{path} needs operators that ONNX Runtime does not have: {', '.join(foreign[:5])}."
-        )
-    return graph
-
-
 def _check_inputs(path: Path, graph: ModelProto) -> None:
     weights = {tensor.name for tensor in graph.graph.initializer}
     inputs = [entry for entry in graph.graph.input if entry.name not in weights]
@@ -270,8 +262,7 @@ def _check_inputs(path: Path, graph: ModelProto) -> None:
                 f"{path}: the input {entry.name} is of type {TensorProto.DataType.Name(kind)}; "
                 "the embedder gives INT64 or INT32."
             )
-        fixed = [dim.dim_value for dim in entry.type.tensor_type.shape.dim if dim.dim_value]
-        if fixed:
+        if fixed := [dim.dim_value for dim in entry.type.tensor_type.shape.dim if dim.dim_value]:
             raise UnsupportedModelError(
                 f"{path}: the input {entry.name} has a fixed size of {fixed[0]}; the embedder "
                 "gives batches of any size and texts of any length. Export it with dynamic axes."
@@ -314,7 +305,7 @@ def _width(output: ValueInfoProto, config: ConfigFile) -> int:
 
 def _first_position(config: ConfigFile) -> int:
     padding = config.optional("pad_token_id")
-    if config.optional("model_type") not in tuple(COUNTED_FROM_PADDING):
+    if config.optional("model_type") not in COUNTED_FROM_PADDING:
         return 0
     return (padding if type(padding) is int and padding >= 0 else 1) + 1
 

@@ -100,9 +100,7 @@ def read_model_folder(
         )
     architecture = architectures.parse(ConfigFile(encoder_folder / "config.json"))
     head = read_head(folder, hidden_size=architecture.hidden_size)
-    tokenizer = read_tokenizer(
-        encoder_folder / "tokenizer.json", vocabulary_size=architecture.vocabulary_size
-    )
+    tokenizer = read_tokenizer(encoder_folder, vocabulary_size=architecture.vocabulary_size)
     return CompiledModel(
         family=architecture.name,
         dimensions=head.dimensions,
@@ -163,7 +161,6 @@ def is_pooled(folder: Path) -> bool:
 
 def _modules(folder: Path) -> list[tuple[str, Path]]:
     """Return the class name and the folder of each module."""
-    path = folder / "modules.json"
     found = read_modules(folder)
     kinds = [kind for kind, _ in found]
     config = _transformer_file(found[0][1]) if kinds[:1] == ["Transformer"] else None
@@ -172,8 +169,9 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
     start = ["Transformer"] if pooled else ["Transformer", "Pooling"]
     if kinds[: len(start)] != start or set(kinds[len(start) :]) - {"Dense", "Dropout", "Normalize"}:
         raise UnsupportedModelError(
-            f"{path} lists {', '.join(kinds) or 'no modules'}; the compiler can express a "
-            "Transformer, then a Pooling, then any number of Dense, Dropout and Normalize."
+            f"{folder / 'modules.json'} lists {', '.join(kinds) or 'no modules'}; the compiler can "
+            "express a Transformer, then a Pooling, then any number of Dense, Dropout and "
+            "Normalize."
         )
     return found
 
@@ -219,10 +217,10 @@ def _check_transformer(config: ConfigFile, tokenizer: TokenizerFile, output: Out
         config.require("modality_config", output.modalities)
         # No template that the compiler knows has the generation prompt.
         prompts = [{"chat_template": {"add_generation_prompt": value}} for value in (False, True)]
-        config.require("processing_kwargs", {}, None, *prompts)
     else:
         _check_modalities(config, output.modalities)
-        config.require("processing_kwargs", {}, None)
+        prompts = []
+    config.require("processing_kwargs", {}, None, *prompts)
     config.require("transformer_task", output.task, None)
     config.require("module_output_name", output.name, None)
     for key in LOADER_KEYS:
@@ -262,10 +260,7 @@ def read_prompts(
     The embedder's always have length 1, which keeps cosines and changes dot products and distances;
     `normalized` says that the model's own have it too.
     """
-    path = folder / "config_sentence_transformers.json"
-    if not path.exists():
-        return Prompts(texts={}, default=None)
-    config = ConfigFile(path)
+    config = ConfigFile(folder / "config_sentence_transformers.json", optional=True)
     texts, default = read_named_prompts(config)
     config.require("model_type", model_type, None)
     if (shortened := config.optional("truncate_dim")) is not None:
@@ -298,10 +293,6 @@ def read_named_prompts(config: ConfigFile) -> tuple[dict[str, str], str | None]:
     return texts, default
 
 
-#: The keys of a module that are read.
-KEYS = frozenset({"kwargs", "name", "path", "type"})
-
-
 def read_modules(folder: Path) -> list[tuple[str, Path]]:
     """Return the class name and the folder of each module."""
     path = folder / "modules.json"
@@ -331,11 +322,8 @@ def read_modules(folder: Path) -> list[tuple[str, Path]]:
 
 
 def _is_module(module: Any) -> bool:
-    return (
-        isinstance(module, dict)
-        and isinstance(module.get("type"), str)
-        and isinstance(module.get("path"), str)
-    )
+    keys = ("type", "path")
+    return isinstance(module, dict) and all(isinstance(module.get(key), str) for key in keys)
 
 
 def _module(folder: Path, path: Path, module: dict[str, Any]) -> tuple[str, Path]:
@@ -346,7 +334,8 @@ def _module(folder: Path, path: Path, module: dict[str, Any]) -> tuple[str, Path
             "sentence-transformers. It is code of the model's own, for which sentence-transformers "
             "needs trust_remote_code; the compiler never runs such code."
         )
-    if unknown := sorted(set(module) - KEYS - harmless("modules.json")):
+    known = {"kwargs", "name", "path", "type"} | harmless("modules.json")
+    if unknown := sorted(set(module) - known):
         raise UnsupportedModelError(
             f"{path}: the module {kind} has settings that the compiler does not know: "
             f"{', '.join(unknown)}."

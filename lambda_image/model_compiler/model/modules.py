@@ -453,9 +453,7 @@ def _max(builder: GraphBuilder, hidden: str, mask: str) -> str:
 
 def _last_token(builder: GraphBuilder, hidden: str, _: str) -> str:
     """Select each text's last token; padding is on the right."""
-    one = builder.int64(1)
-    count = builder.op.ReduceSum(ALL, one, keepdims=1)
-    last = builder.op.Sub(count, one)
+    last = builder.op.Sub(_total(builder, ALL), builder.int64(1))
     return builder.op.GatherND(hidden, last, batch_dims=1)
 
 

@@ -8,7 +8,7 @@ the folder's pooling and Dense modules, these are appended, and the normalizatio
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,11 +56,8 @@ def _feed_inputs(model: ModelProto, *, first_position: int) -> None:
     if "token_type_ids" in kinds:
         # All tokens of a single text have type 0.
         zeros = _name("token_type_ids", kinds)
-        nodes.append(
-            helper.make_node(
-                "Sub", ["input_ids", "input_ids"], [zeros], name=f"{PREFIX}token_type_ids"
-            )
-        )
+        twice, name = ["input_ids", "input_ids"], f"{PREFIX}token_type_ids"
+        nodes.append(helper.make_node("Sub", twice, [zeros], name=name))
         nodes += _casts("token_type_ids", kinds)
     if "position_ids" in kinds:
         # Counted along the mask; a 0 marks padding on the right.
@@ -186,13 +183,8 @@ class ImportedModel(Model):
     head: Head | None
     #: The position id of a text's first token.
     first_position: int
-    #: The full-precision export that this one is compared with.
-    full_precision: "ImportedModel | None" = None
-
-    @property
-    def reference(self) -> "ImportedModel | None":
-        """The full-precision export; None without one, or if this is it."""
-        return self.full_precision
+    #: The full-precision export that this one is compared with; None without, or if this is it.
+    reference: "ImportedModel | None" = None
 
     @property
     def quantized(self) -> bool:
@@ -208,8 +200,8 @@ class ImportedModel(Model):
     @property
     def remedy(self) -> str:
         """A sentence for the user of a model that missed a threshold."""
-        if self.full_precision:
-            other = f"Omit --precision to use {self.full_precision.path.name} in full precision"
+        if self.reference:
+            other = f"Omit --precision to use {self.reference.path.name} in full precision"
         else:
             other = "Export the model in full precision, or with scales per row"
         return f"{other}, or add --unmeasured to accept these vectors."
@@ -235,7 +227,10 @@ class ImportedModel(Model):
         names = _free_names([path.name for path in files])
         for path in files:
             shutil.copyfile(path, folder / names[path.name])
-        _rename_files(proto, names)
+        for tensor in _tensors(proto):
+            for entry in tensor.external_data:
+                if entry.key == "location":
+                    entry.value = names[entry.value]
         _feed_inputs(proto, first_position=self.first_position)
         with (folder / HEAD_FILE).open("xb") as file:
             builder = GraphBuilder(name="head", weights=file, weights_file=HEAD_FILE)
@@ -312,13 +307,6 @@ def _free_names(names: Sequence[str]) -> dict[str, str]:
             free[name] = f"weights.{free[name]}"
         taken.add(free[name].casefold())
     return free
-
-
-def _rename_files(export: ModelProto, names: Mapping[str, str]) -> None:
-    for tensor in _tensors(export):
-        for entry in tensor.external_data:
-            if entry.key == "location":
-                entry.value = names[entry.value]
 
 
 def _number(text: str | None) -> int:

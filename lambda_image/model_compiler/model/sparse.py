@@ -141,14 +141,12 @@ class SpladeHead(TakenHead):
     def take(self, weights: Weights) -> Mapping[str, Floats]:
         """Take the head's weights, before the encoder checks that all are used."""
         size = self.hidden_size
-        names = next(
-            (
-                each
-                for each in self.names
-                if each.table in weights and f"{each.norm}.weight" in weights
-            ),
-            self.names[0],
+        spelled = (
+            each
+            for each in self.names
+            if each.table in weights and f"{each.norm}.weight" in weights
         )
+        names = next(spelled, self.names[0])
         biases = (
             ("dense.bias", f"{names.dense}.bias", size),
             ("norm.bias", f"{names.norm}.bias", size),
@@ -327,12 +325,9 @@ def _model(
     """Read an encoder with a SpladePooling, or without one with bge-m3's head."""
     refuse_adapter(encoder)
     config = ConfigFile(encoder / "config.json")
-    families = ["xlm-roberta"] if pooling is None else NAMES
-    family = read_family(config, "sparse encoder", families)
+    family = read_family(config, "sparse encoder", NAMES if pooling else ["xlm-roberta"])
     architecture = architectures.parse(config, remedy="")
-    tokenizer = read_tokenizer(
-        encoder / "tokenizer.json", vocabulary_size=architecture.vocabulary_size
-    )
+    tokenizer = read_tokenizer(encoder, vocabulary_size=architecture.vocabulary_size)
     sizes: dict[str, Any] = {
         "hidden_size": architecture.hidden_size,
         "vocabulary_size": architecture.vocabulary_size,
@@ -417,7 +412,7 @@ def _read_table(folder: Path, module: Path) -> SparseTable:
         raise SourceError(
             f"{module}: weight has the shape {list(shape)}; it must have a number for each token."
         )
-    tokenizer = read_tokenizer(module / "tokenizer.json", vocabulary_size=shape[0])
+    tokenizer = read_tokenizer(module, vocabulary_size=shape[0])
     if tokenizer.max_tokens in (None, math.inf):
         raise SourceError(
             f"{module} states no limit of tokens: tokenizer_config.json has no model_max_length."

@@ -193,7 +193,7 @@ def _model(
 ) -> StaticModel:
     """Read the parts that both libraries store alike."""
     tokens, dimensions = _table_shape(Weights(folder))
-    tokenizer = read_tokenizer(folder / "tokenizer.json", vocabulary_size=tokens, alone=True)
+    tokenizer = read_tokenizer(folder, vocabulary_size=tokens, alone=True)
     return StaticModel(
         family=family,
         dimensions=dimensions,

@@ -54,12 +54,13 @@ class TokenizerFile:
     special: Mapping[str, int] = field(default_factory=dict)
 
 
-def read_tokenizer(path: Path, *, vocabulary_size: int, alone: bool = False) -> TokenizerFile:
-    """Read the file for a model with an embedding table of `vocabulary_size` rows.
+def read_tokenizer(folder: Path, *, vocabulary_size: int, alone: bool = False) -> TokenizerFile:
+    """Read the file in a folder for a model with an embedding table of `vocabulary_size` rows.
 
     `alone` says that the model's own library reads no other file of the tokenizer.
     """
-    document = (None if alone or path.exists() else _from_vocabulary(path)) or read_json(path)
+    path = folder / "tokenizer.json"
+    document = (None if alone or path.exists() else _from_vocabulary(folder)) or read_json(path)
     if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
         raise SourceError(f"{path} is not a file of the tokenizers library: it has no model.")
     _check_bounds(path, document)
@@ -71,10 +72,10 @@ def read_tokenizer(path: Path, *, vocabulary_size: int, alone: bool = False) -> 
             f"{path}: added_tokens must be a list of objects, each with an id of at least 0 and a "
             "content."
         )
-    max_tokens, special = (None, {}) if alone else read_settings(path.parent, document)
+    max_tokens, special = (None, {}) if alone else read_settings(folder, document)
     # Some text models' tokenizers list tokens of a multimodal model: their ids have no row.
     kept = [token for token in added if token["id"] < vocabulary_size]
-    dropped = tuple(str(token.get("content")) for token in added if token["id"] >= vocabulary_size)
+    dropped = tuple(token["content"] for token in added if token["id"] >= vocabulary_size)
     document["added_tokens"] = kept
     vocabulary = document["model"].get("vocab")
     if isinstance(vocabulary, dict):
@@ -94,15 +95,15 @@ def read_tokenizer(path: Path, *, vocabulary_size: int, alone: bool = False) -> 
     )
 
 
-def _from_vocabulary(path: Path) -> dict[str, Any] | None:
+def _from_vocabulary(folder: Path) -> dict[str, Any] | None:
     """Return the `tokenizer.json` of a folder with a `vocab.txt` alone, a token on each line."""
-    vocabulary = path.with_name("vocab.txt")
+    vocabulary = folder / "vocab.txt"
     if not vocabulary.is_file():
         return None
     check_most(f"{vocabulary}", vocabulary.stat().st_size, VOCABULARY * TOKEN, "bytes")
     try:
         lines = vocabulary.read_text("utf-8").removesuffix("\n").split("\n")
-        return built_document(path.parent, {token: number for number, token in enumerate(lines)})
+        return built_document(folder, {token: number for number, token in enumerate(lines)})
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise SourceError(
             f"{vocabulary} and the files next to it are damaged: {error!r}"

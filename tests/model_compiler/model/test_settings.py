@@ -83,7 +83,7 @@ def test_settings_of_a_tokenizer(tmp_path, name):
         change_file(folder / file, change)
         refused = ""
         try:
-            read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
+            read_tokenizer(folder, vocabulary_size=rows)
         except CompilerError as error:
             refused = str(error)
         if change.get("tokenizer_class") not in UNFIT:
@@ -134,7 +134,7 @@ def test_the_remedy_of_a_contradiction(tmp_path):
     folder = write_tokenizer(tmp_path / "model", SETTINGS["tokenizers"]["BertTokenizer"])
     change_file(folder / "tokenizer_config.json", {"do_lower_case": False})
     with pytest.raises(SourceError) as refused:
-        read_tokenizer(folder / "tokenizer.json", vocabulary_size=70)
+        read_tokenizer(folder, vocabulary_size=70)
     assert str(refused.value) == (
         f"{folder}/tokenizer.json: normalizer.lowercase must be false, as BertTokenizer of "
         "transformers has it from tokenizer_config.json and the files next to it; found true. Save "
@@ -153,12 +153,12 @@ def test_a_class_that_is_not_known(tmp_path, name, file, stated):
     change_file(folder / file, {"tokenizer_class": stated})
     rows = len(files["tokenizer.json"]["model"]["vocab"])
     if name == "TokenizersBackend":
-        read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
+        read_tokenizer(folder, vocabulary_size=rows)
         return
     with pytest.raises(
         UnsupportedModelError, match=f"tokenizer_class must be .*; found .?{stated}"
     ):
-        read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
+        read_tokenizer(folder, vocabulary_size=rows)
 
 
 @pytest.mark.parametrize("stated", ["MPNetTokenizer", "Qwen2TokenizerFast", "GemmaTokenizer"])
@@ -169,7 +169,7 @@ def test_a_class_for_another_vocabulary(tmp_path, stated):
     change_file(folder / "tokenizer_config.json", {"tokenizer_class": stated})
     rows = len(files["tokenizer.json"]["model"]["vocab"])
     with pytest.raises(SourceError, match=r"model\.type must be (WordPiece|BPE).* found .Unigram"):
-        read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
+        read_tokenizer(folder, vocabulary_size=rows)
 
 
 @pytest.mark.parametrize("key", ["do_lower_case", "keep_accents", "split_by_punct"])
@@ -181,13 +181,13 @@ def test_settings_of_other_classes(tmp_path, key, stated):
     rows = len(files["tokenizer.json"]["model"]["vocab"])
     change_file(folder / "config.json", {"model_type": "deberta-v2"})
     change_file(folder / "tokenizer_config.json", {"tokenizer_class": "DebertaV2Tokenizer"})
-    read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
+    read_tokenizer(folder, vocabulary_size=rows)
     change_file(folder / "tokenizer_config.json", {key: stated})
     if stated == (key == "keep_accents"):  # the file has no step for any of them
-        read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
+        read_tokenizer(folder, vocabulary_size=rows)
         return
     with pytest.raises(SourceError, match=f"must have {key} {stated}"):
-        read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
+        read_tokenizer(folder, vocabulary_size=rows)
 
 
 #: Classes that build a tokenizer with lower case and without accents, and others that keep both.
@@ -216,10 +216,10 @@ def test_defaults_of_other_classes(tmp_path, model_type, by_model_type):
     keeping = {"type": "NFKD"}
     right, wrong = (lowering, keeping) if model_type in LOWERING else (keeping, lowering)
     change_file(folder / "tokenizer.json", {"normalizer": right})
-    read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
+    read_tokenizer(folder, vocabulary_size=rows)
     change_file(folder / "tokenizer.json", {"normalizer": wrong})
     with pytest.raises(SourceError, match=f"must have do_lower_case {model_type in LOWERING}"):
-        read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
+        read_tokenizer(folder, vocabulary_size=rows)
 
 
 @pytest.mark.parametrize(
@@ -240,4 +240,4 @@ def test_values_of_wrong_types(tmp_path, file, change):
     folder = write_tokenizer(tmp_path / "model", SETTINGS["tokenizers"]["BertTokenizer"])
     change_file(folder / file, change)
     with pytest.raises(SourceError):
-        read_tokenizer(folder / "tokenizer.json", vocabulary_size=70)
+        read_tokenizer(folder, vocabulary_size=70)

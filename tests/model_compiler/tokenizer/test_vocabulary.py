@@ -19,8 +19,9 @@ GOLDEN = json.loads(
 def test_ids_are_those_of_transformers(tmp_path, name):
     """Case, accents, special tokens and the class come from `tokenizer_config.json`."""
     golden = GOLDEN["folders"][name]
-    path = write_vocabulary(tmp_path, **golden["settings"]) / "tokenizer.json"
-    read = read_tokenizer(path, vocabulary_size=len(TOKENS))
+    read = read_tokenizer(
+        write_vocabulary(tmp_path, **golden["settings"]), vocabulary_size=len(TOKENS)
+    )
     tokenizer = Tokenizer.from_str(read.data.decode())
     assert [tokenizer.encode(text).ids for text in GOLDEN["texts"]] == golden["ids"]
 
@@ -43,6 +44,6 @@ def test_a_model_with_a_vocabulary_compiles(tiny_folder, compile_tiny):
 )
 def test_what_cannot_be_built(tmp_path, settings, message):
     """A class that needs a `tokenizer.json`, a token without an id, or damage is refused."""
-    path = write_vocabulary(tmp_path, **settings) / "tokenizer.json"
+    folder = write_vocabulary(tmp_path, **settings)
     with pytest.raises(SourceError, match=message):
-        read_tokenizer(path, vocabulary_size=len(TOKENS))
+        read_tokenizer(folder, vocabulary_size=len(TOKENS))

@@ -48,7 +48,7 @@ def test_the_compiler_reads_the_tokenizer_of_a_replica(tmp_path, name):
     """Of those that are made in a moment."""
     shape = SHAPES[name]
     write_all_but_weights(tmp_path, shape)
-    file = read_tokenizer(tmp_path / "tokenizer.json", vocabulary_size=shape.vocabulary)
+    file = read_tokenizer(tmp_path, vocabulary_size=shape.vocabulary)
     assert (file.max_tokens, file.special["cls_token"]) == (None, 101)
 
 
