@@ -168,13 +168,12 @@ def why_not_compiled(folder: Path) -> str | None:
     A missing or damaged configuration returns None, because the error about it is more useful.
     """
     try:
-        if is_static(folder):
-            return None
-        architectures.parse(ConfigFile(encoder_folder_of(folder) / "config.json"))
+        if not is_static(folder):
+            architectures.parse(ConfigFile(encoder_folder_of(folder) / "config.json"))
     except UnsupportedModelError as error:
         return relative(error, folder)
     except SourceError:
-        return None
+        pass
     return None
 
 

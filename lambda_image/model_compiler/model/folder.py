@@ -305,9 +305,11 @@ def read_modules(folder: Path) -> list[tuple[str, Path]]:
                 f"s(torch.load('{folder / PICKLED_HEAD}', weights_only=True), "
                 f"'{folder / SPARSE_HEAD}')\""
             )
+        names = sorted(each.name for each in folder.iterdir())
+        found = ", ".join(names[:8]) or "an empty folder"
         raise SourceError(
             f"{folder} is not a sentence-transformers folder: it has no modules.json. "
-            f"Found {_listing(folder)}."
+            f"Found {found}{', ...' if len(names) > 8 else ''}."
         )
     modules = read_json(path)
     if not isinstance(modules, list) or not all(_is_module(module) for module in modules):
@@ -346,11 +348,6 @@ def _module(folder: Path, path: Path, module: dict[str, Any]) -> tuple[str, Path
             "which the compiler cannot express."
         )
     return kind, inner_path(folder, module["path"], where=path)
-
-
-def _listing(folder: Path) -> str:
-    names = sorted(path.name for path in folder.iterdir())
-    return (", ".join(names[:8]) or "an empty folder") + (", ..." if len(names) > 8 else "")
 
 
 #: bge-m3's sparse head, which FlagEmbedding has as a pickle.

@@ -116,12 +116,8 @@ def _tensors(model: ModelProto) -> Iterator[TensorProto]:
 def foreign_operators(model: ModelProto) -> list[str]:
     """Return the operators that neither ONNX Runtime nor the model itself has."""
     own = {(function.domain, function.name) for function in model.functions}
-    found = {
-        f"{node.domain}.{node.op_type}"
-        for node in _nodes(model)
-        if node.domain not in DOMAINS and (node.domain, node.op_type) not in own
-    }
-    return sorted(found)
+    used = {(node.domain, node.op_type) for node in _nodes(model) if node.domain not in DOMAINS}
+    return sorted({f"{domain}.{operator}" for domain, operator in used - own})
 
 
 def _multiply_adds(model: ModelProto) -> int:

@@ -8,7 +8,7 @@ import binascii
 import json
 import math
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -105,9 +105,8 @@ def _from_vocabulary(folder: Path) -> dict[str, Any] | None:
         lines = vocabulary.read_text("utf-8").removesuffix("\n").split("\n")
         return built_document(folder, {token: number for number, token in enumerate(lines)})
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise SourceError(
-            f"{vocabulary} and the files next to it are damaged: {error!r}"
-        ) from error
+        message = f"{vocabulary} and the files next to it are damaged: {error!r}"
+        raise SourceError(message) from error
 
 
 def without_special_tokens(tokenizer: TokenizerFile) -> TokenizerFile:
@@ -167,20 +166,19 @@ def _refuse(path: Path, part: str, rule: str, found: Any) -> NoReturn:
 
 
 def _vocabulary_ids(path: Path, vocabulary: Any) -> set[int]:
+    ids: Collection[Any]
     if isinstance(vocabulary, dict):  # WordPiece, BPE, WordLevel: token to id
-        if not all(type(number) is int for number in vocabulary.values()):
-            raise SourceError(f"{path}: model.vocab must map tokens to ids.")
-        ids = set(vocabulary.values())
+        ids = vocabulary.values()
     elif isinstance(vocabulary, list):  # Unigram: token and score, in the order of their ids
         for number, entry in enumerate(vocabulary):
             if not _is_token_and_score(entry):
                 _refuse(path, f"model.vocab[{number}]", "a token and its score", entry)
-        ids = set(range(len(vocabulary)))
+        ids = range(len(vocabulary))
     else:
         raise SourceError(f"{path}: model.vocab must be an object or a list.")
-    if not ids or min(ids) < 0:
+    if not ids or not all(type(number) is int and number >= 0 for number in ids):
         raise SourceError(f"{path}: model.vocab must map tokens to ids.")
-    return ids
+    return set(ids)
 
 
 def _check_size(path: Path, ids: set[int], rows: int) -> None:

@@ -105,11 +105,12 @@ class _Texts:
             for token in sorted(vocabulary, key=vocabulary.__getitem__)
         ]
         self._token = partial(random.choice, tokens or ["a"])
+        self._space = partial(self._several, _SPACES, 3)
         self._kinds: Sequence[tuple[Callable[[], str], int]] = (
             (self._token, 30),
             (partial(random.choice, " ".join(_SENTENCES).split()), 15),
             (self._cased, 6),
-            (self._letters, 10),
+            (partial(self._several, "etaoinshrdlucmfwyp.,-'_/0123456789", 12), 10),
             (self._character, 12),
             (self._in_block, 12),
             (self._cluster, 6),
@@ -135,12 +136,8 @@ class _Texts:
         word = self._token()
         return self._random.choice((word.upper(), word.title(), word.swapcase(), f"{word}'s,"))
 
-    def _letters(self) -> str:
-        return "".join(
-            self._random.choices(
-                "etaoinshrdlucmfwyp.,-'_/0123456789", k=self._random.randint(1, 12)
-            )
-        )
+    def _several(self, characters: str, most: int) -> str:
+        return "".join(self._random.choices(characters, k=self._random.randint(1, most)))
 
     def _character(self) -> str:
         code = self._random.randrange(0x110000 - 0x800)
@@ -156,9 +153,6 @@ class _Texts:
         pieces = (_BASES, _BASES, _JOINING, _JOINING, _JOINING)
         size = self._random.randint(2, 5)
         return "".join(map(self._random.choice, self._random.choices(pieces, k=size)))
-
-    def _space(self) -> str:
-        return "".join(self._random.choices(_SPACES, k=self._random.randint(1, 3)))
 
     def _part_of_added(self) -> str:
         token = self._added_token()
