@@ -61,7 +61,7 @@ ACTIVATIONS = {
 #: Labels of a model that names none: transformers' default.
 DEFAULT_LABELS = {"0": "LABEL_0", "1": "LABEL_1"}
 MAX_LABELS = 1000
-NAMED = "config_sentence_transformers.json"
+SETTINGS_FILE = "config_sentence_transformers.json"
 
 
 def read_cross_encoder(folder: Path, precision: Precision = Precision.INT8) -> CompiledModel:
@@ -233,7 +233,7 @@ def _activation(folder: Path, config: ConfigFile, *, labels: int) -> str:
             f"{', '.join(unknown)}."
         )
     stated = (
-        ConfigFile(folder / NAMED, optional=True).optional("activation_fn"),
+        ConfigFile(folder / SETTINGS_FILE, optional=True).optional("activation_fn"),
         (inner or {}).get("activation_fn"),
         config.optional("sbert_ce_default_activation_function"),
     )
@@ -250,12 +250,12 @@ def _activation(folder: Path, config: ConfigFile, *, labels: int) -> str:
 
 def _default_prompt(folder: Path) -> str:
     """Return the text that goes before each query; others must be asked for."""
-    config = ConfigFile(folder / NAMED, optional=True)
+    config = ConfigFile(folder / SETTINGS_FILE, optional=True)
     texts, default = read_named_prompts(config)
     config.require("model_type", "CrossEncoder", None)
     # `keep_in_fp32_modules` changes what autocast does, and weights of a head are in float32 here.
     config.ignore(frozenset({"activation_fn", "keep_in_fp32_modules"}))
-    config.done(NAMED)
+    config.done(SETTINGS_FILE)
     return "" if default is None else texts[default]
 
 
