@@ -306,16 +306,11 @@ def test_values_that_are_not_allowed_exit_with_status_2(embed, arguments, found)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "option"),
-    [
-        (["x", "--dimensions", "100"], "--dimensions"),
-        (["x", "--prompt", "none"], "--prompt"),
-        (["x", "--input-type", "none"], "--input-type"),
-    ],
+    ("option", "value"), [("--dimensions", "100"), ("--prompt", "none"), ("--input-type", "none")]
 )
-def test_an_error_of_the_endpoint_names_the_option(embed, arguments, option):
+def test_an_error_of_the_endpoint_names_the_option(embed, option, value):
     """And not the field of the request, which the user does not see."""
-    code, _, err = embed(*arguments)
+    code, _, err = embed("x", option, value)
     assert code == 1
     assert err.startswith(f"error: {option} must be ")
 
@@ -589,17 +584,13 @@ def test_a_dangling_link_is_not_replaced(embed, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "output", "field"),
-    [
-        ('"a"\n{"text": "b", "embedding": 1}\n', "o.jsonl", "embedding"),
-        ('"a"\n{"text": "b", "embedding": 1}\n', "o.parquet", "embedding"),
-        ('"a"\n{"text": "b", "vector_space": 1}\n', "o.jsonl", "vector_space"),
-    ],
+    ("field", "output"),
+    [("embedding", "o.jsonl"), ("embedding", "o.parquet"), ("vector_space", "o.jsonl")],
 )
-def test_a_field_that_the_output_adds_is_refused(embed, tmp_path, content, output, field):
+def test_a_field_that_the_output_adds_is_refused(embed, tmp_path, field, output):
     """It is not replaced. An array adds no fields."""
     source = tmp_path / "a.jsonl"
-    source.write_text(content)
+    source.write_text(f'"a"\n{{"text": "b", "{field}": 1}}\n')
     code, _, err = embed("--file", source, "--output", tmp_path / output)
     assert (code, f"already has a field {field!r}" in err) == (1, True)
     assert f"already has a field {field!r}" in embed("--file", source)[2]

@@ -268,7 +268,7 @@ def test_an_environment_that_is_not_deployed_has_nothing_to_change(session, envi
 
 
 @pytest.fixture
-def asked(monkeypatch, environments) -> list[str]:
+def asked(account, monkeypatch) -> list[str]:
     """Let the command read a variant, and record whether it asks AWS to end something."""
     names: list[str] = []
 
@@ -276,9 +276,6 @@ def asked(monkeypatch, environments) -> list[str]:
         names.append(environment.name)
         return iter([f"{ARN}:live"])
 
-    monkeypatch.setattr(command, "load_environment", lambda name, **_: environments[name])
-    monkeypatch.setattr(cleanup, "session_for", lambda *_, **__: None)
-    monkeypatch.setattr(cleanup, "DeployedStacks", _Stacks)
     monkeypatch.setattr(cleanup, "end_provisioned_concurrency", end)
     return names
 

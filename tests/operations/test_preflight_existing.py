@@ -2,31 +2,27 @@
 
 import pytest
 from botocore.session import Session
-from botocore.stub import Stubber
 
 from embedding_kit.environment import EnvironmentSettings
 from operations.preflight_account import check_existing, check_role_change
 
-from .conftest import HOME, REGION
+from .conftest import HOME, REGION, Stubbed
 
 MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
 ZIP = {"function": {"package": "zip", "artifact": "s3"}, "cold_start": {"kind": "snapstart"}}
 ROLE = f"arn:aws:iam::{HOME}:role/team/embedder"
 
 
-class _Account:
+class _Account(Stubbed):
     """A session with stubs of IAM and Lambda: moto has no simulation of policies."""
 
     def __init__(self, real: Session) -> None:
+        super().__init__()
         self.real = real
-        names = ("iam", "lambda", "cloudformation")
-        clients = (real.create_client(name, region_name=REGION) for name in names)
-        self.stubs = dict(zip(names, map(Stubber, clients), strict=True))
 
     def create_client(self, name, *, region_name):
         assert region_name in {None, REGION}
-        if name in self.stubs:
-            self.stubs[name].activate()
+        if name in {"iam", "lambda", "cloudformation"}:
             return self.stubs[name].client
         return self.real.create_client(name, region_name=REGION)
 
@@ -36,8 +32,7 @@ def account(aws):
     """Return a session of an empty account."""
     made = _Account(aws)
     yield made
-    for stub in made.stubs.values():
-        stub.assert_no_pending_responses()
+    made.done()
 
 
 @pytest.fixture
@@ -110,14 +105,7 @@ def change(account):
     """Return the findings about the deployed role and the file's."""
 
     def change(deployed: str, **tables: object) -> list:
-        alias = f"arn:aws:lambda:{REGION}:{HOME}:function:embedder:live"
-        stack = {
-            "StackName": "EmbeddingKit-dev-Endpoint",
-            "CreationTime": "2026-11-01T00:00:00Z",
-            "StackStatus": "UPDATE_COMPLETE",
-            "Outputs": [{"OutputKey": "AliasArn", "OutputValue": alias}],
-        }
-        account.stubs["cloudformation"].add_response("describe_stacks", {"Stacks": [stack]})
+        account.deployed()
         account.stubs["lambda"].add_response(
             "get_function_configuration",
             {"Role": f"arn:aws:iam::{HOME}:role/{deployed}"},

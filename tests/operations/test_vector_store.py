@@ -4,10 +4,8 @@ import io
 import json
 import zipfile
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
-from botocore.stub import Stubber
 
 from embedding_kit.settings import VectorIndexSettings
 from operations import cleanup, command
@@ -20,7 +18,7 @@ from operations.vector_store import (
     unused_indexes,
 )
 
-from .conftest import REGION, SESSION
+from .conftest import REGION, SESSION, Stubbed
 
 BUCKET = "embeddingkit-dev-index"
 INDEX = f"arn:aws:s3vectors:{REGION}:123456789012:bucket/{BUCKET}/index/"
@@ -29,13 +27,12 @@ TRUST = {"Version": "2012-10-17", "Statement": []}
 KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 
 
-class _Account:
+class _Account(Stubbed):
     """Three indexes in a vector bucket; version 1 of a function searches b, and version 2 c."""
 
     def __init__(self) -> None:
-        self.stacks = SESSION.create_client("cloudformation", region_name=REGION, **KEYS)
-        self.stub = Stubber(self.stacks)
-        self.stub.activate()
+        super().__init__()
+        self.stub = self.stubs["cloudformation"]
         self.vectors = self.create_client("s3vectors")
         self.vectors.create_vector_bucket(vectorBucketName=BUCKET)
         for name in "abc":
@@ -61,7 +58,7 @@ class _Account:
     def create_client(self, name, *, region_name=None):
         assert region_name in {None, REGION}
         if name == "cloudformation":
-            return self.stacks
+            return self.stub.client
         return SESSION.create_client(name, region_name=REGION, **KEYS)
 
     def variables(self, index):
@@ -84,17 +81,13 @@ class _Account:
         found = self.vectors.list_indexes(vectorBucketName=BUCKET)["indexes"]
         return [index["indexName"].removeprefix("index-") for index in found]
 
-    def deployed(self, *outputs):
+    def has_stack(self, *outputs):
         """Describe the stack; without outputs, it does not exist."""
         if not outputs:
             self.stub.add_client_error("describe_stacks", "ValidationError")
             return
-        stack = {
-            "StackName": STACK,
-            "CreationTime": datetime(2026, 11, 1, tzinfo=UTC),
-            "StackStatus": "UPDATE_COMPLETE",
-            "Outputs": [{"OutputKey": key, "OutputValue": value} for key, value in outputs],
-        }
+        found = [{"OutputKey": key, "OutputValue": value} for key, value in outputs]
+        stack = self.stack(STACK, Outputs=found)
         self.stub.add_response("describe_stacks", {"Stacks": [stack]}, {"StackName": STACK})
 
     def deleted(self, *stacks):
@@ -103,8 +96,8 @@ class _Account:
             {
                 "StackName": name,
                 "StackId": f"arn:aws:cloudformation:{REGION}:123456789012:stack/{name}/{day}",
-                "CreationTime": datetime(2026, 11, 1, tzinfo=UTC),
-                "DeletionTime": datetime(2026, 11, day, tzinfo=UTC),
+                "CreationTime": self.day,
+                "DeletionTime": self.day.replace(day=day),
                 "StackStatus": "DELETE_COMPLETE",
             }
             for name, day, _ in stacks
@@ -118,7 +111,7 @@ class _Account:
             "LogicalResourceId": "Bucket",
             "PhysicalResourceId": bucket,
             "ResourceType": "AWS::S3Vectors::VectorBucket",
-            "LastUpdatedTimestamp": datetime(2026, 11, 1, tzinfo=UTC),
+            "LastUpdatedTimestamp": self.day,
             "ResourceStatus": "DELETE_SKIPPED",
         }
         self.stub.add_response(
@@ -130,13 +123,13 @@ class _Account:
 def account(aws):
     made = _Account()
     yield made
-    made.stub.assert_no_pending_responses()
+    made.done()
 
 
 @pytest.fixture
 def store(account, environments):
     """Return the vector bucket, of a stack with the third index."""
-    account.deployed(("LoadStateMachineArn", "any"), ("IndexArn", f"{INDEX}index-c"))
+    account.has_stack(("LoadStateMachineArn", "any"), ("IndexArn", f"{INDEX}index-c"))
     found = find_store(account, environments["dev"])
     assert found == VectorStore(bucket=BUCKET, indexes=(f"{INDEX}index-c",), region=None)
     return found
@@ -160,7 +153,7 @@ def test_the_index_of_the_stack_is_use(account, store):
 
 def test_the_index_of_a_second_model_is_use(account, environments):
     """The queue's function names it within JSON, and the function to compare with may be gone."""
-    account.deployed(("StandbyIndexArn", f"{INDEX}index-a"), ("IndexArn", f"{INDEX}index-c"))
+    account.has_stack(("StandbyIndexArn", f"{INDEX}index-a"), ("IndexArn", f"{INDEX}index-c"))
     found = find_store(account, environments["dev"])
     assert found.indexes == (f"{INDEX}index-c", f"{INDEX}index-a")
     assert unused_indexes(account, found) == []
@@ -189,9 +182,9 @@ def test_variables_that_cannot_be_read_may_name_any_index(account, store, monkey
 
 def test_without_a_stack_there_is_no_store(account, environments):
     """Before the first deploy, and without [index]."""
-    account.deployed()
+    account.has_stack()
     assert find_store(account, environments["dev"]) is None
-    account.deployed(("Other", "any"))
+    account.has_stack(("Other", "any"))
     assert find_store(account, environments["dev"]) is None
 
 
@@ -200,7 +193,7 @@ def left(account, environments):
     """Return the vector bucket after a destroy of the environment; the function is gone."""
     account.functions.delete_function(FunctionName="embedder")
     account.deleted((STACK, 3, "older"), ("EmbeddingKit-dev-Batch", 9, ""), (STACK, 7, BUCKET))
-    account.deployed()
+    account.has_stack()
     account.resources(7, f"arn:aws:s3vectors:{REGION}:123456789012:bucket/{BUCKET}")
     found = find_deleted_store(account, environments["dev"])
     assert found == VectorStore(bucket=BUCKET, indexes=(), region=None)
@@ -232,7 +225,7 @@ def test_after_a_destroy_the_settings_decide(account, environments, monkeypatch,
     monkeypatch.setattr(cleanup, "session_for", lambda *_, **__: account)
     if removal == "destroy":
         account.deleted((STACK, 7, BUCKET))
-        account.deployed()
+        account.has_stack()
         account.resources(7, BUCKET)
     assert cleanup.main(["dev", "--after", "destroy"]) == 0
     shown = capsys.readouterr().out
@@ -254,7 +247,7 @@ def test_what_another_function_uses_stays_with_its_bucket(account, left):
 def test_a_deployed_environment_has_left_nothing(account, environments):
     """An earlier destroy of the same name does not matter."""
     account.deleted((STACK, 3, "older"))
-    account.deployed(("IndexArn", f"{INDEX}index-c"))
+    account.has_stack(("IndexArn", f"{INDEX}index-c"))
     assert find_deleted_store(account, environments["dev"]) is None
     account.deleted()
     assert find_deleted_store(account, environments["dev"]) is None

@@ -305,35 +305,24 @@ def test_a_mistake_is_an_error_that_says_what_is_allowed(cost, arguments, messag
     assert err.startswith(f"error: {message}")
 
 
+NO_TABLE = "without [{}] in environments/dev.toml; found: only {}; allowed: both or none"
+REFRESHED = "with --refresh; found: both; allowed: one of them"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        *(
-            (
-                [option, "1M"],
-                (
-                    f"{option} has no effect without [{table}] in environments/dev.toml; found: "
-                    f"only {option}; allowed: both or none"
-                ),
-            )
-            for option, table in (
-                ("--batch-texts", "batch"),
-                ("--vectors", "index"),
-                ("--searches", "index"),
-            )
-        ),
-        *(
-            (
-                ["--refresh", *option],
-                f"{option[0]} has no effect with --refresh; found: both; allowed: one of them",
-            )
-            for option in (["--tokens", "32"], ["--json"])
-        ),
+        (["--batch-texts", "1M"], NO_TABLE.format("batch", "--batch-texts")),
+        (["--vectors", "1M"], NO_TABLE.format("index", "--vectors")),
+        (["--searches", "1M"], NO_TABLE.format("index", "--searches")),
+        (["--tokens", "32", "--refresh"], REFRESHED),
+        (["--json", "--refresh"], REFRESHED),
     ],
 )
 def test_an_option_without_an_effect_is_refused(cost, arguments, message):
     """It would be ignored; nothing is printed or read."""
-    assert cost("dev", *arguments) == (1, "", f"error: {message}\n")
+    said = f"error: {arguments[0]} has no effect {message}\n"
+    assert cost("dev", *arguments) == (1, "", said)
 
 
 @pytest.mark.parametrize(
