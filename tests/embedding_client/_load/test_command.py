@@ -167,6 +167,5 @@ def test_the_client_says_which_extra_is_missing(load, monkeypatch):
     monkeypatch.setitem(sys.modules, "aiohttp", None)
     monkeypatch.delitem(sys.modules, "embedding_client._load.command", raising=False)
     monkeypatch.delitem(sys.modules, "embedding_client._load.sender", raising=False)
-    monkeypatch.delitem(sys.modules, "embedding_client._load.command", raising=False)
     ran = load()
     assert ran.err == "error: embed load needs: pip install 'embedding-client[load]'.\n"

@@ -36,6 +36,27 @@ def aws(tmp_path_factory: pytest.TempPathFactory, function: FunctionServer) -> I
         yield running
 
 
+class Root:
+    """A session of the emulated account's root, also for bootstrap's role."""
+
+    def __init__(self, aws: Emulator) -> None:
+        self.aws = aws
+
+    def create_client(self, service: str, *, region_name: str | None, **_: Any) -> Any:
+        """Return a client of the emulated AWS."""
+        assert region_name in {None, self.aws.region}
+        return self.aws.client(service)
+
+    def get_config_variable(self, name: str) -> str:
+        """Return the region; no other variable is known."""
+        return {"region": self.aws.region}[name]
+
+
+@pytest.fixture
+def session(aws: Emulator) -> Root:
+    return Root(aws)
+
+
 @pytest.fixture(scope="session")
 def image(aws: Emulator) -> Callable[[str], dict[str, str]]:
     """Return a function that pushes an empty image, and returns it as the code of a function."""

@@ -21,25 +21,6 @@ MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 
 
-class _Root:
-    """A session of the emulated account's root."""
-
-    def __init__(self, aws):
-        self.aws = aws
-
-    def create_client(self, service, *, region_name, **_credentials):
-        assert region_name in {None, self.aws.region}
-        return self.aws.client(service)
-
-    def get_config_variable(self, name):
-        return {"region": self.aws.region}[name]
-
-
-@pytest.fixture
-def session(aws):
-    return _Root(aws)
-
-
 @pytest.fixture
 def environment(aws):
     """Return a function that makes an environment with a repository of its own."""
@@ -60,8 +41,8 @@ def environment(aws):
 
 
 @pytest.fixture
-def push(aws):
-    """Return a function that pushes an image with a layer; it returns the digest."""
+def push(aws, session):
+    """Return a function that pushes an image with a layer, and names it as `scripts/build` does."""
 
     def push(environment, *, target="endpoint", model=None, labels=None, media_type=MANIFEST):
         base = f"{aws.url}/v2/embedding-kit-{environment.name}"
@@ -81,14 +62,10 @@ def push(aws):
             headers={"Content-Type": media_type},
         )
         assert answer.is_success
-        return answer.headers["docker-content-digest"]
+        digest = answer.headers["docker-content-digest"]
+        return Reference.parse(f"{place_of(session, environment).uri}@{digest}")
 
     return push
-
-
-def _reference(session, environment, digest) -> Reference:
-    """Return an image of an environment's repository, as `scripts/build` prints it."""
-    return Reference.parse(f"{place_of(session, environment).uri}@{digest}")
 
 
 def _images(aws, environment) -> dict[str, list[str]]:
@@ -99,10 +76,10 @@ def _images(aws, environment) -> dict[str, list[str]]:
 def test_an_image_has_the_same_digest_in_the_next_environment(aws, session, environment, push):
     """It is copied once, with a tag, so that the lifecycle does not delete it."""
     dev, staging = environment(), environment()
-    digest = push(dev)
-    reference = _reference(session, dev, digest)
+    image = push(dev)
+    digest = image.digest
     for _ in range(2):
-        assert promote(session, staging, [reference]) == {"endpoint": digest}
+        assert promote(session, staging, [image]) == {"endpoint": digest}
         assert _images(aws, staging) == {digest: [f"promoted-{digest.removeprefix('sha256:')}"]}
     layer = f"sha256:{hashlib.sha256(b'layer of endpoint').hexdigest()}"
     copied = httpx.get(f"{aws.url}/v2/embedding-kit-{staging.name}/blobs/{layer}")
@@ -112,19 +89,18 @@ def test_an_image_has_the_same_digest_in_the_next_environment(aws, session, envi
 def test_a_copied_image_is_deployed_without_the_first_repository(aws, session, environment, push):
     """As for a deploy again, after the environment that built it has lost the image."""
     dev, staging = environment(), environment()
-    digest = push(dev)
-    image = [_reference(session, dev, digest)]
-    found = promote(session, staging, image)
+    image = push(dev)
+    found = promote(session, staging, [image])
     aws.client("ecr").batch_delete_image(
-        repositoryName=f"embedding-kit-{dev.name}", imageIds=[{"imageDigest": digest}]
+        repositoryName=f"embedding-kit-{dev.name}", imageIds=[{"imageDigest": image.digest}]
     )
-    assert promote(session, staging, image) == found
+    assert promote(session, staging, [image]) == found
 
 
 def test_a_check_changes_nothing(aws, session, environment, push):
     """It comes before the repository's own deploy, so the repository may be missing."""
     dev, staging = environment(), environment()
-    image = [_reference(session, dev, push(dev))]
+    image = [push(dev)]
     aws.client("ecr").delete_repository(repositoryName=f"embedding-kit-{staging.name}")
     assert promote(session, staging, image, check=True)
     with pytest.raises(RegistryError, match="NAME_UNKNOWN"):
@@ -138,7 +114,7 @@ def test_the_command_checks_for_a_deploy_and_for_a_difference(
 ):
     """The one needs the stack of the repository first, the other the digests; neither copies."""
     dev = environment()
-    digest = push(dev)
+    digest = push(dev).digest
     image = f"{place_of(session, dev).uri}@{digest}"
     monkeypatch.setattr(promotion, "session_for", lambda _: session)
     monkeypatch.setattr(command, "load_environment", lambda *_, **__: dev)
@@ -152,7 +128,7 @@ def test_the_command_checks_for_a_deploy_and_for_a_difference(
 def test_a_copy_that_broke_off_continues(aws, session, environment, push, monkeypatch):
     """Files that are there are not sent again."""
     dev, staging = environment(), environment()
-    image = [_reference(session, dev, push(dev))]
+    image = [push(dev)]
     upload = Repository._upload
     sent: list[str] = []
 
@@ -182,9 +158,9 @@ def test_an_image_of_other_settings_is_refused(session, environment, push):
     pinned = environment(model=Model(name=MODEL, base_image=f"base@sha256:{'a' * 64}"))
     message = r"\[model\] base_image: found: not set; allowed: base@sha256:a"
     with pytest.raises(ValueError, match=message):
-        promote(session, pinned, [_reference(session, dev, push(dev))])
+        promote(session, pinned, [push(dev)])
     assert _images(session.aws, pinned) == {}
-    assert promote(session, dev, [_reference(session, pinned, push(pinned))])
+    assert promote(session, dev, [push(pinned)])
 
 
 def test_other_files_of_a_model_are_refused(session, environment, push, tmp_path):
@@ -192,7 +168,7 @@ def test_other_files_of_a_model_are_refused(session, environment, push, tmp_path
     texts = tmp_path / "texts.json"
     texts.write_text('["one"]')
     dev = environment(model=Model(name=MODEL, index=texts))
-    image = [_reference(session, dev, push(dev))]
+    image = [push(dev)]
     assert promote(session, dev, image)
     texts.write_text('["two"]')
     with pytest.raises(ValueError, match="the files of folder and index: found: "):
@@ -203,11 +179,11 @@ def test_what_is_no_image_of_the_kit_is_refused(session, environment, push):
     """Neither an image without labels, nor an index of images, nor one that is not there."""
     dev = environment()
     with pytest.raises(ValueError, match=r"no label embedding-kit\.target"):
-        promote(session, dev, [_reference(session, dev, push(dev, labels={}))])
+        promote(session, dev, [push(dev, labels={})])
     index = push(dev, media_type="application/vnd.oci.image.index.v1+json")
     with pytest.raises(ValueError, match="Lambda runs no index of images"):
-        promote(session, dev, [_reference(session, dev, index)])
-    nowhere = _reference(session, dev, f"sha256:{'0' * 64}")
+        promote(session, dev, [index])
+    nowhere = Reference.parse(f"{place_of(session, dev).uri}@sha256:{'0' * 64}")
     with pytest.raises(ValueError, match=f"looked in: .*/embedding-kit-{dev.name}; allowed"):
         promote(session, dev, [nowhere])
 
@@ -217,31 +193,32 @@ def test_each_target_has_its_image(session, environment, push):
     dev = environment(batch={"input": "s3://texts-of-dev/in", "output": "s3://vectors-of-dev/out"})
     endpoint = push(dev)
     with pytest.raises(ValueError, match="Missing: batch"):
-        promote(session, dev, [_reference(session, dev, endpoint)])
-    images = [_reference(session, dev, one) for one in (push(dev, target="batch"), endpoint)]
-    assert promote(session, dev, images) == {"endpoint": endpoint, "batch": images[0].digest}
+        promote(session, dev, [endpoint])
+    batch = push(dev, target="batch")
+    digests = {"endpoint": endpoint.digest, "batch": batch.digest}
+    assert promote(session, dev, [batch, endpoint]) == digests
     staging = environment()
-    assert promote(session, staging, images) == {"endpoint": endpoint}
+    assert promote(session, staging, [batch, endpoint]) == {"endpoint": endpoint.digest}
     with pytest.raises(ValueError, match="two images of the target endpoint"):
-        promote(session, staging, [images[1]] * 2)
+        promote(session, staging, [endpoint] * 2)
 
 
 def test_each_of_two_models_has_its_images(session, environment, push):
     """By what is in them: after an exchange of the two, the same images are accepted."""
     one, other = Model(name=MODEL), Model(name="BAAI/bge-small-en-v1.5")
     dev = environment(standby=other, index={})
-    digests = [push(dev, model=model) for model in (other, one)]
-    images = [_reference(session, dev, digest) for digest in digests]
-    assert promote(session, dev, images) == {"endpoint": digests[1], "standby-endpoint": digests[0]}
+    images = [push(dev, model=model) for model in (other, one)]
+    standby, endpoint = (image.digest for image in images)
+    assert promote(session, dev, images) == {"endpoint": endpoint, "standby-endpoint": standby}
     exchanged = environment(model=other, standby=one, index={})
-    assert promote(session, exchanged, images)["endpoint"] == digests[0]
+    assert promote(session, exchanged, images)["endpoint"] == standby
     with pytest.raises(ValueError, match="Missing: standby-endpoint"):
         promote(session, dev, images[1:])
     with pytest.raises(ValueError, match="two images of the target standby-endpoint"):
         promote(session, dev, [images[0]] * 2)
     third = push(dev, model=Model(name="acme/third"))
     with pytest.raises(ValueError, match=r"\[model\] name: .*\n.*\[standby\] name: "):
-        promote(session, dev, [_reference(session, dev, third)])
+        promote(session, dev, [third])
 
 
 @pytest.mark.parametrize("text", ["latest", "sha256:" + "a" * 64, "docker.io/x@sha256:" + "a" * 64])

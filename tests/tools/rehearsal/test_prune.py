@@ -1,6 +1,5 @@
 """scripts/prune deletes what nothing uses, and nothing else, in the emulated AWS."""
 
-import json
 from dataclasses import replace
 from uuid import uuid4
 
@@ -13,28 +12,14 @@ from operations.deployed import find_deployed
 from operations.prune import make_plan, prune
 from tools.rehearsal.deploy.docker_client import push_empty
 
+from .conftest import Root
 from .emulated_release import Release, during_the_shift
-from .test_promotion import _Root
-
-TRUST = {
-    "Version": "2012-10-17",
-    "Statement": [
-        {
-            "Effect": "Allow",
-            "Principal": {"Service": "lambda.amazonaws.com"},
-            "Action": "sts:AssumeRole",
-        }
-    ],
-}
 
 
 @pytest.fixture(scope="module")
 def role(aws):
     """Return a role for functions, which are never invoked."""
-    made = aws.client("iam").create_role(
-        RoleName=f"prune-{uuid4().hex[:12]}", AssumeRolePolicyDocument=json.dumps(TRUST)
-    )
-    return made["Role"]["Arn"]
+    return aws.make_role(f"prune-{uuid4().hex[:12]}")
 
 
 class _Deployed:
@@ -93,12 +78,12 @@ def deployed(aws, stack, role, monkeypatch):
 
 
 def _plan(deployed, keep=1):
-    return make_plan(_Root(deployed.aws), deployed.environment, keep=keep)
+    return make_plan(Root(deployed.aws), deployed.environment, keep=keep)
 
 
 def test_what_nothing_uses_is_deleted(deployed):
     """The version of the alias and the one before it stay, with their images."""
-    session = _Root(deployed.aws)
+    session = Root(deployed.aws)
     plan = _plan(deployed)
     assert plan.versions == ["1", "2", "3"]
     assert sorted(plan.images) == sorted(deployed.digests[:4])
@@ -177,7 +162,7 @@ def test_what_is_not_deployed_is_refused(aws):
     """Without a stack, prune cannot know what is in use, so it deletes nothing."""
     environment = EnvironmentSettings(name="nowhere", model=Model(name="any/model"))
     with pytest.raises(ValueError, match="nowhere is not deployed; nothing was deleted"):
-        make_plan(_Root(aws), environment, keep=1)
+        make_plan(Root(aws), environment, keep=1)
 
 
 def test_a_deployment_that_runs_under_a_complete_stack_is_waited_for(aws, image, monkeypatch):
@@ -199,7 +184,7 @@ def test_a_deployment_that_runs_under_a_complete_stack_is_waited_for(aws, image,
                 rf"a release of {environment.name} is running \({status}\).*nothing was deleted"
             )
             with pytest.raises(ValueError, match=running):
-                make_plan(_Root(aws), environment, keep=1)
+                make_plan(Root(aws), environment, keep=1)
             refused.append(status)
 
     assert during_the_shift(release, prune_now, "b") == "UPDATE_COMPLETE"
@@ -228,7 +213,7 @@ def test_the_version_of_the_stack_is_use(aws, stack, role, image, monkeypatch):
         client.update_function_code(FunctionName=name, **image(f"functions:{tag}"), Publish=True)
     client.create_alias(FunctionName=name, Name="live", FunctionVersion="3")
     monkeypatch.setattr(command, "version_before", lambda *_: "3")
-    assert make_plan(_Root(aws), environment, keep=1).versions == ["2"]
+    assert make_plan(Root(aws), environment, keep=1).versions == ["2"]
 
 
 @pytest.mark.parametrize("removal", ["retain", "destroy"])
@@ -243,7 +228,7 @@ def test_indexes_are_deleted_only_if_the_settings_say_so(deployed, monkeypatch, 
     monkeypatch.setattr(command, "find_store", lambda *_: "the-store")
     monkeypatch.setattr(command, "unused_indexes", unused)
     monkeypatch.setattr(command, "delete_indexes", lambda *given, **_: deleted.extend(given[1]))
-    session = _Root(deployed.aws)
+    session = Root(deployed.aws)
     environment = deployed.environment.model_copy(
         update={"index": VectorIndexSettings(), "removal_policy": removal}
     )
@@ -259,7 +244,7 @@ def test_indexes_are_deleted_only_if_the_settings_say_so(deployed, monkeypatch, 
 
 def test_nothing_is_deleted_without_yes(deployed, monkeypatch, capsys):
     """The command prints what it would delete, and the command that does."""
-    monkeypatch.setattr(command, "session_for", lambda _: _Root(deployed.aws))
+    monkeypatch.setattr(command, "session_for", lambda _: Root(deployed.aws))
     monkeypatch.setattr(
         "operations.command.load_environment", lambda *_, **__: deployed.environment
     )
@@ -277,6 +262,6 @@ def test_no_image_of_an_existing_repository_is_deleted(deployed):
     """Others may run its images where the command cannot look."""
     existing = Existing(repository=deployed.name)
     environment = deployed.environment.model_copy(update={"existing": existing})
-    plan = make_plan(_Root(deployed.aws), environment, keep=1)
+    plan = make_plan(Root(deployed.aws), environment, keep=1)
     assert plan.versions == ["1", "2", "3"]
     assert plan.images == []

@@ -10,8 +10,8 @@ from operations.prune import make_plan
 from operations.reset_traffic import find_stuck_weights
 from operations.rollback import roll_back
 
+from .conftest import Root
 from .emulated_release import Release
-from .test_promotion import _Root
 
 
 @pytest.fixture
@@ -34,9 +34,9 @@ def test_a_template_over_51200_bytes_is_rolled_back(aws, release, environment, m
     aws.client("s3").create_bucket(Bucket=f"cdk-hnb659fds-assets-{aws.account}-{aws.region}")
     assert release.deploy("b", metadata={"padding": "x" * 51_200}) == "UPDATE_COMPLETE"
     assert release.alias() == ("2", {})
-    assert "serves version 1" in roll_back(_Root(aws), environment)
+    assert "serves version 1" in roll_back(Root(aws), environment)
     assert (release.alias(), release.status()) == (("1", {}), "UPDATE_COMPLETE")
-    assert roll_back(_Root(aws), environment).endswith(
+    assert roll_back(Root(aws), environment).endswith(
         "is rolled back already; nothing was changed. To choose a version: --version N"
     )
 
@@ -52,7 +52,7 @@ def test_a_deleted_alias_is_made_again_by_the_command_that_is_printed(
     aws, release, environment, pinned
 ):
     """Without it, no deploy can move it. Each script that needs it prints the same command."""
-    session = _Root(aws)
+    session = Root(aws)
     if pinned:
         assert release.deploy("b") == "UPDATE_COMPLETE"
         roll_back(session, environment)

@@ -14,21 +14,15 @@ from operations.package_bucket import PackageBucket, file_digest, write_labeled
 from operations.package_places import bucket_of, place_of
 from operations.promotion import ZipReference, promote_zip
 
-from .test_promotion import MODEL, _Root
+from .test_promotion import MODEL
 
 IN_S3 = {"function": {"package": "zip", "artifact": "s3"}, "cold_start": {"kind": "snapstart"}}
 
 
 @pytest.fixture
-def session(aws):
-    """Return a session of the emulated account's root, also for bootstrap's role."""
-    return _Root(aws)
-
-
-@pytest.fixture
 def make(aws, session):
     """Return a function that makes an environment of a zip, with its bucket."""
-    made = {}
+    made = set()
 
     def make(*, bucket=True, **settings):
         properties = {"model": Model(name=MODEL), "function": {"package": "zip"}, **settings}
@@ -36,7 +30,7 @@ def make(aws, session):
         name = bucket_of(environment, place_of(session, environment))
         if bucket and name not in made:
             aws.client("s3").create_bucket(Bucket=name)
-            made[name] = True
+            made.add(name)
         return environment
 
     yield make
@@ -145,8 +139,7 @@ def test_a_zip_comes_as_a_file_from_another_account(aws, session, make, build, t
         file.write_bytes(answer["Body"].read())
     archive = tmp_path / "copied" / _key(uri)
     promote_zip(session, staging, [str(archive)])
-    copied = _objects(aws, _bucket(session, staging))
-    assert copied == _objects(aws, _bucket(session, dev))
+    assert _objects(aws, _bucket(session, staging)) == _objects(aws, _bucket(session, dev))
     (artifact,) = (tmp_path / "copied" / "artifact").iterdir()
     artifact.write_bytes(b"other weights")
     with pytest.raises(ValueError, match=r"artifact/.*: found: sha256:"):
@@ -162,13 +155,12 @@ def test_a_zip_comes_as_a_file_from_another_account(aws, session, make, build, t
 )
 def test_a_zip_of_other_settings_is_refused(session, make, build, settings, message):
     """The error names each setting, and nothing is copied."""
-    aws = session.aws
     uri = build(make())
     staging = make(**settings)
-    before = _objects(aws, _bucket(session, staging))
+    before = _objects(session.aws, _bucket(session, staging))
     with pytest.raises(ValueError, match=message):
         promote_zip(session, staging, [uri], check=True)
-    assert _objects(aws, _bucket(session, staging)) == before
+    assert _objects(session.aws, _bucket(session, staging)) == before
 
 
 def test_what_is_no_zip_of_the_kit_is_refused(aws, session, make, tmp_path):
