@@ -10,6 +10,7 @@ from botocore.session import Session, get_session
 from botocore.stub import Stubber
 from moto import mock_aws
 
+from embedding_kit.environment import EnvironmentSettings
 from tests.stacks.conftest import environments, synthesized
 
 __all__ = ["environments", "synthesized"]
@@ -18,6 +19,12 @@ __all__ = ["environments", "synthesized"]
 SESSION = get_session()
 STACK = "EmbeddingKit-dev-Endpoint"
 HOME, REGION = "123456789012", "eu-central-1"
+
+
+def dev_with(**tables: object) -> EnvironmentSettings:
+    """Return the environment `dev` with these tables in its file."""
+    model = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
+    return EnvironmentSettings.model_validate({"name": "dev", "model": model, **tables})
 
 
 class _Stubs(dict[str, Stubber]):

@@ -3,11 +3,13 @@
 import io
 import json
 import shlex
+import time
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from subprocess import CalledProcessError
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -47,24 +49,13 @@ __all__ = ["s3"]
 QUERIES = [QUERY, "w5 w250", "w99 w100 w101"]
 
 
-class _Time:
-    """Time that does not pass while somebody waits."""
-
-    def __init__(self) -> None:
-        import time
-
-        self.monotonic = time.monotonic
-
-    def sleep(self, _: float) -> None:
-        """Return."""
-
-
 @pytest.fixture
 def worlds(s3, tmp_path, monkeypatch, minilm_artifact: Artifact) -> Iterator[Any]:
     """Return a function that makes an environment that searches documents with the old model."""
     monkeypatch.setenv("EMBEDDING_ARTIFACT", str(minilm_artifact.folder))
     monkeypatch.setattr(index_client, "_ATTEMPTS", 1)
-    monkeypatch.setattr(migration, "time", _Time())
+    no_wait = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: None)
+    monkeypatch.setattr(migration, "time", no_wait)
     from embedder.aws_lambda.handler import handle_event
 
     folder = tmp_path / "environments"
@@ -372,13 +363,10 @@ def test_what_a_step_refuses(world, capsys, monkeypatch):
     act(world, "copy")
     world.changes = False
     new = world.ingested[world.index_of(NEW)]
-    new.executions[0]["output"] = json.dumps(
-        json.loads(new.executions[0]["output"]) | {"refused": 2}
-    )
+    output = json.loads(new.executions[0]["output"])
+    new.executions[0]["output"] = json.dumps(output | {"refused": 2})
     refused("the new index refuses no document that the old one has; found: 2 refused", "switch")
-    new.executions[0]["output"] = json.dumps(
-        json.loads(new.executions[0]["output"]) | {"refused": 0}
-    )
+    new.executions[0]["output"] = json.dumps(output | {"refused": 0})
     new.executions.insert(0, new.executions[0] | {"status": "TIMED_OUT"})
     refused("all documents are compared with the new index; found: timed_out", "switch")
     new.executions.pop(0)

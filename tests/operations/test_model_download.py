@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError, IncompleteReadError
 from botocore.response import StreamingBody
-from botocore.session import Session
-from botocore.stub import Stubber
 
 from embedding_client import _progress
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
@@ -18,6 +16,8 @@ from embedding_kit.settings.model_folder import s3_place
 from operations import command, model_download
 from operations.model_download import download
 
+from .conftest import Stubbed
+
 FILES = {"modules.json": b"[]", "1_Pooling/config.json": b"{}", "model.safetensors": b"weights"}
 
 
@@ -25,14 +25,8 @@ class Store:
     """A client of S3 that answers with some files, in order, and checks each request."""
 
     def __init__(self, prefix: str = "models/own") -> None:
-        self.client = Session().create_client(
-            "s3",
-            region_name="eu-west-1",
-            aws_access_key_id="AKIDEXAMPLE",
-            aws_secret_access_key="none",
-        )
-        self.stub = Stubber(self.client)
-        self.stub.activate()
+        self.stub = Stubbed().stubs["s3"]
+        self.client = self.stub.client
         self.prefix = prefix
 
     def lists(self, files: dict[str, bytes]) -> None:

@@ -3,12 +3,10 @@
 import pytest
 from botocore.session import Session
 
-from embedding_kit.environment import EnvironmentSettings
 from operations.preflight_account import check_existing, check_role_change
 
-from .conftest import HOME, REGION, Stubbed
+from .conftest import HOME, REGION, Stubbed, dev_with
 
-MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
 ZIP = {"function": {"package": "zip", "artifact": "s3"}, "cold_start": {"kind": "snapstart"}}
 ROLE = f"arn:aws:iam::{HOME}:role/team/embedder"
 
@@ -40,9 +38,7 @@ def check(account):
     """Return the findings about existing resources."""
 
     def check(existing: dict, **tables: object) -> list:
-        of = EnvironmentSettings.model_validate(
-            {"name": "dev", "model": MODEL, "existing": existing, **tables}
-        )
+        of = dev_with(existing=existing, **tables)
         return list(check_existing(account, of, of.existing))
 
     return check
@@ -111,8 +107,7 @@ def change(account):
             {"Role": f"arn:aws:iam::{HOME}:role/{deployed}"},
             {"FunctionName": "embedder", "Qualifier": "live"},
         )
-        of = EnvironmentSettings.model_validate({"name": "dev", "model": MODEL, **tables})
-        return list(check_role_change(account, of))
+        return list(check_role_change(account, dev_with(**tables)))
 
     return change
 
@@ -154,7 +149,4 @@ def test_the_same_role_is_fine(change, deployed, tables):
 
 def test_a_release_all_at_once_may_change_the_role(account):
     """It needs no weights, so nothing is looked up."""
-    of = EnvironmentSettings.model_validate(
-        {"name": "dev", "model": MODEL, "roles": {"path": "/team/"}}
-    )
-    assert list(check_role_change(account, of)) == []
+    assert list(check_role_change(account, dev_with(roles={"path": "/team/"}))) == []

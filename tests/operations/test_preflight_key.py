@@ -9,9 +9,7 @@ from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.key_policy import needed_statements
 from operations.preflight_account import check_key
 
-from .conftest import HOME, REGION
-
-MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
+from .conftest import HOME, REGION, dev_with
 
 
 @pytest.fixture
@@ -26,15 +24,8 @@ def key(kms):
 
 
 def environment(key: str, **tables: object) -> EnvironmentSettings:
-    return EnvironmentSettings.model_validate(
-        {
-            "name": "dev",
-            "model": MODEL,
-            "encryption": {"key": key},
-            "alarms": {"emails": ["ops@example.com"]},
-            **tables,
-        }
-    )
+    given = {"encryption": {"key": key}, "alarms": {"emails": ["ops@example.com"]}}
+    return dev_with(**given | tables)
 
 
 @pytest.fixture
@@ -106,22 +97,18 @@ def test_a_policy_that_names_each_role_is_a_note(kms, key, check):
 def test_one_statement_for_several_services_counts(kms, key, check):
     """The statements need not be the page's own, if they allow the same."""
     of = environment(key, budget={"monthly_usd": 10.0})
-    root = {"AWS": HOME}
-    services = {"Service": ["logs.eu-central-1.amazonaws.com", "cloudwatch.amazonaws.com"]}
-    budgets = {"Service": "budgets.amazonaws.com"}
-    policy = {
-        "Statement": [
-            {"Effect": "Allow", "Principal": root, "Action": "kms:*", "Resource": "*"},
-            {"Effect": "Allow", "Principal": services, "Action": "kms:*", "Resource": "*"},
-            {
-                "Effect": "Allow",
-                "Principal": budgets,
-                "Action": ["kms:Decrypt", "kms:GenerateDataKey"],
-                "Resource": "*",
-            },
-        ]
-    }
-    kms.put_key_policy(KeyId=key, PolicyName="default", Policy=json.dumps(policy))
+    services = ["logs.eu-central-1.amazonaws.com", "cloudwatch.amazonaws.com"]
+    allowed = [
+        ({"AWS": HOME}, "kms:*"),
+        ({"Service": services}, "kms:*"),
+        ({"Service": "budgets.amazonaws.com"}, ["kms:Decrypt", "kms:GenerateDataKey"]),
+    ]
+    statements = [
+        {"Effect": "Allow", "Principal": who, "Action": actions, "Resource": "*"}
+        for who, actions in allowed
+    ]
+    policy = json.dumps({"Statement": statements})
+    kms.put_key_policy(KeyId=key, PolicyName="default", Policy=policy)
     assert check(of) == []
 
 

@@ -28,7 +28,6 @@ class Aws:
     """AWS's public files for one region."""
 
     def __init__(self):
-        self.asked = []
         self.failing = None
 
     def __call__(self, request):
@@ -38,7 +37,6 @@ class Aws:
         assert address.startswith(PREFIX)
         offer, current, region, name = address.removeprefix(PREFIX).split("/")
         assert (current, region, name) == ("current", "eu-central-1", "index.csv")
-        self.asked.append(offer)
         if offer == self.failing:
             return httpx.Response(503)
         return httpx.Response(200, content=(RECORDED / f"{offer}.csv").read_bytes())

@@ -70,10 +70,8 @@ class _Shell:
 
     def configuration(self, name: str) -> dict[str, Any]:
         """Return the configuration of the version that an environment serves."""
-        client = self.aws.client("cloudformation")
-        (stack,) = client.describe_stacks(StackName=f"EmbeddingKit-{name}-Endpoint")["Stacks"]
-        outputs = {item["OutputKey"]: item["OutputValue"] for item in stack["Outputs"]}
-        found = self.aws.client("lambda").get_function(FunctionName=outputs["AliasArn"])
+        alias = self.aws.outputs(f"EmbeddingKit-{name}-Endpoint")["AliasArn"]
+        found = self.aws.client("lambda").get_function(FunctionName=alias)
         return dict(found["Configuration"])
 
     def status(self, name: str) -> str:
