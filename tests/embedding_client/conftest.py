@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from embedder.core.artifact import Artifact
 from embedding_client import EmbeddingClient
 from embedding_client._cli import run as run_command
 from tools.local_endpoint.endpoint import endpoint
@@ -44,6 +45,13 @@ def running(minilm_artifact, serve) -> Iterator[Endpoint]:
     """Serve all-MiniLM-L6-v2."""
     with serve(Path(minilm_artifact.folder)) as url:
         yield Endpoint(url=url, dimensions=minilm_artifact.manifest.dimensions[0])
+
+
+@pytest.fixture(scope="module")
+def url(artifact: Artifact, serve: Serve) -> Iterator[str]:
+    """Serve the `artifact` of a module, for requests signed with local / local."""
+    with serve(Path(artifact.folder)) as url:
+        yield url
 
 
 @pytest.fixture

@@ -21,10 +21,10 @@ def door(minilm_artifact):
         yield url.url
 
 
-def answers(url, *lines):
+def answers(url, *lines, auth=SigV4Auth):
     read = io.StringIO("".join(f"{line}\n" for line in lines))
     write = io.StringIO()
-    with httpx.Client(auth=SigV4Auth(region="us-east-1"), timeout=60) as http:
+    with httpx.Client(auth=auth(region="us-east-1"), timeout=60) as http:
         bridge(f"{url}/mcp", http, read, write)
     return [json.loads(line) for line in write.getvalue().splitlines()]
 
@@ -65,10 +65,7 @@ def test_expired_credentials_are_an_answer_and_the_next_message_is_sent(door):
                 raise CredentialsError("The token has expired.")
             yield from super().sync_auth_flow(request)
 
-    read, write = io.StringIO(f"{json.dumps(PING)}\n" * 2), io.StringIO()
-    with httpx.Client(auth=Renewed(region="us-east-1"), timeout=60) as http:
-        bridge(f"{door}/mcp", http, read, write)
-    first, second = map(json.loads, write.getvalue().splitlines())
+    first, second = answers(door, *[json.dumps(PING)] * 2, auth=Renewed)
     assert "The token has expired." in first["error"]["message"]
     assert second["result"] == {}
 

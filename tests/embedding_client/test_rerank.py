@@ -1,8 +1,6 @@
 """Rerankers: the client, `embed`, and others' clients, with a small model behind a Function URL."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import cohere
@@ -25,7 +23,6 @@ from embedding_client import (
 from tests.docs.pages import RERANK, run_examples
 from tests.embedder.server.test_serve import process
 from tests.embedding_client.answers import asynchronously
-from tests.embedding_client.conftest import Serve
 from tests.fixtures.small_artifact import small_artifact
 from tests.model_compiler.goldens.reranker_models import write_reranker
 
@@ -37,13 +34,6 @@ Ranking = list[tuple[int, float]]
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
     """Return the artifact of a small reranker."""
     return small_artifact(write_reranker(tmp_path_factory.mktemp("reranker") / "model"))
-
-
-@pytest.fixture(scope="module")
-def url(artifact: Artifact, serve: Serve) -> Iterator[str]:
-    """Serve it, for requests signed with local / local."""
-    with serve(Path(artifact.folder)) as url:
-        yield url
 
 
 @pytest.fixture(scope="module")

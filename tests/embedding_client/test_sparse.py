@@ -1,8 +1,5 @@
 """`client.embed_sparse` against an endpoint that serves a sparse encoder."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -17,7 +14,6 @@ from embedding_client import (
 )
 from tests.docs.pages import RERANK, run_examples
 from tests.embedding_client.answers import asynchronously
-from tests.embedding_client.conftest import Serve
 from tests.fixtures.small_artifact import small_artifact
 from tests.model_compiler.goldens.sparse_models import write_sparse
 
@@ -28,13 +24,6 @@ TEXTS = ["hello world", "parse the date", "x"]
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
     """Return the artifact of a small sparse encoder."""
     return small_artifact(write_sparse(tmp_path_factory.mktemp("sparse") / "model"))
-
-
-@pytest.fixture(scope="module")
-def url(artifact: Artifact, serve: Serve) -> Iterator[str]:
-    """Serve it, for requests signed with local / local."""
-    with serve(Path(artifact.folder)) as url:
-        yield url
 
 
 def same(found: list[SparseVector], wanted: list[SparseVector]) -> bool:

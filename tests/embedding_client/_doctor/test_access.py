@@ -128,10 +128,6 @@ def test_an_answer_is_enough_without_the_function(aws, snapshot):
         check_permissions(snapshot())
 
 
-def decisions(url, invoke):
-    return {URL_ACTION: url, INVOKE: invoke}
-
-
 def grants(*actions, principal=ROLE):
     return [
         {"Effect": "Allow", "Action": action, "Principal": {"AWS": principal}} for action in actions
@@ -153,7 +149,7 @@ def permitted(aws, policy, simulated, account=ACCOUNT):
 
 
 NO, YES, DENY = "implicitDeny", "allowed", "explicitDeny"
-OWN, NONE, OTHER = decisions(YES, YES), decisions(NO, NO), "999999999999"
+OWN, NONE, OTHER = dict.fromkeys(CONDITIONS, YES), dict.fromkeys(CONDITIONS, NO), "999999999999"
 
 
 @pytest.mark.parametrize(
@@ -166,7 +162,7 @@ OWN, NONE, OTHER = decisions(YES, YES), decisions(NO, NO), "999999999999"
         (grants(INVOKE), NONE, ACCOUNT, [URL_ACTION]),
         (grants(URL_ACTION), NONE, ACCOUNT, [INVOKE]),
         (grants(*CONDITIONS, principal=ACCOUNT), NONE, ACCOUNT, [URL_ACTION, INVOKE]),
-        (grants(*CONDITIONS), decisions(DENY, YES), ACCOUNT, [URL_ACTION]),
+        (grants(*CONDITIONS), OWN | {URL_ACTION: DENY}, ACCOUNT, [URL_ACTION]),
         (grants(*CONDITIONS), NONE, OTHER, [URL_ACTION, INVOKE]),
         ([], OWN, OTHER, [URL_ACTION, INVOKE]),
         (grants(*CONDITIONS), OWN, OTHER, []),

@@ -39,9 +39,7 @@ def _function(run):
 
 
 def _url(run):
-    (stack,) = run.aws.client("cloudformation").describe_stacks(StackName=ENDPOINT)["Stacks"]
-    (url,) = (item["OutputValue"] for item in stack["Outputs"] if item["OutputKey"] == "Url")
-    return url
+    return run.aws.outputs(ENDPOINT)["Url"]
 
 
 def _deploy_until(run, reached):
