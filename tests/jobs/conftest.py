@@ -43,10 +43,9 @@ def engine(session: HashSession) -> Engine:
 def run_as_lambda(code: str, **variables: str) -> list[Any]:
     """Run a program in a fresh interpreter with Lambda's variables; return its lines of JSON."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("EMBEDDING_")}
-    sources = str(Path(__file__).parents[2] / "lambda_image")
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
-        env={**own, "PYTHONPATH": sources, **variables},
+        env={**own, "PYTHONPATH": str(Path(__file__).parents[2] / "lambda_image"), **variables},
         capture_output=True,
         text=True,
         timeout=240,

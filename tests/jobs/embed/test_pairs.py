@@ -78,9 +78,8 @@ def test_a_model_of_another_kind(reranker, pairs, tmp_path):
         EmbedSteps(reranker).plan(event)
     with pytest.raises(BatchError, match="is an embedding model"):
         plan_job(pairs, manifest_of())
-    two_labels = small_artifact(write_reranker(tmp_path / "m", labels=2))
     with pytest.raises(BatchError, match="one label; m has LABEL_0, LABEL_1"):
-        plan_job(pairs, two_labels.manifest)
+        plan_job(pairs, small_artifact(write_reranker(tmp_path / "m", labels=2)).manifest)
 
 
 @pytest.mark.parametrize(

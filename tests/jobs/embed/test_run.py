@@ -148,9 +148,8 @@ def test_files_that_lambda_cannot_read_in_time_are_refused(source, job, name, gi
     with (source / name).open("wb") as file:
         file.truncate(gibibytes << 30)  # without blocks on the disk
     message = rf"Up to 32 GiB of content .*; with {name} there are about {content} GiB, "
-    folder = open_folder(str(source))
     with pytest.raises(BatchError, match=message):
-        list(plan_shards(folder, job, size=10, most_scanned=32 << 30))
+        list(plan_shards(open_folder(str(source)), job, size=10, most_scanned=32 << 30))
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "c.jsonl", "c.csv", "c.parquet"])
@@ -193,8 +192,7 @@ def test_an_incomplete_job_names_its_shards_and_can_be_continued(engine, plan):
     """After a lost shard the job is incomplete; embedding the missing one completes it."""
     embed_shards(engine, plan, plan.shards[1:])
     count = f"1 of {len(plan.shards)} shards in .*{plan.id} are not done yet "
-    message = rf"{count}\(part-000000\)\. Start"
-    with pytest.raises(IncompleteJobError, match=message):
+    with pytest.raises(IncompleteJobError, match=rf"{count}\(part-000000\)\. Start"):
         finish_job(plan)
     assert not Path(plan.folder, "_job", "manifest.json").exists()
     assert FRAME.missing(plan.folder, plan.shards) == [plan.shards[0]]

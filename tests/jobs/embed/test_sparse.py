@@ -58,6 +58,5 @@ def test_a_part_has_indices_and_values(artifact, job):
 @pytest.mark.parametrize("wrong", [{"dimensions": 8}, {"dtype": "int8"}, {"metadata": ("values",)}])
 def test_what_a_sparse_job_has_not_is_refused(artifact, job, wrong):
     """Sparse vectors are not cut or quantized, and their columns have names of their own."""
-    other = Job(source=job.source, destination=job.destination, **wrong)
     with pytest.raises(BatchError, match="is a sparse encoder: its job must have no dimensions"):
-        plan_job(other, artifact.manifest)
+        plan_job(Job(source=job.source, destination=job.destination, **wrong), artifact.manifest)

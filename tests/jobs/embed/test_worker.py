@@ -72,8 +72,7 @@ def test_metadata_is_copied(engine, job, source, output):
     rows = [*ROWS, {"id": "x", "text": "t", "n": "text"}, {"id": "y", "text": "t", "n": [1]}]
     shard = write(source, [*rows, {"id": "z", "text": "t"}])
     run(engine, replace(job, metadata=("n",)), output, shard)
-    expected = [*map(str, range(20)), "text", "[1]", None]
-    assert part(output, shard)["n"].to_pylist() == expected
+    assert part(output, shard)["n"].to_pylist() == [*map(str, range(20)), "text", "[1]", None]
 
 
 def test_parquets_metadata_keeps_its_type(engine, job, source, output):

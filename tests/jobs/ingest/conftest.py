@@ -111,8 +111,7 @@ class World:
         """Run all steps of a reconciliation."""
         steps = self.reconciliation
         plan = steps.run({"step": "plan", "defaults": {}, "job": {}})
-        lines = self.s3.objects[f"{plan['bucket']}/{plan['groups_key']}"].splitlines()
-        for line in lines:
+        for line in self.s3.objects[f"{plan['bucket']}/{plan['groups_key']}"].splitlines():
             steps.run({"step": "group", "folder": plan["folder"], "group": json.loads(line)})
         return steps.run({"step": "finish", "folder": plan["folder"]})
 

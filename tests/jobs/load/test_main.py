@@ -48,8 +48,7 @@ def test_an_error_is_one_line(embed, index, run):
         == "error: S3 Vectors refused: A key is not allowed, or it is there twice."
     )
     index.refused.clear()
-    before = len(index.vectors)
-    assert 0 < before < ROWS
+    assert 0 < len(index.vectors) < ROWS
     assert run(folder, ARN)[0] == 0
     assert len(index.vectors) == ROWS
 

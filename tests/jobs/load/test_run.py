@@ -115,10 +115,8 @@ def test_a_worker_that_dies_between_put_and_record_writes_the_same_vectors_again
 
 def test_duplicate_workers_load_a_part_once_in_the_counts(embed, index):
     """The second one finds the record of the first."""
-    folder = embed()
-    plan, client = planned(folder)
-    twice = [*plan.parts, *plan.parts]
-    outcomes = list(work(plan, twice, client, threads=4))
+    plan, client = planned(embed())
+    outcomes = list(work(plan, [*plan.parts, *plan.parts], client, threads=4))
     assert sum(outcome.written for outcome in outcomes) == len(plan.parts)
     assert finish_load(plan, client).loaded == ROWS == len(index.vectors)
 
@@ -152,8 +150,7 @@ def test_another_vector_space_is_refused_before_a_vector_is_written(embed, index
 
 def test_two_first_loads_of_different_models_do_not_mix(embed, index):
     """The one that recorded its vector space last wins; the other fails when it looks again."""
-    folder = embed()
-    plan, client = planned(folder)
+    plan, client = planned(embed())
     list(work(plan, plan.parts, client))
     index.tags[SPACE_TAG] = "other@1/int8/2/32"
     with pytest.raises(VectorSpaceError, match="One index has the vectors of one vector space"):
@@ -225,8 +222,7 @@ def test_rows_that_aws_would_refuse_are_rejected_with_the_reason(embed, index):
 
 def test_the_last_row_with_an_id_is_in_the_index(embed, index):
     """AWS would keep the last one, too; the counts say how many were replaced."""
-    rows = [row(1), {**row(1), "text": "text again"}, row(2)]
-    result = load(embed(rows))
+    result = load(embed([row(1), {**row(1), "text": "text again"}, row(2)]))
     assert (result.rows, result.loaded, result.replaced) == (3, 2, 1)
     assert index.vectors["d1"].metadata["text"] == "text again"
 
@@ -242,9 +238,8 @@ def test_columns_are_chosen_and_the_text_has_its_own_key(embed, index):
     with pytest.raises(BatchError, match="no column ages; it has lang, url, body"):
         load(folder, metadata=("ages",))
     rows = [{"id": "a", "body": "text of the body", "text": "summary"}]
-    both = embed(rows, text="body", metadata=("text", "body"))
     with pytest.raises(BatchError, match="Two columns would be loaded as text: body and text"):
-        load(both)
+        load(embed(rows, text="body", metadata=("text", "body")))
 
 
 def test_a_job_of_no_rows_is_a_load_of_no_vectors(embed, s3_vectors, index):
@@ -263,9 +258,8 @@ def test_a_job_of_no_rows_is_a_load_of_no_vectors(embed, s3_vectors, index):
 )
 def test_an_index_that_is_not_there(embed, index, arn, problem):
     """The error says what was given."""
-    folder = embed()
     with pytest.raises(BatchError, match=problem):
-        planned(folder, index=arn)
+        planned(embed(), index=arn)
 
 
 def test_s3_vectors_that_is_not_there(embed, index, monkeypatch):

@@ -83,8 +83,7 @@ def test_the_limits_are_those_of_aws():
 @pytest.mark.parametrize("numbers", [[0, 0], [float("nan"), 1], [float("inf"), 1]])
 def test_a_vector_without_a_direction_is_refused(numbers):
     """The cosine distance to it is undefined."""
-    vector = np.array(numbers, np.float32)
-    assert problem({}, vector=vector) == (
+    assert problem({}, vector=np.array(numbers, np.float32)) == (
         "the embedding has no direction: it is zero or not finite"
     )
 

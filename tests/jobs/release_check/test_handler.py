@@ -106,9 +106,8 @@ def test_a_version_that_does_not_answer_200_is_refused(serving, manifest, broken
         answer = serving(method, path, body)
         return Answer(status=503, body=answer.body) if path == broken else answer
 
-    held = manifest if golden else manifest._replace(golden=())
     with pytest.raises(ReleaseRefusedError, match=message):
-        check_version(partly, held, starts=3)
+        check_version(partly, manifest if golden else manifest._replace(golden=()), starts=3)
 
 
 def test_a_long_reason_is_cut():
@@ -277,8 +276,7 @@ def test_a_throttled_call_is_tried_again_for_a_minute(aws, space):
     assert aws.slept == 60
     aws.called.clear()
     aws.throttled = 13
-    message = r"with 429; allowed: 200: .* or raise function\.reserved_concurrency"
-    refused(message, WarmStarts="1")
+    refused(r"with 429; allowed: 200: .* or raise function\.reserved_concurrency", WarmStarts="1")
 
 
 @pytest.mark.parametrize("kind", ["Create", "Update"])

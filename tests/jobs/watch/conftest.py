@@ -43,8 +43,7 @@ class WordSession:
 
 @pytest.fixture
 def engine() -> Engine:
-    manifest = manifest_of(max_tokens=34, dimensions=(64, 32))
-    return Engine(manifest, WordTokenizer(), WordSession())
+    return Engine(manifest_of(max_tokens=34, dimensions=(64, 32)), WordTokenizer(), WordSession())
 
 
 @dataclass
