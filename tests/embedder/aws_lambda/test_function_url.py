@@ -158,16 +158,14 @@ def test_a_gzip_body_that_came_as_text_is_refused():
 )
 def test_another_encoding_is_refused_by_name(sent, encoding, found):
     """The error lists the allowed encodings and the value found."""
-    event = gzip_event(b"", headers={"content-encoding": encoding})
     with pytest.raises(MalformedBodyError, match=f"absent, or gzip, or identity; found {found}"):
-        sent(event)
+        sent(gzip_event(b"", headers={"content-encoding": encoding}))
 
 
 @pytest.mark.parametrize("encoding", ["identity", "", " Identity "])
 def test_no_encoding_is_none(sent, encoding):
     """A body with the encoding `identity` or an empty one is not changed."""
-    event = {**EVENT, "headers": {"content-encoding": encoding}}
-    assert sent(event).body == sent(EVENT).body
+    assert sent({**EVENT, "headers": {"content-encoding": encoding}}).body == sent(EVENT).body
 
 
 def test_a_response_becomes_what_the_function_url_wants():

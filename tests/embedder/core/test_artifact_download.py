@@ -36,8 +36,7 @@ def write_artifact(folder: Path) -> Path:
         content = random.Random(name).randbytes(size)
         (folder / name).write_bytes(content)
         entries[name] = {"bytes": size, "sha256": hashlib.sha256(content).hexdigest()}
-    document = {**manifest(), "files": entries}
-    (folder / "manifest.json").write_bytes(sealed(document))
+    (folder / "manifest.json").write_bytes(sealed({**manifest(), "files": entries}))
     return folder
 
 
@@ -237,8 +236,7 @@ def test_a_package_without_a_manifest_is_refused(fetch, tmp_path):
 
 @pytest.fixture(scope="module")
 def minilm_object(minilm_artifact, tmp_path_factory) -> Iterator[S3Server]:
-    cache = tmp_path_factory.mktemp("s3")
-    path = build_object(Path(minilm_artifact.folder), cache=cache)
+    path = build_object(Path(minilm_artifact.folder), cache=tmp_path_factory.mktemp("s3"))
     with serving_object(path.read_bytes()) as server:
         yield server
 
@@ -275,8 +273,7 @@ def test_the_vectors_are_the_same_to_the_last_bit(make_router, minilm_artifact):
 def test_the_model_is_read_from_the_temporary_folder(make_router, tmp_path):
     """ONNX Runtime opens the downloaded files by path and maps them."""
     router = make_router()
-    mapped = Path("/proc/self/maps").read_text()
-    assert str(tmp_path / "tmp" / "embedding-artifact") in mapped
+    assert str(tmp_path / "tmp" / "embedding-artifact") in Path("/proc/self/maps").read_text()
     assert post(router, "/", {"text": "a"}).status == 200
 
 

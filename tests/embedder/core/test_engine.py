@@ -78,8 +78,7 @@ def test_a_truncated_text_does_not_answer_for_the_whole(make_engine):
 def test_inputs_are_run_longest_first_and_answered_in_order(make_engine, session):
     """Runs are sorted by length, and the vectors are returned in the order of the request."""
     engine = make_engine(max_tokens=400)
-    texts = ["a", "b " * 300, "c"]
-    embeddings = engine.embed(texts)
+    embeddings = engine.embed(["a", "b " * 300, "c"])
     assert session.shapes == [(1, 302), (2, 4)]
     assert embeddings.tokens == [3, 302, 3]
     assert embeddings.runs == [1, 2]

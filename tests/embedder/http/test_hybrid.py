@@ -95,12 +95,10 @@ def test_the_mode_of_a_search_chooses_the_model(router, alone):
 def test_an_index_without_postings(models, alone):
     """An index of the embedding model alone is refused at the start; without one, none searches."""
     assert alone["embed"].model.search_index is not None
-    folder = str(models.with_name("index-embed"))
     with pytest.raises(IndexFolderError, match="has no sparse_space; the model serves"):
-        build_router(Settings(artifact=str(models), index=folder))
+        build_router(Settings(artifact=str(models), index=str(models.with_name("index-embed"))))
     without = build_router(Settings(artifact=str(models)))
-    refused = read(post(without, "/similar", {"text": "x", "mode": "sparse"}), 400)["error"]
-    assert "mode" in refused
+    assert "mode" in read(post(without, "/similar", {"text": "x", "mode": "sparse"}), 400)["error"]
     assert read(post(without, "/similar", {"text": "x"}), 404)["code"] == "no_index"
 
 

@@ -108,8 +108,7 @@ def test_a_request_leaves_a_record_of_metrics(told, capsys):
     assert record["BatchSize"] == [2]
     assert record["PaddingWaste"] == 12.5
     # `scripts/cost` prices each metric for each of its sets of dimensions, as CloudWatch does.
-    directives = (directive, of_version)
-    own = sum(len(found["Metrics"]) * len(found["Dimensions"]) for found in directives)
+    own = sum(len(found["Metrics"]) * len(found["Dimensions"]) for found in (directive, of_version))
     assert own + len(PLATFORM_METRICS) == METRICS
 
 
@@ -128,8 +127,7 @@ def test_every_metric_that_is_defined_has_a_value(told, capsys):
 def test_a_server_error_counts_for_its_version_whatever_its_status(told, session, capsys, path):
     """A failed inference counts even with TEI's status 424, and a client error does not count."""
     body = {"/": "text", "/v1/embeddings": "input", "/embed": "inputs"}[path]
-    sent = [{body: "a b"}, {body: 3}]
-    statuses = [post(told, path, content).status for content in sent]
+    statuses = [post(told, path, content).status for content in [{body: "a b"}, {body: 3}]]
     session.failure = RuntimeError("no memory")
     statuses.append(post(told, path, {body: "c d"}).status)
     records = lines(capsys)[1::2]

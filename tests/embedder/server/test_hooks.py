@@ -54,8 +54,7 @@ def test_without_keys_the_server_does_not_start():
     """The error says how to make a key, and how to do without."""
     with pytest.raises(SettingsError, match=r"no keys.* --keys-file .*new_key NAME.* --no-keys"):
         load_hooks(ServerSettings(), QUEUE)
-    hooks = load_hooks(ServerSettings(no_keys=True, no_metrics=True), QUEUE)
-    assert hooks == Hooks()
+    assert load_hooks(ServerSettings(no_keys=True, no_metrics=True), QUEUE) == Hooks()
 
 
 @pytest.mark.parametrize(

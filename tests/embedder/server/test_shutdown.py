@@ -14,8 +14,7 @@ from tests.embedder.server.running import PATIENCE, busy, running
 def test_requests_under_way_are_finished_and_new_ones_refused():
     """A new request gets 503 and when to send it again, on a connection that is closed."""
     queue: Any = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
-    hooks = Hooks(metrics=Metrics(queue))
-    with busy(hooks=hooks, drain_accept=0.0, drain=600.0) as under_load:
+    with busy(hooks=Hooks(metrics=Metrics(queue)), drain_accept=0.0, drain=600.0) as under_load:
         server = under_load.server
         server.server.handle_exit(signal.SIGTERM, None)
         server.wait_until("refusing", True)

@@ -105,12 +105,11 @@ def unigram_metaspace(unigram_document, tmp_path_factory) -> Both:
     """Return Unigram in which a space at the end of a text is a token."""
     spaces = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
     normalizers = [unigram_document["normalizer"], spaces]
-    pre_tokenizer = unigram_document["pre_tokenizer"]["pretokenizers"][1]
     return both(
         unigram_document
         | {
             "normalizer": {"type": "Sequence", "normalizers": normalizers},
-            "pre_tokenizer": pre_tokenizer,
+            "pre_tokenizer": unigram_document["pre_tokenizer"]["pretokenizers"][1],
         },
         tmp_path_factory.mktemp("metaspace"),
     )

@@ -22,8 +22,7 @@ def random_merges(seed: int) -> dict[tuple[int, int], tuple[int, int]]:
     pairs = {}
     for _ in range(40):
         left, right = random.choices(list(ids), k=2)
-        merged = ids.setdefault(left + right, len(ids))
-        pairs[ids[left], ids[right]] = merged
+        pairs[ids[left], ids[right]] = ids.setdefault(left + right, len(ids))
     ranks = random.sample(range(len(pairs)), len(pairs))
     return {pair: (rank, pairs[pair]) for pair, rank in zip(pairs, ranks, strict=True)}
 

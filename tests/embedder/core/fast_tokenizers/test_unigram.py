@@ -86,8 +86,7 @@ def test_unknown_text_becomes_its_bytes(unigram_document, tmp_path, form):
     document = in_form(unigram_document, form)
     model = document["model"]
     model["byte_fallback"] = True
-    bytes_tokens = [[f"<0x{byte:02X}>", -30.0] for byte in range(256)]
-    model["vocab"][-1:-1] = bytes_tokens
+    model["vocab"][-1:-1] = [[f"<0x{byte:02X}>", -30.0] for byte in range(256)]
     document["added_tokens"][-1]["id"] += 256
     tokenizer = both(document, tmp_path)
     tokenizer.check(count=400)
@@ -135,8 +134,7 @@ def test_scores_are_the_librarys_to_the_last_bit(unigram_document, tmp_path):
     runs = [["*" * size, -size - generator.random()] for size in (1, 2, 3, 5, 7, 12, 15)]
     document["model"]["vocab"] = [*special, ["▁", -3.7262644767761230], *runs, ["<mask>", 0.0]]
     document["added_tokens"][-1]["id"] = len(special) + 1 + len(runs)
-    tokenizer = both(document, tmp_path)
-    assert tokenizer.differing("*" * size for size in range(1, 400)) == []
+    assert both(document, tmp_path).differing("*" * size for size in range(1, 400)) == []
 
 
 @pytest.fixture

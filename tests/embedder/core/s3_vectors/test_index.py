@@ -116,8 +116,7 @@ def test_a_filter_that_only_s3_vectors_can_refuse_is_a_400(router):
 def test_more_results_than_a_page_are_collected(engine, load, open_with, s3_vectors):
     """A search of many results follows the pages up to their number."""
     index = load(engine, [f"text {number}" for number in range(1200)])
-    router = Router(Model(engine, open_with(engine, index)))
-    results = similar(router, top=1100)["results"]
+    results = similar(Router(Model(engine, open_with(engine, index))), top=1100)["results"]
     assert len({result["id"] for result in results}) == 1100
     assert len(s3_vectors.calls) == 1 + 3
 
@@ -128,8 +127,7 @@ def test_as_many_results_as_aws_allows(router, wanted, fits):
     if fits:
         assert len(similar(router, num_results=wanted)["results"]) == 30
     else:
-        error = similar(router, 400, num_results=wanted)
-        assert "a whole number from 1 to 10000" in error["error"]
+        assert "a whole number from 1 to 10000" in similar(router, 400, num_results=wanted)["error"]
 
 
 def test_an_index_may_have_shorter_vectors_and_no_texts(engine, open_with, s3_vectors):
@@ -236,8 +234,7 @@ def test_the_log_names_the_kind_of_error(engine, router, s3_vectors, capsys):
 
 def test_the_document_describes_the_filter(router):
     """Answers and requests conform to the OpenAPI document of an endpoint with such an index."""
-    document = read(get(router, "/openapi.json"))
-    post_ = document["paths"]["/similar"]["post"]
+    post_ = read(get(router, "/openapi.json"))["paths"]["/similar"]["post"]
     body = Draft202012Validator(post_["requestBody"]["content"]["application/json"]["schema"])
     assert body.is_valid({"text": "a", "filter": {"$or": [{"a": 1}, {"b": {"$in": ["c"]}}]}})
     assert not body.is_valid({"text": "a", "filter": {"$or": [{"a": 1}, {"b": {"$like": "c"}}]}})

@@ -145,6 +145,5 @@ def test_limits_need_an_index_of_documents(tmp_path, write):
     """A carried index has none, whatever the kind of model."""
     artifact = small_artifact(write(tmp_path / "model")).folder
     build_index(["a", "b"], Path(artifact), tmp_path / "index")
-    settings = Settings(artifact=artifact, index=tmp_path / "index", search_prefixes=LIMITS)
     with pytest.raises(SettingsError, match="found no EMBEDDING_VECTOR_INDEX"):
-        build_router(settings)
+        build_router(Settings(artifact=artifact, index=tmp_path / "index", search_prefixes=LIMITS))

@@ -50,8 +50,7 @@ def test_predict_gives_the_same_scores(router):
     pairs = [[QUERY, text] for text in TEXTS]
     found = read(post(router, "/predict", {"inputs": pairs, "raw_scores": True}))
     assert found == [[{"score": ranked[place], "label": "LABEL_0"}] for place in range(3)]
-    alone = read(post(router, "/predict", {"inputs": pairs[1], "raw_scores": True}))
-    assert alone == found[1]
+    assert read(post(router, "/predict", {"inputs": pairs[1], "raw_scores": True})) == found[1]
 
 
 def test_several_labels_have_no_order(tmp_path):

@@ -105,13 +105,12 @@ def test_the_index_is_searched_by_the_product(router, artifacts):
     answer = read(post(router, "/similar", {"text": "parse hello", "mode": "sparse", "top": 3}))
     query = SparseEncoder.load(artifacts[0]).embed(["parse hello"]).vectors[0]
     weights = dict(zip(query.indices.tolist(), query.values.tolist(), strict=True))
-    documents = SparseEncoder.load(artifacts[1]).embed(TEXTS).vectors
     products = [
         sum(
             weights.get(index, 0) * value
             for index, value in zip(vector.indices.tolist(), vector.values.tolist(), strict=True)
         )
-        for vector in documents
+        for vector in SparseEncoder.load(artifacts[1]).embed(TEXTS).vectors
     ]
     order = np.argsort(-np.array(products))[:3]
     assert [entry["index"] for entry in answer["results"]] == order.tolist()
