@@ -45,11 +45,8 @@ Sent = Callable[..., Request]
 @pytest.fixture(params=["2.0", "1.0"])
 def sent(request: pytest.FixtureRequest) -> Sent:
     """Return a function that sends an event's request in one of the payload formats."""
-    if request.param == "2.0":
-        return lambda event, **options: request_from_event(to_payload_v2(event), **options)
-    return lambda event, **options: request_from_event(
-        to_payload_v2(rest_api_event(event)), **options
-    )
+    as_sent = {"2.0": dict, "1.0": rest_api_event}[request.param]
+    return lambda event, **options: request_from_event(to_payload_v2(as_sent(event)), **options)
 
 
 def test_an_event_becomes_a_request(sent):
@@ -128,10 +125,9 @@ def test_what_is_no_event_is_refused(event):
 
 
 def gzip_event(body: bytes, **changes: Any) -> dict[str, Any]:
-    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
     return {
         **EVENT,
-        "headers": headers,
+        "headers": {"Content-Type": "application/json", "Content-Encoding": "gzip"},
         "body": base64.b64encode(body).decode(),
         "isBase64Encoded": True,
         **changes,

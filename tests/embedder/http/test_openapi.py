@@ -98,13 +98,10 @@ def answer_validator(name: str, path: str, method: str, status: int) -> Draft202
 
 VALIDATORS: dict[tuple[str, str, str, int], Draft202012Validator] = {}
 # Strategies and validators are created once, because creating them is slower than one case.
-DRAWN = {(name, path): any_body(body_schema(name, path)) for name in SERVICES for path in POSTS}
-ALLOWED = {(name, path): matching(body_schema(name, path)) for name in SERVICES for path in POSTS}
-BODY_VALIDATORS = {
-    (name, path): Draft202012Validator(body_schema(name, path))
-    for name in SERVICES
-    for path in POSTS
-}
+SCHEMAS = {(name, path): body_schema(name, path) for name in SERVICES for path in POSTS}
+DRAWN = {key: any_body(schema) for key, schema in SCHEMAS.items()}
+ALLOWED = {key: matching(schema) for key, schema in SCHEMAS.items()}
+BODY_VALIDATORS = {key: Draft202012Validator(schema) for key, schema in SCHEMAS.items()}
 
 
 def check(name: str, path: str, method: str, body: Any) -> int:

@@ -116,10 +116,7 @@ def test_a_body_that_is_far_too_large_is_not_read(server):
 
 def _all(connection: socket.socket) -> bytes:
     """Read until the server closes the connection."""
-    parts = []
-    while part := connection.recv(65536):
-        parts.append(part)
-    return b"".join(parts)
+    return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
 def test_a_slow_body_is_ended():
@@ -371,8 +368,8 @@ def test_a_list_of_one_key_refuses_no_text_of_another():
         again = server.post("/embed", {"inputs": "b"}, headers=greedy)
         assert (again.status_code, again.json()["error_type"]) == (429, "Overloaded")
         assert server.get("/info", headers=greedy).status_code == 200
-        answers.append(under_load.embed("b", headers=single))
         runs = server.queue.waiting_runs
+        answers.append(under_load.embed("b", headers=single))
         server.wait_until("waiting_runs", runs + 1)
         under_load.session.open(1)
         assert under_load.session.wait_for_run() == (1, 4)

@@ -21,6 +21,7 @@ def server() -> Iterator[Running]:
 def exchange(server: Running, *sent: bytes) -> bytes:
     """Send data, and return what comes until the server closes the connection."""
     with server.connect() as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for part in sent:
             connection.sendall(part)
         return b"".join(iter(lambda: connection.recv(65536), b""))
@@ -138,14 +139,8 @@ UPGRADE = b"upgrade: h2c\r\nhttp2-settings: AAMAAABkAARAAAAAAAIAAAAA\r\n"
 def test_an_upgrade_is_ignored(server, body, split):
     """The request is answered in HTTP/1.1, with its body, and so is the next one."""
     upgraded = HEAD + b"connection: Upgrade, HTTP2-Settings\r\n" + UPGRADE + body
-    following = b"GET /live HTTP/1.1\r\nhost: x\r\n" + CLOSE + b"\r\n"
-    sent = upgraded + following
-    parts = [sent[at : at + split] for at in range(0, len(sent), split)]
-    with server.connect() as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for part in parts:
-            connection.sendall(part)
-        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    sent = upgraded + b"GET /live HTTP/1.1\r\nhost: x\r\n" + CLOSE + b"\r\n"
+    answer = exchange(server, *(sent[at : at + split] for at in range(0, len(sent), split)))
     assert [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]] == [b"200", b"200"]
     vector = server.post("/embed", BODY).json()
     assert json.dumps(vector, separators=(",", ":")).encode() in answer

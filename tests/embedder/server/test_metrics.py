@@ -1,6 +1,6 @@
 """`/metrics`, parsed as Prometheus parses it."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,6 +33,8 @@ TEI = {
     "te_batch_next_tokens": ("histogram", {"le"}),
     "te_queue_size": ("gauge", set()),
 }
+#: A duration's place in the names of TEI's metrics: the whole, and its stages.
+STAGES = ("", "_tokenization", "_queue", "_inference")
 
 
 @pytest.fixture
@@ -57,9 +59,8 @@ def exchange(*tokens: int, **values: Any) -> Exchange:
 
 def samples(metrics: Metrics) -> dict[str, float]:
     """Return each sample's value by its name and labels, as `name{label=value,...}`."""
-    text = metrics.render()[0].decode()
     found = {}
-    for family in text_string_to_metric_families(text):
+    for family in text_string_to_metric_families(metrics.render()[0].decode()):
         for sample in family.samples:
             labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
             # The parser ends the names of all counters with `_total`; TEI's have no such end.
@@ -94,10 +95,7 @@ def test_an_answered_request_is_counted(metrics):
     assert found["te_request_count{method=batch}"] == 1
     assert found["te_request_success{method=single}"] == 1
     assert (found["te_embed_count"], found["te_embed_success"]) == (3, 3)
-    sums = [
-        found[f"te_request{stage}_duration_sum"]
-        for stage in ("", "_tokenization", "_queue", "_inference")
-    ]
+    sums = [found[f"te_request{stage}_duration_sum"] for stage in STAGES]
     assert sums == [0.5, 0.01, 0.15, 0.3]
     assert found["te_request_duration_count"] == 2
     assert found["te_request_input_length_sum"] == 32
@@ -113,9 +111,7 @@ def test_each_text_that_the_model_ran_is_counted(metrics):
     found = samples(metrics)
     assert (found["te_embed_count"], found["te_embed_success"]) == (4, 4)
     assert found["te_embed_duration_count"] == 3
-    sums = [
-        found[f"te_embed{s}_duration_sum"] for s in ("", "_tokenization", "_queue", "_inference")
-    ]
+    sums = [found[f"te_embed{stage}_duration_sum"] for stage in STAGES]
     assert sums == pytest.approx([2 * 1.01 + 2.26, 0.03, 2 * 0.5 + 2.0, 2 * 0.5 + 0.25])
 
 
@@ -186,15 +182,12 @@ def test_the_queue_is_read_when_it_is_asked_for(metrics, queue):
 def test_runs_are_counted_from_all_threads(metrics):
     """No run is lost when several threads count at the same time."""
 
-    def count() -> None:
+    def count(_: int) -> None:
         for _ in range(2000):
             metrics.observe_run(8, 128)
 
-    threads = [threading.Thread(target=count) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(count, range(4)))
     found = samples(metrics)
     assert (found["te_batch_next_size_count"], found["te_batch_next_size_sum"]) == (8000, 64_000)
     assert found["te_batch_next_tokens_bucket{le=64.0}"] == 0

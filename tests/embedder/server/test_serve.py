@@ -129,11 +129,9 @@ def test_vectors_alone_in_company_and_by_lambda_are_equal(minilm_artifact, count
         ask = asker(url, client)
         in_company = list(threads.map(ask, inputs))
         alone = [ask(text) for text in inputs]
-        listed = client.post(f"{url}/v1/embeddings", json={**body(""), "input": inputs}).json()[
-            "data"
-        ]
+        listed = client.post(f"{url}/v1/embeddings", json={**body(""), "input": inputs}).json()
     assert alone == in_company
-    assert alone == [base64.b64decode(entry["embedding"]) for entry in listed]
+    assert alone == [base64.b64decode(entry["embedding"]) for entry in listed["data"]]
     assert alone == by_lambdas_handler(minilm_artifact, inputs)
 
 
@@ -179,8 +177,6 @@ def test_a_port_that_is_taken_is_one_clear_error(minilm_artifact):
     """The message names the address."""
     with process(minilm_artifact, "--no-keys") as (url, _):
         port = url.rpartition(":")[2]
-        expected = (
-            rf"^error: The server cannot listen at 127\.0\.0\.1, port {port}: Address already"
-        )
-        with pytest.raises(AssertionError, match=expected):
+        told = rf"^error: The server cannot listen at 127\.0\.0\.1, port {port}: Address already"
+        with pytest.raises(AssertionError, match=told):
             process(minilm_artifact, "--no-keys", "--port", port).__enter__()
