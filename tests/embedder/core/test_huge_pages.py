@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
 # The program prints the memory that is used after the heap has grown and been written to.
 PROGRAM = """
 import ctypes, sys
@@ -24,10 +26,6 @@ def run(program: str, *words: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-
-
-@linux
 @pytest.mark.parametrize("size", [100 << 20, 100 << 30])
 def test_asking_takes_no_memory(size):
     """The process uses its 16 MB and little more, regardless of the size requested."""
@@ -36,7 +34,6 @@ def test_asking_takes_no_memory(size):
     assert int(anonymous) < 48 << 10
 
 
-@linux
 def test_each_call_makes_room_for_what_it_asks_for():
     """A second call for the weights adds room even if the call for the imports left some."""
     program = """
@@ -48,13 +45,10 @@ for size in (16 << 20, 100 << 20):
     taken = back_heap_with_huge_pages(size)
     print(taken, size <= mallinfo().keepcost < size + (4 << 20))
 """
-    assert run(program) in {
-        "True True\n" * 2,
-        "False True\n" * 2,
-    }  # False: a kernel without large pages
+    # False: a kernel without large pages.
+    assert run(program) in {"True True\n" * 2, "False True\n" * 2}
 
 
-@linux
 def test_what_is_sure_is_there_at_once_and_nothing_is_written_over():
     """Earlier contents of the heap are preserved, wherever the new memory is allocated."""
     program = """

@@ -64,16 +64,11 @@ def test_a_word_over_the_limit_is_unknown(minilm):
 
 def test_a_token_is_spelled_as_in_the_vocabulary(minilm):
     """Ids become the texts of their tokens, and an unknown id is an error."""
-    assert [minilm.fast.token(token_id) for token_id in (0, 101, 1996, 2015)] == [
-        "[PAD]",
-        "[CLS]",
-        "the",
-        "##s",
-    ]
-    with pytest.raises(ValueError, match="No token has the id 30522"):
-        minilm.fast.token(30522)
-    with pytest.raises(ValueError, match="No token has the id -1"):
-        minilm.fast.token(-1)
+    tokens = [minilm.fast.token(token_id) for token_id in (0, 101, 1996, 2015)]
+    assert tokens == ["[PAD]", "[CLS]", "the", "##s"]
+    for unknown in (30522, -1):
+        with pytest.raises(ValueError, match=f"No token has the id {unknown}"):
+            minilm.fast.token(unknown)
 
 
 def test_the_token_with_the_id_0_is_a_token(minilm_document, tmp_path):

@@ -34,8 +34,8 @@ def load(s3_vectors: LocalS3Vectors) -> Callable[..., Index]:
     def make(
         engine: Engine, texts: Sequence[str], metadata: Sequence[dict[str, Any]] = ()
     ) -> Index:
-        vectors, space = (embedded := engine.embed(texts)).vectors, embedded.vector_space
-        return s3_vectors.load("docs", vectors, space, texts, metadata)
+        embedded = engine.embed(texts)
+        return s3_vectors.load("docs", embedded.vectors, embedded.vector_space, texts, metadata)
 
     return make
 

@@ -15,6 +15,7 @@ from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, 
 
 ENGINE = Engine(manifest_of(), WordTokenizer(), HashSession())
 ROUTER = router_of(ENGINE, mcp=True)
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 METHODS = ("initialize", "ping", "tools/list", "tools/call", "notifications/initialized")
 
 
@@ -35,9 +36,7 @@ def test_the_protocols_version_is_agreed():
     for asked, given_ in [(VERSIONS[1], VERSIONS[1]), ("1999-01-01", VERSIONS[0])]:
         result = ask("initialize", protocolVersion=asked)["result"]
         assert (result["protocolVersion"], result["capabilities"]) == (given_, {"tools": {}})
-    assert send({"jsonrpc": "2.0", "id": 1, "method": "ping"}, **{"mcp-protocol-version": "x"})[
-        0
-    ] == (400)
+    assert send(PING, **{"mcp-protocol-version": "x"})[0] == 400
 
 
 def test_a_tool_has_the_body_and_the_answer_of_its_operation():
@@ -57,7 +56,7 @@ def test_what_is_not_served_is_no_tool():
     bare = router_of(ENGINE, None, mcp=True)
     _, answer = send({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, bare)
     assert {tool["name"] for tool in answer["result"]["tools"]} == {"embed", "describe_index"}
-    assert send({"jsonrpc": "2.0", "id": 1, "method": "ping"}, router_of(ENGINE))[0] == 404
+    assert send(PING, router_of(ENGINE))[0] == 404
 
 
 def test_a_bad_argument_is_a_result_that_an_agent_can_read():
