@@ -28,8 +28,10 @@ STARTS = {"model.onnx": 0, "model.onnx.data": 1_234, "tokenizer.bin": 51_234}
 Fetch = Callable[[], Path]
 
 
-def write_artifact(folder: Path) -> Path:
-    """Write a folder with random files and a manifest that is valid for them."""
+@pytest.fixture
+def artifact(tmp_path: Path) -> Path:
+    """Return a folder with random files and a manifest that is valid for them."""
+    folder = tmp_path / "compiled"
     folder.mkdir()
     entries = {}
     for name, size in FILES.items():
@@ -38,11 +40,6 @@ def write_artifact(folder: Path) -> Path:
         entries[name] = {"bytes": size, "sha256": hashlib.sha256(content).hexdigest()}
     (folder / "manifest.json").write_bytes(sealed({**manifest(), "files": entries}))
     return folder
-
-
-@pytest.fixture
-def artifact(tmp_path: Path) -> Path:
-    return write_artifact(tmp_path / "compiled")
 
 
 @pytest.fixture

@@ -60,17 +60,14 @@ def same(shown: Any, answer: Any) -> bool:
             return type(shown) is type(answer) and bool(shown == answer)
 
 
-def path_of(words: list[str]) -> str:
-    (url,) = [word for word in words if word.startswith("http://127.0.0.1:9000/")]
-    return url.removeprefix("http://127.0.0.1:9000")
-
-
 @pytest.mark.parametrize(("command", "shown"), EXAMPLES)
 def test_an_example_answers_what_it_shows(router, command, shown):
     """The router's response to the command's request matches the example."""
     words = shlex.split(command)
+    (url,) = [word for word in words if word.startswith("http://127.0.0.1:9000/")]
     body = words[words.index("-d") + 1].encode() if "-d" in words else b""
-    answer = router.handle(Request("POST" if body else "GET", path_of(words), body=body))
+    path = url.removeprefix("http://127.0.0.1:9000")
+    answer = router.handle(Request("POST" if body else "GET", path, body=body))
     # An unquoted `…` represents omitted items and is not valid JSON, so it is quoted first.
     expected = orjson.loads(re.sub(r"(?<=[\[\s,])…(?=\s*\])", '"…"', shown))
     assert same(expected, orjson.loads(answer.body)), answer.body[:1000]
