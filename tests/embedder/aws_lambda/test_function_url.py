@@ -45,7 +45,7 @@ Sent = Callable[..., Request]
 @pytest.fixture(params=["2.0", "1.0"])
 def sent(request: pytest.FixtureRequest) -> Sent:
     """Return a function that sends an event's request in one of the payload formats."""
-    as_sent = {"2.0": dict, "1.0": rest_api_event}[request.param]
+    as_sent: Callable[..., dict[str, Any]] = dict if request.param == "2.0" else rest_api_event
     return lambda event, **options: request_from_event(to_payload_v2(as_sent(event)), **options)
 
 
