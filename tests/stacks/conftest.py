@@ -45,6 +45,7 @@ from embedding_kit.settings import (
 from stacks.environment_stacks import EnvironmentStacks
 
 ROOT = Path(__file__).resolve().parents[2]
+CONTEXT = json.loads((ROOT / "cdk.json").read_text())["context"]
 
 NETWORK = NetworkSettings(
     vpc="vpc-0123456789abcdef0", subnets=("subnet-0aaaaaaaaaaaaaaa1", "subnet-0aaaaaaaaaaaaaaa2")
@@ -129,8 +130,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "server": {
         "observability": Observability(),
         "server": ServerSettings(
-            vpc="vpc-0123456789abcdef0",
-            subnets=("subnet-0aaaaaaaaaaaaaaa1", "subnet-0aaaaaaaaaaaaaaa2"),
+            vpc=NETWORK.vpc,
+            subnets=NETWORK.subnets,
             clients=("10.0.0.0/16",),
             certificate="arn:aws:acm:us-east-1:123456789012:certificate/1234abcd-12ab",
             domain_name="embeddings.example.com",
@@ -252,6 +253,31 @@ class Synthesized:
     templates: dict[str, dict[str, Any]]
     folder: Path
 
+    def artifacts(self) -> dict[str, Any]:
+        """Return what the manifest of the assembly says of each stack."""
+        found: dict[str, Any] = json.loads((self.folder / "manifest.json").read_text())
+        return found["artifacts"]
+
+    def of_kind(self, *kinds: str) -> list[dict[str, Any]]:
+        """Return the properties of the resources of some kinds in all stacks."""
+        return [found for each in self.templates.values() for found in of_kind(each, *kinds)]
+
+
+def of_kind(template: dict[str, Any], *kinds: str) -> list[dict[str, Any]]:
+    """Return the properties of a template's resources of some kinds."""
+    return [
+        resource["Properties"]
+        for resource in template["Resources"].values()
+        if resource["Type"] in kinds
+    ]
+
+
+def templates_of(app: App) -> dict[str, dict[str, Any]]:
+    """Return the templates of an app by the suffix of the stack's name."""
+    return {
+        stack.stack_name.rpartition("-")[2].lower(): stack.template for stack in app.synth().stacks
+    }
+
 
 @pytest.fixture(scope="session")
 def environments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EnvironmentSettings]:
@@ -274,18 +300,13 @@ def environments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Environm
 def synthesized(environments, tmp_path_factory) -> Callable[[str], Synthesized]:
     """Synthesize an environment or a variant, once."""
     made: dict[str, Synthesized] = {}
-    context = json.loads((ROOT / "cdk.json").read_text())["context"]
 
     def make(name: str) -> Synthesized:
         if name not in made:
             folder = tmp_path_factory.mktemp(f"cdk-{name}")
-            app = App(context=context, analytics_reporting=False, outdir=str(folder))
+            app = App(context=CONTEXT, analytics_reporting=False, outdir=str(folder))
             EnvironmentStacks(app, environments[name])
-            templates = {
-                stack.stack_name.rpartition("-")[2].lower(): stack.template
-                for stack in app.synth().stacks
-            }
-            made[name] = Synthesized(app=app, templates=templates, folder=folder)
+            made[name] = Synthesized(app=app, templates=templates_of(app), folder=folder)
         return made[name]
 
     return make

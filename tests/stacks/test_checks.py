@@ -14,6 +14,7 @@ from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 from stacks.artifact_stack import ArtifactStack
 from stacks.environment_stacks import EnvironmentStacks
 from stacks.names import artifact_bucket_name
+from tests.stacks.conftest import of_kind, templates_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,6 +35,8 @@ CHECKED = (
     "zip",
     "zip-s3",
 )
+#: The stacks with images, with the targets that build them.
+IMAGES = (("dev", "Endpoint", None), ("batch", "Batch", "batch"), ("index", "Index", "batch"))
 #: The CDK adds a DependsOn that a Ref already implies, in every stack of every app.
 IGNORED_BY_CFN_LINT = ["W3005"]
 
@@ -144,20 +147,22 @@ def _violations(pack: Any, app: App) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     ("name", "stack", "needed"),
-    [("dev", "Observability", "Endpoint"), ("index", "Endpoint", "Index")],
+    [
+        ("dev", "Observability", "Endpoint"),
+        ("index", "Endpoint", "Index"),
+        ("zip-s3", "Endpoint", "Artifact"),
+        *((name, stack, "Repository") for name, stack, _ in IMAGES),
+    ],
 )
 def test_stacks_are_deployed_in_order(synthesized, name, stack, needed):
     """A stack comes after those that it refers to."""
-    manifest = json.loads((synthesized(name).folder / "manifest.json").read_text())["artifacts"]
-    assert f"EmbeddingKit-dev-{needed}" in manifest[f"EmbeddingKit-dev-{stack}"]["dependencies"]
+    artifacts = synthesized(name).artifacts()
+    assert f"EmbeddingKit-dev-{needed}" in artifacts[f"EmbeddingKit-dev-{stack}"]["dependencies"]
 
 
 def test_an_artifact_in_s3_goes_to_the_environments_own_bucket(synthesized):
-    """The bucket's stack is deployed first, and the endpoint's files are published into it."""
+    """The endpoint's files are published into it."""
     made = synthesized("zip-s3")
-    manifest = json.loads((made.folder / "manifest.json").read_text())["artifacts"]
-    needed = manifest["EmbeddingKit-dev-Endpoint"]["dependencies"]
-    assert "EmbeddingKit-dev-Artifact" in needed
     bucket = "kit-dev-${AWS::AccountId}-${AWS::Region}"
     assets = json.loads((made.folder / "EmbeddingKit-dev-Endpoint.assets.json").read_text())
     published = {
@@ -186,32 +191,23 @@ def test_the_bucket_of_the_longest_name_is_allowed():
     assert len(name) == 63
 
 
-@pytest.mark.parametrize(
-    ("name", "stack", "target"),
-    [("dev", "Endpoint", None), ("batch", "Batch", "batch"), ("index", "Index", "batch")],
-)
+@pytest.mark.parametrize(("name", "stack", "target"), IMAGES)
 def test_each_image_goes_to_the_environments_own_repository(synthesized, name, stack, target):
-    """A target of the same Dockerfile, with the same model, after the repository is deployed."""
-    folder = synthesized(name).folder
-    assets = json.loads((folder / f"EmbeddingKit-dev-{stack}.assets.json").read_text())
+    """A target of the same Dockerfile, with the same model."""
+    file = synthesized(name).folder / f"EmbeddingKit-dev-{stack}.assets.json"
+    assets = json.loads(file.read_text())
     (image,) = assets["dockerImages"].values()
     (destination,) = image["destinations"].values()
     assert destination["repositoryName"] == "embedding-kit-dev"
     source = image["source"]
     assert (source.get("dockerBuildTarget"), source["platform"]) == (target, "linux/arm64")
     assert source["dockerBuildArgs"] == {"MODEL": "sentence-transformers/all-MiniLM-L6-v2"}
-    manifest = json.loads((folder / "manifest.json").read_text())["artifacts"]
-    assert "EmbeddingKit-dev-Repository" in manifest[f"EmbeddingKit-dev-{stack}"]["dependencies"]
 
 
 @pytest.mark.parametrize("name", ["batch", "index"])
 def test_the_state_machine_is_valid(synthesized, name):
     """A validator of Amazon States Language reads the definition as AWS gets it."""
-    (machine,) = (
-        resource["Properties"]
-        for resource in synthesized(name).templates[name]["Resources"].values()
-        if resource["Type"] == "AWS::StepFunctions::StateMachine"
-    )
+    (machine,) = synthesized(name).of_kind("AWS::StepFunctions::StateMachine")
     separator, parts = machine["DefinitionString"]["Fn::Join"]
     # References within the definition are ARNs and their parts.
     text = separator.join(part if isinstance(part, str) else "aws" for part in parts)
@@ -234,10 +230,9 @@ def test_the_state_machine_is_valid(synthesized, name):
 @pytest.mark.parametrize(("name", "protected"), [("dev", False), ("production", True)])
 def test_production_has_termination_protection(synthesized, name, protected):
     """The CLI sets termination protection on each stack that it deploys."""
-    manifest = json.loads((synthesized(name).folder / "manifest.json").read_text())["artifacts"]
     found = {
         artifact: properties["properties"].get("terminationProtection", False)
-        for artifact, properties in manifest.items()
+        for artifact, properties in synthesized(name).artifacts().items()
         if properties["type"] == "aws:cloudformation:stack"
     }
     assert found == {
@@ -253,46 +248,31 @@ def test_your_own_project_tag_wins_and_the_cost_tag_does_not(environments):
     given = {**dict(environments["dev"]), "tags": {"project": "search"}}
     app = App(analytics_reporting=False)
     EnvironmentStacks(app, EnvironmentSettings(**given))
-    (repository,) = (
-        resource
-        for resource in app.synth()
-        .get_stack_by_name("EmbeddingKit-dev-Repository")
-        .template["Resources"]
-        .values()
-        if resource["Type"] == "AWS::ECR::Repository"
-    )
-    assert _tags(repository["Properties"]["Tags"]) == {"project": "search", "EmbeddingKit": "dev"}
+    (repository,) = of_kind(templates_of(app)["repository"], "AWS::ECR::Repository")
+    assert _tags(repository["Tags"]) == {"project": "search", "EmbeddingKit": "dev"}
 
 
 @pytest.mark.parametrize("name", ["dev", "all-together", "front", "staging"])
 def test_tracing_reaches_all_that_x_ray_can_trace(synthesized, environments, name):
     """Each function of the kit, each state machine and the API are traced, or none is billed."""
-    resources = [
-        (resource["Type"], resource["Properties"])
-        for template in synthesized(name).templates.values()
-        for resource in template["Resources"].values()
-        if "Properties" in resource
-    ]
+    made = synthesized(name)
     traced = [
-        properties.get("TracingConfig") == {"Mode": "Active"}
-        for kind, properties in resources
+        function.get("TracingConfig") == {"Mode": "Active"}
+        for function in made.of_kind("AWS::Lambda::Function")
         # The CDK's own function, which waits for the check, takes no such setting.
-        if kind == "AWS::Lambda::Function" and properties.get("Runtime", "")[:6] != "nodejs"
+        if function.get("Runtime", "")[:6] != "nodejs"
     ]
     traced += [
-        properties.get("TracingConfiguration", {}).get("Enabled", False)
-        for kind, properties in resources
-        if kind == "AWS::StepFunctions::StateMachine"
+        machine.get("TracingConfiguration", {}).get("Enabled", False)
+        for machine in made.of_kind("AWS::StepFunctions::StateMachine")
     ]
     traced += [
-        properties.get("TracingEnabled", False)
-        for kind, properties in resources
-        if kind == "AWS::ApiGateway::Stage"
+        stage.get("TracingEnabled", False) for stage in made.of_kind("AWS::ApiGateway::Stage")
     ]
     wanted = environments[name].observability.tracing
     assert traced
     assert set(traced) == {wanted}
-    assert ("xray:PutTraceSegments" in str(resources)) == wanted
+    assert ("xray:PutTraceSegments" in str(made.templates)) == wanted
 
 
 def test_every_alarm_has_a_section_in_the_runbook(synthesized):
@@ -305,7 +285,7 @@ def test_every_alarm_has_a_section_in_the_runbook(synthesized):
     links = {
         properties["AlarmDescription"].rpartition("Runbook: docs/runbook.md#")[2]
         for name in CHECKED
-        for properties in _alarms(synthesized(name).templates)
+        for properties in synthesized(name).of_kind("AWS::CloudWatch::Alarm")
     }
     assert len(links) > 30
     assert links <= sections
@@ -313,24 +293,12 @@ def test_every_alarm_has_a_section_in_the_runbook(synthesized):
 
 def test_every_alarm_notifies_or_is_part_of_the_one_that_pages(synthesized):
     """Those of a release stop it instead, and CodeDeploy's own notice tells of it."""
-    templates = synthesized("all-together").templates
-    (page,) = (
-        str(resource["Properties"]["AlarmRule"])
-        for resource in templates["observability"]["Resources"].values()
-        if resource["Type"] == "AWS::CloudWatch::CompositeAlarm"
-    )
-    for name, resource in templates["observability"]["Resources"].items():
+    template = synthesized("all-together").templates["observability"]
+    (page,) = of_kind(template, "AWS::CloudWatch::CompositeAlarm")
+    for name, resource in template["Resources"].items():
         if resource["Type"] == "AWS::CloudWatch::Alarm":
-            assert (name in page) != bool(resource["Properties"].get("AlarmActions")), name
-
-
-def _alarms(templates: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        resource["Properties"]
-        for template in templates.values()
-        for resource in template["Resources"].values()
-        if resource["Type"] == "AWS::CloudWatch::Alarm"
-    ]
+            paging = name in str(page["AlarmRule"])
+            assert paging != bool(resource["Properties"].get("AlarmActions")), name
 
 
 def test_the_permissions_of_an_existing_role_are_reported(synthesized):

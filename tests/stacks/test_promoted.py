@@ -11,7 +11,7 @@ from embedding_kit.environment import EnvironmentSettings
 from stacks.environment_stacks import EnvironmentStacks
 from stacks.promoted import parse_images
 
-from .conftest import ROOT
+from .conftest import CONTEXT, of_kind
 
 ENDPOINT, BATCH, SERVER = (f"sha256:{character * 64}" for character in "abc")
 ZIP, ARTIFACT = ("d" * 64, "e" * 64)
@@ -26,35 +26,35 @@ _OF_TWO = ("endpoint", "batch", "standby-endpoint", "standby-batch")
 
 @pytest.fixture
 def synth(tmp_path, environments):
-    """Synthesize an environment with images; return the resources, and what the endpoint builds.
+    """Synthesize an environment with images; return the functions, and what the endpoint builds.
 
     Those are of all stacks; an asset is an image or a file.
     """
 
     def synth(name, images, *, context=None, **changes):
-        context = json.loads((ROOT / "cdk.json").read_text())["context"] | (context or {})
-        app = App(context=context, analytics_reporting=False, outdir=str(tmp_path))
+        app = App(
+            context=CONTEXT | (context or {}), analytics_reporting=False, outdir=str(tmp_path)
+        )
         environment = EnvironmentSettings(**{**dict(environments[name]), **changes})
         EnvironmentStacks(app, environment, images=images)
-        stacks = app.synth().stacks
-        resources = [each for stack in stacks for each in stack.template["Resources"].values()]
+        functions = [
+            properties
+            for stack in app.synth().stacks
+            for properties in of_kind(stack.template, "AWS::Lambda::Function")
+        ]
         manifests = [json.loads(file.read_text()) for file in tmp_path.glob("*.assets.json")]
         assert [one["dockerImages"] for one in manifests if one.get("dockerImages")] == []
         assets = json.loads((tmp_path / "EmbeddingKit-dev-Endpoint.assets.json").read_text())
         assert not [file for file in assets["files"].values() if "executable" in file["source"]]
-        return resources, assets["files"].values()
+        return functions, assets["files"].values()
 
     return synth
 
 
-def _functions(resources):
-    return [each["Properties"] for each in resources if each["Type"] == "AWS::Lambda::Function"]
-
-
 def test_the_functions_run_the_image_and_none_is_built(synth):
     """The endpoint and the check of its releases; everything else is as without the image."""
-    resources, _ = synth("dev", {"endpoint": ENDPOINT})
-    codes = [function["Code"] for function in _functions(resources)]
+    functions, _ = synth("dev", {"endpoint": ENDPOINT})
+    codes = [function["Code"] for function in functions]
     uris = [json.dumps(code["ImageUri"]) for code in codes if "ImageUri" in code]
     assert [f"/embedding-kit-dev@{ENDPOINT}" in uri for uri in uris] == [True, True]
 
@@ -63,11 +63,11 @@ def test_each_model_runs_its_own_images(synth):
     """The endpoint and its check have one, and the function to compare with the other."""
     images = {name: f"sha256:{number:064d}" for number, name in enumerate(_OF_TWO)}
     used = {
-        resource["Properties"]["Description"]: [
-            name for name, digest in images.items() if digest in json.dumps(resource)
+        function["Description"]: [
+            name for name, digest in images.items() if digest in json.dumps(function)
         ]
-        for resource in synth("standby", images)[0]
-        if resource.get("Properties", {}).get("PackageType") == "Image"
+        for function in synth("standby", images)[0]
+        if function.get("PackageType") == "Image"
     }
     one, other = "sentence-transformers/all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5"
     assert used == {
@@ -79,10 +79,10 @@ def test_each_model_runs_its_own_images(synth):
     }
 
 
-def _runs(resources, bucket):
+def _runs(functions, bucket):
     """Return the handlers of the functions that run the zip from a bucket."""
     code = {"S3Bucket": bucket, "S3Key": f"{ZIP}.zip"}
-    return sorted(each["Handler"] for each in _functions(resources) if each["Code"] == code)
+    return sorted(each["Handler"] for each in functions if each["Code"] == code)
 
 
 HANDLERS = ["embedder.aws_lambda.handler.handler", "jobs.release_check.handler.handler"]
@@ -91,9 +91,9 @@ HANDLERS = ["embedder.aws_lambda.handler.handler", "jobs.release_check.handler.h
 @pytest.mark.parametrize(("context", "qualifier"), [({}, "hnb659fds"), (QUALIFIER, "mine")])
 def test_the_functions_run_the_zip_and_none_is_built(synth, context, qualifier):
     """It is in the bucket of bootstrap, to which the stack's other files are published."""
-    resources, files = synth("zip", {"zip": f"sha256:{ZIP}"}, context=context)
+    functions, files = synth("zip", {"zip": f"sha256:{ZIP}"}, context=context)
     bucket = f"cdk-{qualifier}-assets-${{AWS::AccountId}}-${{AWS::Region}}"
-    assert _runs(resources, {"Fn::Sub": bucket}) == HANDLERS
+    assert _runs(functions, {"Fn::Sub": bucket}) == HANDLERS
     published = [place for file in files for place in file["destinations"].values()]
     assert {place["bucketName"] for place in published} == {bucket}
 
@@ -111,9 +111,9 @@ def test_the_functions_run_the_zip_and_none_is_built(synth, context, qualifier):
 )
 def test_an_artifact_is_in_the_bucket_of_the_environment(synth, place, bucket):
     """The function downloads the artifact that was built with the zip."""
-    resources, _ = synth("zip", DIGESTS, **IN_S3, **place)
-    assert _runs(resources, bucket) == HANDLERS
-    assert f"/artifact/{ARTIFACT}" in json.dumps(_functions(resources))
+    functions, _ = synth("zip", DIGESTS, **IN_S3, **place)
+    assert _runs(functions, bucket) == HANDLERS
+    assert f"/artifact/{ARTIFACT}" in json.dumps(functions)
 
 
 @pytest.mark.parametrize(

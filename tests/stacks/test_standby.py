@@ -8,7 +8,7 @@ from aws_cdk import App
 
 from embedding_kit.environment import EnvironmentSettings
 from stacks.environment_stacks import EnvironmentStacks
-from tests.stacks.conftest import NETWORK, ROOT, VARIANTS
+from tests.stacks.conftest import CONTEXT, NETWORK, VARIANTS, of_kind, templates_of
 
 ONE, OTHER = "sentence-transformers/all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5"
 #: What begins the ids of the two indexes, which `index_id` makes.
@@ -22,12 +22,10 @@ def pair(environments):
     with_all = dict(both) | {"network": NETWORK, "server": VARIANTS["server"]["server"]}
 
     def make(model: Any, standby: Any) -> dict[str, dict[str, Any]]:
-        context = json.loads((ROOT / "cdk.json").read_text())["context"]
-        app = App(context=context, analytics_reporting=False)
+        app = App(context=CONTEXT, analytics_reporting=False)
         given = with_all | {"model": model, "standby": standby}
         EnvironmentStacks(app, EnvironmentSettings(**given))
-        stacks = app.synth().stacks
-        return {each.stack_name.rpartition("-")[2].lower(): each.template for each in stacks}
+        return templates_of(app)
 
     return make(both.model, both.standby), make(both.standby, both.model)
 
@@ -50,12 +48,12 @@ def test_a_version_is_a_model_with_its_index(pair):
     for templates, (live, standby) in zip(pair, ((ONE, OTHER), (OTHER, ONE)), strict=True):
         searched = {
             properties["Description"]: _indexes(properties["Environment"])
-            for properties in _of("AWS::Lambda::Function", templates["endpoint"])
+            for properties in of_kind(templates["endpoint"], "AWS::Lambda::Function")
             if "EMBEDDING_VECTOR_INDEX" in json.dumps(properties)
         }
         assert searched == {f"Embeddings by {name}": {name} for name in (live, standby)}
         assert list(searched) == [f"Embeddings by {live}", f"Embeddings by {standby}"]
-        (task,) = _of("AWS::ECS::TaskDefinition", templates["server"])
+        (task,) = of_kind(templates["server"], "AWS::ECS::TaskDefinition")
         assert _indexes(task["ContainerDefinitions"]) == {live}
 
 
@@ -86,7 +84,7 @@ def test_each_queue_writes_into_one_index(pair):
 def test_another_space_is_released_only_with_a_second_model(synthesized, pair):
     """Else the release check refuses it."""
     for templates, allowed in ((synthesized("ingest").templates, "false"), (pair[0], "true")):
-        (check,) = _of("Custom::ReleaseCheck", templates["endpoint"])
+        (check,) = of_kind(templates["endpoint"], "Custom::ReleaseCheck")
         assert check["AllowVectorSpaceChange"] == allowed
 
 
@@ -94,7 +92,7 @@ def test_a_second_model_that_falls_behind_is_noticed(pair):
     """Else a rollback would answer from an old index. The text says which of the two it is."""
     alarms = [
         properties["AlarmDescription"]
-        for properties in _of("AWS::CloudWatch::Alarm", pair[0]["observability"])
+        for properties in of_kind(pair[0]["observability"], "AWS::CloudWatch::Alarm")
         if "Documents" in json.dumps(properties) or "Ingestion" in json.dumps(properties)
     ]
     of_standby = {text.removeprefix("Standby: ") for text in alarms if text[:7] == "Standby"}
@@ -102,19 +100,11 @@ def test_a_second_model_that_falls_behind_is_noticed(pair):
     assert len(of_standby) == 4
 
 
-def _of(kind: str, template: dict[str, Any]) -> list[dict[str, Any]]:
-    return [
-        resource["Properties"]
-        for resource in template["Resources"].values()
-        if resource["Type"] == kind
-    ]
-
-
 def _searching(templates: dict[str, dict[str, Any]], stack: str) -> dict[str, Any]:
     """Return the policies that have permissions on an index, by the logical ids of their roles."""
     return {
         policy["Roles"][0]["Ref"]: policy["PolicyDocument"]
-        for policy in _of("AWS::IAM::Policy", templates[stack])
+        for policy in of_kind(templates[stack], "AWS::IAM::Policy")
         if "s3vectors:" in json.dumps(policy)
     }
 
