@@ -6,9 +6,19 @@ from dataclasses import fields
 from typing import Any
 
 from aws_cdk import Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk.assertions import Template
 
-from embedding_kit import Callers, Cors, EmbeddingEndpoint, Hosting, IVectorIndex
+from embedding_kit import (
+    AlarmSettings,
+    AlarmTopic,
+    Callers,
+    Cors,
+    EmbeddingEndpoint,
+    Hosting,
+    IVectorIndex,
+    PartAlarms,
+)
 
 _HOSTING = {field.name for field in fields(Hosting)}
 
@@ -31,6 +41,14 @@ def make_endpoint(
     if vector_index:
         endpoint.add_vector_index(vector_index)
     return endpoint
+
+
+def add_alarms(stack: Stack, part: Any, settings: AlarmSettings | None = None) -> PartAlarms:
+    """Add the alarms of a part, with a topic, and a dashboard with its widgets."""
+    topic = AlarmTopic(stack, "Notices").topic
+    alarms = PartAlarms(stack, "Alarms", part=part, settings=settings, topic=topic)
+    cloudwatch.Dashboard(stack, "Dashboard").add_widgets(*alarms.widgets())
+    return alarms
 
 
 def once(make: Callable[..., Template]) -> Callable[..., Template]:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 from aws_cdk import Stack
-from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk.assertions import Template
 
-from embedding_kit import AlarmTopic, BatchSettings, EmbeddingBatch, Hosting, Model, PartAlarms
+from embedding_kit import BatchSettings, EmbeddingBatch, Hosting, Model
 from embedding_kit.batch import PROGRAM
 from jobs.errors import __all__ as errors
+from tests.embedding_kit.endpoints import add_alarms
 from tests.embedding_kit.roles import HOME, KEY, Case, allowed, only, resolved, statements
 
 FUNCTION = f"arn:aws:lambda:us-east-1:{HOME}:function:one"
@@ -36,13 +36,9 @@ def template(synthesize, model) -> Template:
         batch = EmbeddingBatch(
             stack, "Batch", model=model, settings=SETTINGS, name="test", hosting=hosting
         )
-        topic = AlarmTopic(stack, "Notices").topic
-        alarms = PartAlarms(stack, "Alarms", part=batch, topic=topic)
-        dashboard = cloudwatch.Dashboard(stack, "Dashboard")
-        dashboard.add_widgets(*alarms.widgets())
+        add_alarms(stack, batch)
 
-    made: Template = synthesize(build)
-    return made
+    return synthesize(build)
 
 
 @pytest.fixture(scope="module")

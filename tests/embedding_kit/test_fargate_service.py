@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 from aws_cdk import Stack
-from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
 
 from embedding_kit import (
     AlarmSettings,
-    AlarmTopic,
     EmbeddingService,
     FunctionSettings,
     PartAlarms,
@@ -19,7 +17,7 @@ from embedding_kit import (
     VectorIndex,
 )
 from embedding_kit.monitoring import server as monitoring
-from tests.embedding_kit.endpoints import once
+from tests.embedding_kit.endpoints import add_alarms, once
 from tests.embedding_kit.roles import HOME, of_kind, only, statements
 
 SECRET = f"arn:aws:secretsmanager:us-east-1:{HOME}:secret:keys-AbCdEf"
@@ -48,12 +46,9 @@ def make(synthesize, model):
 
         def build(stack: Stack) -> None:
             server = EmbeddingService(stack, "Server", model=model, settings=settings, **given)
-            topic = AlarmTopic(stack, "Notices").topic
-            alarms = PartAlarms(stack, "Alarms", part=server, topic=topic)
-            cloudwatch.Dashboard(stack, "Dashboard").add_widgets(*alarms.widgets())
+            add_alarms(stack, server)
 
-        made: Template = synthesize(build)
-        return made
+        return synthesize(build)
 
     return template
 
@@ -68,11 +63,19 @@ def open_template(make) -> Template:
     return make(no_keys=True)
 
 
+def container_of(template: Template) -> dict[str, Any]:
+    (container,) = only(template, "AWS::ECS::TaskDefinition")["ContainerDefinitions"]
+    return dict(container)
+
+
+def variables_of(template: Template) -> dict[str, str]:
+    return {entry["Name"]: entry["Value"] for entry in container_of(template)["Environment"]}
+
+
 def test_without_keys_the_server_is_told_so(open_template):
     """There is no secret; the load balancer speaks HTTP in the private network."""
-    (container,) = only(open_template, "AWS::ECS::TaskDefinition")["ContainerDefinitions"]
-    assert "Secrets" not in container
-    assert {"Name": "EMBEDDING_SERVER_NO_KEYS", "Value": "true"} in container["Environment"]
+    assert "Secrets" not in container_of(open_template)
+    assert variables_of(open_template)["EMBEDDING_SERVER_NO_KEYS"] == "true"
     listener = only(open_template, "AWS::ElasticLoadBalancingV2::Listener")
     assert (listener["Port"], listener["Protocol"]) == (80, "HTTP")
     assert "secretsmanager" not in json.dumps(open_template.to_json())
@@ -82,23 +85,20 @@ def test_the_server_knows_its_variables_and_is_given_time(open_template, templat
     """Its own defaults fit the load balancer's idle timeout and the time until ECS kills it."""
     from embedder.server.settings import parse
 
-    (container,) = only(open_template, "AWS::ECS::TaskDefinition")["ContainerDefinitions"]
-    variables = {entry["Name"]: entry["Value"] for entry in container["Environment"]}
-    settings = parse([], variables)
+    settings = parse([], variables_of(open_template))
     assert settings.no_keys
-    assert settings.drain < container["StopTimeout"] <= 120
+    assert settings.drain < container_of(open_template)["StopTimeout"] <= 120
     assert settings.keep_alive > 60
     assert settings.timeout == monitoring._TIMEOUT.total_seconds()
-    (container,) = only(template, "AWS::ECS::TaskDefinition")["ContainerDefinitions"]
-    assert parse([], {entry["Name"]: "a" for entry in container["Secrets"]}).keys == "a"
+    secrets = container_of(template)["Secrets"]
+    assert parse([], {entry["Name"]: "a" for entry in secrets}).keys == "a"
 
 
 def test_workers_are_the_tasks_vcpus(make):
     """A task sees the cores of a larger machine, and would start too many threads."""
     for cpu, memory, workers in ((256, 1024, "1"), (4096, 8192, "4")):
-        task = only(make(no_keys=True, cpu=cpu, memory_mb=memory), "AWS::ECS::TaskDefinition")
-        (container,) = task["ContainerDefinitions"]
-        assert {"Name": "EMBEDDING_SERVER_WORKERS", "Value": workers} in container["Environment"]
+        template = make(no_keys=True, cpu=cpu, memory_mb=memory)
+        assert variables_of(template)["EMBEDDING_SERVER_WORKERS"] == workers
 
 
 def test_requests_are_answered_as_by_the_function_beside_it(synthesize, model):
@@ -117,15 +117,13 @@ def test_requests_are_answered_as_by_the_function_beside_it(synthesize, model):
         )
 
     template = synthesize(build)
-    task = only(template, "AWS::ECS::TaskDefinition")
-    (container,) = task["ContainerDefinitions"]
-    variables = {entry["Name"]: entry["Value"] for entry in container["Environment"]}
     assert {
         "EMBEDDING_TRUNCATE": "right",
         "EMBEDDING_CACHE_ENTRIES": "0",
         "EMBEDDING_VECTOR_INDEX": index_arn,
-    }.items() <= variables.items()
-    (statement,) = statements(template, task["TaskRoleArn"]["Fn::GetAtt"][0])
+    }.items() <= variables_of(template).items()
+    role = only(template, "AWS::ECS::TaskDefinition")["TaskRoleArn"]
+    (statement,) = statements(template, role["Fn::GetAtt"][0])
     assert "s3vectors:QueryVectors" in statement["Action"]
     assert statement["Resource"] == index_arn
 
@@ -135,8 +133,7 @@ def test_traces_go_to_the_collector(make, open_template):
     from embedder.server.settings import parse
 
     template = make(no_keys=True, otlp_endpoint="http://collector.internal:4318")
-    (container,) = only(template, "AWS::ECS::TaskDefinition")["ContainerDefinitions"]
-    variables = {entry["Name"]: entry["Value"] for entry in container["Environment"]}
+    variables = variables_of(template)
     assert parse([], variables).otlp_endpoint == "http://collector.internal:4318"
     assert variables["OTEL_RESOURCE_ATTRIBUTES"] == "deployment.environment.name=test"
     assert ports_of_tasks(template) == [443, 4318]

@@ -5,21 +5,14 @@ from typing import Any
 
 import pytest
 from aws_cdk import Stack
-from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Template
 
-from embedding_kit import (
-    AlarmTopic,
-    Hosting,
-    IndexLoading,
-    PartAlarms,
-    VectorIndex,
-    VectorIndexSettings,
-)
+from embedding_kit import Hosting, IndexLoading, VectorIndex, VectorIndexSettings
 from jobs.errors import __all__ as errors
 from jobs.load.run import LoadSettings
 from jobs.steps import read_settings
+from tests.embedding_kit.endpoints import add_alarms
 from tests.embedding_kit.roles import HOME, KEY, allowed, only, resolved
 
 INDEX = f"arn:aws:s3vectors:us-east-1:{HOME}:bucket/one/index/one"
@@ -47,19 +40,15 @@ def template(synthesize, model) -> Template:
             name="test",
             hosting=Hosting(existing_keys=[f"{KEY}2222bbbb"]),
         )
-        topic = AlarmTopic(stack, "Notices").topic
-        alarms = PartAlarms(stack, "Alarms", part=loading, topic=topic)
-        cloudwatch.Dashboard(stack, "Dashboard").add_widgets(*alarms.widgets())
+        add_alarms(stack, loading)
 
-    made: Template = synthesize(build)
-    return made
+    return synthesize(build)
 
 
 def deployed(template: Template) -> dict[str, Any]:
     """Return the definition of the one state machine."""
     machine = only(template, "AWS::StepFunctions::StateMachine")
-    found: dict[str, Any] = json.loads(resolved(machine["DefinitionString"]))
-    return found
+    return json.loads(resolved(machine["DefinitionString"]))
 
 
 def test_the_state_machine_loads_its_own_index_with_the_columns_of_the_settings(template):

@@ -20,19 +20,6 @@ INDEX = f"arn:aws:s3vectors:us-east-1:{HOME}:bucket/vectors/index/docs"
 KEY = f"{ANY_KEY}1111aaaa"
 
 
-@pytest.fixture(scope="module")
-def index(synthesize, model):
-    """Return the template of an index with some settings."""
-
-    def make(settings: VectorIndexSettings | None = None, of: Model = model) -> Template:
-        made: Template = synthesize(
-            lambda stack: VectorIndex(stack, "Vectors", model=of, settings=settings)
-        )
-        return made
-
-    return make
-
-
 def test_what_aws_cannot_change_makes_another_index(model, tmp_path):
     """With another id, what refers to the index changes too, such as a function's version."""
     weights = tmp_path / "weights"
@@ -44,8 +31,7 @@ def test_what_aws_cannot_change_makes_another_index(model, tmp_path):
         scope = Construct(stack, f"Scope{len(stack.node.children)}")
         given = VectorIndexSettings(**settings)
         made = VectorIndex(scope, "Vectors", model=of, settings=given, key=key)
-        name: str = made.index.node.id
-        return name
+        return made.index.node.id
 
     ids = [
         id_of(),

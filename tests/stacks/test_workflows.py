@@ -17,8 +17,7 @@ def workflow():
     """Read a workflow; YAML 1.1 parses its key `on` as a boolean."""
 
     def read(name: str) -> dict[Any, Any]:
-        found: dict[Any, Any] = yaml.safe_load((WORKFLOWS / f"{name}.yml").read_text())
-        return found
+        return yaml.safe_load((WORKFLOWS / f"{name}.yml").read_text())
 
     return read
 

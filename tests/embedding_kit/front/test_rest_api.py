@@ -6,20 +6,12 @@ from typing import Any
 
 import pytest
 from aws_cdk import Stack
-from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk.assertions import Template
 
-from embedding_kit import (
-    AlarmSettings,
-    AlarmTopic,
-    ApiGatewayFront,
-    EmbeddingEndpoint,
-    EmbeddingRestApi,
-    PartAlarms,
-)
+from embedding_kit import AlarmSettings, ApiGatewayFront, EmbeddingEndpoint, EmbeddingRestApi
 from embedding_kit.front.rest_api import FORMAT
 from tests.embedding_kit import roles
-from tests.embedding_kit.endpoints import once
+from tests.embedding_kit.endpoints import add_alarms, once
 from tests.embedding_kit.roles import HOME, allowed_by, only
 
 ALIAS = f"arn:aws:lambda:us-east-1:{HOME}:function:embedder:live"
@@ -48,13 +40,9 @@ def make(synthesize):
                 stack, "Endpoint", alias_arn=ALIAS, url="https://x.example.com/", name="test"
             )
             front = EmbeddingRestApi(stack, "Front", endpoint=endpoint, settings=settings)
-            topic = AlarmTopic(stack, "Notices").topic
-            found = PartAlarms(stack, "Alarms", part=front, settings=of_alarms, topic=topic)
-            assert set(found.alarms) == ALARMS
-            cloudwatch.Dashboard(stack, "Dashboard").add_widgets(*found.widgets())
+            assert set(add_alarms(stack, front, of_alarms).alarms) == ALARMS
 
-        made: Template = synthesize(build)
-        return made
+        return synthesize(build)
 
     return template
 

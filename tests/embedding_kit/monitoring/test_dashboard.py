@@ -77,8 +77,7 @@ def template(synthesize, model):
             )
             EndpointDashboard(stack, "Dashboard", endpoint=endpoint, alarms=alarms)
 
-        made: Template = synthesize(build)
-        return made
+        return synthesize(build)
 
     return make
 
@@ -91,8 +90,7 @@ def watching(request, template) -> Template:
 def _widgets(template: Template) -> list[dict[str, Any]]:
     parts = only(template, "AWS::CloudWatch::Dashboard")["DashboardBody"]["Fn::Join"][1]
     text = "".join(part if isinstance(part, str) else "token" for part in parts)
-    widgets: list[dict[str, Any]] = json.loads(text)["widgets"]
-    return widgets
+    return json.loads(text)["widgets"]
 
 
 def _on_widgets(template: Template) -> Iterator[Seen]:
