@@ -52,6 +52,12 @@ NETWORK = NetworkSettings(
 )
 #: Of the buckets and the secret of some variants.
 KEYS = tuple(f"arn:aws:kms:us-east-1:123456789012:key/{key}" for key in ("1111aaaa", "3333cccc"))
+INGEST: dict[str, Any] = {
+    "observability": Observability(),
+    "index": VectorIndexSettings(filterable=("lang",)),
+    "ingest": IngestSettings(source="s3://example-documents/texts/"),
+    "existing": Existing(keys=KEYS),
+}
 #: The variants of dev: each changes one switch of an environment file.
 VARIANTS: dict[str, dict[str, Any]] = {
     "snapstart": {"cold_start": SnapStart()},
@@ -107,19 +113,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
         ),
         "existing": Existing(keys=KEYS),
     },
-    "ingest": {
-        "observability": Observability(),
-        "index": VectorIndexSettings(filterable=("lang",)),
-        "ingest": IngestSettings(source="s3://example-documents/texts/"),
-        "existing": Existing(keys=KEYS),
-    },
-    "standby": {
-        "observability": Observability(),
-        "index": VectorIndexSettings(filterable=("lang",)),
-        "ingest": IngestSettings(source="s3://example-documents/texts/"),
-        "existing": Existing(keys=KEYS),
-        "standby": Model(name="BAAI/bge-small-en-v1.5"),
-    },
+    "ingest": INGEST,
+    "standby": INGEST | {"standby": Model(name="BAAI/bge-small-en-v1.5")},
     "watch": {
         "observability": Observability(),
         "index": VectorIndexSettings(filterable=("lang",)),

@@ -24,6 +24,18 @@ BARE = {
 }
 
 
+def synth(**environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the app with what is stated in the environment alone."""
+    return subprocess.run(
+        [sys.executable, "app.py"],
+        cwd=ROOT,
+        env=BARE | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -37,18 +49,7 @@ BARE = {
 )
 def test_what_is_wrong_is_told_without_a_traceback(tmp_path, name, message):
     """An error is one helpful line without a traceback."""
-    environment = BARE | {
-        "CDK_OUTDIR": str(tmp_path),
-        "CDK_CONTEXT_JSON": json.dumps({"environment": name}),
-    }
-    done = subprocess.run(
-        [sys.executable, "app.py"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = synth(CDK_OUTDIR=str(tmp_path), CDK_CONTEXT_JSON=json.dumps({"environment": name}))
     assert done.returncode == 1
     assert done.stderr.startswith(message)
     assert len(done.stderr.splitlines()) == 1
@@ -60,14 +61,7 @@ def test_ctrl_c_ends_synth_without_a_traceback(tmp_path):
     # In place of the CDK: its import takes most of the time of a synth.
     interrupt = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
     (tmp_path / "aws_cdk.py").write_text(interrupt)
-    done = subprocess.run(
-        [sys.executable, "app.py"],
-        cwd=ROOT,
-        env=BARE | {"PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = synth(PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
