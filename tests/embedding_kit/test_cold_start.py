@@ -79,10 +79,8 @@ def test_exactly_the_schedules_that_can_get_out_of_order_are_refused(initial, en
         assert not _disordered(initial, entries)
 
 
-def test_a_schedule_is_read_from_a_file(tmp_path):
+def test_a_schedule_is_read_from_a_file(folder):
     """An array of tables in TOML becomes a tuple of settings."""
-    folder = tmp_path / "environments"
-    folder.mkdir()
     (folder / "test.toml").write_text(
         '[model]\nname = "any/model"\n'
         '[cold_start]\nkind = "provisioned"\nminimum = 2\nmaximum = 8\n'

@@ -14,10 +14,8 @@ MINILM = '[model]\nname = "sentence-transformers/all-MiniLM-L6-v2"\n'
 
 
 @pytest.fixture
-def load(tmp_path: Path):
+def load(folder: Path):
     """Load an environment file with this content, and with a model unless it has one."""
-    folder = tmp_path / "environments"
-    folder.mkdir()
 
     def read(text: str) -> EnvironmentSettings:
         (folder / "test.toml").write_text(text if "[model]" in text else text + "\n" + MINILM)
@@ -171,10 +169,8 @@ def test_a_byte_order_mark_is_accepted(load):
         (b"a = 1" + b"0" * 5000, "environments/test.toml is not TOML: Exceeds the limit"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named(tmp_path, content, message):
+def test_a_file_that_cannot_be_read_is_named(folder, content, message):
     """An unreadable file gives a one-line error without a traceback."""
-    folder = tmp_path / "environments"
-    folder.mkdir()
     (folder / "test.toml").write_bytes(content)
     with pytest.raises(EnvironmentFileError) as refused:
         load_environment("test", folder=folder)
@@ -183,10 +179,8 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, content, message):
 
 
 @pytest.mark.parametrize("name", ["a--b", "dash-", "Dev", "a_b", "a" * 32])
-def test_a_files_name_that_ecr_would_refuse_is_named(tmp_path, name):
+def test_a_files_name_that_ecr_would_refuse_is_named(folder, name):
     """The environment's name is part of the repository's name."""
-    folder = tmp_path / "environments"
-    folder.mkdir()
     (folder / f"{name}.toml").write_text(MINILM)
     with pytest.raises(EnvironmentFileError) as refused:
         load_environment(name, folder=folder)
@@ -233,10 +227,10 @@ def test_models_next_to_the_model(load):
     assert load(MINILM).model.companions == {}
 
 
-def test_a_branch_has_the_settings_of_its_file_and_is_destroyed_whole(load, tmp_path):
+def test_a_branch_has_the_settings_of_its_file_and_is_destroyed_whole(load, folder):
     """It differs in its name and in what stays after a destroy; it may use the same keys."""
     source = load('[existing]\nkeys = ["arn:aws:kms:eu-central-1:111122223333:key/1"]')
-    branch = load_environment("test/pr-12", folder=tmp_path / "environments")
+    branch = load_environment("test/pr-12", folder=folder)
     assert (branch.name, branch.argument) == ("test-pr-12", "test/pr-12")
     assert branch.file == source.file == "environments/test.toml"
     assert (source.removal_policy, branch.removal_policy) == ("retain", "destroy")
@@ -255,27 +249,24 @@ def test_a_branch_has_the_settings_of_its_file_and_is_destroyed_whole(load, tmp_
         '[[front.callers]]\nname = "a"\nrate = 1\nburst = 1',
     ],
 )
-def test_a_branch_is_refused_what_costs_or_exists_once(load, tmp_path, table):
+def test_a_branch_is_refused_what_costs_or_exists_once(load, folder, table):
     """The same file is an environment."""
     load(table)
     with pytest.raises(EnvironmentFileError, match="a branch costs nothing between requests"):
-        load_environment("test/pr-12", folder=tmp_path / "environments")
+        load_environment("test/pr-12", folder=folder)
 
 
 @pytest.mark.parametrize("branch", ["", "Pr", "a/b", "x" * 40, "other"])
-def test_a_branch_never_has_the_name_of_another_environment(load, tmp_path, branch):
+def test_a_branch_never_has_the_name_of_another_environment(load, folder, branch):
     """Nor one that AWS would refuse."""
     load(MINILM)
-    folder = tmp_path / "environments"
     (folder / "test-other.toml").write_text(MINILM)
     with pytest.raises(EnvironmentFileError, match=r"FILE-BRANCH; found: test-"):
         load_environment(f"test/{branch}", folder=folder)
 
 
-def test_a_branch_of_no_file_is_refused_with_the_files(load, tmp_path):
+def test_a_branch_of_no_file_is_refused_with_the_files(load, folder):
     """As is an environment without a file."""
     load(MINILM)
-    with pytest.raises(
-        EnvironmentFileError, match="there is no environment 'none/pr-12'; allowed: test"
-    ):
-        load_environment("none/pr-12", folder=tmp_path / "environments")
+    with pytest.raises(EnvironmentFileError, match="environment 'none/pr-12'; allowed: test"):
+        load_environment("none/pr-12", folder=folder)

@@ -47,24 +47,26 @@ def settings(**changes: Any) -> NetworkSettings:
 def make(synthesize, model):
     """Return a function that synthesizes a part in the network."""
 
-    def template(part: str = "endpoint", *, network: NetworkSettings | None = None, **more: Any):
+    def template(
+        part: str = "endpoint", *, network: NetworkSettings | None = None, index: bool = False
+    ):
         def build(stack: Stack) -> None:
             place = Hosting.in_network(stack, network or settings())
             if part == "endpoint":
-                index = (
-                    VectorIndex(stack, "Index", model=model) if more.pop("index", None) else None
-                )
-                endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model, hosting=place, **more)
+                endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model, hosting=place)
                 if index:
-                    endpoint.add_vector_index(index)
+                    endpoint.add_vector_index(VectorIndex(stack, "Index", model=model))
             if part == "batch":
                 folders = BatchSettings(input="s3://texts/", output="s3://vectors/")
                 EmbeddingBatch(stack, "Batch", model=model, settings=folders, hosting=place)
             if part == "loading":
-                made = VectorIndex(stack, "Index", model=model)
-                source = "s3://vectors/"
                 IndexLoading(
-                    stack, "Loading", model=model, index=made, source=source, hosting=place
+                    stack,
+                    "Loading",
+                    model=model,
+                    index=VectorIndex(stack, "Index", model=model),
+                    source="s3://vectors/",
+                    hosting=place,
                 )
 
         return synthesize(build)
@@ -142,23 +144,16 @@ def test_lambda_may_manage_interfaces_and_the_code_may_not(make, part, role):
     assert allowed(make(part), cases) == cases[:1]
 
 
-@pytest.fixture(scope="module")
-def server(synthesize, model):
-    """Return the template of a server with these settings."""
-
-    def template(**changes: Any) -> Template:
-        fields = {"vpc": VPC, "subnets": (ONE, TWO), "clients": ("10.0.0.0/16",), "no_keys": True}
-        chosen = ServerSettings.model_validate({**fields, **changes})
-        return synthesize(
-            lambda stack: EmbeddingService(stack, "Server", model=model, settings=chosen)
-        )
-
-    return template
-
-
-def test_the_tasks_of_a_server_take_groups_of_your_own(server):
+def test_the_tasks_of_a_server_take_groups_of_your_own(synthesize, model):
     """Only the rule by which the load balancer reaches the tasks is added to them."""
-    template = server(security_groups=(GROUP,))
+    given = ServerSettings(
+        vpc=VPC,
+        subnets=(ONE, TWO),
+        clients=("10.0.0.0/16",),
+        no_keys=True,
+        security_groups=(GROUP,),
+    )
+    template = synthesize(lambda s: EmbeddingService(s, "Server", model=model, settings=given))
     network = Match.object_like(
         {"AwsvpcConfiguration": Match.object_like({"SecurityGroups": [GROUP]})}
     )

@@ -15,6 +15,8 @@ from embedding_kit.image_identity import files_digest
 from embedding_kit.programs import image_folder, python_version
 from model_compiler.source.router import ROUTES
 
+RECIPE = (image_folder() / "Dockerfile").read_text()
+
 
 @pytest.fixture
 def docker_image(tmp_path):
@@ -63,9 +65,8 @@ def test_the_models_settings_are_build_arguments(docker_image, settings, argumen
     _, source = docker_image(Model(name="mine/model", **settings))
     assert source["dockerBuildArgs"] == {"MODEL": "mine/model", **arguments}
     assert source["platform"] == "linux/arm64"
-    recipe = (image_folder() / "Dockerfile").read_text()
-    assert all(f"${name}" in recipe for name in source["dockerBuildArgs"])
-    assert 'if [ -n "$REVISION" ]; then set -- "$@" --revision "$REVISION"; fi' in recipe
+    assert all(f"${name}" in RECIPE for name in source["dockerBuildArgs"])
+    assert 'if [ -n "$REVISION" ]; then set -- "$@" --revision "$REVISION"; fi' in RECIPE
 
 
 def test_a_route_reaches_the_compiler(docker_image, model_folder):
@@ -76,12 +77,11 @@ def test_a_route_reaches_the_compiler(docker_image, model_folder):
     ]
     assert [source["dockerBuildArgs"]["ROUTE"] for _, source in made] == [*ROUTES]
     assert made[0][0] != made[1][0]
-    recipe = (image_folder() / "Dockerfile").read_text()
-    assert 'if [ -n "$ROUTE" ]; then set -- "$@" --route "$ROUTE"; fi' in recipe
+    assert 'if [ -n "$ROUTE" ]; then set -- "$@" --route "$ROUTE"; fi' in RECIPE
     # Both routes' indexes are made with the artifact of documents.
     other = 'documents=documents && python -m model_compiler "$MODEL" --output documents "$@"'
-    assert f'if [ "$ROUTE" = query ]; then \\\n              {other} --route document; ' in recipe
-    assert '--artifact "$documents" --output layer/var/task/index' in recipe
+    assert f'if [ "$ROUTE" = query ]; then \\\n              {other} --route document; ' in RECIPE
+    assert '--artifact "$documents" --output layer/var/task/index' in RECIPE
 
 
 def test_a_second_model_is_compiled_in_a_stage_of_its_own(docker_image, model_folder):
@@ -101,10 +101,9 @@ def test_a_second_model_is_compiled_in_a_stage_of_its_own(docker_image, model_fo
     }
     assert of_pair["dockerBuildContexts"] == {"reranker": str(model_folder)}
     assert alone != pair
-    recipe = (image_folder() / "Dockerfile").read_text()
-    assert "\nARG MODELS=model\n" in recipe
-    assert "\nFROM model AS models-together\n" in recipe
-    assert "\nFROM $MODELS AS models\n" in recipe
+    assert "\nARG MODELS=model\n" in RECIPE
+    assert "\nFROM model AS models-together\n" in RECIPE
+    assert "\nFROM $MODELS AS models\n" in RECIPE
 
 
 def test_a_server_runs_one_model():

@@ -17,36 +17,19 @@ from embedding_kit import (
 from tests.embedding_kit.endpoints import make_endpoint, once
 from tests.embedding_kit.roles import only
 
-QUIET = AlarmSettings()
-
 
 @pytest.fixture(scope="session")
 def alarmed(synthesize, model):
     """Return the template of an endpoint with alarms; each is synthesized once."""
 
     @once
-    def make(
-        *,
-        cold_start=None,
-        alarms=QUIET,
-        function=FunctionSettings(),  # noqa: B008
-        release=Release(),  # noqa: B008
-        notifies=True,
-        **more,
-    ) -> Template:
+    def make(*, notifies=True, watch="full", disabled=(), **properties) -> Template:
         def build(stack):
-            endpoint = make_endpoint(
-                stack,
-                model=model,
-                function=function,
-                cold_start=cold_start,
-                alarms=alarms,
-                release=release,
-                name="test",
+            endpoint = make_endpoint(stack, model=model, name="test", **properties)
+            topic = AlarmTopic(stack, "Notices").topic if notifies else None
+            EndpointAlarms(
+                stack, "Alarms", endpoint=endpoint, topic=topic, watch=watch, disabled=disabled
             )
-            topic = AlarmTopic(stack, "Notices", emails=["ops@example.com"]).topic
-            more["topic"] = topic if notifies else None
-            EndpointAlarms(stack, "Alarms", endpoint=endpoint, **more)
 
         return synthesize(build)
 

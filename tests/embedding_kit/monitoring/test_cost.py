@@ -43,34 +43,20 @@ def test_batches_make_an_embedding_cheaper(metrics):
 
 
 def test_what_is_kept_ready_is_paid_while_nothing_runs(metrics):
-    """Two environments of 1 GB are billed for an hour without a request."""
+    """Two environments of 1 GB are billed for an hour; duration in one has a price of its own."""
     rate = endpoint_cost(metrics, memory_mb=1024, cold_start=Provisioned(), prices=PRICES).per_hour
-    assert _value(rate, billed=0.0, requests=0, ready=2) == pytest.approx(
-        2 * 3600 * PRICES["lambda_provisioned"].usd, rel=1e-4
-    )
+    kept = 2 * 3600 * PRICES["lambda_provisioned"].usd
+    assert _value(rate, billed=0.0, requests=0, ready=2) == pytest.approx(kept, rel=1e-4)
+    busy = 3600 * PRICES["lambda_provisioned_duration"].usd
+    assert _value(rate, billed=60_000.0, requests=0, ready=0) == pytest.approx(busy, rel=1e-4)
 
 
-def test_a_ready_environments_second_has_its_own_price(metrics):
-    """Duration on provisioned concurrency is billed at a lower price than on demand."""
-    rate = endpoint_cost(metrics, memory_mb=1024, cold_start=Provisioned(), prices=PRICES).per_hour
-    assert _value(rate, billed=60_000.0, requests=0, ready=0) == pytest.approx(
-        3600 * PRICES["lambda_provisioned_duration"].usd, rel=1e-4
-    )
-
-
-def test_a_snapshot_is_paid_while_nothing_runs(metrics):
-    """The snapshot of one 2 GB version alone costs $7.91 for a month of 730 hours."""
+def test_a_snapshot_is_paid_while_nothing_runs_and_each_restore(metrics):
+    """That of a 2 GB version costs $7.91 for a month of 730 hours, and a restore $0.00028."""
     rate = endpoint_cost(metrics, memory_mb=2048, cold_start=SnapStart(), prices=PRICES).per_hour
-    idle = _value(rate, billed=0.0, requests=0, restores=0)
+    idle, ten = (_value(rate, billed=0.0, requests=0, restores=count) for count in (0, 10))
     assert idle * 730 == pytest.approx(7.91, abs=0.01)
-
-
-def test_each_restore_is_paid(metrics):
-    """A restore of 2 GB costs $0.00028, and ten restores in a minute cost ten times that."""
-    rate = endpoint_cost(metrics, memory_mb=2048, cold_start=SnapStart(), prices=PRICES).per_hour
-    without = _value(rate, billed=0.0, requests=0, restores=0)
-    ten = _value(rate, billed=0.0, requests=0, restores=10)
-    assert (ten - without) / 60 == pytest.approx(10 * 0.00028, rel=0.002)
+    assert (ten - idle) / 60 == pytest.approx(10 * 0.00028, rel=0.002)
 
 
 def test_a_million_rows_are_paid_to_lambda_and_to_step_functions(metrics):
