@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,13 @@ import huggingface_hub.constants
 import numpy as np
 import numpy.typing as npt
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from embedder.core.artifact import Artifact, load_artifact
+from embedder.core.engine import Engine
+from embedder.core.session import Session
 from model_compiler.compile import Options, compile_model
+from model_compiler.files.config import ConfigFile
 from model_compiler.graph.builder import Precision
 from model_compiler.source.find import find_source
 from model_compiler.tokenizer import tables as tokenizer_tables
@@ -19,6 +24,9 @@ from tests.model_compiler.goldens.tiny_models import write_model
 from tests.model_compiler.local_hub import Hub, serve
 
 Compile = Callable[..., Artifact]
+Floats = npt.NDArray[np.float32]
+#: The reference's vectors by family and variant.
+GOLDEN = np.load(Path(__file__).parent / "goldens" / "families.npz")
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -62,11 +70,47 @@ def compile_tiny(tmp_path: Path) -> Compile:
 
     def compile_(folder: Path, precision: Precision = Precision.FP32, **options: Any) -> Artifact:
         output = tmp_path / f"{folder.name}-{precision}-{len(list(tmp_path.iterdir()))}"
-        chosen = Options(precision=precision, thresholds=None, progress=False, **options)
-        compile_model(find_source(str(folder)), output, chosen)
+        compile_folder(folder, output, precision=precision, thresholds=None, **options)
         return load_artifact(output)
 
     return compile_
+
+
+@contextmanager
+def changing(folder: Path) -> Iterator[dict[str, npt.NDArray[Any]]]:
+    """Yield the tensors of a folder, and save them as they are then."""
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    yield tensors
+    save_file(tensors, path)
+
+
+def compile_folder(folder: Path, output: Path, **options: Any) -> dict[str, Any]:
+    """Compile a folder without showing the progress, and return the manifest."""
+    return compile_model(find_source(str(folder)), output, Options(progress=False, **options))
+
+
+def embed(artifact: Artifact, inputs: Sequence[Any]) -> Floats:
+    """Embed texts, or sequences of ids, together."""
+    if isinstance(inputs[0], str):
+        return Engine.load(artifact, truncate="right").embed(inputs).vectors
+    return Session(artifact).run(*padded([list(map(int, ids)) for ids in inputs]))
+
+
+def embed_each(artifact: Artifact, inputs: Sequence[Any], *, prompt: str | None = None) -> Floats:
+    """Embed texts, or sequences of ids, one by one."""
+    if isinstance(inputs[0], str):
+        engine = Engine.load(artifact, truncate="right")
+        return np.concatenate([engine.embed([text], prompt=prompt).vectors for text in inputs])
+    session = Session(artifact)
+    return np.concatenate([session.run(ids[None], np.ones_like(ids)[None]) for ids in inputs])
+
+
+def opened(path: Path) -> ConfigFile:
+    """Open a configuration as the compiler does, which reads the model's type first."""
+    config = ConfigFile(path)
+    config.string("model_type")
+    return config
 
 
 def padded(

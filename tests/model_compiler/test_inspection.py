@@ -32,8 +32,7 @@ NO_TOKENIZER = (
 def inspected(capture: Capture, *arguments: str, status: int) -> dict[str, Any]:
     """Return the JSON of an inspection that ends with this status."""
     assert main(["inspect", "--json", *arguments]) == status
-    value: dict[str, Any] = json.loads(capture.readouterr().out)
-    return value
+    return json.loads(capture.readouterr().out)
 
 
 def test_a_folder_that_compiles(tiny_folder, capsys):

@@ -13,10 +13,10 @@ from embedder.core.engine import Engine
 from model_compiler.command import main
 from model_compiler.index_builder import main as build_index
 from model_compiler.source.router import routes_of
+from tests.model_compiler.conftest import embed_each
 from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.tiny_models import MODULES, TEXTS, write_model, write_router
 
-Capture = pytest.CaptureFixture[str]
 GOLDEN = np.load(Path(__file__).resolve().parent / "goldens" / "routes.npz")
 
 
@@ -35,9 +35,7 @@ def compiled(folder: Path, output: Path, *options: str) -> dict[str, Artifact]:
 def test_vectors_are_those_of_encode_query_and_encode_document(router, tmp_path):
     """Each route has its modules, those that both share, and its own default prompt."""
     for route, artifact in compiled(router, tmp_path / "out").items():
-        engine = Engine.load(artifact, truncate="right")
-        found = np.concatenate([engine.embed([text]).vectors for text in TEXTS])
-        np.testing.assert_allclose(found, GOLDEN[route], atol=1e-6, rtol=0)
+        np.testing.assert_allclose(embed_each(artifact, TEXTS), GOLDEN[route], atol=1e-6, rtol=0)
 
 
 def test_both_are_of_one_space(router, tmp_path, compile_tiny):

@@ -17,8 +17,8 @@ from model_compiler.graph import builder as graph_module
 from model_compiler.graph.builder import GraphBuilder, Precision, graph_digest
 from model_compiler.source import catalog
 from model_compiler.source.find import find_source
-from tests.model_compiler.conftest import merged
-from tests.model_compiler.goldens.files import Tensors, change_tensors, edit_json
+from tests.model_compiler.conftest import changing, compile_folder, merged
+from tests.model_compiler.goldens.files import change_tensors, edit_json
 from tests.model_compiler.goldens.gemma3_model import write_gemma3
 from tests.model_compiler.goldens.tiny_models import write_model
 
@@ -106,13 +106,9 @@ def test_settings_that_change_vectors_matter(tiny_folder, compile_tiny, file, ch
 )
 def test_one_weight_matters(tiny_folder, compile_tiny, name):
     """A single value changes the source's hash, even where int8 rounds it to the same codes."""
-
-    def change(tensors: Tensors) -> Tensors:
-        tensors[name].flat[3] += 1e-4
-        return tensors
-
     first = space(compile_tiny(tiny_folder, Precision.INT8))
-    change_tensors(tiny_folder, change)
+    with changing(tiny_folder) as tensors:
+        tensors[name].flat[3] += 1e-4
     assert space(compile_tiny(tiny_folder, Precision.INT8)) != first
 
 
@@ -131,8 +127,7 @@ def test_a_known_model_is_known_in_any_folder(minilm_folder, minilm_artifact, tm
     shutil.copytree(minilm_folder, folder)
     change_tensors(folder, lambda tensors: dict(reversed(tensors.items())))
     (folder / "config.json").write_bytes((folder / "config.json").read_bytes() + b"\n")
-    options = Options(thresholds=None, progress=False)
-    manifest = compile_model(find_source(str(folder)), tmp_path / "out", options)
+    manifest = compile_folder(folder, tmp_path / "out", thresholds=None)
     assert manifest["model"]["name"] == "mine"
     assert manifest["vector_space"] == minilm_artifact.manifest.vector_space
     assert manifest["vector_space"].startswith("all-MiniLM-L6-v2@")

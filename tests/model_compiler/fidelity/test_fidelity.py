@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
 
 from embedder.core.artifact import load_artifact
 from embedder.core.engine import Engine
-from model_compiler.compile import Options, compile_model
 from model_compiler.errors import FidelityError, SourceError
 from model_compiler.fidelity import measure as fidelity
 from model_compiler.fidelity.measure import Thresholds, golden_problems, measure, problems, table
@@ -20,8 +18,7 @@ from model_compiler.graph.bases import encoder
 from model_compiler.graph.builder import GraphBuilder, Precision
 from model_compiler.graph.quantization import Floats, embedding, linear
 from model_compiler.source.catalog import Golden
-from model_compiler.source.find import find_source
-from tests.model_compiler.conftest import Compile
+from tests.model_compiler.conftest import Compile, changing, compile_folder
 
 PERFECT = fidelity.Fidelity(
     texts=59,
@@ -157,8 +154,7 @@ def test_bad_layers_are_kept_in_float32(
 ):
     """Layers are added until the thresholds are reached, and the manifest names them."""
     spoil(monkeypatch, name)
-    options = Options(progress=False)
-    manifest = compile_model(find_source(str(tiny_folder)), tmp_path / "out", options)
+    manifest = compile_folder(tiny_folder, tmp_path / "out")
     assert manifest["fidelity"]["float32_layers"] == layers
     assert manifest["fidelity"]["cosine_min"] > Thresholds().cosine_min
     note, numbers = capsys.readouterr().err, ", ".join(map(str, layers))
@@ -171,7 +167,7 @@ def test_bad_vectors_are_rejected(tiny_folder, tmp_path, monkeypatch):
     """If float32 layers do not help, nothing is written and the error suggests fp32."""
     monkeypatch.setattr(bert, "embedding", coarse_embedding)
     with pytest.raises(FidelityError) as refused:
-        compile_model(find_source(str(tiny_folder)), tmp_path / "out", Options(progress=False))
+        compile_folder(tiny_folder, tmp_path / "out")
     message = str(refused.value)
     assert "the lowest cosine to full precision is " in message
     assert message.endswith("Use --precision fp32, or add --unmeasured to accept these vectors.")
@@ -188,11 +184,9 @@ def coarse_embedding(*arguments: Any, **options: Any) -> str:
 
 def test_vectors_that_are_no_numbers_are_refused(tiny_folder, tmp_path):
     """Weights that are finite and overflow on the way give an error, and nothing is written."""
-    tensors = load_file(tiny_folder / "model.safetensors")
-    for name in ("attention.self.query", "attention.self.key"):
-        tensors[f"encoder.layer.0.{name}.weight"] *= 1e30
-    save_file(tensors, tiny_folder / "model.safetensors")
-    options = Options(precision=Precision.FP32, progress=False)
+    with changing(tiny_folder) as tensors:
+        for name in ("attention.self.query", "attention.self.key"):
+            tensors[f"encoder.layer.0.{name}.weight"] *= 1e30
     with pytest.raises(SourceError, match="cannot run the model compiled to fp32"):
-        compile_model(find_source(str(tiny_folder)), tmp_path / "out", options)
+        compile_folder(tiny_folder, tmp_path / "out", precision=Precision.FP32)
     assert [path.name for path in tmp_path.iterdir()] == ["tiny"]

@@ -2,19 +2,16 @@
 
 import json
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from embedder.core.artifact import Artifact
-from embedder.core.engine import Engine
 from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
 from model_compiler.source.find import find_source
+from tests.model_compiler.conftest import embed_each
 from tests.model_compiler.goldens.embedding_gemma2_model import TEXTS as GEMMA_TEXTS
 from tests.model_compiler.goldens.embedding_gemma2_model import write_embedding_gemma2
 from tests.model_compiler.goldens.files import edit_json
@@ -37,22 +34,17 @@ def put_adapter(folder: Path, name: str = "names", **changes: Any) -> Path:
     return folder
 
 
-def embed(artifact: Artifact, texts: Sequence[str] = TEXTS) -> npt.NDArray[np.float32]:
-    engine = Engine.load(artifact, truncate="right")
-    return np.concatenate([engine.embed([text]).vectors for text in texts])
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_vectors_are_those_of_peft(tiny_folder, compile_tiny, name):
     """Each way to select, scale and save gives the vectors of the adapted model."""
-    found = embed(compile_tiny(put_adapter(tiny_folder, name)))
+    found = embed_each(compile_tiny(put_adapter(tiny_folder, name)), TEXTS)
     np.testing.assert_allclose(found, GOLDEN[f"{name}: vectors"], atol=1e-6, rtol=0)
 
 
 def test_an_adapter_of_a_composite(tmp_path, compile_tiny):
     """Of EmbeddingGemma 2, the model of texts is adapted; its towers are not read."""
     folder = put_adapter(write_embedding_gemma2(tmp_path / "model"), COMPOSITE)
-    found = embed(compile_tiny(folder), GEMMA_TEXTS)
+    found = embed_each(compile_tiny(folder), GEMMA_TEXTS)
     np.testing.assert_allclose(found, GOLDEN[f"{COMPOSITE}: vectors"], atol=1e-5, rtol=0)
 
 
@@ -68,7 +60,8 @@ def test_an_adapter_alone(tiny_folder, tmp_path, compile_tiny):
     artifacts.append(compile_tiny(put_adapter(tiny_folder)))
     assert len({artifact.manifest.vector_space for artifact in artifacts}) == 1
     assert [artifact.manifest.model.name for artifact in artifacts] == ["own", "saved", "tiny"]
-    np.testing.assert_allclose(embed(artifacts[0]), GOLDEN["names: vectors"], atol=1e-6, rtol=0)
+    found = embed_each(artifacts[0], TEXTS)
+    np.testing.assert_allclose(found, GOLDEN["names: vectors"], atol=1e-6, rtol=0)
 
 
 def test_a_base_of_the_hub(served, tiny, tmp_path, compile_tiny):
@@ -76,7 +69,7 @@ def test_a_base_of_the_hub(served, tiny, tmp_path, compile_tiny):
     folder = put_adapter(
         tmp_path / "own", base_model_name_or_path="acme/tiny", revision=served.commit
     )
-    found = embed(compile_tiny(folder))
+    found = embed_each(compile_tiny(folder), TEXTS)
     np.testing.assert_allclose(found, GOLDEN["names: vectors"], atol=1e-6, rtol=0)
     for revision in (None, "main"):
         put_adapter(folder, base_model_name_or_path="acme/tiny", revision=revision)

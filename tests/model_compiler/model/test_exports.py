@@ -15,7 +15,6 @@ from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
 from tests.model_compiler.goldens.files import edit_json
 
 GOLDENS = Path(__file__).resolve().parents[1] / "goldens"
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture

@@ -15,10 +15,9 @@ from safetensors.numpy import load_file
 from embedder.core.artifact import Artifact, Golden, load_artifact
 from embedder.core.engine import Engine
 from embedder.core.session import Session
-from model_compiler.compile import Options, compile_model
 from model_compiler.errors import FidelityError, SourceError, UnsupportedModelError
 from model_compiler.graph.builder import Precision
-from model_compiler.source.find import find_source
+from tests.model_compiler.conftest import compile_folder
 from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.tiny_models import HIDDEN, TOKENS, write_model
 
@@ -26,7 +25,6 @@ TABLE = np.random.default_rng(5).standard_normal((len(TOKENS), HIDDEN)).astype(n
 
 
 Take = Callable[..., Artifact]
-Capture = pytest.CaptureFixture[str]
 ALIASES = {
     "token_embeddings": "last_hidden_state",
     "dense_vecs": "sentence_embedding",
@@ -119,10 +117,8 @@ def take(tmp_path: Path) -> Take:
     """Take an export into an artifact."""
 
     def take_(folder: Path, precision: Precision | None = None, **options: Any) -> Artifact:
-        output = tmp_path / "artifact"
-        chosen = Options(precision=precision, progress=False, **options)
-        compile_model(find_source(str(folder)), output, chosen)
-        return load_artifact(output)
+        compile_folder(folder, tmp_path / "artifact", precision=precision, **options)
+        return load_artifact(tmp_path / "artifact")
 
     return take_
 

@@ -16,7 +16,7 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.files.harmless import harmless
 from model_compiler.graph import architectures
 from model_compiler.model.folder import check_kind, read_model_folder
-from model_compiler.tokenizer.file import read_tokenizer
+from model_compiler.tokenizer.file import TokenizerFile, read_tokenizer
 from tests.model_compiler.goldens.families import FAMILIES, write_family
 from tests.model_compiler.goldens.setting_changes import (
     DROPPED,
@@ -42,6 +42,12 @@ def parsed(path: Path) -> Any:
         return architectures.parse(ConfigFile(path))
     except CompilerError as error:
         return str(error)
+
+
+def read(folder: Path) -> TokenizerFile:
+    """Read the tokenizer of a model with a row for each entry of the vocabulary."""
+    document = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    return read_tokenizer(folder, vocabulary_size=len(document["model"]["vocab"]))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -74,7 +80,6 @@ def test_all_keys_that_transformers_writes(tmp_path, family, version):
 def test_settings_of_a_tokenizer(tmp_path, name):
     """Files that give other ids than tokenizer.json are refused; harmless keys pass."""
     files = SETTINGS["tokenizers"][name]
-    rows = len(files["tokenizer.json"]["model"]["vocab"])
     known = harmless("tokenizer_config.json")
     cases = [case[1:] for case in SETTINGS["tokenizer changes"] if case[0] == name]
     assert [outcome for _, _, outcome, *_ in cases].count("other") > 10
@@ -83,7 +88,7 @@ def test_settings_of_a_tokenizer(tmp_path, name):
         change_file(folder / file, change)
         refused = ""
         try:
-            read_tokenizer(folder, vocabulary_size=rows)
+            read(folder)
         except CompilerError as error:
             refused = str(error)
         if change.get("tokenizer_class") not in UNFIT:
@@ -134,7 +139,7 @@ def test_the_remedy_of_a_contradiction(tmp_path):
     folder = write_tokenizer(tmp_path / "model", SETTINGS["tokenizers"]["BertTokenizer"])
     change_file(folder / "tokenizer_config.json", {"do_lower_case": False})
     with pytest.raises(SourceError) as refused:
-        read_tokenizer(folder, vocabulary_size=70)
+        read(folder)
     assert str(refused.value) == (
         f"{folder}/tokenizer.json: normalizer.lowercase must be false, as BertTokenizer of "
         "transformers has it from tokenizer_config.json and the files next to it; found true. Save "
@@ -147,47 +152,41 @@ def test_the_remedy_of_a_contradiction(tmp_path):
 @pytest.mark.parametrize("name", SETTINGS["tokenizers"])
 def test_a_class_that_is_not_known(tmp_path, name, file, stated):
     """What transformers would build from it is not known; ModernBERT's models ignore it."""
-    files = SETTINGS["tokenizers"][name]
-    folder = write_tokenizer(tmp_path / "model", files)
+    folder = write_tokenizer(tmp_path / "model", SETTINGS["tokenizers"][name])
     change_file(folder / "tokenizer_config.json", {"tokenizer_class": DROPPED})
     change_file(folder / file, {"tokenizer_class": stated})
-    rows = len(files["tokenizer.json"]["model"]["vocab"])
     if name == "TokenizersBackend":
-        read_tokenizer(folder, vocabulary_size=rows)
+        read(folder)
         return
     with pytest.raises(
         UnsupportedModelError, match=f"tokenizer_class must be .*; found .?{stated}"
     ):
-        read_tokenizer(folder, vocabulary_size=rows)
+        read(folder)
 
 
 @pytest.mark.parametrize("stated", ["MPNetTokenizer", "Qwen2TokenizerFast", "GemmaTokenizer"])
 def test_a_class_for_another_vocabulary(tmp_path, stated):
     """A class that builds another kind of tokenizer contradicts tokenizer.json."""
-    files = SETTINGS["tokenizers"]["XLMRobertaTokenizer"]
-    folder = write_tokenizer(tmp_path / "model", files)
+    folder = write_tokenizer(tmp_path / "model", SETTINGS["tokenizers"]["XLMRobertaTokenizer"])
     change_file(folder / "tokenizer_config.json", {"tokenizer_class": stated})
-    rows = len(files["tokenizer.json"]["model"]["vocab"])
     with pytest.raises(SourceError, match=r"model\.type must be (WordPiece|BPE).* found .Unigram"):
-        read_tokenizer(folder, vocabulary_size=rows)
+        read(folder)
 
 
 @pytest.mark.parametrize("key", ["do_lower_case", "keep_accents", "split_by_punct"])
 @pytest.mark.parametrize("stated", [True, False])
 def test_settings_of_other_classes(tmp_path, key, stated):
     """The class of a family that only an export can serve must build what tokenizer.json has."""
-    files = SETTINGS["tokenizers"]["XLMRobertaTokenizer"]
-    folder = write_tokenizer(tmp_path / "model", files)
-    rows = len(files["tokenizer.json"]["model"]["vocab"])
+    folder = write_tokenizer(tmp_path / "model", SETTINGS["tokenizers"]["XLMRobertaTokenizer"])
     change_file(folder / "config.json", {"model_type": "deberta-v2"})
     change_file(folder / "tokenizer_config.json", {"tokenizer_class": "DebertaV2Tokenizer"})
-    read_tokenizer(folder, vocabulary_size=rows)
+    read(folder)
     change_file(folder / "tokenizer_config.json", {key: stated})
     if stated == (key == "keep_accents"):  # the file has no step for any of them
-        read_tokenizer(folder, vocabulary_size=rows)
+        read(folder)
         return
     with pytest.raises(SourceError, match=f"must have {key} {stated}"):
-        read_tokenizer(folder, vocabulary_size=rows)
+        read(folder)
 
 
 #: Classes that build a tokenizer with lower case and without accents, and others that keep both.
@@ -203,9 +202,7 @@ KEEPING = {"rembert": "RemBertTokenizer", "deberta-v2": "DebertaV2Tokenizer"}
 @pytest.mark.parametrize("model_type", LOWERING | KEEPING)
 def test_defaults_of_other_classes(tmp_path, model_type, by_model_type):
     """Without a setting, the class lowers the case or keeps it, whatever tokenizer.json does."""
-    files = SETTINGS["tokenizers"]["XLMRobertaTokenizer"]
-    folder = write_tokenizer(tmp_path / "model", files)
-    rows = len(files["tokenizer.json"]["model"]["vocab"])
+    folder = write_tokenizer(tmp_path / "model", SETTINGS["tokenizers"]["XLMRobertaTokenizer"])
     change_file(folder / "config.json", {"model_type": model_type})
     stated = DROPPED if by_model_type else f"{(LOWERING | KEEPING)[model_type]}Fast"
     change_file(folder / "tokenizer_config.json", {"tokenizer_class": stated})
@@ -216,10 +213,10 @@ def test_defaults_of_other_classes(tmp_path, model_type, by_model_type):
     keeping = {"type": "NFKD"}
     right, wrong = (lowering, keeping) if model_type in LOWERING else (keeping, lowering)
     change_file(folder / "tokenizer.json", {"normalizer": right})
-    read_tokenizer(folder, vocabulary_size=rows)
+    read(folder)
     change_file(folder / "tokenizer.json", {"normalizer": wrong})
     with pytest.raises(SourceError, match=f"must have do_lower_case {model_type in LOWERING}"):
-        read_tokenizer(folder, vocabulary_size=rows)
+        read(folder)
 
 
 @pytest.mark.parametrize(
@@ -240,4 +237,4 @@ def test_values_of_wrong_types(tmp_path, file, change):
     folder = write_tokenizer(tmp_path / "model", SETTINGS["tokenizers"]["BertTokenizer"])
     change_file(folder / file, change)
     with pytest.raises(SourceError):
-        read_tokenizer(folder, vocabulary_size=70)
+        read(folder)

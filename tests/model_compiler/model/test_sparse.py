@@ -16,7 +16,7 @@ from embedder.core.errors import ArtifactError
 from embedder.core.reranker import Reranker
 from embedder.core.sparse_encoder import BoundedSession, SparseEncoder, SparseVector
 from model_compiler.artifact.manifest import Choices
-from model_compiler.compile import Options, compile_model
+from model_compiler.compile import Options
 from model_compiler.errors import CompilerError, SourceError
 from model_compiler.graph.builder import Precision
 from model_compiler.model.folder import is_sparse
@@ -24,6 +24,7 @@ from model_compiler.model.sparse import read_sparse_folder
 from model_compiler.routes import compile_routes
 from model_compiler.source.find import find_source
 from model_compiler.source.router import routes_of
+from tests.model_compiler.conftest import compile_folder
 from tests.model_compiler.goldens.files import edit_json, read_json, write_json
 from tests.model_compiler.goldens.gte_model import respell
 from tests.model_compiler.goldens.reranker_models import write_reranker
@@ -85,7 +86,7 @@ def test_bge_m3s_head_must_be_converted(tmp_path, head):
     else:
         path.unlink()
     with pytest.raises(SourceError, match=message):
-        compile_model(find_source(str(folder)), tmp_path / "out", Options(progress=False))
+        compile_folder(folder, tmp_path / "out")
 
 
 def test_bge_m3s_head_is_xlm_robertas(tmp_path):
@@ -172,9 +173,8 @@ def test_a_router_gives_queries_a_table(tmp_path):
 
 def test_the_manifest_of_a_sparse_encoder(tmp_path):
     """It has the task, the vocabulary's size, a space without dimensions and golden weights."""
-    options = Options(precision=Precision.FP32, progress=False)
-    source = find_source(str(write_sparse(tmp_path / "model")))
-    compile_model(source, tmp_path / "out", options)
+    folder = write_sparse(tmp_path / "model")
+    compile_folder(folder, tmp_path / "out", precision=Precision.FP32)
     artifact = load_artifact(tmp_path / "out")
     manifest = artifact.manifest
     assert (manifest.task, manifest.dimensions) == ("sparse", (77,))

@@ -13,13 +13,11 @@ from embedder.core.artifact import Artifact
 from embedder.core.engine import Engine
 from embedder.core.errors import EmptyInputError, InputTooLongError
 from model_compiler.artifact.manifest import Choices
-from model_compiler.compile import Options, compile_model
 from model_compiler.errors import CompilerError, SourceError
 from model_compiler.files.hashes import verify_files
 from model_compiler.graph.builder import Precision
 from model_compiler.model.static import DEFAULT_MAX_TOKENS, is_static, read_static_folder
-from model_compiler.source.find import find_source
-from tests.model_compiler.conftest import merged
+from tests.model_compiler.conftest import compile_folder, merged
 from tests.model_compiler.goldens.files import change_tensors, edit_json
 from tests.model_compiler.goldens.static_models import (
     LIMIT,
@@ -189,14 +187,13 @@ def test_tables_that_are_none(static_folder, tensors, message):
 
 def test_the_report_accepts_int8(tmp_path, static_folder, capsys):
     """A static model is compared with its full precision like any other."""
-    options = Options(progress=False)
-    report = compile_model(find_source(str(static_folder)), tmp_path / "out", options)["fidelity"]
+    report = compile_folder(static_folder, tmp_path / "out")["fidelity"]
     assert report["cosine_min"] > 0.999
     assert report["batch_cosine_min"] == 1
     assert report["documents"] == 250
     assert "The model has no Normalize" in capsys.readouterr().err
     folder = write_model2vec(tmp_path / "model2vec")
-    report = compile_model(find_source(str(folder)), tmp_path / "other", options)["fidelity"]
+    report = compile_folder(folder, tmp_path / "other")["fidelity"]
     assert report["cosine_min"] > 0.999
 
 

@@ -40,15 +40,13 @@ def wordpiece() -> dict[str, Any]:
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     library.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
-    document: dict[str, Any] = json.loads(library.to_str())
-    return document
+    return json.loads(library.to_str())
 
 
 @pytest.fixture(scope="module")
 def gemma() -> dict[str, Any]:
     """Return a small vocabulary with Gemma's parts."""
-    document: dict[str, Any] = json.loads(gemma_tokenizer(tokens=1500, files=3))
-    return document
+    return json.loads(gemma_tokenizer(tokens=1500, files=3))
 
 
 def changed(document: dict[str, Any], change: Change) -> bytes:
@@ -224,8 +222,7 @@ NOT_COVERED_BY_BPE: Cases = {
 @pytest.fixture(scope="module")
 def qwen() -> dict[str, Any]:
     """Return a small vocabulary with Qwen's parts."""
-    document: dict[str, Any] = json.loads(byte_level_tokenizer("Qwen", tokens=800, files=2))
-    return document
+    return json.loads(byte_level_tokenizer("Qwen", tokens=800, files=2))
 
 
 _COMPOSED_TOKEN = special_tokens({"e\u0301": 777})[0] | {"normalized": True, "special": False}
@@ -285,8 +282,7 @@ NOT_COVERED_BY_BYTE_LEVEL: Cases = {
 @pytest.fixture(scope="module")
 def unigram() -> dict[str, Any]:
     """Return a small vocabulary with XLM-RoBERTa's parts."""
-    document: dict[str, Any] = json.loads(unigram_tokenizer(tokens=1500, files=2))
-    return document
+    return json.loads(unigram_tokenizer(tokens=1500, files=2))
 
 
 def sequence(*normalizers: dict[str, Any]) -> Change:

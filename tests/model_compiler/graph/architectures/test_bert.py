@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from safetensors.numpy import load_file, save_file
 
 from embedder.core.session import Session, session_options
 from model_compiler.errors import UnsupportedModelError
@@ -14,20 +13,18 @@ from model_compiler.graph.builder import Precision
 from model_compiler.model.base import GRAPH_FILE
 from model_compiler.model.compiled import WEIGHTS_FILE
 from model_compiler.model.folder import read_model_folder
-from tests.model_compiler.conftest import padded
+from tests.model_compiler.conftest import GOLDEN, changing, embed, padded
 from tests.model_compiler.goldens.encoder_models import write_encoder
 from tests.model_compiler.goldens.files import change_tensors, edit_json, respelled
 from tests.model_compiler.goldens.tiny_models import TEXTS, write_model
-from tests.model_compiler.graph.architectures.conftest import GOLDEN, embed
 
 
 def test_an_outlier_row_costs_other_rows_nothing(tiny_folder, compile_tiny):
     """A token with an embedding a million times larger does not change other texts."""
     before = embed(compile_tiny(tiny_folder, Precision.INT8), TEXTS)
-    tensors = load_file(tiny_folder / "model.safetensors")
     letter_x = 5 + 23
-    tensors["embeddings.word_embeddings.weight"][letter_x] *= 1e6
-    save_file(tensors, tiny_folder / "model.safetensors")
+    with changing(tiny_folder) as tensors:
+        tensors["embeddings.word_embeddings.weight"][letter_x] *= 1e6
     after = embed(compile_tiny(tiny_folder, Precision.INT8), TEXTS)
     without_x = [place for place, text in enumerate(TEXTS) if "x" not in text]
     np.testing.assert_allclose(after[without_x], before[without_x], atol=1e-6, rtol=0)
@@ -44,11 +41,10 @@ def test_old_names(tiny_folder, compile_tiny):
 def test_a_few_huge_channels_cost_the_others_nothing(tmp_path, compile_tiny):
     """With activations of 1e5 in two channels of every layer, int8 stays close to fp32."""
     folder = write_model(tmp_path / "model", config={"hidden_size": 96, "num_attention_heads": 4})
-    tensors = load_file(folder / "model.safetensors")
-    for name, tensor in tensors.items():
-        if name.endswith("LayerNorm.weight"):
-            tensor[[7, 40]] *= 1e5
-    save_file(tensors, folder / "model.safetensors")
+    with changing(folder) as tensors:
+        for name, tensor in tensors.items():
+            if name.endswith("LayerNorm.weight"):
+                tensor[[7, 40]] *= 1e5
     exact, near = (embed(compile_tiny(folder, precision), TEXTS) for precision in Precision)
     assert (exact * near).sum(axis=1).min() > 0.99
 
@@ -66,10 +62,8 @@ def test_keys_that_change_nothing(tiny_folder):
 def test_a_classifier_is_refused(tmp_path, compile_tiny):
     """The head of a classifier is no part of an embedding model, so its tensors are named."""
     folder = write_encoder(tmp_path / "model", "xlm-roberta")
-    tensors = load_file(folder / "model.safetensors")
-    renamed = {f"roberta.{name}": tensor for name, tensor in tensors.items()}
-    renamed["classifier.dense.weight"] = np.ones((3, 3), np.float32)
-    save_file(renamed, folder / "model.safetensors")
+    head = {"classifier.dense.weight": np.ones((3, 3), np.float32)}
+    change_tensors(folder, lambda found: {f"roberta.{name}": found[name] for name in found} | head)
     with pytest.raises(UnsupportedModelError, match=r"does not use: classifier\.dense\.weight"):
         compile_tiny(folder)
 

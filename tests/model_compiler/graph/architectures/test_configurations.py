@@ -1,9 +1,9 @@
 """How the configuration of some families is read, where vectors alone do not show it."""
 
 from model_compiler.graph.architectures import gemma3, llama, modernbert
+from tests.model_compiler.conftest import opened
 from tests.model_compiler.goldens.families import write_family
 from tests.model_compiler.goldens.files import edit_json
-from tests.model_compiler.graph.architectures.conftest import opened
 
 
 def test_layers_follow_the_pattern_where_none_are_listed(tmp_path):

@@ -11,11 +11,11 @@ from model_compiler.graph.architectures.jina_bert import LIMIT
 from model_compiler.graph.attention import slopes
 from model_compiler.graph.builder import Precision
 from model_compiler.model.folder import read_model_folder
+from tests.model_compiler.conftest import embed, embed_each
 from tests.model_compiler.goldens import jina_bert_model, nomic_moe_model
 from tests.model_compiler.goldens.encoder_models import sequences
 from tests.model_compiler.goldens.jina_bert_model import SLOPES, write_jina_bert
 from tests.model_compiler.goldens.nomic_moe_model import write_moe
-from tests.model_compiler.graph.architectures.conftest import embed, embed_each
 
 Write = Callable[[Path], Path]
 

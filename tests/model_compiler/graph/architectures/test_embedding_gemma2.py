@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
 
 from embedder.core.engine import Engine
 from model_compiler.errors import UnsupportedModelError
@@ -17,6 +16,7 @@ from model_compiler.graph.architectures.embedding_gemma2 import EmbeddingGemma2C
 from model_compiler.graph.builder import Precision
 from model_compiler.model import folder as folder_module
 from model_compiler.model.folder import read_model_folder
+from tests.model_compiler.conftest import changing
 from tests.model_compiler.goldens.embedding_gemma2_model import TEXTS, write_embedding_gemma2
 from tests.model_compiler.goldens.files import edit_json
 
@@ -66,31 +66,26 @@ def test_a_placeholder_is_padding_in_a_composite(tmp_path, compile_tiny):
     """The composite puts padding in its place, whatever row the table has for it."""
     folder = write_embedding_gemma2(tmp_path / "model")
     before = Engine.load(compile_tiny(folder)).embed(TEXTS[-1:]).vectors
-    path = folder / "model.safetensors"
-    tensors = load_file(path)
-    tensors["language_model.embed_tokens.weight"][259:262] = 7
-    save_file(tensors, path)
-    np.testing.assert_array_equal(
-        Engine.load(compile_tiny(folder)).embed(TEXTS[-1:]).vectors, before
-    )
+    with changing(folder) as tensors:
+        tensors["language_model.embed_tokens.weight"][259:262] = 7
+    after = Engine.load(compile_tiny(folder)).embed(TEXTS[-1:]).vectors
+    np.testing.assert_array_equal(after, before)
 
 
 @pytest.mark.parametrize("gain", [0.0, 1e-3])
 def test_int8_bears_outlier_channels(tmp_path, compile_tiny, gain):
     """A channel that one norm amplifies in the stream and others suppress costs little."""
     folder = write_embedding_gemma2(tmp_path / "model")
-    path = folder / "model.safetensors"
-    tensors = load_file(path)
-    for name, tensor in tensors.items():
-        if not name.startswith("language_model."):
-            continue
-        if name.endswith(("input_layernorm.weight", "pre_feedforward_layernorm.weight")):
-            tensor[17] = gain
-        if name.endswith("post_attention_layernorm.weight"):
-            tensor[17] = 10
-        if name == "language_model.norm.weight":
-            tensor[17] = 0.01
-    save_file(tensors, path)
+    with changing(folder) as tensors:
+        for name, tensor in tensors.items():
+            if not name.startswith("language_model."):
+                continue
+            if name.endswith(("input_layernorm.weight", "pre_feedforward_layernorm.weight")):
+                tensor[17] = gain
+            if name.endswith("post_attention_layernorm.weight"):
+                tensor[17] = 10
+            if name == "language_model.norm.weight":
+                tensor[17] = 0.01
     exact, rounded = (
         Engine.load(compile_tiny(folder, precision)).embed(TEXTS[:-2]).vectors
         for precision in (Precision.FP32, Precision.INT8)

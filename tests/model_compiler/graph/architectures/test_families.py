@@ -15,8 +15,8 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from model_compiler.graph.builder import Precision
 from model_compiler.model.folder import read_model_folder
+from tests.model_compiler.conftest import GOLDEN, embed, embed_each
 from tests.model_compiler.goldens.families import FAMILIES, VARIANTS, write_family
-from tests.model_compiler.graph.architectures.conftest import GOLDEN, embed, embed_each
 
 GOLDENS = Path(__file__).resolve().parents[2] / "goldens"
 NEWER = json.loads((GOLDENS / "newer_configs.json").read_text("utf-8"))

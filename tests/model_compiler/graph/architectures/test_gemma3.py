@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from safetensors.numpy import load_file, save_file
 
 from model_compiler.graph.builder import Precision
+from tests.model_compiler.conftest import Floats, changing, embed
 from tests.model_compiler.goldens.gemma3_model import SHAPE, sequences, write_gemma3
-from tests.model_compiler.graph.architectures.conftest import Floats, embed
 
 IDS = sequences()
 
@@ -29,15 +28,13 @@ def cosines(left: Floats, right: Floats) -> npt.NDArray[Any]:
 @pytest.mark.parametrize("gain", [0.0, -0.999])
 def test_int8_bears_outlier_channels(folder, compile_tiny, gain):
     """Activations of 1e5 in a few channels, amplified or suppressed by the norms, cost little."""
-    path = folder / "model.safetensors"
-    tensors = load_file(path)
     channels = [3, 17, 40]
-    table = tensors["embed_tokens.weight"]
-    table[:, channels] = np.where(table[:, channels] > 0, 1e5, -1e5) / SHAPE.hidden**0.5
-    for name, tensor in tensors.items():
-        if name.endswith(("input_layernorm.weight", "pre_feedforward_layernorm.weight")):
-            tensor[channels] = gain
-    save_file(tensors, path)
+    with changing(folder) as tensors:
+        table = tensors["embed_tokens.weight"]
+        table[:, channels] = np.where(table[:, channels] > 0, 1e5, -1e5) / SHAPE.hidden**0.5
+        for name, tensor in tensors.items():
+            if name.endswith(("input_layernorm.weight", "pre_feedforward_layernorm.weight")):
+                tensor[channels] = gain
     batch = [IDS[length] for length in (7, 33, 10)]
     exact = embed(compile_tiny(folder), batch)
     assert cosines(embed(compile_tiny(folder, Precision.INT8), batch), exact).min() > 0.99
@@ -45,10 +42,8 @@ def test_int8_bears_outlier_channels(folder, compile_tiny, gain):
 
 def test_a_row_of_zeros_stays_finite(folder, compile_tiny):
     """A token with an embedding of zeros gives finite vectors."""
-    path = folder / "model.safetensors"
-    tensors = load_file(path)
-    tensors["embed_tokens.weight"][5] = 0
-    save_file(tensors, path)
+    with changing(folder) as tensors:
+        tensors["embed_tokens.weight"][5] = 0
     ids = [np.array([5, 20, 5, 21, 5])]
     exact = embed(compile_tiny(folder), ids)
     assert cosines(embed(compile_tiny(folder, Precision.INT8), ids), exact).min() > 0.99

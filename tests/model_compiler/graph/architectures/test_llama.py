@@ -8,9 +8,9 @@ import pytest
 
 from embedder.core.engine import Engine
 from model_compiler.artifact.manifest import Choices
+from tests.model_compiler.conftest import GOLDEN, embed_each
 from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.llama_model import TEXTS, write_llama
-from tests.model_compiler.graph.architectures.conftest import GOLDEN, embed_each
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from model_compiler.errors import SourceError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from model_compiler.model.folder import read_model_folder
+from tests.model_compiler.conftest import GOLDEN, embed_each
 from tests.model_compiler.goldens.encoder_models import LIMIT, sequences, write_encoder
 from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.gte_model import ARCTIC, write_own_gte
 from tests.model_compiler.goldens.llama_model import TEXTS, write_voyage
 from tests.model_compiler.goldens.nomic_bert_model import write_own_nomic_bert
-from tests.model_compiler.graph.architectures.conftest import GOLDEN, embed_each
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Settings and weights that a family's graph cannot express are refused by name."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,13 @@ OWN_NOMIC = "nomic_bert, by its own code"
 OWN_GTE = "gte, by its own code"
 JINA = "jina_bert"
 MOE = "nomic_bert with experts"
+#: What writes those that are not one of the families.
+WRITERS: dict[str, Callable[[Path], Path]] = {
+    OWN_NOMIC: write_own_nomic_bert,
+    OWN_GTE: write_own_gte,
+    JINA: write_jina_bert,
+    MOE: write_moe,
+}
 Cases = dict[str, list[tuple[dict[str, Any], str]]]
 
 #: By family: changes of the configuration, and what the error says.
@@ -325,15 +333,8 @@ def each_case(cases: Cases) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def folder(tmp_path: Path, family: str) -> Path:
-    if family == OWN_NOMIC:
-        return write_own_nomic_bert(tmp_path / "model")
-    if family == MOE:
-        return write_moe(tmp_path / "model")
-    if family == JINA:
-        return write_jina_bert(tmp_path / "model")
-    if family == OWN_GTE:
-        return write_own_gte(tmp_path / "model")
-    return write_family(tmp_path / "model", family)
+    path = tmp_path / "model"
+    return WRITERS[family](path) if family in WRITERS else write_family(path, family)
 
 
 def refusal(folder: Path, changes: dict[str, Any]) -> CompilerError:
