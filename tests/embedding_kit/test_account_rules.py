@@ -61,13 +61,9 @@ def test_every_resource_has_the_key(imported, kind, name, at_least):
     assert {properties.get(name) for properties in found} == {ARN}
 
 
-def test_no_other_key_is_made(imported):
-    """The topic uses the environment's key, too."""
-    imported.resource_count_is("AWS::KMS::Key", 0)
-
-
-def test_no_role_gets_a_permission_on_the_key(imported):
+def test_no_other_key_is_made_and_no_role_gets_a_permission(imported):
     """Lambda decrypts by a grant, and CloudWatch Logs, ECR and CloudWatch by the key's policy."""
+    imported.resource_count_is("AWS::KMS::Key", 0)
     assert "kms:" not in json.dumps(statements(imported))
 
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
 
 from embedder.core.engine import Engine
 from model_compiler.graph.builder import Precision
 from model_compiler.graph.residual_stream import rotate
+from tests.model_compiler.conftest import changing
 from tests.model_compiler.goldens.llama_model import TEXTS, write_llama
 from tests.model_compiler.goldens.modernbert_model import write_modernbert
 
@@ -45,23 +45,21 @@ def test_a_large_channel_is_spread_over_its_block():
 def test_large_channels_cost_the_others_little(tmp_path, compile_tiny, family, gain):
     """Channels 25 and 60 times larger than the others, amplified or not, leave 0.995."""
     folder = (write_llama if family == "qwen3" else write_modernbert)(tmp_path / "model")
-    path = folder / "model.safetensors"
-    tensors = load_file(path)
     channels = list(CHANNELS)
-    if family == "qwen3":
-        tensors["embed_tokens.weight"][:, channels] = list(CHANNELS.values())
-    else:
-        table = tensors["embeddings.tok_embeddings.weight"]
-        table[:, channels] = np.sign(table[:, channels])
-        tensors["embeddings.norm.weight"][channels] = list(CHANNELS.values())
-    for name, tensor in tensors.items():
-        if name.startswith("layers.") and name.endswith(READERS):
-            tensor[:, channels] *= 0.03 / gain
-        if name.endswith(("layernorm.weight", "attn_norm.weight", "mlp_norm.weight")):
-            tensor[channels] *= gain
-        if name in ("norm.weight", "final_norm.weight"):
-            tensor[channels] *= 0.03
-    save_file(tensors, path)
+    with changing(folder) as tensors:
+        if family == "qwen3":
+            tensors["embed_tokens.weight"][:, channels] = list(CHANNELS.values())
+        else:
+            table = tensors["embeddings.tok_embeddings.weight"]
+            table[:, channels] = np.sign(table[:, channels])
+            tensors["embeddings.norm.weight"][channels] = list(CHANNELS.values())
+        for name, tensor in tensors.items():
+            if name.startswith("layers.") and name.endswith(READERS):
+                tensor[:, channels] *= 0.03 / gain
+            if name.endswith(("layernorm.weight", "attn_norm.weight", "mlp_norm.weight")):
+                tensor[channels] *= gain
+            if name in ("norm.weight", "final_norm.weight"):
+                tensor[channels] *= 0.03
     texts = list(TEXTS.values())
     exact, near = (
         Engine.load(compile_tiny(folder, precision), truncate="right").embed(texts).vectors
