@@ -43,7 +43,7 @@ _NAMES = {
     "_protocol": "BatchLimits EmbedOptions Match Ranked SparseVector",
     "_responses": "Part",
 }
-_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
+_MODULES = dict(sorted((name, of) for of, names in _NAMES.items() for name in names.split()))
 if not TYPE_CHECKING:  # A type checker reads the imports above.
     __all__ = list(_MODULES)
 

@@ -91,7 +91,10 @@ class Progress(NamedTuple):
 def progress_of(
     parts: Iterable[str], runs: Iterable[Run], *, shards: int, began: datetime, until: datetime
 ) -> Progress:
-    """Add up the runs. One whose worker died before it wrote its part costs, without its rows."""
+    """Add up the runs.
+
+    A run costs if its worker died before it wrote its part, and its rows do not count.
+    """
     finished, runs = set(parts), list(runs)
     counted = {run.part: run for run in runs if run.part in finished}
     # S3 gives whole seconds.

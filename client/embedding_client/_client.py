@@ -308,7 +308,7 @@ class EmbeddingClient(BaseClient[httpx.Client]):
                     stream.close()
 
     def _check_sender(self) -> None:
-        """Refuse the caller's own HTTP client in a second process: either would get answers."""
+        """Refuse the caller's own HTTP client in a second process: one would get both's answers."""
         if self._given_http is not None and self._sender != os.getpid():
             if self._sender is not None:
                 raise ConfigurationError(

@@ -69,7 +69,10 @@ class ResponseError(EmbeddingClientError):
         self.position = position
 
     def at(self, position: int) -> Self:
-        """Return the same error at the position in the call; the endpoint's is in a request."""
+        """Return the same error for a text at another position.
+
+        The endpoint counts the texts of one request. The caller counts the texts of one call.
+        """
         here = f"texts[{position}]"
         return type(self)(
             _POSITION.sub(here, self.reason, count=1),

@@ -38,7 +38,8 @@ def request_from_event(
 
     Raises:
         NotAnEventError: if it is not an event of payload format 2.0.
-        MalformedBodyError: if the body is not in the encoding that the event or a header names.
+        MalformedBodyError: if the body is not base64 although the event says so, not UTF-8, or in
+            an encoding that is not allowed.
         BodyTooLargeError: if a body in gzip is over the limit once it is inflated.
     """
     if not is_event(event):

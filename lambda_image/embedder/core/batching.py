@@ -263,11 +263,13 @@ class ServedModel:
 
     Threads may share it, if they may share the session: ONNX Runtime's may be shared.
 
-    The manifest of another task is an `ArtifactError`. A session with `run_all` gets all runs of a
-    request at once. `truncate` is the default handling of an input over the limit. Without
-    `max_characters`, the longest text is the manifest's, or follows from the limit of tokens.
-    `cache_entries` rows are kept. `run_tokens`, which changes no row, is the most tokens of a run,
-    padding included; one input is always allowed.
+    A session with `run_all` gets all runs of a request at once. `truncate` is the default handling
+    of an input over the limit. Without `max_characters`, the longest text is the manifest's, or
+    follows from the limit of tokens. `cache_entries` rows are kept. `run_tokens`, which changes no
+    row, is the most tokens of a run, padding included; one input is always allowed.
+
+    Raises:
+        ArtifactError: if the manifest is of another task.
     """
 
     #: The task of the artifacts that it takes.

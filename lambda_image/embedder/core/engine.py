@@ -116,6 +116,8 @@ def truncate_vectors(
     With `normalize`, bring them back to length 1. This is how Matryoshka embeddings are made
     shorter (Kusupati et al., arXiv:2205.13147).
     """
+    if dimensions == vectors.shape[1]:
+        return vectors
     cut = np.ascontiguousarray(vectors[:, :dimensions])
     if normalize:
         lengths = np.linalg.norm(cut, axis=1, keepdims=True)

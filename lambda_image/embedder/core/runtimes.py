@@ -27,8 +27,8 @@ class InferenceSession(Protocol):
     ) -> npt.NDArray[np.float32]:
         """Return the vectors of a batch, float32 [batch, dimensions], rows of length 1.
 
-        Both are [batch, tokens], special tokens included. The mask is 1 for a token and 0 for
-        padding, whose ids are ignored but must be in the vocabulary; it has no row of zeros.
+        Both arguments are [batch, tokens], special tokens included. The mask is 1 for a token and 0
+        for padding, whose ids are ignored but must be in the vocabulary; no row has only zeros.
         """
 
 

@@ -257,7 +257,8 @@ def build_router(
     """Load the artifact and the index, and put the router together, or raise a `StartError`.
 
     `wrap` gets the model's session and returns the one that the engine uses; for `run_tokens` see
-    `Engine`. The caller gives it up to `max_concurrent_requests` at the same time.
+    `Engine`. The caller gives it up to `max_concurrent_requests` at the same time. Without
+    `telemetry`, no record of a request is written.
     """
     artifacts = load_artifacts(_artifact_folder(settings))
     if artifacts[1:]:
@@ -287,7 +288,10 @@ def _load(
     alone: bool,
     beside: Searchable | None,
 ) -> tuple[Any, Searchable | None]:
-    """Load a model, with these options, and its index; `beside` is the embedding model's."""
+    """Load a model with these options, and its index.
+
+    `beside` is the index of the embedding model that is served together with this one.
+    """
     # Each is imported when it is needed: neither kind of model pays for the other.
     if artifact.manifest.task == "embed":
         from embedder.core.engine import Engine  # noqa: PLC0415

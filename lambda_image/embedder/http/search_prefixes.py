@@ -22,7 +22,10 @@ class SearchPrefixes:
     """What each caller may search; a caller that is not named may search nothing.
 
     `text` is JSON with the ARNs of roles and users by prefix, such as `{"acme/": ["arn:…"]}`; an
-    empty prefix is everything. Something else is a `SettingsError`.
+    empty prefix is everything.
+
+    Raises:
+        SettingsError: if it is something else.
     """
 
     def __init__(self, text: str) -> None:
@@ -44,10 +47,12 @@ class SearchPrefixes:
             )
 
     def limited(self, caller: str | None, where: Any) -> Any:
-        """Return a search's filter (None without one), limited to what the caller may search.
+        """Limit a search's filter, None without one, to what the caller may search.
 
-        The caller is the ARN that Lambda names, if any. One that may search nothing is a
-        `CallerError`.
+        The caller is the ARN that Lambda names, if any.
+
+        Raises:
+            CallerError: if the caller may search nothing.
         """
         prefix = None if caller is None else self._prefixes.get(_identity(caller))
         if prefix is None:

@@ -25,8 +25,9 @@ class Hooks(NamedTuple):
 def load_hooks(settings: ServerSettings, queue: "BatchingSession") -> Hooks:
     """Load what the settings turn on.
 
-    If the keys cannot be used, or the server would be open to all without being told so, it is a
-    `SettingsError`.
+    Raises:
+        SettingsError: if the keys cannot be used, or the server would be open to all without being
+            told so.
     """
     keys, metrics, tracer = _keys(settings), None, None
     if settings.metrics_key and keys is None:

@@ -86,7 +86,8 @@ class Keys:
 
     `read` returns the lines of `source`, a file or a variable. `report` gets the error of a changed
     file, once for each change. The keys from before stay valid, so that a mistake in a file does
-    not lock all callers out. Without `report`, the lines cannot change. `clock` is in seconds.
+    not lock all callers out. Without `report`, the lines cannot change. `clock` is in
+    seconds, and monotonic.
     """
 
     def __init__(
