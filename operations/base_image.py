@@ -15,8 +15,8 @@ from tomlkit.exceptions import TOMLKitError
 from embedding_kit.programs import python_version
 
 _ROOT = Path(__file__).parents[1]
-#: With the Python of the image in place of its version.
-_TAG = "public.ecr.aws/lambda/python:3.13-arm64"
+#: As in the Dockerfile.
+_TAG = "public.ecr.aws/lambda/python:$PYTHON-arm64"
 #: The tables of models that have an image.
 _TABLES = ("model", "standby")
 _PINNED = re.compile(r"(?P<tag>[^@]+)@(?P<digest>sha256:[0-9a-f]{64})")
@@ -63,7 +63,8 @@ def pin(file: Path) -> list[tuple[str, str | None, str]]:
         if found and pinned is None:
             raise ValueError(f"{file.name}: base_image: found: {found}; allowed: IMAGE@sha256:...")
         # If the image has another Python since the last pin, its tag is another one.
-        tag = re.sub(r"(?<=python:)\d+\.\d+", python_version(), pinned["tag"] if pinned else _TAG)
+        tag = pinned["tag"] if pinned else _TAG
+        tag = re.sub(r"(?<=python:)(\$PYTHON|3\.\d+)(?=-|$)", python_version(), tag)
         new = _digest(tag)
         if f"{tag}@{new}" != found:
             model["base_image"] = f"{tag}@{new}"

@@ -1,6 +1,5 @@
 """The image's recipe: the Docker context, and the model as build arguments."""
 
-import re
 from typing import Any, Literal
 
 from aws_cdk import aws_ecr_assets as assets
@@ -8,7 +7,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from embedding_kit.image_identity import build_arguments, files_digest
-from embedding_kit.programs import image_folder, python_version
+from embedding_kit.programs import image_folder
 from embedding_kit.settings import Model, ModelSource
 from embedding_kit.settings.compatibility import check_server
 
@@ -55,12 +54,6 @@ def server_image(scope: Construct, id: str, model: Model) -> assets.DockerImageA
 
 def _recipe(model: Model, target: str | None) -> dict[str, Any]:
     """Return how the image of a target is built; functions and tasks have the same properties."""
-    pinned = re.search(r"python:(\d+\.\d+)", model.base_image or "")
-    if pinned and pinned[1] != python_version():
-        raise ValueError(
-            f"base_image: found: Python {pinned[1]}; allowed: Python {python_version()}, for which "
-            "the image's packages are locked; `scripts/base-image ENVIRONMENT` pins it"
-        )
     token = model.hub_token_variable
     named: dict[str, ModelSource] = {"folder": model, **model.companions}
     contexts = {name: str(source.folder) for name, source in named.items() if source.folder}

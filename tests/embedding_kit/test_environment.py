@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.programs import python_version
 from embedding_kit.settings.model_folder import FOLDER_HOLDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,6 +104,14 @@ WRONG = (
 def test_what_is_wrong_is_named_with_what_is_allowed(refusal, snapshot):
     """One line has the file, the key, the value found and the values allowed."""
     assert {text: refusal(text) for text in WRONG} == snapshot
+
+
+def test_a_base_image_of_another_python_is_refused(refusal):
+    """The packages of the image are wheels of one Python; another one finds none of them."""
+    pinned = f"mirror.example:5000/lambda/python:3.9-arm64@sha256:{'a' * 64}"
+    assert f"; allowed: Python {python_version()}, which" in refusal(
+        f'{MINILM}base_image = "{pinned}"'
+    )
 
 
 @pytest.mark.parametrize("path", ["nowhere", "", "a\\u0000b", "x" * 300])

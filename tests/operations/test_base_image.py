@@ -38,6 +38,12 @@ def folder(tmp_path, monkeypatch, docker):
     return tmp_path / "environments"
 
 
+def test_the_tag_is_that_of_the_dockerfile():
+    """What is pinned is what the image is built from."""
+    text = (base_image._ROOT / "lambda_image" / "Dockerfile").read_text()
+    assert f"\nARG BASE_IMAGE={base_image._TAG}\n" in text
+
+
 MIRROR = "mirror.example/lambda/python"
 
 
@@ -46,11 +52,12 @@ MIRROR = "mirror.example/lambda/python"
     [
         (None, TAG, f"not pinned -> {NEW}"),
         (f"{TAG}@{OLD}", TAG, f"{OLD} -> {NEW}"),
-        ("mirror.example/python:1@" + OLD, "mirror.example/python:1", f"{OLD} -> {NEW}"),
+        ("mirror.example/python:1.4@" + OLD, "mirror.example/python:1.4", f"{OLD} -> {NEW}"),
+        (f"{MIRROR}:3.9.2026-arm64@{OLD}", f"{MIRROR}:3.9.2026-arm64", f"{OLD} -> {NEW}"),
         (f"{MIRROR}:3.9-arm64@{OLD}", f"{MIRROR}:{VERSION}-arm64", f"{OLD} -> {NEW}"),
         (f"{TAG}@{NEW}", TAG, f"{NEW} -> unchanged"),
     ],
-    ids=["first", "newer", "mirror", "another Python", "same"],
+    ids=["first", "newer", "a mirror's own version", "a date", "another Python", "same"],
 )
 def test_the_digest_of_now_is_pinned(folder, capsys, before, tag, printed):
     """Comments stay, and so does the address of a mirror."""

@@ -6,9 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from embedding_kit.programs import python_version
 from embedding_kit.settings.base import Distinct, Settings, allowed, optional, rule_error
 from embedding_kit.settings.model_folder import FOLDER_HOLDS, cached_folder, folder_name, s3_place
 
@@ -162,6 +163,17 @@ class ModelSource(Settings):
         return self
 
 
+def _check_python(image: str) -> str:
+    named = re.search(r"python:(3\.\d+)", image)
+    if named and named[1] != python_version():
+        raise rule_error(
+            "the packages of the image are locked for one Python",
+            found=f"Python {named[1]} in {image}",
+            allowed=f"Python {python_version()}, which `scripts/base-image ENVIRONMENT` pins",
+        )
+    return image
+
+
 _BaseImage = Annotated[
     str,
     allowed(
@@ -169,6 +181,7 @@ _BaseImage = Annotated[
         "public.ecr.aws/lambda/python:...-arm64@sha256:...",
         pattern=r"^[a-z0-9][a-z0-9.:/_-]*@sha256:[0-9a-f]{64}$",
     ),
+    AfterValidator(_check_python),
 ]
 
 

@@ -27,6 +27,7 @@ from tools.rehearsal.deploy.checks import (
 )
 from tools.rehearsal.deploy.docker_client import recorded_calls, write_client
 from tools.rehearsal.deploy.emulator import ACCOUNT, REGION
+from tools.rehearsal.report import StoppedError
 
 #: Tables that need an image.
 _OF_IMAGES = ("batch", "server", "index", "repository")
@@ -190,6 +191,11 @@ def check_proof(cdk: Cdk, *, root: Path, folder: Path) -> None:
     checkout = of_copy.checkout
     command = [sys.executable, "-c", _PROGRAM, name, str(cdk.aws.port)]
     state = checkout.root / ".cache" / "prove" / f"{name}.json"
+
+    def failed(reason: str) -> Exception:
+        cdk.report.check("it measures until it is killed", False, reason)
+        return StoppedError(reason)
+
     with (
         cdk.report.step("scripts/prove, killed after its first measurement"),
         running(
@@ -198,6 +204,7 @@ def check_proof(cdk: Cdk, *, root: Path, folder: Path) -> None:
             seconds=_SECONDS,
             environment=of_copy.variables(),
             folder=checkout.root,
+            failure=failed,
         ) as first,
     ):
         first.kill()
