@@ -46,6 +46,7 @@ def unigram(folder: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wordpiece", "unigram"])
 @pytest.mark.parametrize("write", [write_model, write_model2vec])
 def test_each_value_may_have_any_type(write, kind, tmp_path, monkeypatch):

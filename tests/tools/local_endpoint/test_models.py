@@ -35,6 +35,7 @@ def test_an_artifact_is_used_unchanged(minilm_artifact):
     assert artifact_of(str(minilm_artifact.folder)) == minilm_artifact.folder.resolve()
 
 
+@pytest.mark.slow
 def test_a_folder_is_compiled_once(tmp_path, capfd, monkeypatch):
     """Also if two need it at the same time; it is used again, unless the folder has changed.
 
