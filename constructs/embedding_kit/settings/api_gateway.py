@@ -16,7 +16,7 @@ from embedding_kit.settings.base import (
     Listed,
     Settings,
     allowed,
-    in_steps,
+    multiples_of,
     optional,
     rule_error,
 )
@@ -161,7 +161,7 @@ class ApiGatewayFront(Settings):
     )
     timeout: Annotated[
         Duration,
-        in_steps(
+        multiples_of(
             timedelta(seconds=1),
             timedelta(minutes=5),
             rule="API Gateway waits up to 29 seconds, and up to 5 minutes with a higher quota",

@@ -115,8 +115,8 @@ def _parse(value: object) -> object:
     return timedelta(milliseconds=int(match[1]) * _UNITS[match[2]])
 
 
-def in_steps(step: timedelta, most: timedelta, *, rule: str, words: str) -> AfterValidator:
-    """Refuse a duration that is not whole steps, or is longer than the most; `words` say both."""
+def multiples_of(step: timedelta, most: timedelta, *, rule: str, words: str) -> AfterValidator:
+    """Refuse a duration that is no multiple of a step, or too long; `words` say what is allowed."""
 
     def check(value: timedelta) -> timedelta:
         if value % step or value > most:

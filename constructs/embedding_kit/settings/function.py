@@ -8,7 +8,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from embedding_kit.settings.base import Duration, Settings, allowed, in_steps, optional, rule_error
+from embedding_kit.settings.base import (
+    Duration,
+    Settings,
+    allowed,
+    multiples_of,
+    optional,
+    rule_error,
+)
 
 #: The values that CloudWatch Logs accepts (PutRetentionPolicy).
 RETENTION_DAYS = (
@@ -40,7 +47,7 @@ class FunctionSettings(Settings):
     )
     timeout: Annotated[
         Duration,
-        in_steps(
+        multiples_of(
             timedelta(seconds=1),
             timedelta(minutes=15),
             rule="Lambda takes a timeout in whole seconds, up to 15 minutes",

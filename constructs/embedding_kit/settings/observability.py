@@ -5,7 +5,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from embedding_kit.settings.base import Distinct, Duration, Settings, allowed, in_steps, optional
+from embedding_kit.settings.base import (
+    Distinct,
+    Duration,
+    Settings,
+    allowed,
+    multiples_of,
+    optional,
+)
 from embedding_kit.settings.locations import arn_form
 
 #: The runbook's path in the repository. It has a section for each alarm, named like the alarm.
@@ -19,7 +26,7 @@ _Percent = Annotated[float, Field(gt=0, lt=100)]
 #: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
 _Silence = Annotated[
     Duration,
-    in_steps(
+    multiples_of(
         timedelta(minutes=5),
         timedelta(days=1),
         rule="the alarm counts requests in periods of 5 minutes, over a day at most",

@@ -14,7 +14,7 @@ from embedding_kit.settings.base import (
     Settings,
     allowed,
     format_duration,
-    in_steps,
+    multiples_of,
     optional,
     rule_error,
 )
@@ -40,7 +40,7 @@ class Release(Settings):
     )
     interval: Annotated[
         Duration,
-        in_steps(
+        multiples_of(
             timedelta(minutes=1),
             _SHIFT_LIMIT,
             rule="CodeDeploy shifts traffic by the minute",
