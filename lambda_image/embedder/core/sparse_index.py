@@ -84,18 +84,18 @@ def make_postings(vectors: Sequence[SparseVector], *, vocabulary: int) -> Postin
 
 
 def load_sparse_index(
-    folder: str | os.PathLike[str], manifest: Manifest, *, beside: CarriedIndex | None = None
+    folder: str | os.PathLike[str], manifest: Manifest, *, dense: CarriedIndex | None = None
 ) -> SparseIndex:
     """Read an index of this model: `entries.json` and a file for each field of `Postings`.
 
-    If it is `beside` an index of vectors, that has read the entries.
+    A `dense` index of the same folder has read the entries already.
     """
     texts: Sequence[str]
     about: Sequence[About] | None
-    if beside is None:
+    if dense is None:
         texts, about, space = read_entries(folder, spaces=[manifest.space])
     else:
-        texts, about = beside.texts, beside.about
+        texts, about = dense.texts, dense.about
         space, _ = read_space(folder, spaces=[manifest.space], field="sparse_space")
     postings = Postings(
         *(

@@ -274,8 +274,8 @@ def build_router(
     }
     models: list[Model] = []
     for artifact in artifacts:
-        beside = models[0].search_index if models else None
-        engine, index = _load(artifact, settings, options, alone=not artifacts[1:], beside=beside)
+        dense = models[0].search_index if models else None
+        engine, index = _load(artifact, settings, options, alone=not artifacts[1:], dense=dense)
         models.append(Model(engine, index, max_concurrent_requests, prefixes))
     return Router(*models, telemetry=telemetry, mcp=settings.mcp)
 
@@ -286,11 +286,11 @@ def _load(
     options: Mapping[str, Any],
     *,
     alone: bool,
-    beside: Searchable | None,
+    dense: Searchable | None,
 ) -> tuple[Any, Searchable | None]:
     """Load a model with these options, and its index.
 
-    `beside` is the index of the embedding model that is served together with this one.
+    `dense` is the index of the embedding model that is served together with this one.
     """
     # Each is imported when it is needed: neither kind of model pays for the other.
     if artifact.manifest.task == "embed":
@@ -307,7 +307,7 @@ def _load(
                 f"cache_entries must be 0 or unset; found {settings.cache_entries}."
             )
         encoder = SparseEncoder.load(artifact, **options)
-        return encoder, _sparse_index(settings, artifact.manifest, beside, alone=alone)
+        return encoder, _sparse_index(settings, artifact.manifest, dense, alone=alone)
     from embedder.core.reranker import Reranker  # noqa: PLC0415
 
     _check_reranker(artifact.manifest.model.name, settings, alone=alone)
@@ -385,7 +385,7 @@ def _prefixes(settings: Settings) -> SearchPrefixes | None:
 
 
 def _sparse_index(
-    settings: Settings, manifest: Manifest, beside: Searchable | None, *, alone: bool
+    settings: Settings, manifest: Manifest, dense: Searchable | None, *, alone: bool
 ) -> Searchable | None:
     """Return the carried postings, which have the texts of the vectors next to them, if any."""
     if alone and settings.vector_index is not None:
@@ -393,12 +393,12 @@ def _sparse_index(
             f"{manifest.model.name} is a sparse encoder, and S3 Vectors has dense vectors; "
             "its search index must be one that the image carries."
         )
-    carried = beside if isinstance(beside, SearchIndex) else None
+    carried = dense if isinstance(dense, SearchIndex) else None
     if settings.index is None or (carried is None and not alone):
         return None
     from embedder.core.sparse_index import load_sparse_index  # noqa: PLC0415
 
-    return load_sparse_index(settings.index, manifest, beside=carried)
+    return load_sparse_index(settings.index, manifest, dense=carried)
 
 
 def new_request_id() -> str:
