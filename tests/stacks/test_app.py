@@ -25,7 +25,7 @@ BARE = {
 
 
 def synth(**environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the app with what is stated in the environment alone."""
+    """Run the app with these environment variables and no others of this shell."""
     return subprocess.run(
         [sys.executable, "app.py"],
         cwd=ROOT,

@@ -28,7 +28,7 @@ class InferenceSession(Protocol):
         """Return the vectors of a batch, float32 [batch, dimensions], rows of length 1.
 
         Both arguments are [batch, tokens], special tokens included. The mask is 1 for a token and 0
-        for padding, whose ids are ignored but must be in the vocabulary; no row has only zeros.
+        for padding. Ids of padding are ignored but must be in the vocabulary. Each row has a token.
         """
 
 

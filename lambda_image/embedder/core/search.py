@@ -92,7 +92,10 @@ class About(NamedTuple):
 
 
 class CarriedIndex(Searchable):
-    """Entries and what is searched of them; without `about`, their ids are their places."""
+    """Texts, and the vectors or postings that a search reads.
+
+    Without `about`, the id of a text is its position.
+    """
 
     def __init__(
         self,

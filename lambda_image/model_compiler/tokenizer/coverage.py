@@ -75,5 +75,5 @@ def only_keys(part: Json, known: set[str], name: str) -> None:
 
 
 def not_covered(part: str, *found: object) -> NoReturn:
-    """Raise the error that names a part, and what was found there if the part does not say it."""
+    """Raise an error that names a part of the tokenizer, and what was found there, if given."""
     raise NotCoveredError(" ".join(["the fast tokenizers do not cover", part, *map(str, found)]))
