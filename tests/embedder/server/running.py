@@ -63,7 +63,7 @@ class GatedSession(HashSession):
         """Return the shape of the next run, which has begun and waits."""
         return self.entered.get(timeout=PATIENCE)
 
-    def open(self, runs: int = 1_000_000) -> None:
+    def open(self, runs: int = 1_000) -> None:
         """Let this many runs end."""
         self.gate.release(runs)
 
