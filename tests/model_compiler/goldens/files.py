@@ -30,7 +30,7 @@ def read_json(path: Path) -> Any:
 def write_json(path: Path, value: Any) -> None:
     """Write a value as JSON, and the folder that it is in."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(value) + "\n", encoding="utf-8")
 
 
 def edit_json(
