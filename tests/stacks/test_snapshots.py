@@ -61,7 +61,7 @@ class _Diff(_Yaml):
     file_extension = "diff"
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(yaml.CSafeDumper):
     """Write a mapping in one line only if it is short, so that a diff shows each change."""
 
     def represent_mapping(self, tag: Any, mapping: Any, flow_style: Any = None) -> Any:
