@@ -1,5 +1,6 @@
 """A small model without ONNX, for the tests that do not need a real model."""
 
+import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,12 @@ CLS, SEP, FIRST_WORD = 1, 2, 3
 VOCABULARY_SIZE = 1000
 
 
+@functools.cache
+def _word_id(word: str) -> int:
+    number = int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big")
+    return FIRST_WORD + number % (VOCABULARY_SIZE - FIRST_WORD)
+
+
 class WordTokenizer:
     """A tokenizer that splits at white space and makes one token per word, from the word's hash."""
 
@@ -27,9 +34,7 @@ class WordTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return one id per word."""
-        digests = [hashlib.sha256(word.encode()).digest() for word in text.split()]
-        numbers = [int.from_bytes(digest[:4], "big") for digest in digests]
-        return [FIRST_WORD + number % (VOCABULARY_SIZE - FIRST_WORD) for number in numbers]
+        return [_word_id(word) for word in text.split()]
 
     def token(self, token_id: int) -> str:
         """Return the text of a token."""
