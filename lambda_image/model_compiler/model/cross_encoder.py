@@ -50,8 +50,12 @@ from model_compiler.model.modules import (
     read_pooling,
 )
 from model_compiler.tokenizer.file import TokenizerFile, read_tokenizer
-from model_compiler.tokenizer.pair_template import read_pair_template
-from model_compiler.tokenizer.pairs import PairLayout, passes_types, read_pair_layout
+from model_compiler.tokenizer.pairs import (
+    PairLayout,
+    passes_types,
+    read_pair_layout,
+    read_pair_template,
+)
 
 #: The activations of a CrossEncoder, which follow the logits, by their names in its files.
 ACTIVATIONS = {

@@ -31,7 +31,7 @@ from model_compiler.model.modules import (
     read_pooling,
 )
 from model_compiler.tokenizer.file import TokenizerFile, read_tokenizer
-from model_compiler.tokenizer.pair_template import TEMPLATE_FILE, template_text
+from model_compiler.tokenizer.pairs import TEMPLATE_FILE, template_text
 
 #: The names of document prompts in sentence-transformers, in its order, for models without a
 #: default. Texts without a prompt name are treated as documents; embedding them without the

@@ -1,17 +1,23 @@
-"""How a tokenizer joins two texts: the ids around them, and the token types."""
+"""What is around the texts of a pair: by the post-processor, or by a template of chats.
 
+Templates are in Jinja, which is a language. This module reads the part of it that rerankers use:
+the contents of the messages `system`, `query` and `document`, with text around them, and refuses
+any other expression.
+"""
+
+import re
 from pathlib import Path
 from typing import NamedTuple
 
 import tokenizers
 
-from model_compiler.errors import UnsupportedModelError
-from model_compiler.files.config import ConfigFile
+from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.files.config import ConfigFile, check_most, require_file
 from model_compiler.tokenizer.classes import GENERIC, class_name
 from model_compiler.tokenizer.file import TokenizerFile
 
 #: Pairs of texts that show what the post-processor does.
-EXAMPLES = (("a", "b"), ("Two words.", "東京 naïve 😀"), ("one two three", "x"))
+PAIRS = (("a", "b"), ("Two words.", "東京 naïve 😀"), ("one two three", "x"))
 
 #: Whether a class of transformers gives a model token types, unless a file says otherwise.
 GIVES_TYPES = {
@@ -44,7 +50,7 @@ def read_pair_layout(tokenizer: TokenizerFile, *, types: bool) -> PairLayout:
     `types` says whether the model gets the token types; without, they count as 0.
     """
     library = tokenizers.Tokenizer.from_buffer(tokenizer.data)
-    layouts = {_layout(library, first, second, types=types) for first, second in EXAMPLES}
+    layouts = {_layout(library, first, second, types=types) for first, second in PAIRS}
     (layout, *others) = layouts
     if layout is None or others:
         raise UnsupportedModelError(
@@ -90,3 +96,127 @@ def passes_types(folder: Path) -> bool:
         f"{config.path}: model_input_names must say whether the model gets token_type_ids, which "
         f"the compiler does not know for the class {stated or 'of ' + str(model_type)}.{generic}"
     )
+
+
+TEMPLATE_FILE = "chat_template.jinja"
+#: Characters of it. Some 700: Qwen3-Reranker's; 30,000: templates of chats.
+MOST_CHARACTERS = 100_000
+
+#: The content of a role's message, and what stands for a message that is missing.
+CONTENT = (
+    r"""messages\s*\|\s*selectattr\(\s*["']role["']\s*,\s*["']eq["']\s*,"""
+    r"""\s*["'](?P<role>system|query|document)["']\s*\)\s*\|"""
+    r"""\s*map\(\s*attribute\s*=\s*["']content["']\s*\)\s*\|\s*first"""
+    r"""(?:\s*\|\s*default\(\s*(?:"(?P<default>[^"\\]*)"|'(?P<other>[^'\\]*)')\s*\))?"""
+)
+#: Any tag of Jinja, one that names a content, and one that puts a content or a name in the text.
+TAG = re.compile(r"(\{[%{#].*?[%}#]\})", re.DOTALL)
+SET = re.compile(r"\{%-?\s*set\s+(?P<name>\w+)\s*=\s*" + CONTENT + r"\s*-?%\}")
+PUT = re.compile(r"\{\{-?\s*(?:(?P<name>\w+)|" + CONTENT + r")\s*-?\}\}")
+#: Queries and passages that would show a token across the border of two parts.
+BORDERS = (
+    ("Is it?", "a"),
+    ("two words ", " 2 words"),
+    ("\n", "\n\n"),
+    ("it's (so).\r\n", "... \U0001f600"),
+    ("\u6771\u4eac ", "\u0301e"),
+    ("", "Yes?"),
+)
+
+
+def template_text(folder: Path) -> str | None:
+    """Return a folder's template as transformers takes it; None without one."""
+    path = folder / TEMPLATE_FILE
+    if path.exists():
+        require_file(path)
+        check_most(f"{path}", path.stat().st_size, MOST_CHARACTERS, "bytes")
+        try:
+            return path.read_bytes().decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise SourceError(f"{path} is not UTF-8: {error}.") from error
+    config = ConfigFile(folder / "tokenizer_config.json", optional=True)
+    template = config.optional("chat_template")
+    if template is None or isinstance(template, str):
+        return template
+    return config.fail("chat_template", "a string", template)
+
+
+def read_pair_template(folder: Path, tokenizer: TokenizerFile, *, instruction: str) -> PairLayout:
+    """Return a folder's template for a query and a passage.
+
+    `instruction` is the content of the message `system`; empty without that message.
+    """
+    template = template_text(folder)
+    if template is None:
+        raise UnsupportedModelError(
+            f"{folder} has no template for a query and a passage: neither {TEMPLATE_FILE} nor "
+            "chat_template in tokenizer_config.json."
+        )
+    roles, texts = _parts(folder, template, instruction)
+    if roles != ["query", "document"]:
+        raise UnsupportedModelError(
+            f"{folder}: the template of chats must have the content of the message query, and then "
+            f"that of document, once each; found {', '.join(roles) or 'neither'}. A language model "
+            "without such a template is no reranker."
+        )
+    before, middle, after = texts
+    border = middle.rfind("\n") + 1
+    query_suffix, passage_prefix = middle[:border], middle[border:]
+    library = tokenizers.Tokenizer.from_buffer(tokenizer.data)
+
+    def ids(text: str) -> list[int]:
+        return list(library.encode(text, add_special_tokens=False).ids)
+
+    for one, other in BORDERS:
+        whole = ids(before + one + middle + other + after)
+        if whole != ids(before + one + query_suffix) + ids(passage_prefix + other) + ids(after):
+            raise UnsupportedModelError(
+                f"{folder}: the tokenizer makes one token of the template's text and a text next "
+                "to it, for which each query would have to be tokenized with each passage."
+            )
+    return PairLayout(
+        after=tuple(ids(after)),
+        query_prefix=before,
+        query_suffix=query_suffix,
+        passage_prefix=passage_prefix,
+    )
+
+
+def _parts(folder: Path, template: str, instruction: str) -> tuple[list[str], list[str]]:
+    """Return the roles of the messages in a template, and the texts around them.
+
+    Whitespace at tags is as in transformers: `trim_blocks` and `lstrip_blocks` are on.
+    """
+    names: dict[str, re.Match[str]] = {}
+    roles, texts = [], [""]
+    # Jinja drops one line break at the end of the file.
+    text, *rest = TAG.split(template.replace("\r\n", "\n").removesuffix("\n"))
+    texts[-1] += _trimmed("", text, rest[0] if rest else "")
+    for tag, text, following in zip(rest[::2], rest[1::2], [*rest, ""][2::2], strict=True):
+        put, named = PUT.fullmatch(tag), SET.fullmatch(tag)
+        content = put and (put if put["role"] else names.get(put["name"]))
+        if named:
+            names[named["name"]] = named
+        elif content is None:
+            raise UnsupportedModelError(
+                f"{folder}: the template of chats has {tag}; of a reranker's, the compiler knows "
+                "the contents of the messages system, query and document, and variables for them."
+            )
+        elif content["role"] == "system":
+            texts[-1] += instruction or content["default"] or content["other"] or ""
+        else:
+            roles.append(content["role"])
+            texts.append("")
+        texts[-1] += _trimmed(tag, text, following)
+    return roles, texts
+
+
+def _trimmed(before: str, text: str, after: str) -> str:
+    """Return the text between two tags, without the whitespace that Jinja removes."""
+    if after.startswith(("{%-", "{{-")):
+        text = text.rstrip()
+    elif after.startswith("{%"):
+        text = re.sub(r"(?<=\n)[ \t]+\Z" if before else r"(?:\A|(?<=\n))[ \t]+\Z", "", text)
+    if before.endswith(("-%}", "-}}")):
+        return text.lstrip()
+    return text.removeprefix("\n") if before.endswith("%}") else text
