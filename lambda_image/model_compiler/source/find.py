@@ -1,21 +1,30 @@
-"""Finds a model in a folder, a wheel or a hub repository, and checks its files."""
+"""Finds a model in a folder, a wheel or a hub repository, and puts an adapter on its base."""
 
 import functools
 import importlib.metadata
 import importlib.util
 import os
+import re
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from model_compiler.errors import LicenseError, SourceError
-from model_compiler.files.adapter import ADAPTER_FILE
+from model_compiler.errors import LicenseError, SourceError, UnsupportedModelError
+from model_compiler.files.adapter import ADAPTER_FILE, ADAPTER_WEIGHTS
+from model_compiler.files.config import ConfigFile
 from model_compiler.files.hashes import file_sha256, verify_files
 from model_compiler.graph.builder import Precision
+from model_compiler.model.folder import encoder_folder_of
 from model_compiler.source import Source, catalog, hub
-from model_compiler.source.base import adapter_alone, base_of, check_base, on_base
 from model_compiler.source.catalog import CatalogEntry, Repository, Wheel
-from model_compiler.source.linked import files_in
+from model_compiler.source.linked import files_in, linked_folder
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
+#: The files of an encoder that an adapter does not have.
+ENCODER_FILES = re.compile(r"config\.json|.*\.safetensors|.*\.safetensors\.index\.json|.*\.bin")
+#: What a text's ids come from. peft saves no tokenizer, but some trainers save it next to an
+#: adapter.
+TOKENIZERS = ("tokenizer.json", "vocab.txt")
 
 
 def find_source(
@@ -36,16 +45,22 @@ def find_source(
         _find, accepted_licenses=accepted_licenses, precision=precision, descriptions=descriptions
     )
     source = found(model, revision=revision)
-    adapter = adapter_alone(source.folder)
+    adapters = list(source.folder.rglob(ADAPTER_FILE))
+    alone = (path for path in adapters if not (path.parent / "config.json").exists())
+    adapter = next(alone, None)
     if adapter is None:
-        return _adapted(source) if _has_adapter(source.folder) else source
-    name, stated = base_of(adapter)
+        return _adapted(source) if adapters else source
+    config = ConfigFile(adapter)
+    name, stated = config.string("base_model_name_or_path"), config.optional("revision")
+    inside = adapter.parent / name
+    if inside.is_dir():
+        name = str(inside)
     local = Path(name).is_dir()
     if not local:
         entry = catalog.find(name)
-        check_base(adapter, name, entry.repositories[0].revision if entry else None, stated)
+        _check_base(adapter, name, entry.repositories[0].revision if entry else None, stated)
     base = found(name, revision=None if local else stated)
-    folder = on_base(source.folder, adapter, base.folder)
+    folder = _on_base(source.folder, adapter, base.folder)
     return _adapted(
         replace(
             source,
@@ -65,6 +80,51 @@ def _has_adapter(folder: Path) -> bool:
 def _adapted(source: Source) -> Source:
     """Return a source without the golden values of its base, which an adapter changes."""
     return replace(source, entry=source.entry and replace(source.entry, golden=()))
+
+
+def _check_base(adapter: Path, name: str, commit: str | None, revision: str | None) -> None:
+    """Check that a base is pinned: an adapter on another commit gives other vectors.
+
+    `commit` is the one that the catalog pins, and `revision` what the adapter states.
+    """
+    stated = revision or commit
+    if not isinstance(stated, str) or not COMMIT.fullmatch(stated):
+        raise SourceError(
+            f"{adapter}: revision must be the commit of the base {name}, of 40 hexadecimal digits, "
+            f"because the catalog pins none; found {stated!r}. Or copy config.json and "
+            "*.safetensors of the base next to the adapter."
+        )
+
+
+def _on_base(folder: Path, adapter: Path, base: Path) -> Path:
+    """Return a folder of an adapter on its base.
+
+    A folder of sentence-transformers keeps its modules, tokenizer and prompts, and takes its
+    encoder from the base. peft's own has the adapter alone; all else is the base's.
+    """
+    if next(base.rglob(ADAPTER_FILE), None):
+        raise UnsupportedModelError(f"{base}, the base of {adapter}, has an adapter itself.")
+    encoder = encoder_folder_of(base)
+    parts = {
+        name: path for name, path in files_in(encoder).items() if ENCODER_FILES.fullmatch(name)
+    }
+    inside = adapter.parent.relative_to(folder)
+    if (folder / "modules.json").exists():
+        return linked_folder(files_in(folder) | _moved(parts, inside))
+    for name in TOKENIZERS:
+        own, other = adapter.parent / name, encoder / name
+        if own.exists() and own.read_bytes() != (other.read_bytes() if other.exists() else b""):
+            raise SourceError(
+                f"{own} must be {other}, because {folder} has no modules.json and is read as an "
+                "adapter alone. Save the whole model: SentenceTransformer(...).save(FOLDER)."
+            )
+    own_files = {name: adapter.parent / name for name in (ADAPTER_FILE, ADAPTER_WEIGHTS)}
+    there = {name: path for name, path in own_files.items() if path.exists()}
+    return linked_folder(files_in(base) | _moved(there, encoder.relative_to(base)))
+
+
+def _moved(files: dict[str, Path], folder: Path) -> dict[str, Path]:
+    return {(folder / name).as_posix(): path for name, path in files.items()}
 
 
 def _files(folder: Path, *sources: Source) -> frozenset[str] | None:
