@@ -19,9 +19,8 @@ from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
 from model_compiler.files.hashes import verify_files
 from model_compiler.graph.builder import Precision
 from model_compiler.inspection import inspect_model
-from model_compiler.routes import compile_routes
+from model_compiler.routes import ROUTES, compile_routes, routes_of
 from model_compiler.source.find import find_source
-from model_compiler.source.router import ROUTES, routes_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,11 +1,14 @@
 """Compiles the two routes of a Router into two artifacts of one vector space.
 
-A query's vector of one may be compared with a document's of the other, so both manifests name one
-space, and hold how far the two are aligned: measured on the same texts through both. The name is of
-both, so that no other artifact has it.
+An asymmetric pair, such as a small encoder of queries whose vectors lie in the space of a larger
+one's documents, is one folder: a Router, then modules that both routes share. A query's vector of
+one may be compared with a document's of the other, so both manifests name one space, and hold how
+far the two are aligned: measured on the same texts through both. The name is of both, so that no
+other artifact has it.
 """
 
 import hashlib
+import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,9 +22,67 @@ from embedder.core.engine import Engine
 from model_compiler.artifact.manifest import DIGITS, manifest_bytes
 from model_compiler.artifact.writer import new_folder
 from model_compiler.compile import Options, compile_model
-from model_compiler.errors import FidelityError, SourceError
+from model_compiler.errors import FidelityError, SourceError, UnsupportedModelError
 from model_compiler.fidelity.measure import DenseRows, shipped_documents
+from model_compiler.files.config import ConfigFile
+from model_compiler.model.folder import DOCUMENT_PROMPTS, read_modules
 from model_compiler.source import Source
+from model_compiler.source.linked import files_in, linked_folder
+
+#: The routes, and the prompts that sentence-transformers' encode_query and encode_document take.
+ROUTES = {"query": ("query",), "document": DOCUMENT_PROMPTS}
+MODULES, SENTENCES = "modules.json", "config_sentence_transformers.json"
+
+
+def routes_of(folder: Path) -> dict[str, Path]:
+    """Return a folder of links for each route; empty if the model has no Router."""
+    if not (folder / MODULES).exists():
+        return {}
+    found = read_modules(folder)
+    if [kind for kind, _ in found][:1] != ["Router"]:
+        return {}
+    inside = found[0][1]
+    config = ConfigFile(inside / "router_config.json")
+    types, structure = config.optional("types"), config.optional("structure")
+    parameters = config.optional("parameters") or {}
+    config.done()
+    if not isinstance(types, dict) or not isinstance(structure, dict):
+        config.fail("types and structure", "objects", structure)
+    known = {"default_route", "allow_empty_key"}
+    others = {key for key, value in parameters.items() if value and key not in known}
+    if {*structure} != {*ROUTES} or others:
+        raise UnsupportedModelError(
+            f"{config.path}: the compiler can express the routes {' and '.join(ROUTES)}, selected "
+            f"by name; found the routes {', '.join(structure) or 'none'}"
+            + "".join(f", and {key}" for key in sorted(others))
+        )
+    return {route: _route(folder, inside, types, structure[route], route) for route in ROUTES}
+
+
+def _route(folder: Path, inside: Path, types: dict[str, str], names: list[str], route: str) -> Path:
+    """Return a folder with the modules of a route, and then those after the Router."""
+    if not isinstance(names, list) or not all(types.get(name) for name in names):
+        raise SourceError(f"{inside}: the route {route} must list modules with a type each.")
+    shared = json.loads((folder / MODULES).read_text("utf-8"))[1:]
+    at = inside.relative_to(folder)
+    own = [{"path": (at / name).as_posix(), "type": types[name]} for name in names]
+    modules = [
+        {**module, "idx": number, "name": str(number)}
+        for number, module in enumerate([*own, *shared])
+    ]
+    files = files_in(folder)
+    sentences = files.pop(SENTENCES, None)
+    del files[MODULES]
+    linked = linked_folder(files)
+    (linked / MODULES).write_text(json.dumps(modules), "utf-8")
+    if sentences:
+        values = json.loads(sentences.read_text("utf-8"))
+        prompts = values.get("prompts") or {}
+        named = [name for name in ROUTES[route] if name in prompts]
+        values["default_prompt_name"] = (named or [values.get("default_prompt_name")])[0]
+        (linked / SENTENCES).write_text(json.dumps(values), "utf-8")
+    return linked
+
 
 #: The least share of texts with a query vector that is nearest to the document vector of the same
 #: text. Of two encoders that have nothing to do with each other, it is near 0.

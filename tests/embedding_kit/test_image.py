@@ -13,7 +13,7 @@ from embedding_kit import Model, ModelSource, image, programs
 from embedding_kit.image import image_code, server_image
 from embedding_kit.image_identity import files_digest
 from embedding_kit.programs import image_folder
-from model_compiler.source.router import ROUTES
+from model_compiler.routes import ROUTES
 
 RECIPE = (image_folder() / "Dockerfile").read_text()
 

@@ -12,7 +12,7 @@ from embedder.core.artifact import Artifact, load_artifact
 from embedder.core.engine import Engine
 from model_compiler.command import main
 from model_compiler.index_builder import main as build_index
-from model_compiler.source.router import routes_of
+from model_compiler.routes import routes_of
 from tests.model_compiler.conftest import embed_each
 from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.tiny_models import MODULES, TEXTS, write_model, write_router

@@ -21,9 +21,8 @@ from model_compiler.errors import CompilerError, SourceError
 from model_compiler.graph.builder import Precision
 from model_compiler.model.folder import is_sparse
 from model_compiler.model.sparse import read_sparse_folder
-from model_compiler.routes import compile_routes
+from model_compiler.routes import compile_routes, routes_of
 from model_compiler.source.find import find_source
-from model_compiler.source.router import routes_of
 from tests.model_compiler.conftest import compile_folder
 from tests.model_compiler.goldens.files import edit_json, read_json, write_json
 from tests.model_compiler.goldens.gte_model import respell

@@ -18,9 +18,8 @@ from model_compiler.compile import Options
 from model_compiler.errors import SourceError
 from model_compiler.graph.builder import Precision
 from model_compiler.index_builder import build_index
-from model_compiler.routes import compile_routes
+from model_compiler.routes import compile_routes, routes_of
 from model_compiler.source.find import find_source
-from model_compiler.source.router import routes_of
 from tests.embedder.calls import get, post, read
 from tests.model_compiler.goldens.sparse_models import write_sparse_router
 
