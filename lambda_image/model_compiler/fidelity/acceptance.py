@@ -24,24 +24,22 @@ from model_compiler.fidelity.measure import (
     DOCUMENTS,
     DenseRows,
     Fidelity,
+    ScoreFidelity,
     Thresholds,
+    batch_difference,
     batch_invariance,
     batch_problems,
+    difference_problems,
     golden_entries,
+    golden_pairs,
     golden_problems,
     measure,
+    measure_scores,
     problems,
     rounded,
-    table,
-)
-from model_compiler.fidelity.scores import (
-    ScoreFidelity,
-    batch_difference,
-    difference_problems,
-    golden_pairs,
-    measure_scores,
     score_problems,
     score_table,
+    table,
 )
 from model_compiler.model.base import Graph, Model
 from model_compiler.source.catalog import Golden
