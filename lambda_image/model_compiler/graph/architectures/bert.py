@@ -22,8 +22,7 @@ from model_compiler.errors import SourceError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph.attention import BUCKETS, LOWEST, FullAttention, relative_bias
 from model_compiler.graph.bases.encoder import read_activation
-from model_compiler.graph.bases.family import Family
-from model_compiler.graph.bases.layer_settings import size_of_heads
+from model_compiler.graph.bases.family import Family, size_of_heads
 from model_compiler.graph.bases.post_norm import Names, PostNormConfig, PostNormEncoder
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import Floats, embedding

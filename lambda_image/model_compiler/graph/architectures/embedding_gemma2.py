@@ -19,11 +19,12 @@ from model_compiler.graph.bases.encoder import (
     read_activation,
     rotary_tables,
 )
-from model_compiler.graph.bases.family import Family, require_encoder
-from model_compiler.graph.bases.layer_settings import (
+from model_compiler.graph.bases.family import (
     FULL,
     SLIDING,
+    Family,
     check_halves,
+    require_encoder,
     rope_bases_by_kind,
     sliding_layers,
 )

@@ -19,10 +19,10 @@ from model_compiler.graph.bases.encoder import (
     read_activation,
     rotary_tables_by_kind,
 )
-from model_compiler.graph.bases.family import Family
-from model_compiler.graph.bases.layer_settings import (
+from model_compiler.graph.bases.family import (
     FULL,
     SLIDING,
+    Family,
     check_halves,
     rope_bases_by_kind,
     sliding_layers,

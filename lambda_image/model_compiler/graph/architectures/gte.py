@@ -11,13 +11,16 @@ from typing import Any
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph.bases.encoder import read_activation
-from model_compiler.graph.bases.family import Family, has_own_code
-from model_compiler.graph.bases.layer_settings import rope_base, size_of_heads
-from model_compiler.graph.bases.post_norm import read_numbers
-from model_compiler.graph.bases.rotary_post_norm import NAMES, RotaryConfig, RotaryEncoder
+from model_compiler.graph.bases.family import Family, has_own_code, rope_base, size_of_heads
+from model_compiler.graph.bases.post_norm import (
+    ROTARY_NAMES,
+    RotaryConfig,
+    RotaryEncoder,
+    read_numbers,
+)
 
 #: In gte-multilingual-base, `classifier.` weighs tokens for sparse vectors.
-TRANSFORMERS = replace(NAMES, models=("new.", "gte."), heads=("lm_head.", "classifier."))
+TRANSFORMERS = replace(ROTARY_NAMES, models=("new.", "gte."), heads=("lm_head.", "classifier."))
 OWN = replace(
     TRANSFORMERS,
     layer="encoder.layer.{}.",

@@ -13,8 +13,7 @@ from onnx import TensorProto
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph.architectures import bert
 from model_compiler.graph.attention import LOWEST, linear_bias
-from model_compiler.graph.bases.family import has_own_code
-from model_compiler.graph.bases.layer_settings import size_of_heads
+from model_compiler.graph.bases.family import has_own_code, size_of_heads
 from model_compiler.graph.bases.post_norm import PostNormConfig, PostNormEncoder, read_numbers
 
 NAMES = replace(

@@ -7,13 +7,21 @@ from dataclasses import replace
 
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph.bases.encoder import read_activation
-from model_compiler.graph.bases.family import Family
-from model_compiler.graph.bases.layer_settings import rope_base, size_of_heads
-from model_compiler.graph.bases.post_norm import read_numbers
-from model_compiler.graph.bases.rotary_post_norm import NAMES, RotaryConfig, RotaryEncoder
+from model_compiler.graph.bases.family import Family, rope_base, size_of_heads
+from model_compiler.graph.bases.post_norm import (
+    ROTARY_NAMES,
+    RotaryConfig,
+    RotaryEncoder,
+    read_numbers,
+)
 
 TRANSFORMERS = replace(
-    NAMES, models=("roberta.",), heads=("lm_head.",), up=("mlp.fc1",), gate=None, down="mlp.fc2"
+    ROTARY_NAMES,
+    models=("roberta.",),
+    heads=("lm_head.",),
+    up=("mlp.fc1",),
+    gate=None,
+    down="mlp.fc2",
 )
 OWN = replace(
     TRANSFORMERS,

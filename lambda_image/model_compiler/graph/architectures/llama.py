@@ -24,8 +24,7 @@ from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph.attention import FullAttention
 from model_compiler.graph.bases.encoder import read_activation, rotary_tables
-from model_compiler.graph.bases.family import Family, has_own_code
-from model_compiler.graph.bases.layer_settings import FULL, check_halves, rope_base
+from model_compiler.graph.bases.family import FULL, Family, check_halves, has_own_code, rope_base
 from model_compiler.graph.bases.pre_norm import PreNormConfig, PreNormEncoder, PreNormNames
 from model_compiler.graph.builder import MICROSOFT
 

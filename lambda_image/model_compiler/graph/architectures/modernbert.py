@@ -19,10 +19,10 @@ from model_compiler.graph.bases.encoder import (
     read_activation,
     rotary_tables_by_kind,
 )
-from model_compiler.graph.bases.family import Family
-from model_compiler.graph.bases.layer_settings import (
+from model_compiler.graph.bases.family import (
     FULL,
     SLIDING,
+    Family,
     rope_bases_by_kind,
     size_of_heads,
     sliding_layers,

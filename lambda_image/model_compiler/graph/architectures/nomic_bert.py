@@ -12,13 +12,19 @@ names and layout of megablocks.
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+from onnx import TensorProto
+
 from model_compiler.files.config import ConfigFile
-from model_compiler.graph.bases.family import Family
-from model_compiler.graph.bases.layer_settings import rope_base, size_of_heads
-from model_compiler.graph.bases.post_norm import read_numbers
-from model_compiler.graph.bases.rotary_post_norm import NAMES, RotaryConfig, RotaryEncoder
-from model_compiler.graph.experts import Routing, mixture
-from model_compiler.graph.quantization import Floats
+from model_compiler.graph.bases.encoder import activate
+from model_compiler.graph.bases.family import Family, rope_base, size_of_heads
+from model_compiler.graph.bases.post_norm import (
+    ROTARY_NAMES,
+    RotaryConfig,
+    RotaryEncoder,
+    read_numbers,
+)
+from model_compiler.graph.quantization import Channels, Floats, linear_by_group, strong_inputs
 
 #: The keys of transformers and of the model's own code, for numbers of one meaning.
 SPELLINGS = {
@@ -73,7 +79,41 @@ def _read_rope_base(config: ConfigFile) -> float:
     return rope_base(config, newer, where="rope_parameters", default=DEFAULT_ROPE_BASE)
 
 
-TRANSFORMERS = replace(NAMES, models=("bert.", "nomic_bert."), heads=("cls.",))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Routing:
+    """How a layer chooses experts.
+
+    Attributes:
+        experts: The number of experts.
+        chosen: How many of them each token has.
+        normalized: Whether the shares of a token's experts are divided by their sum. Otherwise
+            they are those of the softmax over all experts.
+    """
+
+    experts: int
+    chosen: int
+    normalized: bool
+
+
+def _strong_first(up: Floats, down: Floats) -> tuple[Channels, Floats, Floats]:
+    """Sort the neurons of each expert so that those with large outgoing weights are the first.
+
+    Returns the channels of these, which are the same in all experts then, and both weights.
+    """
+    orders = []
+    for weight in down:
+        strong = strong_inputs(weight.T)
+        rest = np.setdiff1d(np.arange(len(weight)), strong)
+        orders.append(np.concatenate([strong, rest]))
+    order = np.array(orders)[:, :, None]
+    return (
+        np.arange(len(strong)),
+        np.take_along_axis(up, order, axis=1),
+        np.take_along_axis(down, order, axis=1),
+    )
+
+
+TRANSFORMERS = replace(ROTARY_NAMES, models=("bert.", "nomic_bert."), heads=("cls.",))
 #: The activation is applied to fc12; see `conversion_mapping.py` of transformers.
 OWN = replace(
     TRANSFORMERS,
@@ -96,7 +136,7 @@ class NomicBertConfig(RotaryConfig):
     #: The numbers of the layers with experts.
     mixtures: tuple[int, ...]
     #: How these choose experts.
-    routing: Routing
+    routing: _Routing
 
 
 class _Encoder(RotaryEncoder[NomicBertConfig]):
@@ -111,18 +151,54 @@ class _Encoder(RotaryEncoder[NomicBertConfig]):
             )
             for part in ("w1", "w2")
         )
-        result = mixture(
-            self._builder,
-            hidden,
-            routing,
-            router=self._take(f"{name}router.layer.weight", routing.experts, width),
-            up=up,
-            down=down,
-            activation=config.activation,
-            name=name,
-            channels=self._amplified,
-        )
+        router = self._take(f"{name}router.layer.weight", routing.experts, width)
+        result = self._mixture(hidden, name, router, up, down)
         return result, self._take(f"{name}experts.bias", width)
+
+    def _mixture(self, hidden: str, name: str, router: Floats, up: Floats, down: Floats) -> str:
+        """Add a layer of experts (Shazeer et al., 2017, https://arxiv.org/abs/1701.06538).
+
+        A router chooses a few experts for each token, and the layer's result is the sum of theirs,
+        times their shares. The tokens are sorted by expert, so that each expert multiplies all its
+        tokens at once, and only these. A token's result depends on no other token: not on how many
+        share its expert. Of experts with equal shares, the first is chosen.
+
+        From float32 [batch, tokens, width] to the same shape, without the layer's bias. The router,
+        [experts, width], is in float32 for every precision. The experts' weights to their wide side
+        and from it are [experts, wide, width].
+        """
+        builder, op, routing = self._builder, self._builder.op, self._config.routing
+        chosen, width = routing.chosen, self._config.hidden_size
+        tokens = op.Reshape(hidden, builder.int64(-1, width))
+        scores = op.MatMul(tokens, builder.weight(f"{name}router", router.T))
+        shares, experts = builder.node_with_outputs(
+            "TopK", op.Softmax(scores, axis=-1), builder.int64(chosen), outputs=2
+        )
+        if routing.normalized:
+            shares = op.Div(shares, op.ReduceSum(shares, builder.int64(-1), keepdims=1))
+        # Choices are in the order of tokens. [experts, choices]: whether a choice is of an expert.
+        numbers = builder.constant(np.arange(routing.experts)[:, None], np.int64)
+        of_expert = op.Equal(op.Reshape(experts, builder.int64(1, -1)), numbers)
+        one = builder.int64(1)
+        sizes = op.ReduceSum(op.Cast(of_expert, to=TensorProto.INT64), one, keepdims=0)
+        # The choices in the order of experts, and the place of each choice in it.
+        order = op.Gather(op.NonZero(of_expert), builder.constant(1, np.int64), axis=0)
+        places = op.Range(
+            builder.constant(0, np.int64), op.Size(order), builder.constant(1, np.int64)
+        )
+        place = op.ScatterElements(order, order, places, axis=0)
+        rows = op.Gather(tokens, op.Div(order, builder.constant(chosen, np.int64)), axis=0)
+
+        strong, up, down = _strong_first(up, down)
+        ups = {f"{name}up.{number}": weight for number, weight in enumerate(up)}
+        widened = linear_by_group(builder, rows, ups, sizes, channels=self._amplified)
+        widened = activate(builder, widened, self._config.activation)
+        downs = {f"{name}down.{number}": weight.T for number, weight in enumerate(down)}
+        narrowed = linear_by_group(builder, widened, downs, sizes, channels=strong)
+
+        results = op.Reshape(op.Gather(narrowed, place, axis=0), builder.int64(-1, chosen, width))
+        weighted = op.Mul(results, op.Unsqueeze(shares, builder.int64(-1)))
+        return op.Reshape(op.ReduceSum(weighted, one, keepdims=0), op.Shape(hidden))
 
 
 def parse(config: ConfigFile) -> NomicBertConfig:
@@ -154,9 +230,9 @@ def parse(config: ConfigFile) -> NomicBertConfig:
     )
 
 
-def _read_routing(config: ConfigFile, layers: int) -> tuple[tuple[int, ...], Routing]:
+def _read_routing(config: ConfigFile, layers: int) -> tuple[tuple[int, ...], _Routing]:
     """Read the numbers of the layers with experts, and how these choose experts."""
-    routing = Routing(
+    routing = _Routing(
         experts=config.integer("num_experts", 0, least=0),
         chosen=config.integer("moe_top_k", 1),
         normalized=config.boolean("moe_normalize_expert_weights", default=False),
