@@ -17,8 +17,8 @@ from tests.embedder.calls import post
 from tests.fixtures.s3_object_server import REGION, serving_object
 from zip_builder.build import build_artifact_object, build_zip
 from zip_builder.cache import default_cache
-from zip_builder.find_python import find_python
 from zip_builder.model import ModelChoice
+from zip_builder.tree import find_python
 
 RECIPE = Path(__file__).resolve().parents[2] / "lambda_image"
 CHOICE = ModelChoice(name="all-MiniLM-L6-v2")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from zip_builder.find_python import VERSION
+from zip_builder.tree import VERSION
 
 from .conftest import RECIPE
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from zip_builder import ZipError
-from zip_builder.find_python import VERSION, find_python
+from zip_builder.tree import VERSION, find_python
 
 ANSWERS = f"#!/bin/sh\necho cpython {VERSION.replace('.', ' ')}\n"
 
@@ -16,9 +16,9 @@ def empty(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
     _write(tmp_path / "venv" / "python", "#!/bin/sh\necho cpython 3 9\n")
-    monkeypatch.setattr("zip_builder.find_python.sys.executable", str(tmp_path / "venv" / "python"))
+    monkeypatch.setattr("zip_builder.tree.sys.executable", str(tmp_path / "venv" / "python"))
     monkeypatch.setattr(
-        "zip_builder.find_python.sys.base_prefix", str(tmp_path / "job" / "versions" / "3.11.9")
+        "zip_builder.tree.sys.base_prefix", str(tmp_path / "job" / "versions" / "3.11.9")
     )
     return tmp_path
 

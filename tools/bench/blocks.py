@@ -27,8 +27,8 @@ from typing import Any
 from tools.bench.report import KIT, ROOT, Row, Run
 from tools.local_endpoint.models import DEFAULT_MODEL
 from zip_builder.build import build_zip
-from zip_builder.find_python import find_python
 from zip_builder.model import ModelChoice
+from zip_builder.tree import find_python
 
 _BLOCK, _PAGE = 512 << 10, mmap.PAGESIZE
 _ORDERED = "ordered"
