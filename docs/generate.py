@@ -18,8 +18,7 @@ from embedder.http.router import ROUTES
 from embedding_client import _errors as errors
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings.descriptions import export_schema
-from model_compiler.listing import described
-from model_compiler.source.catalog import BENCHMARKS, CATALOG, measurements
+from model_compiler.source.catalog import BENCHMARKS, CATALOG, described, measurements
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from embedding_client._models import cells
-from model_compiler.listing import described
-from model_compiler.source.catalog import BENCHMARKS, CATALOG, CatalogEntry, measurements
+from model_compiler.source.catalog import BENCHMARKS, CATALOG, CatalogEntry, described, measurements
 
 _COLUMNS = (
     "model",

@@ -11,15 +11,16 @@ from pathlib import Path
 
 from embedder.core.artifact import load_artifact
 from embedder.core.errors import ArtifactError
-from model_compiler import inspection, listing
+from model_compiler import inspection
 from model_compiler.artifact.manifest import Choices
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import CompilerError, OutputError, SourceError, printable
 from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
-from model_compiler.files.hashes import verify_files
+from model_compiler.files.paths import verify_files
 from model_compiler.graph.builder import Precision
 from model_compiler.inspection import inspect_model
 from model_compiler.routes import ROUTES, compile_routes, routes_of
+from model_compiler.source import catalog
 from model_compiler.source.find import find_source
 
 
@@ -184,7 +185,7 @@ def _inspect(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    sys.stdout.write(listing.as_json() if options.json else listing.as_table())
+    sys.stdout.write(catalog.as_json() if options.json else catalog.as_table())
     return 0
 
 

@@ -20,6 +20,7 @@ from model_compiler.errors import PrecisionError, printable
 from model_compiler.fidelity.acceptance import Acceptance, accept
 from model_compiler.fidelity.layers import with_more_float32
 from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
+from model_compiler.files.paths import files_in
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Model
 from model_compiler.model.compiled import CompiledModel
@@ -28,7 +29,6 @@ from model_compiler.model.folder import check_kind
 from model_compiler.model.onnx_import import ImportedModel
 from model_compiler.model.reading import reading_of
 from model_compiler.source import Source
-from model_compiler.source.linked import files_in
 from model_compiler.tokenizer import tables as tokenizer_tables
 from model_compiler.tokenizer.tables import TokenizerTables, check_room
 

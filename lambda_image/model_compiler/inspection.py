@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 from model_compiler.artifact.manifest import Choices, model_settings
 from model_compiler.errors import CompilerError, printable
 from model_compiler.files.config import CONVERSION, missing
+from model_compiler.files.paths import files_in
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Model
 from model_compiler.model.folder import check_kind
 from model_compiler.model.reading import reading_of
 from model_compiler.source import Source
-from model_compiler.source.linked import files_in
 from model_compiler.tokenizer import tables
 
 Result = TypeVar("Result")

@@ -25,9 +25,9 @@ from model_compiler.compile import Options, compile_model
 from model_compiler.errors import FidelityError, SourceError, UnsupportedModelError
 from model_compiler.fidelity.measure import DenseRows, shipped_documents
 from model_compiler.files.config import ConfigFile
+from model_compiler.files.paths import files_in, linked_folder
 from model_compiler.model.folder import DOCUMENT_PROMPTS, read_modules
 from model_compiler.source import Source
-from model_compiler.source.linked import files_in, linked_folder
 
 #: The routes, and the prompts that sentence-transformers' encode_query and encode_document take.
 ROUTES = {"query": ("query",), "document": DOCUMENT_PROMPTS}

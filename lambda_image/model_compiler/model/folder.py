@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.adapter import ADAPTER_FILE, MERGE
-from model_compiler.files.config import ConfigFile, inner_path, read_json
-from model_compiler.files.harmless import harmless
-from model_compiler.files.hashes import file_sha256
+from model_compiler.files.config import ConfigFile, harmless, inner_path, read_json
+from model_compiler.files.paths import file_sha256
 from model_compiler.graph import architectures
 from model_compiler.graph.builder import Precision
 from model_compiler.model.base import Prompts

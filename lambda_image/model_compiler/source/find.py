@@ -12,12 +12,11 @@ from pathlib import Path, PurePosixPath
 from model_compiler.errors import LicenseError, SourceError, UnsupportedModelError
 from model_compiler.files.adapter import ADAPTER_FILE, ADAPTER_WEIGHTS
 from model_compiler.files.config import ConfigFile
-from model_compiler.files.hashes import file_sha256, verify_files
+from model_compiler.files.paths import file_sha256, files_in, linked_folder, verify_files
 from model_compiler.graph.builder import Precision
 from model_compiler.model.folder import encoder_folder_of
 from model_compiler.source import Source, catalog, hub
 from model_compiler.source.catalog import CatalogEntry, Repository, Wheel
-from model_compiler.source.linked import files_in, linked_folder
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 #: The files of an encoder that an adapter does not have.

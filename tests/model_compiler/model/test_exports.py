@@ -7,10 +7,10 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from model_compiler.errors import SourceError
+from model_compiler.files.paths import files_in
 from model_compiler.graph.builder import Precision
 from model_compiler.model.exports import Choice, Kind, choose
 from model_compiler.model.reading import reading_of
-from model_compiler.source.linked import files_in
 from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
 from tests.model_compiler.goldens.files import edit_json
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
-from model_compiler.files.config import ConfigFile
-from model_compiler.files.harmless import harmless
+from model_compiler.files.config import ConfigFile, harmless
 from model_compiler.graph import architectures
 from model_compiler.model.folder import check_kind, read_model_folder
 from model_compiler.tokenizer.file import TokenizerFile, read_tokenizer

@@ -1,4 +1,4 @@
-"""The catalog: names that are found, and pins that can be pins."""
+"""The catalog: names that are found, pins that can be pins, and the list of it."""
 
 import json
 import re
@@ -15,6 +15,8 @@ from model_compiler.source.catalog import (
     BENCHMARKS,
     CATALOG,
     Measurement,
+    as_json,
+    as_table,
     find,
     measurements,
     recognize,
@@ -103,3 +105,31 @@ def test_the_memory_that_fits_is_a_quarter_above_the_peak():
     for found in measurements().shapes.values():
         memory = list(found.memory_mb.values())
         assert memory == sorted(memory)
+
+
+def test_the_table_has_a_line_for_each_model():
+    """Each line says how its model is pinned, and ends with when to choose it."""
+    lines = as_table().partition("\n\n")[0].splitlines()[1:]
+    for entry, line in zip(CATALOG, lines, strict=True):
+        assert line.split()[:2] == [entry.short_name, entry.pin]
+        assert line.endswith(f"  {entry.choose}")
+
+
+def test_the_json_has_every_fact():
+    """A value that is not known is null."""
+    values = {value["name"]: value for value in json.loads(as_json())}
+    assert list(values) == [entry.name for entry in CATALOG]
+    gemma = values["google/embeddinggemma-300m"]
+    assert gemma["prompts"]["query"] == "task: search result | query: "
+    assert gemma["dimensions"] == [768, 512, 256, 128]
+    minilm = values["sentence-transformers/all-MiniLM-L6-v2"]
+    shape = measurements().shapes["bert-6x384"]
+    assert minilm["megabytes"] == shape.megabytes
+    assert minilm["memory_mb"] == {"512": shape.memory_mb[512]}
+    assert minilm["pinned_by"] == "hashes"
+    unverified = find("multi-qa-distilbert-cos-v1")
+    assert unverified
+    assert values[unverified.name]["revision"] is None
+    assert values[unverified.name]["pinned_by"] == "unverified"
+    unmeasured = values["onnx-community/embeddinggemma-300m-ONNX"]
+    assert unmeasured["tokens_32"] is None

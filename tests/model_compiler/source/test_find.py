@@ -4,7 +4,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from model_compiler.files.hashes import file_sha256
+from model_compiler.files.paths import file_sha256
 from model_compiler.source import find
 from model_compiler.source.catalog import CATALOG
 from model_compiler.source.find import find_source

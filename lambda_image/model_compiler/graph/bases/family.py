@@ -131,7 +131,7 @@ class Family:
     #: wrong.
     parse: Callable[[ConfigFile], Architecture]
     #: The other keys that the family's files have: by reason, why they change no vector. Those of
-    #: all families are in `files/harmless.py`. A key that is nowhere is refused by name.
+    #: all families are in `files/config.py`. A key that is nowhere is refused by name.
     harmless: Mapping[str, str] = field(default_factory=dict)
     #: Whether the code that `auto_map` names computes the same as the compiler's graph.
     own_code: bool = False
