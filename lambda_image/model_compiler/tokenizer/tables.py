@@ -21,8 +21,13 @@ from embedder.core.fast_tokenizers import Tokenizer, load
 from embedder.core.fast_tokenizers.fallback import is_tokenizer_error
 from model_compiler.errors import SourceError
 from model_compiler.supervision import budget
-from model_compiler.tokenizer.byte_level import byte_level_sections, check_byte_level, is_byte_level
-from model_compiler.tokenizer.byte_pair import byte_pair_sections, check_byte_pair_encoding
+from model_compiler.tokenizer.byte_pair import (
+    byte_level_sections,
+    byte_pair_sections,
+    check_byte_level,
+    check_byte_pair_encoding,
+    is_byte_level,
+)
 from model_compiler.tokenizer.coverage import Json, NotCoveredError, check_parts, not_covered
 from model_compiler.tokenizer.sample import sample_texts
 from model_compiler.tokenizer.table_file import added_token_sections, table_file, text_sections
