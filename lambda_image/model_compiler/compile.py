@@ -17,8 +17,7 @@ from model_compiler.artifact.manifest import (
 )
 from model_compiler.artifact.writer import new_folder
 from model_compiler.errors import PrecisionError, printable
-from model_compiler.fidelity.acceptance import Acceptance, accept
-from model_compiler.fidelity.layers import with_more_float32
+from model_compiler.fidelity.acceptance import Acceptance, accept, with_more_float32
 from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
 from model_compiler.files.paths import files_in
 from model_compiler.graph.builder import Precision

@@ -1,8 +1,11 @@
-"""Runs a finished artifact as the embedder will, and rejects it if its vectors are inaccurate."""
+"""Runs a finished artifact as the embedder will, and rejects it if its vectors are inaccurate.
+
+If int8 is the reason, some layers are chosen to stay in float32.
+"""
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,46 +13,39 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
+import onnxruntime
+from onnx import helper
 
 from embedder.core.artifact import Artifact, parse_manifest
 from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
-from embedder.core.fast_tokenizers import load
+from embedder.core.fast_tokenizers import Tokenizer, load
 from embedder.core.reranker import Reranker
 from embedder.core.runtimes import InferenceSession, load_session
+from embedder.core.session import session_options
 from model_compiler.artifact.manifest import manifest_bytes
 from model_compiler.errors import FidelityError, PrecisionError, SourceError
-from model_compiler.fidelity.measure import (
-    DIGITS,
-    DOCUMENTS,
-    DenseRows,
-    Fidelity,
-    ScoreFidelity,
-    Thresholds,
-    batch_difference,
-    batch_invariance,
-    batch_problems,
-    difference_problems,
-    golden_entries,
-    golden_pairs,
-    golden_problems,
-    measure,
-    measure_scores,
-    problems,
-    rounded,
-    score_problems,
-    score_table,
-    table,
-)
-from model_compiler.model.base import Graph, Model
+from model_compiler.fidelity import measure
+from model_compiler.graph.builder import Precision
+from model_compiler.model.base import GRAPH_FILE, Graph, Model
+from model_compiler.model.compiled import CompiledModel
 from model_compiler.source.catalog import Golden
 from model_compiler.supervision import budget
+
+Floats = npt.NDArray[np.float32]
+
+#: Number of the report's texts that are compared, and of the tokens of each.
+TEXTS = 20
+TOKENS = 64
+#: The relative error of a state that is not finite.
+BROKEN = 1e9
 
 #: What runs an artifact of each task.
 KINDS: dict[str, type[Engine | Reranker]] = {
     "embed": Engine,
     "rerank": Reranker,
-    "sparse": DenseRows,
+    "sparse": measure.DenseRows,
 }
 
 
@@ -77,8 +73,8 @@ def accept(
     content: Mapping[str, Any],
     *,
     golden: tuple[Golden, ...] = (),
-    thresholds: Thresholds | None,
-    documents: int = DOCUMENTS,
+    thresholds: measure.Thresholds | None,
+    documents: int = measure.DOCUMENTS,
     progress: bool = False,
 ) -> Acceptance:
     """Measure an artifact before its manifest, which will be `content`, is written.
@@ -104,7 +100,9 @@ def accept(
         if isinstance(engine, Reranker):
             measured = _measure_scores(engine, against, thresholds, progress=progress)
         else:
-            compare = partial(measure, golden=golden, documents=documents, progress=progress)
+            compare = partial(
+                measure.measure, golden=golden, documents=documents, progress=progress
+            )
             measured = _measure_vectors(engine, against, compare, golden, thresholds)
         if measured.missed or measured.wrong:
             found = "; ".join([*measured.missed, *measured.wrong])
@@ -125,39 +123,40 @@ def accept(
 
 def _measure_vectors(
     engine: Engine,
-    against: Callable[..., Fidelity] | None,
-    compare: partial[Fidelity],
+    against: Callable[..., measure.Fidelity] | None,
+    compare: partial[measure.Fidelity],
     golden: tuple[Golden, ...],
-    thresholds: Thresholds | None,
+    thresholds: measure.Thresholds | None,
 ) -> Acceptance:
     if against and thresholds:
         fidelity = against(compare)
-        missed, wrong = problems(fidelity, thresholds), golden_problems(fidelity, golden)
-        report, lines = rounded(fidelity), table(fidelity)
+        missed = measure.problems(fidelity, thresholds)
+        wrong = measure.golden_problems(fidelity, golden)
+        report, lines = measure.rounded(fidelity), measure.table(fidelity)
     else:
-        cosine = batch_invariance(engine, progress=compare.keywords["progress"])
-        missed, wrong = batch_problems(cosine, thresholds) if thresholds else [], []
-        report = {"batch_cosine_min": round(cosine, DIGITS)}
+        cosine = measure.batch_invariance(engine, progress=compare.keywords["progress"])
+        missed, wrong = measure.batch_problems(cosine, thresholds) if thresholds else [], []
+        report = {"batch_cosine_min": round(cosine, measure.DIGITS)}
         lines = f"  lowest cosine alone to batched  {cosine:.7f}"
-    return Acceptance(report, lines, missed, wrong, golden_entries(engine))
+    return Acceptance(report, lines, missed, wrong, measure.golden_entries(engine))
 
 
 def _measure_scores(
     reranker: Reranker,
-    against: Callable[..., ScoreFidelity] | None,
-    thresholds: Thresholds | None,
+    against: Callable[..., measure.ScoreFidelity] | None,
+    thresholds: measure.Thresholds | None,
     *,
     progress: bool,
 ) -> Acceptance:
     if against and thresholds:
-        fidelity = against(partial(measure_scores, progress=progress))
-        missed = score_problems(fidelity, thresholds)
-        report, lines = rounded(fidelity), score_table(fidelity)
+        fidelity = against(partial(measure.measure_scores, progress=progress))
+        missed = measure.score_problems(fidelity, thresholds)
+        report, lines = measure.rounded(fidelity), measure.score_table(fidelity)
     else:
-        difference = batch_difference(reranker)
-        missed = difference_problems(difference) if thresholds else []
+        difference = measure.batch_difference(reranker)
+        missed = measure.difference_problems(difference) if thresholds else []
         report, lines = {"batch_difference_max": difference}, ""
-    return Acceptance(report, lines, missed, [], golden_pairs(reranker))
+    return Acceptance(report, lines, missed, [], measure.golden_pairs(reranker))
 
 
 def _compare(
@@ -222,3 +221,76 @@ def _check_shape(session: InferenceSession, model: Model) -> None:
             f"For two texts, {model.label} returns an array of shape {list(shape)}; it must be "
             f"{[2, model.dimensions]}: one vector per text."
         )
+
+
+def with_more_float32(
+    model: Model, graph: Graph, folder: Path, tokenizer: Tokenizer
+) -> CompiledModel | None:
+    """Return the model with more of its int8 layers in float32; None if there are no more.
+
+    It is one layer at first, then twice as many each time, so that a large model is not compiled
+    once for each of its layers. The first are those in which the relative error of the hidden state
+    grows most, compared with the same graph with all layers in float32.
+    """
+    if not isinstance(model, CompiledModel) or model.precision is Precision.FP32:
+        return None
+    kept = model.float32_layers
+    rest = [layer for layer in range(len(graph.layers)) if layer not in kept]
+    if not rest:
+        return None
+    sequences = _sequences(tokenizer, model.max_tokens)
+    found = _hidden_states(folder, graph.layers, sequences)
+    # Not the full-precision model: its hidden states are not rotated.
+    exact_model = replace(model, float32_layers=frozenset(range(len(graph.layers))))
+    with tempfile.TemporaryDirectory(prefix="reference-", dir=folder) as name:
+        exact_graph = exact_model.write(Path(name))
+        exact = _hidden_states(Path(name), exact_graph.layers, sequences)
+    growth = _growth(found, exact)
+    worst = sorted(rest, key=lambda layer: -growth[layer])[: max(1, len(kept))]
+    return replace(model, float32_layers=kept | set(worst))
+
+
+def _sequences(tokenizer: Tokenizer, max_tokens: int) -> list[list[int]]:
+    every = list(measure.texts().values())
+    room = min(TOKENS, max_tokens) - len(tokenizer.prefix) - len(tokenizer.suffix)
+    return [
+        [*tokenizer.prefix, *tokenizer.encode(text)[:room], *tokenizer.suffix]
+        for text in every[:: max(1, len(every) // TEXTS)]
+    ]
+
+
+def _hidden_states(
+    folder: Path, layers: Sequence[str], sequences: Sequence[Sequence[int]]
+) -> list[list[Floats]]:
+    """Return the output of each layer for each text, float32 [tokens, width]."""
+    proto = onnx.load(folder / GRAPH_FILE, load_external_data=False)
+    proto.graph.output.extend(helper.make_empty_tensor_value_info(layer) for layer in layers)
+    path = folder / "layers.onnx"
+    path.write_bytes(proto.SerializeToString())
+    options = session_options("none", threads=1)
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    path.unlink()
+    inputs = [entry.name for entry in session.get_inputs()]
+    states = []
+    for sequence in sequences:
+        ids = np.array([sequence], np.int64)
+        feed = dict(zip(inputs, (ids, np.ones_like(ids)), strict=True))
+        # Some graphs pad a text inside: what follows its tokens does not matter.
+        states.append([output[0, : len(sequence)] for output in session.run(list(layers), feed)])
+    return states
+
+
+def _growth(found: list[list[Floats]], exact: list[list[Floats]]) -> list[float]:
+    """Return for each layer by how much it adds to the mean relative error of its texts."""
+    errors = np.array(
+        [
+            [
+                np.linalg.norm(one - other) / max(float(np.linalg.norm(other)), 1e-12)
+                for one, other in zip(states, wanted, strict=True)
+            ]
+            for states, wanted in zip(found, exact, strict=True)
+        ]
+    )
+    mean = np.nan_to_num(errors, nan=BROKEN, posinf=BROKEN).mean(axis=0)
+    growth: list[float] = np.diff(mean, prepend=0.0).tolist()
+    return growth
