@@ -26,9 +26,9 @@ from tqdm import tqdm
 
 from embedding_client._client import EmbeddingClient
 from embedding_client._errors import EmbeddingClientError
-from embedding_client._executions import Execution, Executions
 from embedding_client._index import VectorIndex
 from embedding_client._ingest_command import read_status
+from embedding_client._jobs import Execution, Executions
 from embedding_client._readers import Source
 from embedding_client._shared_arguments import FORMATS
 from embedding_kit.environment import EnvironmentSettings

@@ -9,7 +9,7 @@ from typing import Any
 
 from embedding_client._aws import aws_client, aws_errors
 from embedding_client._errors import ConfigurationError
-from embedding_client._executions import Executions
+from embedding_client._jobs import Executions
 
 _DAY = timedelta(days=1)
 _PERCENTILES = ("p50", "p99")

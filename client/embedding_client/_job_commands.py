@@ -12,11 +12,10 @@ from typing import Any, NamedTuple, NoReturn
 from tqdm import tqdm
 
 from embedding_client._aws import AwsError
-from embedding_client._batch_jobs import PRICED, BatchJobs, Progress
 from embedding_client._errors import ConfigurationError
-from embedding_client._executions import Execution, Executions
 from embedding_client._index_command import index_arn
 from embedding_client._job_arguments import BATCH_VARIABLE, LOAD_VARIABLE
+from embedding_client._jobs import PRICED, BatchJobs, Execution, Executions, Progress
 
 #: The options of `embed batch start` and of `embed index load` that are settings of a job.
 _BATCH_SETTINGS = (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.embedding_client.test_batch_jobs import COUNTS, MACHINE, states  # noqa: F401
+from tests.embedding_client.test_jobs import COUNTS, MACHINE, states  # noqa: F401
 from tests.jobs import conftest as shared
 from tests.jobs.load import conftest as loading
 from tests.jobs.load.conftest import ARN

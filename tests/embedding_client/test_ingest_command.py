@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from botocore.stub import ANY
 
-from embedding_client import _executions, _ingest_command
+from embedding_client import _ingest_command, _jobs
 from tests.embedding_client._doctor.conftest import Stubs
 
 MACHINE = "arn:aws:states:eu-central-1:123456789012:stateMachine:docs"
@@ -25,7 +25,7 @@ RESULT = {"documents": 1200, "chunks": 34567, "refused": 3, "changed": 7, "busy"
 @pytest.fixture
 def aws(monkeypatch):
     stubs = Stubs()
-    for module in (_ingest_command, _executions):
+    for module in (_ingest_command, _jobs):
         monkeypatch.setattr(module, "aws_client", lambda service, *_, **__: stubs(service))
     yield stubs
     stubs.close()

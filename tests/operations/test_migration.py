@@ -16,7 +16,7 @@ import pytest
 
 from embedder.core.artifact import Artifact
 from embedder.core.s3_vectors import SPACE_TAG
-from embedding_client import EmbeddingClient, VectorSpaceError, _executions, _ingest_command
+from embedding_client import EmbeddingClient, VectorSpaceError, _ingest_command, _jobs
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import load_environment
 from embedding_kit.settings import Model
@@ -84,7 +84,7 @@ def worlds(s3, tmp_path, monkeypatch, minilm_artifact: Artifact) -> Iterator[Any
             edit_file(*edit)
 
         monkeypatch.setattr(environment_tables, "_write", write_file)
-        for module in (_ingest_command, _executions):
+        for module in (_ingest_command, _jobs):
             monkeypatch.setattr(
                 module, "aws_client", lambda service, *_, **__: world.create_client(service)
             )

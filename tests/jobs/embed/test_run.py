@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from embedder.core.artifact import FileEntry
 from embedder.core.engine import Engine
-from embedding_client._batch_jobs import run_of
+from embedding_client._jobs import run_of
 from jobs.embed.job import FRAME
 from jobs.embed.readers import read_records
 from jobs.embed.run import EmbedSteps, finish_job, plan_job, plan_shards, read_plan, shard_bytes

@@ -20,7 +20,8 @@ from pathlib import Path
 import pytest
 
 from embedding_client._aws import AwsError
-from embedding_client._batch_jobs import (
+from embedding_client._errors import ConfigurationError
+from embedding_client._jobs import (
     PRICED,
     PRICES,
     BatchJobs,
@@ -29,7 +30,6 @@ from embedding_client._batch_jobs import (
     progress_of,
     run_of,
 )
-from embedding_client._errors import ConfigurationError
 from embedding_kit.prices import load_prices
 from tests.fixtures.local_server import QuietHandler, serving
 from tests.jobs.local_s3 import LocalS3, local_s3
