@@ -191,7 +191,7 @@ def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
         commands,
         "search",
         "Search the index of an endpoint, or an index of S3 Vectors directly.",
-        run="_index_command.search",
+        run="_index.search",
         epilog="With INDEX, the endpoint only embeds the text, and your own credentials query the "
         "index; they need s3vectors:QueryVectors, GetVectors and ListTagsForResource.",
     )

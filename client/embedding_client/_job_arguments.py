@@ -106,12 +106,10 @@ def add_index(commands: Any) -> None:
         ("show", "Print what an index accepts, and its vector space, as JSON."),
         ("count", "Count the vectors of an index: a request for each 1,000."),
     ):
-        step = add_command(steps, name, description, run=f"_index_command.{name}")
+        step = add_command(steps, name, description, run=f"_index.{name}")
         _add_index(step)
         add_profile(step)
-    delete = add_command(
-        steps, "delete", "Delete vectors by their ids.", run="_index_command.delete"
-    )
+    delete = add_command(steps, "delete", "Delete vectors by their ids.", run="_index.delete")
     delete.add_argument("ids", nargs="*", metavar="ID", help="default: lines of standard input")
     delete.add_argument("--index", default=os.environ.get(INDEX_VARIABLE), metavar="INDEX")
     add_profile(delete)

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from embedding_client._aws import AwsError
 from embedding_client._errors import ConfigurationError
-from embedding_client._index_command import index_arn
+from embedding_client._index import index_arn
 from embedding_client._job_arguments import BATCH_VARIABLE, LOAD_VARIABLE
 from embedding_client._jobs import PRICED, BatchJobs, Execution, Executions, Progress
 

@@ -15,7 +15,7 @@ _RAW = argparse.RawDescriptionHelpFormatter
 def add_command(
     commands: Any, name: str, description: str, *, run: str, examples: str = "", **more: Any
 ) -> argparse.ArgumentParser:
-    """Add a command, run by a function such as `_index_command.count`, imported late."""
+    """Add a command, run by a function such as `_index.count`, imported late."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         description=description,
