@@ -30,7 +30,6 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials, ReadOnlyCredentials
 from botocore.exceptions import BotoCoreError
 
-from embedding_client._addresses import LOOPBACK, check_encrypted
 from embedding_client._errors import ConfigurationError, CredentialsError
 from embedding_client._forks import renew_after_fork
 
@@ -42,6 +41,8 @@ except ImportError:
         """A placeholder without httpx2."""
 
 
+#: The hosts of this machine.
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _FUNCTION_URL = re.compile(r"\.lambda-url\.([a-z0-9-]+)\.on\.aws(\.cn)?$")
 # Lambda's API: AWS's public names, and those of an interface endpoint of a VPC.
 _LAMBDA_API = re.compile(
@@ -213,6 +214,16 @@ class SigV4AuthIfRefused(SigV4Auth):
             self._is_refused = True
         async for signed in super().async_auth_flow(request):
             yield signed
+
+
+def check_encrypted(scheme: str, host: str) -> None:
+    """Refuse to send texts, keys and signatures in the clear to another machine."""
+    if scheme != "https" and host not in LOOPBACK:
+        raise ConfigurationError(
+            f"Texts and credentials would travel in the clear; found: {scheme}://{host}; allowed: "
+            "https, this machine, and in a network that you trust plain HTTP with "
+            "allow_plain_http=True (on the command line: --allow-plain-http)."
+        )
 
 
 def _is_signed(host: str) -> bool:

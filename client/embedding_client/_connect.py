@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from embedding_client._addresses import LOOPBACK
-from embedding_client._auth import read_key
+from embedding_client._auth import LOOPBACK, read_key
 from embedding_client._client import EmbeddingClient
 from embedding_client._errors import ConfigurationError
 from embedding_client._shared_arguments import URL_VARIABLE

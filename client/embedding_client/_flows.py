@@ -17,7 +17,6 @@ import httpx
 import numpy as np
 import numpy.typing as npt
 
-from embedding_client._addresses import check_url
 from embedding_client._errors import (
     ConfigurationError,
     RequestError,
@@ -49,7 +48,14 @@ from embedding_client._responses import (
     read_vectors,
     should_split,
 )
-from embedding_client._targets import Request, Target, UrlTarget, choose_auth, function_target
+from embedding_client._targets import (
+    Request,
+    Target,
+    UrlTarget,
+    check_url,
+    choose_auth,
+    function_target,
+)
 
 _RETRIED = frozenset({429, 500, 502, 503, 504})
 

@@ -24,8 +24,13 @@ import botocore.session
 import httpx
 from botocore.config import Config
 
-from embedding_client._addresses import check_url
-from embedding_client._auth import ApiKeyAuth, SigV4Auth, SigV4AuthIfRefused, region_of
+from embedding_client._auth import (
+    ApiKeyAuth,
+    SigV4Auth,
+    SigV4AuthIfRefused,
+    check_encrypted,
+    region_of,
+)
 from embedding_client._errors import ConfigurationError
 from embedding_client._responses import read_json
 
@@ -58,6 +63,19 @@ class UrlTarget:
     def response(self, response: httpx.Response) -> httpx.Response:
         """Return the response, which is the endpoint's own."""
         return response
+
+
+def check_url(url: str, *, allow_plain_http: bool = False) -> str:
+    """Return the endpoint's URL without a trailing slash, or raise `ConfigurationError`."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        raise ConfigurationError(
+            "The URL must look like https://<id>.lambda-url.<region>.on.aws/ or "
+            f"http://127.0.0.1:9000; found {url!r}."
+        )
+    if not allow_plain_http:
+        check_encrypted(parts.scheme, parts.hostname)
+    return url.rstrip("/")
 
 
 _NAME = re.compile(

@@ -22,7 +22,6 @@ import botocore.session
 import httpx
 from tqdm import tqdm
 
-from embedding_client._addresses import check_url
 from embedding_client._auth import region_of
 from embedding_client._connect import auth_for, spaces_file
 from embedding_client._doctor import access, monitoring, parts, release, serving
@@ -31,6 +30,7 @@ from embedding_client._doctor.results import CheckResult, SkippedError, State, s
 from embedding_client._doctor.snapshot import Question, Snapshot
 from embedding_client._errors import ConfigurationError
 from embedding_client._shared_arguments import URL_VARIABLE
+from embedding_client._targets import check_url
 
 #: Most checks wait for AWS, and those of the endpoint for each other.
 _THREADS = 8

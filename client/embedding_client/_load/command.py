@@ -16,12 +16,12 @@ from typing import Any
 import httpx
 import numpy as np
 
-from embedding_client._addresses import check_url
 from embedding_client._client import EmbeddingClient
 from embedding_client._connect import auth_for
 from embedding_client._errors import ConfigurationError, FileError, print_error
 from embedding_client._flows import TIMEOUT
 from embedding_client._load.sender import End, Kind, Outcome, Plan, Sender, make_plan
+from embedding_client._targets import check_url
 
 _FAILED = 3
 _INTERRUPTED = 130
