@@ -7,8 +7,8 @@ from datetime import UTC, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from embedding_client._doctor import CheckResult, SkippedError, failed, ok, skipped, warning
 from embedding_client._doctor.probes import AwsError, NoCredentialsError, NotPermittedError, Reply
-from embedding_client._doctor.results import CheckResult, SkippedError, failed, ok, skipped, warning
 from embedding_client._doctor.snapshot import NoAnswer, Snapshot
 
 _LOGIN = (

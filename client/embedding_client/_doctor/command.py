@@ -24,9 +24,18 @@ from tqdm import tqdm
 
 from embedding_client._auth import region_of
 from embedding_client._connect import auth_for, spaces_file
-from embedding_client._doctor import access, monitoring, parts, release, serving
+from embedding_client._doctor import (
+    CheckResult,
+    SkippedError,
+    State,
+    access,
+    release,
+    serving,
+    skipped,
+    surroundings,
+    warning,
+)
 from embedding_client._doctor.probes import CONFIG, TIMEOUT, Aws, AwsError, Probes, Web
-from embedding_client._doctor.results import CheckResult, SkippedError, State, skipped, warning
 from embedding_client._doctor.snapshot import Question, Snapshot
 from embedding_client._errors import ConfigurationError
 from embedding_client._shared_arguments import URL_VARIABLE
@@ -123,14 +132,14 @@ CHECKS = (
     Check("Release", "weights", release.check_weights),
     Check("Release", "version", release.check_version),
     Check("Release", "base image", release.check_image),
-    Check("Monitoring", "alarms", monitoring.check_alarms),
-    Check("Monitoring", "subscribers", monitoring.check_subscribers),
-    Check("Monitoring", "logs", monitoring.check_logs),
-    Check("Parts", "front", parts.check_front),
-    Check("Parts", "batch", parts.check_batch),
-    Check("Parts", "index", parts.check_index),
-    Check("Parts", "documents", parts.check_documents),
-    Check("Parts", "server", parts.check_server),
+    Check("Monitoring", "alarms", surroundings.check_alarms),
+    Check("Monitoring", "subscribers", surroundings.check_subscribers),
+    Check("Monitoring", "logs", surroundings.check_logs),
+    Check("Parts", "front", surroundings.check_front),
+    Check("Parts", "batch", surroundings.check_batch),
+    Check("Parts", "index", surroundings.check_index),
+    Check("Parts", "documents", surroundings.check_documents),
+    Check("Parts", "server", surroundings.check_server),
 )
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from embedding_client._connect import read_spaces, write_spaces
-from embedding_client._doctor.results import CheckResult, SkippedError, ago, failed, ok, warning
+from embedding_client._doctor import CheckResult, SkippedError, ago, failed, ok, warning
 from embedding_client._doctor.snapshot import Alias, Snapshot
 from embedding_client._errors import VectorSpaceError
 from embedding_client._responses import VectorSpaceGuard

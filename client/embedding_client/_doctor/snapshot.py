@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from embedding_client._auth import LOOPBACK
+from embedding_client._doctor import SkippedError
 from embedding_client._doctor.probes import AwsError, NoCredentialsError, Probes, Reply
-from embedding_client._doctor.results import SkippedError
 from embedding_client._errors import CredentialsError
 
 _ALIAS = re.compile(

@@ -9,8 +9,8 @@ import httpx
 import pytest
 from botocore.stub import Stubber
 
+from embedding_client._doctor import State
 from embedding_client._doctor.probes import Aws, Probes, Web
-from embedding_client._doctor.results import State
 from embedding_client._doctor.snapshot import Question, Snapshot
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -5,6 +5,7 @@ import json
 import httpx
 import pytest
 
+from embedding_client._doctor import SkippedError
 from embedding_client._doctor.access import (
     CONDITIONS,
     check_credentials,
@@ -12,7 +13,6 @@ from embedding_client._doctor.access import (
     check_signed,
     check_unsigned,
 )
-from embedding_client._doctor.results import SkippedError
 
 from .conftest import ACCOUNT, ALIAS, FAILED, OK, ROLE, SKIPPED, WARNING, deployed, identify, raises
 

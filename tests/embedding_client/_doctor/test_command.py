@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from embedding_client._doctor import command
+from embedding_client._doctor import SkippedError, command, failed, ok, skipped, warning
 from embedding_client._doctor.command import (
     CHECKS,
     Check,
@@ -17,7 +17,6 @@ from embedding_client._doctor.command import (
     run_check,
 )
 from embedding_client._doctor.probes import AwsError
-from embedding_client._doctor.results import SkippedError, failed, ok, skipped, warning
 
 from .conftest import FAILED, OK, SKIPPED, URL, WARNING, raises
 

@@ -4,9 +4,8 @@ import botocore.exceptions
 import httpx
 import pytest
 
-from embedding_client._doctor import probes
+from embedding_client._doctor import SkippedError, probes
 from embedding_client._doctor.probes import Aws, AwsError, NoCredentialsError, NotPermittedError
-from embedding_client._doctor.results import SkippedError
 from embedding_client._doctor.snapshot import NoAnswer
 from embedding_client._errors import CredentialsError
 

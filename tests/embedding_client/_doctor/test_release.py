@@ -6,6 +6,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from embedding_client._doctor import SkippedError
 from embedding_client._doctor.release import (
     check_image,
     check_release,
@@ -13,7 +14,6 @@ from embedding_client._doctor.release import (
     check_version,
     check_weights,
 )
-from embedding_client._doctor.results import SkippedError
 
 from .conftest import ALIAS, FAILED, NOW, OK, URL, WARNING, deployed, identify, resources, stack
 

@@ -6,8 +6,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from embedding_client._doctor import serving
-from embedding_client._doctor.results import SkippedError, ago
+from embedding_client._doctor import SkippedError, ago, serving
 from embedding_client._doctor.serving import (
     check_cold_start,
     check_provisioned,

@@ -17,9 +17,9 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
 from embedding_client._auth import SigV4Auth
+from embedding_client._doctor import CheckResult, State
 from embedding_client._doctor.command import examine
 from embedding_client._doctor.probes import Aws, Probes, Web
-from embedding_client._doctor.results import CheckResult, State
 from embedding_client._doctor.snapshot import Question, Snapshot
 from embedding_kit.environment_file import load_environment
 from stacks.names import endpoint_stack_name
