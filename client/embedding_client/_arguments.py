@@ -434,7 +434,7 @@ def _add_load(commands: Any) -> None:
         commands,
         "load",
         "Test an endpoint at a rate of requests; report latencies and errors.",
-        run="_load.command.run_load",
+        run="_load_command.run_load",
         examples=_LOAD_EXAMPLES,
     )
     traffic = parser.add_argument_group("traffic")

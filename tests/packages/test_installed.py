@@ -85,7 +85,7 @@ def test_the_extras_of_the_client_bring_what_they_are_for(dist, tmp_path):
     environment.execute([environment.python.with_name("embed"), "load", "--help"])
     program = (
         "import embedding_client.langchain, embedding_client.llamaindex, pyarrow\n"
-        "import embedding_client._load.command\n"
+        "import embedding_client._load_command\n"
         "from importlib.util import find_spec\n"
         "print(find_spec('embedding_kit'))\n"
     )

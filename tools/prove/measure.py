@@ -18,7 +18,7 @@ import httpx
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from embedding_client._load.sender import Texts
+from embedding_client._load_sender import Texts
 from embedding_client._targets import invocation_event
 from embedding_kit.environment import EnvironmentSettings
 from jobs.load.index_client import SPACE_TAG

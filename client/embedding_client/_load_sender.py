@@ -1,4 +1,9 @@
-"""Sends the requests of a plan when they are due, whatever becomes of those before them."""
+"""The generator of `embed load`: requests at a fixed rate.
+
+Each request is sent when it is due, whether or not those before it were answered, and its latency
+counts from then. So a stall of the endpoint appears in the latencies of all requests that were due
+during it, instead of in one (no coordinated omission).
+"""
 
 import asyncio
 import json
@@ -25,7 +30,7 @@ except ModuleNotFoundError as error:
     raise ConfigurationError("embed load needs: pip install 'embedding-client[load]'.") from error
 
 #: Words that are one token each in the usual vocabularies (WordPiece, SentencePiece, BPE).
-_WORDS = Path(__file__).with_name("words.txt").read_text("utf-8").split()
+_WORDS = Path(__file__).with_name("load_words.txt").read_text("utf-8").split()
 #: The most tokens of a query to a reranker; its passages have the rest of a pair.
 QUERY_TOKENS = 8
 #: Tokens that a model adds at the beginning and at the end of a text.

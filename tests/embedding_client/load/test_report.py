@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedding_client._load.command import as_report, as_table, percentiles
-from embedding_client._load.sender import End, Kind, Outcome
+from embedding_client._load_command import as_report, as_table, percentiles
+from embedding_client._load_sender import End, Kind, Outcome
 
 ABOUT = {
     "endpoint": {"url": "https://a/", "model": "m", "cold": True},

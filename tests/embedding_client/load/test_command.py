@@ -165,7 +165,7 @@ def test_ctrl_c_ends_the_test_with_a_report_and_the_same_command_works_again(
 def test_the_client_says_which_extra_is_missing(load, monkeypatch):
     """`embed` itself does not install the generator's HTTP client."""
     monkeypatch.setitem(sys.modules, "aiohttp", None)
-    monkeypatch.delitem(sys.modules, "embedding_client._load.command", raising=False)
-    monkeypatch.delitem(sys.modules, "embedding_client._load.sender", raising=False)
+    monkeypatch.delitem(sys.modules, "embedding_client._load_command", raising=False)
+    monkeypatch.delitem(sys.modules, "embedding_client._load_sender", raising=False)
     ran = load()
     assert ran.err == "error: embed load needs: pip install 'embedding-client[load]'.\n"

@@ -20,7 +20,7 @@ from embedding_client._client import EmbeddingClient
 from embedding_client._connect import auth_for
 from embedding_client._errors import ConfigurationError, FileError, print_error
 from embedding_client._flows import TIMEOUT
-from embedding_client._load.sender import End, Kind, Outcome, Plan, Sender, make_plan
+from embedding_client._load_sender import End, Kind, Outcome, Plan, Sender, make_plan
 from embedding_client._targets import check_url
 
 _FAILED = 3

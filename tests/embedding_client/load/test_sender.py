@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from embedder.core.engine import Engine
 from embedding_client._auth import SigV4Auth
 from embedding_client._errors import CredentialsError
-from embedding_client._load.command import percentiles
-from embedding_client._load.sender import End, Kind, Plan, Sender, Texts, make_plan
+from embedding_client._load_command import percentiles
+from embedding_client._load_sender import End, Kind, Plan, Sender, Texts, make_plan
 
 from .conftest import answered, vectors
 
