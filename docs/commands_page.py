@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from embedding_client._arguments import parsers
+from embedding_client._cli import parsers
 
 _SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 #: Longer lists of values are in the errors.

@@ -24,13 +24,13 @@ from typing import Any, TypeVar
 from botocore.session import Session
 from tqdm import tqdm
 
+from embedding_client._arguments import FORMATS
 from embedding_client._client import EmbeddingClient
 from embedding_client._errors import EmbeddingClientError
 from embedding_client._index import VectorIndex
 from embedding_client._ingest_command import read_status
 from embedding_client._jobs import Execution, Executions
 from embedding_client._readers import Source
-from embedding_client._shared_arguments import FORMATS
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import index_id
 from embedding_kit.prices import DEFAULT_REGION, load_prices

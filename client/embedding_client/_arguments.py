@@ -1,64 +1,24 @@
-"""The arguments of `embed`. This module imports only what `--help` needs."""
+"""The arguments of the commands that call an endpoint, and what others have of them, too.
+
+The modules of arguments import only what `--help` needs.
+"""
 
 import argparse
 import os
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from embedding_client._job_arguments import add_batch, add_index, add_ingest
-from embedding_client._shared_arguments import (
-    FORMATS,
-    URL_VARIABLE,
-    add_command,
-    add_credentials,
-    between,
-    whole,
-)
-
-_EXAMPLES = f"""\
-examples:
-  embed "some text"                  print dimensions, first numbers, space
-  cat notes.txt | embed              print each line with its vector as JSON
-  embed --file notes.csv --column body --output notes.parquet
-                                     embed a file; run it again to resume
-  zcat big.jsonl.gz | embed --file - --format jsonl --output big.npy
-  embed search "parse a date"        search the endpoint's index
-
-The endpoint is --url or --function, or the environment variable
-{URL_VARIABLE}. Credentials come from the same sources as for the AWS CLI.
-For a URL on this machine they are AWS_ACCESS_KEY_ID and
-AWS_SECRET_ACCESS_KEY, or local and local. To embed the name of a command,
-put -- before it.
-
-exit status:
-  0  every row has a vector
-  1  an error, printed to standard error
-  2  invalid arguments
-  3  complete, but --on-error left rows without a vector
-  130  stopped by Ctrl-C or SIGTERM
-"""
+#: The environment variable with the endpoint's URL.
+URL_VARIABLE = "EMBEDDING_URL"
+#: The input formats. All except Parquet may be compressed with gzip.
+FORMATS = ("text", "json", "jsonl", "csv", "tsv", "parquet")
+_RAW = argparse.RawDescriptionHelpFormatter
 
 
-def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse a command line; `run` of the result runs the command."""
-    parser, default, commands = parsers()
-    if "_ARGCOMPLETE" in os.environ:
-        _complete(parser, default)
-    first = arguments[0] if arguments else ""
-    if first in commands:
-        return parser.parse_args(arguments)
-    _refuse_mistyped(default, first, commands)
-    return default.parse_args(arguments)
-
-
-def parsers() -> tuple[
-    argparse.ArgumentParser, argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]
-]:
-    """Return the parser of all, that of no command, and those of the commands by name."""
-    parser = _Parser(prog="embed")
-    commands = parser.add_subparsers(dest="command")
+def add_calls(commands: Any) -> None:
+    """Add the commands, except that of no name."""
     _add_info(commands)
     _add_models(commands)
     _add_search(commands)
@@ -66,47 +26,16 @@ def parsers() -> tuple[
     _add_chunk(commands)
     _add_compare(commands)
     _add_mcp(commands)
-    add_batch(commands)
-    add_index(commands)
-    add_ingest(commands)
-    _add_doctor(commands)
-    _add_load(commands)
-    # Among parsers of its own, as it is not one of the commands to list.
-    default = _add_embed(_Parser().add_subparsers())
-    listed = (f"  {name:<8}{command.description}" for name, command in commands.choices.items())
-    heading = "commands, each with its own --help:"
-    default.epilog = "\n".join([heading, *listed, "", _EXAMPLES])
-    return parser, default, commands.choices
 
 
-def _complete(parser: argparse.ArgumentParser, default: argparse.ArgumentParser) -> None:
-    """Print what completes the command line, in a shell that asks for it, and exit."""
-    import argcomplete  # noqa: PLC0415  (only for a completion)
-
-    words = os.environ.get("COMP_LINE", "").split()
-    argcomplete.autocomplete(default if words[1:2] and words[1].startswith("-") else parser)
-
-
-def _refuse_mistyped(parser: argparse.ArgumentParser, word: str, commands: Iterable[str]) -> None:
-    """Exit with the command that a first word is close to: it would be embedded, and billed."""
-    if not word.isalpha():
-        return
-    from difflib import get_close_matches  # noqa: PLC0415  (only for a word that is no command)
-
-    if near := get_close_matches(word, commands, n=1, cutoff=0.75):
-        parser.error(
-            f'"{word}" is not a command; did you mean "{near[0]}"? To embed the word, put -- '
-            "before it"
-        )
-
-
-def _add_embed(commands: Any) -> argparse.ArgumentParser:
+def add_embed(commands: Any, examples: str) -> argparse.ArgumentParser:
+    """Add `embed` itself."""
     parser = add_command(
         commands,
         "embed",
         "Embed texts at a Function URL with signed requests.",
         run="_embed_command.embed",
-        examples=_EXAMPLES,
+        examples=examples,
         prog="embed",
         usage="embed [options] [TEXT ...]\n       embed COMMAND ...",
     )
@@ -157,7 +86,7 @@ def _add_embed(commands: Any) -> argparse.ArgumentParser:
     return parser
 
 
-def _add_info(commands: "argparse._SubParsersAction[_Parser]") -> None:
+def _add_info(commands: Any) -> None:
     parser = add_command(
         commands, "info", "Print the description of an endpoint.", run="_embed_command.show_info"
     )
@@ -186,7 +115,7 @@ def _add_models(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, with all facts")
 
 
-def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
+def _add_search(commands: Any) -> None:
     parser = add_command(
         commands,
         "search",
@@ -224,7 +153,7 @@ def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
     _add_connection(parser)
 
 
-def _add_rerank(commands: "argparse._SubParsersAction[_Parser]") -> None:
+def _add_rerank(commands: Any) -> None:
     parser = add_command(
         commands,
         "rerank",
@@ -308,12 +237,6 @@ def _add_mcp(commands: Any) -> None:
     _add_connection(parser)
 
 
-class _Parser(argparse.ArgumentParser):
-    def print_help(self, file: Any = None) -> None:
-        # The method of the base class ignores errors of the file.
-        (file or sys.stdout).write(self.format_help())
-
-
 class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version  # noqa: PLC0415  (only for --version)
@@ -329,15 +252,10 @@ def _add_reading(parser: Any, default: str = "from its name, text for standard i
     )
 
 
-def _add_url(parser: Any, default: str = "default") -> None:
-    url = os.environ.get(URL_VARIABLE)
-    parser.add_argument("--url", default=url, help=f"{default}: ${URL_VARIABLE}")
-
-
 def _add_connection(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("endpoint")
     places = group.add_mutually_exclusive_group()
-    _add_url(places)
+    add_url(places)
     places.add_argument(
         "--function",
         metavar="NAME:ALIAS",
@@ -358,137 +276,78 @@ def _add_connection(parser: argparse.ArgumentParser) -> None:
     )
 
 
-_EPILOG = """\
-examples:
-  embed doctor --environment production
-  embed doctor --url https://<id>.lambda-url.<region>.on.aws/ --json
-
-exit status:
-  0  no check has failed; there may be warnings and skipped checks
-  1  a check has failed, or an error was printed to standard error
-  2  invalid arguments
-  130  stopped by Ctrl-C or SIGTERM
-"""
+def add_url(parser: Any, default: str = "default") -> None:
+    """Add `--url`."""
+    url = os.environ.get(URL_VARIABLE)
+    parser.add_argument("--url", default=url, help=f"{default}: ${URL_VARIABLE}")
 
 
-def _add_doctor(commands: Any) -> None:
-    parser = add_command(
-        commands,
-        "doctor",
-        "Check a deployed endpoint from outside, and print what to do.",
-        run="_doctor.command.run_doctor",
-        examples=_EPILOG,
+def add_command(
+    commands: Any, name: str, description: str, *, run: str, examples: str = "", **more: Any
+) -> argparse.ArgumentParser:
+    """Add a command, run by a function such as `_index.count`, imported late."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        description=description,
+        help=description,
+        **({"epilog": examples, "formatter_class": _RAW} if examples else {}),
+        **more,
     )
-    place = parser.add_mutually_exclusive_group()
-    place.add_argument(
-        "--environment", metavar="NAME", help="an environment deployed by `scripts/deploy`"
-    )
-    _add_url(place, "default, without --environment")
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    add_credentials(parser)
+    module, _, function = run.rpartition(".")
+
+    def run_it(args: argparse.Namespace) -> Any:
+        return getattr(import_module(f"embedding_client.{module}"), function)(args)
+
+    parser.set_defaults(run=run_it, usage_error=parser.error)
+    return parser
+
+
+def add_credentials(parser: Any) -> None:
+    """Add who signs, or which key is sent, to a parser or a group of its arguments."""
+    add_profile(parser)
     parser.add_argument(
-        "--deployer",
+        "--region", help="default: that in the URL or the ARN, or the configured one"
+    )
+    parser.add_argument(
+        "--api-key-env",
+        metavar="VARIABLE",
+        help="send the API key in this environment variable instead of a signature",
+    )
+    parser.add_argument(
+        "--allow-plain-http",
         action="store_true",
-        help="only warn if the endpoint refuses these credentials, which need not be a caller's",
-    )
-    compared = parser.add_argument_group("what to compare with")
-    compared.add_argument(
-        "--vector-space", metavar="NAME", help="the vector space of your stored vectors"
-    )
-    compared.add_argument(
-        "--accept-vector-space",
-        action="store_true",
-        help="remember the vector space even if it differs from that of the last use",
-    )
-    compared.add_argument(
-        "--image-days",
-        type=whole(0, 100_000),
-        default=90,
-        metavar="N",
-        help="warn if the base image is older than N days (default: %(default)s)",
+        help="call another machine without TLS, where texts and keys travel in the clear",
     )
 
 
-_LOAD_EXAMPLES = """\
-examples:
-  embed load --url https://... --rate 50 --minutes 5
-  embed load --url http://127.0.0.1:9000 --rate 10 --minutes 0.5 --tokens 8..400
-
-AWS bills the requests of a test. A test ends at --minutes, --requests or
-Ctrl-C, whichever is first, waits up to --timeout for answers, and then writes
-its report. It never sends a request twice.
-
-exit status:
-  0  the test ended; throttled requests (429) are not errors
-  1  the test could not start, an error such as expired credentials ended it,
-     or its report could not be written
-  2  invalid arguments
-  3  the test ended, and requests failed, timed out or were refused
-  130  stopped by Ctrl-C or SIGTERM
-"""
-_MOST_TOKENS = 32_768
+def add_profile(parser: Any) -> None:
+    """Add `--profile`."""
+    parser.add_argument("--profile", help="an AWS profile; default: $AWS_PROFILE")
 
 
-def _add_load(commands: Any) -> None:
-    parser = add_command(
-        commands,
-        "load",
-        "Test an endpoint at a rate of requests; report latencies and errors.",
-        run="_load_command.run_load",
-        examples=_LOAD_EXAMPLES,
-    )
-    traffic = parser.add_argument_group("traffic")
-    rate = "requests a second on average, at random times"
-    _add_number(traffic, "--rate", between(0.001, 10_000), 5.0, rate)
-    traffic.add_argument(
-        "--tokens",
-        type=_tokens,
-        metavar="N..M",
-        help="tokens of each text: a number, or a range with many short and few long ones "
-        "(default 8..400, or the model's limit if that is lower)",
-    )
-    traffic.add_argument(
-        "--seed", type=int, default=0, help="seed of the random times and texts (default 0)"
-    )
-    limits = parser.add_argument_group("limits")
-    _add_number(limits, "--minutes", between(0.01, 24 * 60), 1.0, "the length of the test")
-    _add_number(
-        limits, "--requests", whole(1, 10_000_000), 100_000, "end after this number of requests"
-    )
-    connections = "the most requests at the same time; others wait"
-    _add_number(limits, "--connections", whole(1, 20_000), 1000, connections)
-    _add_number(
-        limits, "--timeout", between(0.1, 900), 60.0, "timeout of a request", metavar="SECONDS"
-    )
-    endpoint = parser.add_argument_group("endpoint")
-    _add_url(endpoint)
-    add_credentials(endpoint)
-    output = parser.add_argument_group("output")
-    output.add_argument("--json", action="store_true", help="print JSON instead of the table")
-    output.add_argument(
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="write the JSON to this file, too; an existing one is replaced",
-    )
+def between(low: float, high: float) -> Callable[[str], float]:
+    """Return the type of an argument that is a number in a range."""
+
+    def parsed(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"found: {text}; allowed: {low:g} to {high:,.10g}")
+        return value
+
+    return parsed
 
 
-def _add_number(
-    group: Any, name: str, kind: Any, default: float, text: str, *, metavar: str = "N"
-) -> None:
-    shown = f"{text} (default {default:g})"
-    group.add_argument(name, type=kind, default=default, metavar=metavar, help=shown)
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """Return the type of an argument that is a whole number in a range."""
 
+    def parsed(text: str) -> int:
+        if not text.isdecimal() or not low <= int(text) <= high:
+            raise argparse.ArgumentTypeError(
+                f"found: {text}; allowed: a whole number from {low} to {high:,}"
+            )
+        return int(text)
 
-def _tokens(text: str) -> tuple[int, int]:
-    low, dots, high = text.partition("..")
-    try:
-        found = int(low), int(high if dots else low)
-    except ValueError:
-        found = (0, 0)
-    if not 1 <= found[0] <= found[1] <= _MOST_TOKENS:
-        raise argparse.ArgumentTypeError(
-            f"found: {text}; allowed: a number or a range such as 8..400, from 1 to "
-            f"{_MOST_TOKENS:,}"
-        )
-    return found
+    return parsed

@@ -4,11 +4,11 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from embedding_client._arguments import parse_arguments
+from embedding_client._arguments import URL_VARIABLE, add_calls, add_embed
 from embedding_client._errors import (
     ConfigurationError,
     CredentialsError,
@@ -17,6 +17,7 @@ from embedding_client._errors import (
     UnreachableError,
     print_error,
 )
+from embedding_client._operator_arguments import add_operations
 
 _INVALID = 2
 _INTERRUPTED = 130
@@ -37,6 +38,29 @@ _OPTIONS = {
     "overlap_tokens": "--overlap",
 }
 
+_EXAMPLES = f"""\
+examples:
+  embed "some text"                  print dimensions, first numbers, space
+  cat notes.txt | embed              print each line with its vector as JSON
+  embed --file notes.csv --column body --output notes.parquet
+                                     embed a file; run it again to resume
+  zcat big.jsonl.gz | embed --file - --format jsonl --output big.npy
+  embed search "parse a date"        search the endpoint's index
+
+The endpoint is --url or --function, or the environment variable
+{URL_VARIABLE}. Credentials come from the same sources as for the AWS CLI.
+For a URL on this machine they are AWS_ACCESS_KEY_ID and
+AWS_SECRET_ACCESS_KEY, or local and local. To embed the name of a command,
+put -- before it.
+
+exit status:
+  0  every row has a vector
+  1  an error, printed to standard error
+  2  invalid arguments
+  3  complete, but --on-error left rows without a vector
+  130  stopped by Ctrl-C or SIGTERM
+"""
+
 
 def main() -> NoReturn:
     """Run the command and end at once: a normal exit would wait for threads with open requests."""
@@ -51,7 +75,7 @@ def main() -> NoReturn:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return the exit status."""
-    previous = signal.signal(signal.SIGTERM, _interrupt)
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         args = _parse(arguments)
         code: int = args.run(args)
@@ -90,16 +114,63 @@ def _in_options(error: EmbeddingClientError) -> str:
     return message
 
 
+def parsers() -> tuple[
+    argparse.ArgumentParser, argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]
+]:
+    """Return the parser of all, that of no command, and those of the commands by name."""
+    parser = _Parser(prog="embed")
+    commands = parser.add_subparsers(dest="command")
+    add_calls(commands)
+    add_operations(commands)
+    listed = (f"  {name:<8}{command.description}" for name, command in commands.choices.items())
+    heading = "commands, each with its own --help:"
+    # Among parsers of its own, as it is not one of the commands to list.
+    own = _Parser().add_subparsers()
+    default = add_embed(own, "\n".join([heading, *listed, "", _EXAMPLES]))
+    return parser, default, commands.choices
+
+
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line; `run` of the result runs the command."""
+    parser, default, commands = parsers()
+    if "_ARGCOMPLETE" in os.environ:
+        _complete(parser, default)
+    first = arguments[0] if arguments else ""
     try:
-        return parse_arguments(arguments)
+        if first in commands:
+            return parser.parse_args(arguments)
+        _refuse_mistyped(default, first, commands)
+        return default.parse_args(arguments)
     except SystemExit:
         sys.stdout.flush()  # here, where an error of standard output is reported
         raise
 
 
-def _interrupt(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
+class _Parser(argparse.ArgumentParser):
+    def print_help(self, file: Any = None) -> None:
+        # The method of the base class ignores errors of the file.
+        (file or sys.stdout).write(self.format_help())
+
+
+def _complete(parser: argparse.ArgumentParser, default: argparse.ArgumentParser) -> None:
+    """Print what completes the command line, in a shell that asks for it, and exit."""
+    import argcomplete  # noqa: PLC0415  (only for a completion)
+
+    words = os.environ.get("COMP_LINE", "").split()
+    argcomplete.autocomplete(default if words[1:2] and words[1].startswith("-") else parser)
+
+
+def _refuse_mistyped(parser: argparse.ArgumentParser, word: str, commands: Iterable[str]) -> None:
+    """Exit with the command that a first word is close to: it would be embedded, and billed."""
+    if not word.isalpha():
+        return
+    from difflib import get_close_matches  # noqa: PLC0415  (only for a word that is no command)
+
+    if near := get_close_matches(word, commands, n=1, cutoff=0.75):
+        parser.error(
+            f'"{word}" is not a command; did you mean "{near[0]}"? To embed the word, put -- '
+            "before it"
+        )
 
 
 if __name__ == "__main__":

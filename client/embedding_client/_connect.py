@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from embedding_client._arguments import URL_VARIABLE
 from embedding_client._auth import LOOPBACK, read_key
 from embedding_client._client import EmbeddingClient
 from embedding_client._errors import ConfigurationError
-from embedding_client._shared_arguments import URL_VARIABLE
 from embedding_client._targets import UrlTarget, choose_auth, function_target
 
 

@@ -18,7 +18,7 @@ from embedding_client._aws import aws_client, aws_errors
 from embedding_client._client import EmbeddingClient
 from embedding_client._connect import connect_to
 from embedding_client._errors import ConfigurationError, RequestError, VectorSpaceError
-from embedding_client._job_arguments import INDEX_VARIABLE
+from embedding_client._operator_arguments import INDEX_VARIABLE
 from embedding_client._protocol import Match
 
 #: The tag of the index that names the vector space of its vectors.

@@ -14,8 +14,8 @@ from tqdm import tqdm
 from embedding_client._aws import AwsError
 from embedding_client._errors import ConfigurationError
 from embedding_client._index import index_arn
-from embedding_client._job_arguments import BATCH_VARIABLE, LOAD_VARIABLE
 from embedding_client._jobs import PRICED, BatchJobs, Execution, Executions, Progress
+from embedding_client._operator_arguments import BATCH_VARIABLE, LOAD_VARIABLE
 
 #: The options of `embed batch start` and of `embed index load` that are settings of a job.
 _BATCH_SETTINGS = (

@@ -15,8 +15,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from embedding_client._arguments import FORMATS
 from embedding_client._errors import FileError
-from embedding_client._shared_arguments import FORMATS
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

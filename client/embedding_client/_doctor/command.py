@@ -22,6 +22,7 @@ import botocore.session
 import httpx
 from tqdm import tqdm
 
+from embedding_client._arguments import URL_VARIABLE
 from embedding_client._auth import region_of
 from embedding_client._connect import auth_for, spaces_file
 from embedding_client._doctor import (
@@ -38,7 +39,6 @@ from embedding_client._doctor import (
 from embedding_client._doctor.probes import CONFIG, TIMEOUT, Aws, AwsError, Probes, Web
 from embedding_client._doctor.snapshot import Question, Snapshot
 from embedding_client._errors import ConfigurationError
-from embedding_client._shared_arguments import URL_VARIABLE
 from embedding_client._targets import check_url
 
 #: Most checks wait for AWS, and those of the endpoint for each other.

@@ -1,10 +1,18 @@
-"""The arguments of `embed batch` and `embed index`. It imports only what `--help` needs."""
+"""The arguments of the commands for what is around an endpoint: jobs, indexes, checks, tests."""
 
 import argparse
 import os
+from pathlib import Path
 from typing import Any
 
-from embedding_client._shared_arguments import add_command, add_profile, between, whole
+from embedding_client._arguments import (
+    add_command,
+    add_credentials,
+    add_profile,
+    add_url,
+    between,
+    whole,
+)
 
 BATCH_VARIABLE = "EMBEDDING_BATCH"
 INDEX_VARIABLE = "EMBEDDING_INDEX_ARN"
@@ -32,7 +40,16 @@ The state machine of loads is --state-machine, or the variable
 """
 
 
-def add_batch(commands: Any) -> None:
+def add_operations(commands: Any) -> None:
+    """Add the commands."""
+    _add_batch(commands)
+    _add_index_commands(commands)
+    _add_ingest(commands)
+    _add_doctor(commands)
+    _add_load(commands)
+
+
+def _add_batch(commands: Any) -> None:
     """Add `batch` and its own commands to the parser of `embed`."""
     steps = _add_steps(
         commands, "batch", "Embed the files of a folder, on AWS or on this machine.", _EXAMPLES
@@ -77,7 +94,7 @@ def add_batch(commands: Any) -> None:
     _add_machine(resume, BATCH_VARIABLE)
 
 
-def add_index(commands: Any) -> None:
+def _add_index_commands(commands: Any) -> None:
     """Add `index` and its own commands to the parser of `embed`."""
     steps = _add_steps(
         commands, "index", "Load an index of S3 Vectors, and look into it.", _INDEX_EXAMPLES
@@ -115,7 +132,7 @@ def add_index(commands: Any) -> None:
     add_profile(delete)
 
 
-def add_ingest(commands: Any) -> None:
+def _add_ingest(commands: Any) -> None:
     """Add `embed ingest status`."""
     steps = _add_steps(commands, "ingest", "Show the documents of an environment's index.", "")
     status = add_command(
@@ -191,3 +208,139 @@ def _add_machine(parser: argparse.ArgumentParser, variable: str) -> None:
         help=f"default: ${variable}",
     )
     add_profile(group)
+
+
+_DOCTOR_EXAMPLES = """\
+examples:
+  embed doctor --environment production
+  embed doctor --url https://<id>.lambda-url.<region>.on.aws/ --json
+
+exit status:
+  0  no check has failed; there may be warnings and skipped checks
+  1  a check has failed, or an error was printed to standard error
+  2  invalid arguments
+  130  stopped by Ctrl-C or SIGTERM
+"""
+
+
+def _add_doctor(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "doctor",
+        "Check a deployed endpoint from outside, and print what to do.",
+        run="_doctor.command.run_doctor",
+        examples=_DOCTOR_EXAMPLES,
+    )
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument(
+        "--environment", metavar="NAME", help="an environment deployed by `scripts/deploy`"
+    )
+    add_url(place, "default, without --environment")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_credentials(parser)
+    parser.add_argument(
+        "--deployer",
+        action="store_true",
+        help="only warn if the endpoint refuses these credentials, which need not be a caller's",
+    )
+    compared = parser.add_argument_group("what to compare with")
+    compared.add_argument(
+        "--vector-space", metavar="NAME", help="the vector space of your stored vectors"
+    )
+    compared.add_argument(
+        "--accept-vector-space",
+        action="store_true",
+        help="remember the vector space even if it differs from that of the last use",
+    )
+    compared.add_argument(
+        "--image-days",
+        type=whole(0, 100_000),
+        default=90,
+        metavar="N",
+        help="warn if the base image is older than N days (default: %(default)s)",
+    )
+
+
+_LOAD_EXAMPLES = """\
+examples:
+  embed load --url https://... --rate 50 --minutes 5
+  embed load --url http://127.0.0.1:9000 --rate 10 --minutes 0.5 --tokens 8..400
+
+AWS bills the requests of a test. A test ends at --minutes, --requests or
+Ctrl-C, whichever is first, waits up to --timeout for answers, and then writes
+its report. It never sends a request twice.
+
+exit status:
+  0  the test ended; throttled requests (429) are not errors
+  1  the test could not start, an error such as expired credentials ended it,
+     or its report could not be written
+  2  invalid arguments
+  3  the test ended, and requests failed, timed out or were refused
+  130  stopped by Ctrl-C or SIGTERM
+"""
+_MOST_TOKENS = 32_768
+
+
+def _add_load(commands: Any) -> None:
+    parser = add_command(
+        commands,
+        "load",
+        "Test an endpoint at a rate of requests; report latencies and errors.",
+        run="_load_command.run_load",
+        examples=_LOAD_EXAMPLES,
+    )
+    traffic = parser.add_argument_group("traffic")
+    rate = "requests a second on average, at random times"
+    _add_number(traffic, "--rate", between(0.001, 10_000), 5.0, rate)
+    traffic.add_argument(
+        "--tokens",
+        type=_tokens,
+        metavar="N..M",
+        help="tokens of each text: a number, or a range with many short and few long ones "
+        "(default 8..400, or the model's limit if that is lower)",
+    )
+    traffic.add_argument(
+        "--seed", type=int, default=0, help="seed of the random times and texts (default 0)"
+    )
+    limits = parser.add_argument_group("limits")
+    _add_number(limits, "--minutes", between(0.01, 24 * 60), 1.0, "the length of the test")
+    _add_number(
+        limits, "--requests", whole(1, 10_000_000), 100_000, "end after this number of requests"
+    )
+    connections = "the most requests at the same time; others wait"
+    _add_number(limits, "--connections", whole(1, 20_000), 1000, connections)
+    _add_number(
+        limits, "--timeout", between(0.1, 900), 60.0, "timeout of a request", metavar="SECONDS"
+    )
+    endpoint = parser.add_argument_group("endpoint")
+    add_url(endpoint)
+    add_credentials(endpoint)
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    output.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write the JSON to this file, too; an existing one is replaced",
+    )
+
+
+def _add_number(
+    group: Any, name: str, kind: Any, default: float, text: str, *, metavar: str = "N"
+) -> None:
+    shown = f"{text} (default {default:g})"
+    group.add_argument(name, type=kind, default=default, metavar=metavar, help=shown)
+
+
+def _tokens(text: str) -> tuple[int, int]:
+    low, dots, high = text.partition("..")
+    try:
+        found = int(low), int(high if dots else low)
+    except ValueError:
+        found = (0, 0)
+    if not 1 <= found[0] <= found[1] <= _MOST_TOKENS:
+        raise argparse.ArgumentTypeError(
+            f"found: {text}; allowed: a number or a range such as 8..400, from 1 to "
+            f"{_MOST_TOKENS:,}"
+        )
+    return found
