@@ -39,11 +39,13 @@ def bridge(url: str, http: httpx.Client, read: IO[str], write: IO[str]) -> None:
         try:
             number = json.loads(line).get("id")
         except (ValueError, AttributeError):
-            _write(write, _error(None, _NOT_JSON, "the line is not a JSON object"))
-            continue
-        answer = _ask(url, http, line, number)
-        if number is not None and answer is not None:
-            _write(write, answer)
+            answer = _error(None, _NOT_JSON, "the line is not a JSON object")
+        else:
+            answer = _ask(url, http, line, number)
+            if number is None or answer is None:
+                continue
+        write.write(json.dumps(answer, ensure_ascii=False) + "\n")
+        write.flush()
 
 
 def _ask(url: str, http: httpx.Client, line: str, number: Any) -> Any:
@@ -67,8 +69,3 @@ def _ask(url: str, http: httpx.Client, line: str, number: Any) -> Any:
 
 def _error(number: Any, code: int, message: str) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
-
-
-def _write(write: IO[str], answer: Any) -> None:
-    write.write(json.dumps(answer, ensure_ascii=False) + "\n")
-    write.flush()
