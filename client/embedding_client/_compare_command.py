@@ -29,21 +29,19 @@ _SHOWN = 200
 def run_compare(args: argparse.Namespace) -> int:
     """Run the command: ask both endpoints for each text in turn, and print the report."""
     source = Source(args.file, kind=args.format, column=args.column)
-    rows = list(source.rows())
-    if missing := [row for row in rows if row.text is None]:
-        raise FileError(f"{source.name}, {missing[0].place}: {missing[0].problem}")
-    if len(rows) < 2:
-        raise FileError(f"{source.name} has {len(rows)} texts; allowed: 2 or more.")
+    texts = source.texts()
+    if len(texts) < 2:
+        raise FileError(f"{source.name} has {len(texts)} texts; allowed: 2 or more.")
     # A key belongs to one host; the other must not see it.
     keyless = argparse.Namespace(**{**vars(args), "api_key_env": None})
     with (
         _Endpoint(args.url_a, args) as one,
         _Endpoint(args.url_b, keyless) as other,
-        closing(progress_on(source.name, total=len(rows), unit="texts")) as shown,
+        closing(progress_on(source.name, total=len(texts), unit="texts")) as shown,
     ):
-        for row in rows:
+        for text in texts:
             for endpoint in (one, other):
-                endpoint.embed(str(row.text))
+                endpoint.embed(text)
             shown.update(1)
     first, second = (np.array(each.vectors, np.float32) for each in (one, other))
     report = compare(first, second)

@@ -323,6 +323,13 @@ class Source:
                 reason = getattr(error, "strerror", None) or error
                 raise FileError(f"{self.name} cannot be read: {reason}.") from error
 
+    def texts(self) -> list[str]:
+        """Return the texts of all rows. The first row without one is an error."""
+        rows = list(self.rows())
+        if bad := next((row for row in rows if row.problem), None):
+            raise FileError(f"{self.name}, {bad.place}: {bad.problem}")
+        return [str(row.text) for row in rows]
+
     def is_same_file(self, path: Path) -> bool:
         """Return whether a path leads to this file, also through a link."""
         try:
