@@ -17,9 +17,9 @@ from embedding_client._client import EmbeddingClient
 from embedding_client._connect import connect_to, note_space
 from embedding_client._errors import ConfigurationError, FileError, print_error
 from embedding_client._file_embedding import embed_file, embed_stream
+from embedding_client._outputs import AsLine, Outputs, json_line
 from embedding_client._protocol import EmbedOptions, check_options
 from embedding_client._readers import Record, Row, Source, problem_of
-from embedding_client._writers import AsLine, Outputs, json_line
 
 _INCOMPLETE = 3
 #: The numbers of a vector that a terminal shows.
@@ -163,11 +163,7 @@ def _rows(texts: Sequence[str]) -> Iterator[Row]:
 def rerank(args: argparse.Namespace) -> int:
     """Run `embed rerank`: print the texts of a file with their scores, the best first."""
     with _source(args) as source:
-        rows = list(source.rows())
-        for row in rows:
-            if row.text is None:
-                raise FileError(f"{source.name}, {row.place}: {row.problem}")
-        passages = [row.text for row in rows if row.text is not None]
+        passages = source.texts()
     with connect_to(args) as client:
         found = client.rerank(args.query, passages, top_k=args.top, truncate=not args.refuse_long)
         note_space(args, client)

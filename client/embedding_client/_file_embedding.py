@@ -9,7 +9,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
@@ -17,25 +17,26 @@ from typing import IO, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from embedding_client._checkpoint import Checkpoint, Rejected
 from embedding_client._client import EmbeddingClient
 from embedding_client._errors import FileError, RequestError
-from embedding_client._progress import progress_on
-from embedding_client._protocol import EmbedOptions, data_type
-from embedding_client._readers import Record, Row, Source
-from embedding_client._responses import Part
-from embedding_client._writers import (
+from embedding_client._outputs import (
     ADDED,
     WRITERS,
     AsLine,
+    Checkpoint,
     Outputs,
+    Pair,
+    Rejected,
     Table,
     json_line,
     parquet_schema,
 )
+from embedding_client._progress import progress_on
+from embedding_client._protocol import EmbedOptions, data_type
+from embedding_client._readers import Record, Row, Source
+from embedding_client._responses import Part
 
 OnError = Literal["stop", "skip", "null"]
-_Pair = tuple[Record, npt.NDArray[Any] | None]
 
 # A pipe may be slow or endless, so each group is written before the next one is read.
 _GROUP = 64
@@ -82,7 +83,6 @@ def embed_file(
         checkpoint.job = job
         if on_error == "stop" and survey.rejected is not None:
             raise row_error(source.name, *survey.rejected)
-        run = _Run(source=source, checkpoint=checkpoint, options=options, on_error=on_error)
         written = 0
 
         def write(file: IO[bytes]) -> tuple[dict[str, object], list[dict[str, object]]]:
@@ -99,10 +99,12 @@ def embed_file(
             return about, run.report
 
         with ExitStack() as stack:
+            client = shown = None
             if checkpoint.rows < survey.rows:
                 client = stack.enter_context(connect(checkpoint.vector_space))
-                shown = progress_on(source.name, total=survey.rows, done=checkpoint.rows)
-                run = replace(run, client=client, shown=stack.enter_context(closing(shown)))
+                bar = progress_on(source.name, total=survey.rows, done=checkpoint.rows)
+                shown = stack.enter_context(closing(bar))
+            run = _Run(source, checkpoint, options, on_error, client, shown)
             outputs.place(write)
         rejected = len(checkpoint.rejected)
     outputs.part.unlink(missing_ok=True)
@@ -142,7 +144,7 @@ def _survey(
     return _Survey(total, None, first)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Run:
     """The second reading: it embeds the rows that the checkpoint lacks, and writes all of them."""
 
@@ -150,15 +152,15 @@ class _Run:
     checkpoint: Checkpoint
     options: EmbedOptions
     on_error: OnError
-    client: EmbeddingClient | None = None  # None if the checkpoint has all rows
-    shown: Any = None  # the display of the progress
+    client: EmbeddingClient | None  # None if the checkpoint has all rows
+    shown: Any  # the display of the progress, or None
     report: list[dict[str, object]] = field(default_factory=list)
 
     def write(self, file: IO[bytes], suffix: str, schema: Any) -> int:
         """Write the output, and return the number of its rows."""
         pairs = self._pairs()
         # The first vector shows the width and the space; the rows before it have none.
-        head: list[_Pair] = []
+        head: list[Pair] = []
         for pair in pairs:
             head.append(pair)
             if pair[1] is not None:
@@ -176,7 +178,7 @@ class _Run:
         )
         return WRITERS[suffix](file, table)
 
-    def _pairs(self) -> Iterator[_Pair]:
+    def _pairs(self) -> Iterator[Pair]:
         """Yield the rows of the output with their vectors."""
         rows = self.source.rows()
         vectors = (vector for block in self.checkpoint.read() for vector in block)
@@ -197,7 +199,7 @@ class _Run:
 
     def _pair(
         self, row: Row, rejected: Rejected | None, vectors: Iterator[npt.NDArray[Any]]
-    ) -> Iterator[_Pair]:
+    ) -> Iterator[Pair]:
         if rejected is not None:
             self.report.append({"row": row.number, "line": row.line, **rejected})
             if self.on_error == "null":

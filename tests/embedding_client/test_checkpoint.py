@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from embedding_client import FileError
-from embedding_client._checkpoint import Checkpoint
+from embedding_client._outputs import Checkpoint
 
 JOB = {"source": {"path": "a"}, "options": {"dtype": "float32"}}
 FIRST = np.arange(6, dtype=np.float32).reshape(3, 2)

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from embedding_client._checkpoint import Checkpoint
 from embedding_client._cli import parsers
+from embedding_client._outputs import Checkpoint
 from model_compiler.index_builder import build_index
 from tools.local_endpoint.endpoint import endpoint
 

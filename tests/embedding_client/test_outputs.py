@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from embedding_client import ConfigurationError, FileError
-from embedding_client._writers import WRITERS, Outputs, Table, json_line, numbers, parquet_schema
+from embedding_client._outputs import WRITERS, Outputs, Table, json_line, numbers, parquet_schema
 
 VECTORS = np.arange(6, dtype=np.float32).reshape(3, 2)
 
