@@ -202,7 +202,6 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
                 task.cancel()
 
     async def _run(self, flow: Flow[_T]) -> _T:
-        """Send the requests of a flow. Return its result."""
         step: Callable[[], Request] = partial(next, flow)
         while True:
             try:

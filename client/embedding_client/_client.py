@@ -285,7 +285,6 @@ class EmbeddingClient(BaseClient[httpx.Client]):
                     future.cancel()
 
     def _run(self, flow: Flow[_T]) -> _T:
-        """Send the requests of a flow. Return its result."""
         step: Callable[[], Request] = partial(next, flow)
         while True:
             try:

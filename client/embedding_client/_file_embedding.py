@@ -179,7 +179,6 @@ class _Run:
         return WRITERS[suffix](file, table)
 
     def _pairs(self) -> Iterator[Pair]:
-        """Yield the rows of the output with their vectors."""
         rows = self.source.rows()
         vectors = (vector for block in self.checkpoint.read() for vector in block)
         rejected = dict(self.checkpoint.rejected)

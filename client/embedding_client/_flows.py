@@ -347,7 +347,6 @@ class BaseClient(Generic[_Http]):
         raise NotImplementedError
 
     def _http_request(self, request: Request) -> dict[str, Any]:
-        """Return the arguments of the HTTP client's `request`."""
         return {
             "method": request.method,
             "url": request.url,

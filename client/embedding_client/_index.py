@@ -136,7 +136,6 @@ class VectorIndex:
         return space
 
     def _items(self, operation: str, **asked: Any) -> Iterator[Mapping[str, Any]]:
-        """Yield the vectors of all pages."""
         pages = self._client.get_paginator(operation).paginate(indexArn=self._arn, **asked)
         with aws_errors():
             for page in pages:

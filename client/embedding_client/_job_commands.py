@@ -148,7 +148,6 @@ def _jobs(args: argparse.Namespace) -> Executions:
 
 
 def _given(args: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
-    """Return the options that were given."""
     return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
 
 
@@ -198,7 +197,6 @@ def _follow(jobs: Executions, status: JobStatus) -> JobStatus:
 
 
 def _line(status: JobStatus) -> str:
-    """Return how far a running job is."""
     job, progress = status.job, status.progress
     if job.items is None:
         return "planning"

@@ -100,13 +100,10 @@ async def _send(
         await sender.run()
     finally:
         progress.cancel()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
     return sender
 
 
 async def _show_progress(sender: Sender, plan: Plan) -> None:
-    """Print a line now and then."""
     while True:
         await asyncio.sleep(_PROGRESS_SECONDS)
         kinds = Counter(outcome.kind for outcome in sender.outcomes)

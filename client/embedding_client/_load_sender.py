@@ -231,7 +231,6 @@ class Sender:
             await asyncio.wait_for(self._stop.wait(), seconds)
 
     async def _drain(self) -> None:
-        """Wait for the answers to what was sent."""
         if not self._open:
             return
         everything = asyncio.gather(*self._open, return_exceptions=True)
@@ -246,7 +245,6 @@ class Sender:
         await everything
 
     async def _send(self, session: aiohttp.ClientSession, due: float, tokens: int) -> None:
-        """Send one request, and keep its outcome."""
         taken, waited = self.seconds, self._slots.locked()
         sent: float | None = None
         kind, status, counted, cold = Kind.UNSENT, 0, 0, False

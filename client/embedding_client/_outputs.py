@@ -143,7 +143,6 @@ def _plain(value: object) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Replace NaN and infinity with None."""
     if isinstance(value, Mapping):
         return {name: _finite(item) for name, item in value.items()}
     if isinstance(value, list):

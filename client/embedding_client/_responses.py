@@ -1,7 +1,6 @@
 """The responses of the endpoint's native API: vectors, matches, errors."""
 
 import base64
-import binascii
 import json
 import re
 import threading
@@ -120,7 +119,7 @@ def read_vectors(
     try:
         raw = b"".join(base64.b64decode(row, validate=True) for row in rows)
         numbers = np.frombuffer(raw, dtype=numpy_type(options)).reshape(count, -1)
-    except (TypeError, ValueError, binascii.Error) as error:
+    except (TypeError, ValueError) as error:
         raise _invalid(response, "the embeddings are not base64 of equal length") from error
     if not np.isfinite(numbers).all():
         row = int(np.argmin(np.isfinite(numbers).all(axis=1)))

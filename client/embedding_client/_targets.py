@@ -11,7 +11,6 @@ https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html
 """
 
 import base64
-import binascii
 import json
 import re
 from dataclasses import dataclass, field
@@ -127,7 +126,7 @@ class FunctionTarget:
             return httpx.Response(200, headers=headers, content=response.content)
         try:
             return _http_response(result, headers)
-        except (AttributeError, TypeError, ValueError, binascii.Error):
+        except (AttributeError, TypeError, ValueError):
             return httpx.Response(502, headers=headers, content=b"Internal Server Error")
 
 
