@@ -30,6 +30,11 @@ _BATCH_SETTINGS = (
     "max_rejected_percent",
 )
 _LOAD_SETTINGS = ("metadata", "max_rejected_percent")
+#: The jobs of a command, the variable with their state machine, and its output.
+_KINDS = {
+    "batch": (BatchJobs, BATCH_VARIABLE, "StateMachineArn"),
+    "index": (Executions, LOAD_VARIABLE, "LoadStateMachineArn"),
+}
 #: Seconds between two looks at a job that is followed.
 _LOOK_SECONDS = 5.0
 _FAILED = 1
@@ -133,17 +138,12 @@ def show_newest(args: argparse.Namespace) -> int:
 
 
 def _jobs(args: argparse.Namespace) -> Executions:
-    variable, output = (
-        (BATCH_VARIABLE, "StateMachineArn")
-        if args.command == "batch"
-        else (LOAD_VARIABLE, "LoadStateMachineArn")
-    )
+    kind, variable, output = _KINDS[args.command]
     if not args.state_machine:
         raise ConfigurationError(
             f"No state machine: give --state-machine, or set {variable} to the ARN that "
             f"`scripts/deploy` prints as {output}. For this machine, use --local."
         )
-    kind = BatchJobs if args.command == "batch" else Executions
     return kind(args.state_machine, output=output, profile=args.profile)
 
 

@@ -106,11 +106,12 @@ def check_version(snapshot: Snapshot) -> CheckResult:
 
 def check_weights(snapshot: Snapshot) -> CheckResult:
     """Read the alias's weights, and what explains them."""
-    alias = snapshot.alias_state()
-    weights = alias.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
+    alias = snapshot.alias()
+    state = snapshot.aws.call("lambda", "get_alias", FunctionName=alias.function, Name=alias.name)
+    weights = state.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
     if not weights:
-        return ok(f"none: version {alias['FunctionVersion']} gets all requests")
-    shares = {alias["FunctionVersion"]: 1 - sum(weights.values())} | weights
+        return ok(f"none: version {state['FunctionVersion']} gets all requests")
+    shares = {state["FunctionVersion"]: 1 - sum(weights.values())} | weights
     found = ", ".join(f"version {version}: {share:.0%}" for version, share in shares.items())
     if by := _explanation(snapshot):
         return ok(f"{found}, by {by}", shares=shares)

@@ -19,7 +19,7 @@ from embedding_client._doctor.probes import AwsError, NoCredentialsError, Probes
 from embedding_client._errors import CredentialsError
 
 _ALIAS = re.compile(
-    r"arn:aws[\w-]*:lambda:(?P<region>[\w-]+):(?P<account>\d{12})"
+    r"arn:aws[\w-]*:lambda:[\w-]+:(?P<account>\d{12})"
     r":function:(?P<function>[\w-]+):(?P<name>[\w-]+)"
 )
 _STACK = re.compile(r"EmbeddingKit-(?P<environment>.+)-Endpoint")
@@ -49,7 +49,6 @@ class Alias(NamedTuple):
     """The alias that callers reach."""
 
     arn: str
-    region: str
     account: str
     function: str
     name: str
@@ -207,12 +206,6 @@ class Snapshot:
         return self.aws.call("lambda", "get_function_configuration", **version)
 
     @once
-    def alias_state(self) -> dict[str, Any]:
-        """Return the alias's versions."""
-        alias = self.alias()
-        return self.aws.call("lambda", "get_alias", FunctionName=alias.function, Name=alias.name)
-
-    @once
     def policy(self) -> list[dict[str, Any]]:
         """Return the statements of the alias's policy."""
         alias = self.alias()
@@ -275,17 +268,14 @@ class Snapshot:
             reply = self.send("POST", "/predict", _HELLO_PAIR, signed=signed)
         return reply
 
-    @once
-    def answered(self) -> Reply:
-        """Return that answer if it is a vector or a score, or skip."""
-        reply = self.signed()
-        if isinstance(reply, NoAnswer) or reply.status != 200 or _space_of(reply) is None:
-            raise SkippedError("no vector in answer to a signed request, see above")
-        return reply
-
     def served_space(self) -> str:
         """Return the vector space or the score space of that answer, or skip."""
-        return _space_of(self.answered()) or ""
+        reply = self.signed()
+        if isinstance(reply, Reply) and reply.status == 200:
+            for header in ("x-vector-space", "x-score-space"):
+                if space := reply.headers.get(header):
+                    return space
+        raise SkippedError("no vector in answer to a signed request, see above")
 
     def served_spaces(self) -> str:
         """Return that space, and after it those of the models that the endpoint serves besides."""
@@ -316,11 +306,6 @@ class Snapshot:
             "cloudformation", "list_stack_resources", "StackResourceSummaries", StackName=name
         )
         return [(item["ResourceType"], item.get("PhysicalResourceId", "")) for item in listed]
-
-
-def _space_of(reply: Reply) -> str | None:
-    """Return the space that each answer with a vector, or with a score, has in a header."""
-    return reply.headers.get("x-vector-space") or reply.headers.get("x-score-space")
 
 
 def _outputs(stack: dict[str, Any]) -> dict[str, str]:

@@ -68,7 +68,7 @@ def test_an_answer_without_a_vector_is_ill(snapshot, body):
     found = check_signed(asked)
     assert (found.state, found.found) == (FAILED, "200 without a vector")
     with pytest.raises(SkippedError, match="no vector in answer"):
-        asked.answered()
+        asked.served_space()
 
 
 @pytest.mark.parametrize(
