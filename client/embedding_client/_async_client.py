@@ -52,8 +52,7 @@ class AsyncEmbeddingClient(BaseClient[httpx.AsyncClient]):
         self, texts: Iterable[str], **options: Unpack[EmbedOptions]
     ) -> npt.NDArray[Any]:
         """Embed texts: a list or any iterable, of any length. See `EmbeddingClient.embed`."""
-        flows = self._flows.embed_all(texts, options)
-        return concatenate(await self._all(flows), options)
+        return concatenate(await self._all(self._flows.embed_all(texts, options)), options)
 
     async def embed_one(self, text: str, **options: Unpack[EmbedOptions]) -> npt.NDArray[Any]:
         """Embed one text. Return its vector, an array of shape (dimensions,)."""

@@ -72,8 +72,7 @@ class EmbeddingClient(BaseClient[httpx.Client]):
         Raises:
             EmbeddingClientError: See `embedding_client._errors`.
         """
-        flows = self._flows.embed_all(texts, options)
-        return concatenate(list(self._in_order(flows)), options)
+        return concatenate(list(self._in_order(self._flows.embed_all(texts, options))), options)
 
     def embed_one(self, text: str, **options: Unpack[EmbedOptions]) -> npt.NDArray[Any]:
         """Embed one text. Return its vector, an array of shape (dimensions,)."""

@@ -1,7 +1,7 @@
 """`embed doctor`: check a deployed endpoint from outside, and print what to do.
 
-Each module has the checks of one subject. `Snapshot` reads everything once, through `Probes`, with
-timeouts. Here is what a check returns.
+Each module has the checks of one subject. `Snapshot` reads everything once, with timeouts. Here is
+what a check returns.
 """
 
 from collections.abc import Mapping

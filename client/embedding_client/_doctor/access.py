@@ -42,11 +42,11 @@ def check_credentials(snapshot: Snapshot) -> CheckResult:
     if snapshot.is_local:
         return ok("a URL of this machine: AWS_ACCESS_KEY_ID and its secret, or local and local")
     try:
-        arn, region = snapshot.identity()["Arn"], str(snapshot.probes.region)
+        arn, region = snapshot.identity()["Arn"], str(snapshot.region)
     except NoCredentialsError as error:
         if snapshot.asked.url is not None and not snapshot.takes_signatures:
             raise SkippedError("the endpoint takes no signature") from error
-        if snapshot.probes.region is None:
+        if snapshot.region is None:
             return failed("no region", "give --region, or set AWS_REGION")
         return failed(error.reason, _LOGIN)
     return ok(f"{arn} in {region}", arn=arn, region=region)
@@ -94,7 +94,7 @@ def check_signed(snapshot: Snapshot) -> CheckResult:
         advice = _ADVICE.get(status, "docs/runbook.md#url5xx; the log has this request id")
         return failed(found, advice, status=status)
     date = reply.headers.get("date")
-    now = snapshot.probes.now()
+    now = snapshot.now()
     skew = parsedate_to_datetime(date).astimezone(UTC) - now if date else timedelta()
     if abs(skew) > _SKEW:
         advice = f"set this machine's clock: it differs from AWS's by {skew.total_seconds():.0f} s"

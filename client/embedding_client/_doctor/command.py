@@ -36,7 +36,7 @@ from embedding_client._doctor import (
     surroundings,
     warning,
 )
-from embedding_client._doctor.probes import CONFIG, TIMEOUT, Aws, AwsError, Probes, Web
+from embedding_client._doctor.probes import CONFIG, TIMEOUT, Aws, AwsError, Web
 from embedding_client._doctor.snapshot import Question, Snapshot
 from embedding_client._errors import ConfigurationError
 from embedding_client._targets import check_url
@@ -69,7 +69,7 @@ def run_doctor(args: argparse.Namespace) -> int:
         deployer=args.deployer,
     )
     with httpx.Client(timeout=TIMEOUT) as http:
-        return report(Snapshot(asked, _probes(args, url, http)), as_program=args.json)
+        return report(_snapshot(args, asked, http), as_program=args.json)
 
 
 def report(snapshot: Snapshot, *, as_program: bool) -> int:
@@ -91,8 +91,9 @@ def report(snapshot: Snapshot, *, as_program: bool) -> int:
     return int(any(result.result.state == State.FAILED for result in results))
 
 
-def _probes(args: argparse.Namespace, url: str | None, http: httpx.Client) -> Probes:
-    host = (urlsplit(url).hostname if url else None) or ""
+def _snapshot(args: argparse.Namespace, asked: Question, http: httpx.Client) -> Snapshot:
+    url = asked.url or ""
+    host = urlsplit(url).hostname or ""
     try:
         session = botocore.session.Session(profile=args.profile)
         region = args.region
@@ -100,10 +101,11 @@ def _probes(args: argparse.Namespace, url: str | None, http: httpx.Client) -> Pr
             region = region or region_of(host, session=session)
     except botocore.exceptions.BotoCoreError as error:
         raise ConfigurationError(f"{error}.") from error
-    return Probes(
+    return Snapshot(
+        asked=asked,
         aws=Aws(partial(session.create_client, region_name=region, config=CONFIG)),
         # An environment's own URL is a Function URL, which every signer signs for.
-        web=Web(http, auth_for(url or "", args)),
+        web=Web(http, auth_for(url, args)),
         region=region,
         memory=spaces_file(),
         now=lambda: datetime.now(UTC),

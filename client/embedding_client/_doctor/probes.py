@@ -4,10 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import botocore.exceptions
@@ -161,17 +158,3 @@ class Web:
     def get(self, url: str) -> httpx.Response:
         """Read another address, without a signature."""
         return self._http.get(url, timeout=_SECONDS)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Probes:
-    """All that the checks reach."""
-
-    #: AWS's APIs, in the endpoint's region.
-    aws: Aws
-    web: Web
-    #: None if it is not configured.
-    region: str | None
-    #: The file with the vector space of each endpoint that was used.
-    memory: Path
-    now: Callable[[], datetime]

@@ -25,7 +25,7 @@ def check_stacks(snapshot: Snapshot) -> CheckResult:
     """Read the status of each stack of the environment."""
     if snapshot.asked.environment is not None and snapshot.stack() is None:
         name = snapshot.asked.environment
-        place = f"{snapshot.identity()['Account']}, {snapshot.probes.region}"
+        place = f"{snapshot.identity()['Account']}, {snapshot.region}"
         return failed(
             f"EmbeddingKit-{name}-Endpoint does not exist in {place}",
             f"scripts/deploy {name}, or choose another account (--profile) or region (--region)",
@@ -64,7 +64,7 @@ def check_release(snapshot: Snapshot) -> CheckResult:
         return ok("no release has replaced a version yet")
     status, name = deployment["status"], deployment["deploymentId"]
     at = deployment.get("completeTime") or deployment.get("createTime")
-    found = f"{name}: {status}" + (f", {ago(snapshot.probes.now() - at)}" if at else "")
+    found = f"{name}: {status}" + (f", {ago(snapshot.now() - at)}" if at else "")
     data = {"deployment": name, "status": status}
     if status in _RUNNING:
         return warning(found, "wait until it ends, and run it again", **data)
@@ -161,7 +161,7 @@ def check_image(snapshot: Snapshot) -> CheckResult:
     described = snapshot.aws.call("ecr", "describe_images", imageIds=[image], **where)
     (detail,) = described["imageDetails"]
     base, pushed = _made(_config(snapshot, image, where)), detail.get("imagePushedAt")
-    now = snapshot.probes.now()
+    now = snapshot.now()
     if base is not None and now - base > _EPOCH:
         base = None
     at = base or pushed
@@ -196,7 +196,7 @@ def _config(snapshot: Snapshot, image: dict[str, str], where: dict[str, str]) ->
         return {}
     url = snapshot.aws.call("ecr", "get_download_url_for_layer", layerDigest=digest, **where)
     try:
-        answer = snapshot.probes.web.get(url["downloadUrl"])
+        answer = snapshot.web.get(url["downloadUrl"])
         config: dict[str, Any] = answer.raise_for_status().json()
     except (httpx.HTTPError, ValueError):
         return {}

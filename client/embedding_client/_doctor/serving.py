@@ -35,7 +35,7 @@ _HEADROOM = 0.8
 def check_space(snapshot: Snapshot) -> CheckResult:
     """Compare the vector space of an answer, and remember it."""
     served = snapshot.served_spaces()
-    file, url, asked = snapshot.probes.memory, snapshot.url(), snapshot.asked
+    file, url, asked = snapshot.memory, snapshot.url(), snapshot.asked
     known = read_spaces(file)
     recorded = None
     with suppress(SkippedError):
@@ -80,7 +80,7 @@ def check_cold_start(snapshot: Snapshot) -> CheckResult:
     group = snapshot.function().get("LoggingConfig", {}).get("LogGroup")
     if group is None:
         group = f"/aws/lambda/{snapshot.alias().function}"
-    now = snapshot.probes.now()
+    now = snapshot.now()
     for window in _WINDOWS:
         pages = snapshot.aws.iterate(
             "logs",
@@ -205,7 +205,7 @@ def _sums(snapshot: Snapshot, name: str, alias: Alias) -> tuple[int, int]:
     """Read how often something happened to the alias in the last 15 minutes, and in a day."""
     of = {"FunctionName": alias.function, "Resource": f"{alias.function}:{alias.name}"}
     values = _values(snapshot, name, "Sum", of)
-    now = snapshot.probes.now()
+    now = snapshot.now()
     recent = sum(value for at, value in values.items() if at >= now - _RECENT)
     return int(recent), int(sum(values.values()))
 
@@ -214,7 +214,7 @@ def _values(
     snapshot: Snapshot, name: str, statistic: str, dimensions: Mapping[str, str]
 ) -> dict[datetime, float]:
     """Read a metric of Lambda for the last day; return its values by the start of the period."""
-    now = snapshot.probes.now()
+    now = snapshot.now()
     metric = {
         "Namespace": "AWS/Lambda",
         "MetricName": name,

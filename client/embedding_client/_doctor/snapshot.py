@@ -7,7 +7,9 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -15,7 +17,7 @@ import httpx
 
 from embedding_client._auth import LOOPBACK
 from embedding_client._doctor import SkippedError
-from embedding_client._doctor.probes import AwsError, NoCredentialsError, Probes, Reply
+from embedding_client._doctor.probes import Aws, AwsError, NoCredentialsError, Reply, Web
 from embedding_client._errors import CredentialsError
 
 _ALIAS = re.compile(
@@ -80,18 +82,24 @@ def once(method: Callable[[_Snapshot], _T]) -> Callable[[_Snapshot], _T]:
     return called
 
 
+@dataclass(eq=False, kw_only=True)
 class Snapshot:
     """Reads each thing once, when the first check needs it.
 
     A method raises `SkippedError` without permission or credentials, or if nothing is deployed.
     """
 
-    def __init__(self, asked: Question, probes: Probes) -> None:
-        self.asked = asked
-        self.probes = probes
-        self.aws = probes.aws
-        self.lock = threading.Lock()
-        self.kept: dict[str, Future[Any]] = {}
+    asked: Question
+    #: AWS's APIs, in the endpoint's region.
+    aws: Aws
+    web: Web
+    #: None if it is not configured.
+    region: str | None
+    #: The file with the vector space of each endpoint that was used.
+    memory: Path
+    now: Callable[[], datetime]
+    lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    kept: dict[str, Future[Any]] = field(default_factory=dict, init=False)
 
     @property
     def is_local(self) -> bool:
@@ -107,7 +115,7 @@ class Snapshot:
     @once
     def identity(self) -> dict[str, Any]:
         """Return the caller's account and ARN."""
-        if self.probes.region is None:
+        if self.region is None:
             raise NoCredentialsError("no region is configured")
         return self.aws.call("sts", "get_caller_identity")
 
@@ -293,7 +301,7 @@ class Snapshot:
     ) -> Reply | NoAnswer:
         """Send a request to the endpoint."""
         try:
-            return self.probes.web.send(method, self.url() + path, body, signed=signed)
+            return self.web.send(method, self.url() + path, body, signed=signed)
         except CredentialsError as error:
             raise NoCredentialsError(str(error)) from error
         except httpx.HTTPError as error:

@@ -143,7 +143,7 @@ def check_front(snapshot: Snapshot) -> CheckResult:
     """Send a request without a key to the API in front of the endpoint."""
     url = _output(snapshot, "Front", "Url", "front")
     try:
-        reply = snapshot.probes.web.send("GET", f"{url.rstrip('/')}/health", signed=False)
+        reply = snapshot.web.send("GET", f"{url.rstrip('/')}/health", signed=False)
     except httpx.HTTPError as error:
         return _unreachable(
             error,
@@ -221,8 +221,9 @@ def check_documents(snapshot: Snapshot) -> CheckResult:
     )
     letters = int(queue["Attributes"]["ApproximateNumberOfMessages"])
     if letters:
-        advice = "docs/runbook.md#documentsrefused"
-        return warning(f"{letters} dead letters", advice, letters=letters)
+        return warning(
+            f"{letters} dead letters", "docs/runbook.md#documentsrefused", letters=letters
+        )
     return ok(f"the bucket {bucket} sends events; no dead letters")
 
 
@@ -230,7 +231,7 @@ def check_server(snapshot: Snapshot) -> CheckResult:
     """Ask the server whether it is ready."""
     url = _output(snapshot, "Server", "Url", "server")
     try:
-        status = snapshot.probes.web.get(f"{url.rstrip('/')}/ready").status_code
+        status = snapshot.web.get(f"{url.rstrip('/')}/ready").status_code
     except httpx.HTTPError as error:
         return _unreachable(
             error,

@@ -10,7 +10,7 @@ import pytest
 from botocore.stub import Stubber
 
 from embedding_client._doctor import State
-from embedding_client._doctor.probes import Aws, Probes, Web
+from embedding_client._doctor.probes import Aws, Web
 from embedding_client._doctor.snapshot import Question, Snapshot
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -76,14 +76,12 @@ def snapshot(aws, tmp_path):
     def make(answer=lambda _: httpx.Response(403), *, region="eu-central-1", **asked):
         http = httpx.Client(transport=httpx.MockTransport(answer))
         return Snapshot(
-            Question(**({"url": URL} | asked)),
-            Probes(
-                aws=Aws(aws),
-                web=Web(http, httpx.BasicAuth("a", "b")),
-                region=region,
-                memory=Path(tmp_path) / "state" / "spaces.json",
-                now=lambda: NOW,
-            ),
+            asked=Question(**({"url": URL} | asked)),
+            aws=Aws(aws),
+            web=Web(http, httpx.BasicAuth("a", "b")),
+            region=region,
+            memory=Path(tmp_path) / "state" / "spaces.json",
+            now=lambda: NOW,
         )
 
     return make

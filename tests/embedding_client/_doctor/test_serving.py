@@ -48,7 +48,7 @@ def test_the_space_of_stored_vectors_is_compared(snapshot, stored, state):
 
 def test_the_space_is_remembered_until_another_one_is_accepted(snapshot, aws):
     """A changed space is failed in every run until it is accepted."""
-    file = snapshot().probes.memory
+    file = snapshot().memory
     first = check_space(snapshot(served(), url=LOCAL))
     assert first.found == f"{SPACE}; remembered for the next time"
     assert json.loads(file.read_text()) == {LOCAL: SPACE}
@@ -80,7 +80,7 @@ def test_the_spaces_of_two_models_are_named(snapshot):
 
 def test_a_damaged_memory_is_no_obstacle(snapshot):
     """It is written again."""
-    file = snapshot().probes.memory
+    file = snapshot().memory
     file.parent.mkdir()
     for content in ("{", "[]"):
         file.write_text(content)

@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError
 from embedding_client._auth import SigV4Auth
 from embedding_client._doctor import CheckResult, State
 from embedding_client._doctor.command import examine
-from embedding_client._doctor.probes import Aws, Probes, Web
+from embedding_client._doctor.probes import Aws, Web
 from embedding_client._doctor.snapshot import Question, Snapshot
 from embedding_kit.environment_file import load_environment
 from stacks.names import endpoint_stack_name
@@ -164,15 +164,15 @@ def _examine(cdk: Cdk, folder: Path) -> dict[str, CheckResult]:
         cdk.report.step(f"embed doctor {environment}"),
         httpx.Client(transport=ToEmulator(aws.port), timeout=60) as http,
     ):
-        probes = Probes(
+        snapshot = Snapshot(
+            asked=Question(environment=environment),
             aws=Aws(lambda service: aws.client(service, who)),
             web=Web(http, SigV4Auth(credentials=Credentials(*who[:3]), region=aws.region)),
             region=aws.region,
             memory=folder / f"spaces-{environment}.json",
             now=lambda: datetime.now(UTC),
         )
-        checked = examine(Snapshot(Question(environment=environment), probes))
-        return {each.check.name: each.result for each in checked}
+        return {each.check.name: each.result for each in examine(snapshot)}
 
 
 def _role(aws: Emulator, environment: str) -> str:
