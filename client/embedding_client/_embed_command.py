@@ -100,14 +100,7 @@ def _to_stdout(
 ) -> int:
     with connect_to(args) as client:
         rejected = embed_stream(
-            client,
-            rows,
-            name=name,
-            options=options,
-            on_error=args.on_error,
-            output=sys.stdout,
-            report=sys.stderr,
-            as_line=as_line,
+            client, rows, name=name, options=options, on_error=args.on_error, as_line=as_line
         )
         note_space(args, client)
     if rejected:

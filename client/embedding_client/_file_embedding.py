@@ -6,6 +6,7 @@ embed and write it. `embed_stream` reads a pipe once.
 
 import json
 import re
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
@@ -28,7 +29,6 @@ from embedding_client._outputs import (
     Pair,
     Rejected,
     Table,
-    json_line,
     parquet_schema,
 )
 from embedding_client._progress import progress_on
@@ -38,7 +38,6 @@ from embedding_client._responses import Part
 
 OnError = Literal["stop", "skip", "null"]
 
-# A pipe may be slow or endless, so each group is written before the next one is read.
 _GROUP = 64
 # `"texts[7]" has 300 tokens…`: the message names the row instead.
 _POSITION = re.compile(r'^"?texts\[\d+\]"? ')
@@ -228,11 +227,12 @@ def embed_stream(
     name: str,
     options: EmbedOptions,
     on_error: str,
-    output: IO[str],
-    report: IO[str],
-    as_line: AsLine = json_line,
+    as_line: AsLine,
 ) -> int:
-    """Write each row with its vector; return the number of rows without one."""
+    """Print each row with its vector, those without one to standard error, and return their number.
+
+    A pipe may be slow or endless, so each group is written before the next one is read.
+    """
     remaining, rejections = iter(rows), 0
     while group := list(islice(remaining, _GROUP)):
         for row in group:
@@ -243,14 +243,15 @@ def embed_stream(
                 reason = part.rejected.get(position)
                 if reason is not None:
                     if on_error == "stop":
-                        output.flush()
+                        sys.stdout.flush()
                         raise row_error(name, row, reason)
-                    report.write(json.dumps({"row": row.number, "line": row.line, **reason}) + "\n")
+                    why = {"row": row.number, "line": row.line, **reason}
+                    sys.stderr.write(json.dumps(why) + "\n")
                     rejections += 1
                 if reason is None or on_error == "null":
                     vector = next(vectors) if reason is None else None
-                    output.write(as_line(row.fields, vector, client.vector_space).decode())
-        output.flush()
+                    sys.stdout.write(as_line(row.fields, vector, client.vector_space).decode())
+        sys.stdout.flush()
     return rejections
 
 

@@ -221,9 +221,8 @@ def check_documents(snapshot: Snapshot) -> CheckResult:
     )
     letters = int(queue["Attributes"]["ApproximateNumberOfMessages"])
     if letters:
-        return warning(
-            f"{letters} dead letters", "docs/runbook.md#documentsrefused", letters=letters
-        )
+        advice = "docs/runbook.md#documentsrefused"
+        return warning(f"{letters} dead letters", advice, letters=letters)
     return ok(f"the bucket {bucket} sends events; no dead letters")
 
 
