@@ -21,8 +21,15 @@ from embedding_kit.image_identity import LABEL, compare_labels, model_labels
 from operations.command import command_parser, environment_of, run_command
 from operations.environment_session import session_for
 from operations.image_registry import registry_client
-from operations.package_bucket import PackageBucket, file_digest, write_labeled
-from operations.package_places import bucket_of, needed_targets, place_of, store_stack
+from operations.packages import (
+    PackageBucket,
+    bucket_of,
+    file_digest,
+    needed_targets,
+    place_of,
+    store_stack,
+    write_labeled,
+)
 from stacks.names import artifact_key, zip_key
 
 

@@ -16,10 +16,9 @@ from botocore.session import Session
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import Provisioned, artifact_in_s3
 from operations.command import command_parser, run_command
-from operations.deployed import Deployed, find_deployed
+from operations.deployed import Deployed, DeployedStack, DeployedStacks, find_deployed, read_stacks
 from operations.environment_session import confirmed, look_up, session_for
 from operations.reset_traffic import find_stuck_weights
-from operations.stack_list import DeployedStack, DeployedStacks, read_stacks
 from operations.vector_store import delete_store, find_deleted_store
 from stacks.names import (
     artifact_bucket_name,

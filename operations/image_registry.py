@@ -18,7 +18,7 @@ import httpx
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 
-from operations.bootstrap_role import bootstrap_client, partition_domain
+from operations.environment_session import bootstrap_client, partition_domain
 
 #: What Lambda runs: one image. An index of images is not accepted.
 _MANIFESTS = (

@@ -41,10 +41,10 @@ from operations.command import ENVIRONMENTS, command_parser, run_command
 from operations.cost.bill import copy_items, search_items, vector_gigabytes
 from operations.cost.ways import ON_DEMAND, Scenario, usd, ways
 from operations.cost.workload import Month, billed_seconds, core_seconds, speed_of
-from operations.deployed import find_deployed
-from operations.environment_session import look_up, session_for
+from operations.deployed import find_deployed, status_and_outputs
+from operations.environment_session import session_for
 from operations.environment_tables import exchange_tables, remove_table, tables_of
-from operations.package_places import place_of
+from operations.packages import place_of
 from operations.prune import Plan, prune
 from operations.rollback import roll_back
 from operations.vector_store import find_store, unused_indexes, versions_of
@@ -147,13 +147,12 @@ class Migration:
     @cached_property
     def outputs(self) -> Mapping[str, str]:
         """The outputs of the deployed stacks of endpoint and index."""
-        outputs: dict[str, str] = {}
-        name = self.environment.name
-        for stack in (endpoint_stack_name(name), index_stack_name(name)):
-            found = look_up(self.client("cloudformation").describe_stacks, StackName=stack)
-            described = found["Stacks"][0].get("Outputs", []) if found else []
-            outputs |= {output["OutputKey"]: output["OutputValue"] for output in described}
-        return outputs
+        session, environment = self.session, self.environment
+        (_, endpoint), (_, index) = (
+            status_and_outputs(session, environment, name_of(environment.name))
+            for name_of in (endpoint_stack_name, index_stack_name)
+        )
+        return endpoint | index
 
     @cached_property
     def is_exchanged(self) -> bool:

@@ -23,8 +23,15 @@ from embedding_kit.image_identity import LABEL, STANDBY, compare_labels
 from operations.command import command_parser, run_command
 from operations.environment_session import session_for
 from operations.image_registry import Image, Place, Repository
-from operations.package_bucket import PackageBucket, file_digest, read_labels
-from operations.package_places import bucket_of, needed_targets, place_of, store_stack
+from operations.packages import (
+    PackageBucket,
+    bucket_of,
+    file_digest,
+    needed_targets,
+    place_of,
+    read_labels,
+    store_stack,
+)
 from stacks.names import artifact_key, zip_key
 
 _DIGEST = r"[0-9a-f]{64}"

@@ -26,13 +26,11 @@ from botocore.session import Session
 from embedding_client._targets import invocation_event
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings.callers import without_path
-from operations.bootstrap_role import bootstrap_client, partition_domain
 from operations.command import command_parser, run_version_command
 from operations.deployed import Deployed, find_deployed
-from operations.environment_session import look_up
+from operations.environment_session import bootstrap_client, look_up, partition_domain
 from operations.image_registry import Place
-from operations.package_bucket import PackageBucket
-from operations.package_places import bucket_of, place_of
+from operations.packages import PackageBucket, bucket_of, place_of
 
 _NEXT = (
     "Next: fix the cause and run scripts/deploy; the fix is checked and released as usual. "

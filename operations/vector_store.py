@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
-from operations.environment_session import look_up
+from operations.deployed import status_and_outputs
 from stacks.names import index_stack_name
 
 #: The most services of one request.
@@ -80,12 +80,7 @@ class VectorStore:
 
 def find_store(session: Session, environment: EnvironmentSettings) -> VectorStore | None:
     """Return the vector bucket of the deployed environment; None without an index."""
-    client = session.create_client("cloudformation", region_name=environment.region)
-    found = look_up(client.describe_stacks, StackName=index_stack_name(environment.name))
-    if found is None:
-        return None
-    (stack,) = found["Stacks"]
-    outputs = {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
+    _, outputs = status_and_outputs(session, environment, index_stack_name(environment.name))
     indexes = tuple(outputs[key] for key in ("IndexArn", "StandbyIndexArn") if key in outputs)
     if not indexes:
         return None

@@ -7,7 +7,7 @@ from botocore.stub import ANY
 
 from operations import cleanup, command
 from operations.cleanup import end_provisioned_concurrency, main, resume_scaling
-from operations.stack_list import DeployedStack
+from operations.deployed import DeployedStack
 
 ALIAS = {"Type": "AWS::Lambda::Alias", "Properties": {"Name": "live", "FunctionVersion": "5"}}
 LIVE = "function:embedder:live"

@@ -4,8 +4,7 @@ import pytest
 
 from embedding_kit.settings import FunctionSettings, Provisioned
 from operations import command, preflight
-from operations.preflight import before_deploy, main
-from operations.preflight_account import Finding
+from operations.preflight import Finding, before_deploy, main
 
 from .conftest import HOME, STACK, Stubbed
 

@@ -3,7 +3,7 @@
 import pytest
 from botocore.session import Session
 
-from operations.preflight_account import check_existing, check_role_change
+from operations.preflight import check_existing, check_role_change
 
 from .conftest import HOME, REGION, Stubbed, dev_with
 

@@ -7,7 +7,7 @@ import pytest
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.key_policy import needed_statements
-from operations.preflight_account import check_key
+from operations.preflight import check_key
 
 from .conftest import HOME, REGION, dev_with
 

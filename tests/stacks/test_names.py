@@ -5,7 +5,7 @@ import json
 import pytest
 from aws_cdk import DefaultStackSynthesizer
 
-from operations.bootstrap_role import bootstrap_role
+from operations.environment_session import bootstrap_role
 from operations.image_registry import Place
 from operations.promotion import Reference
 from stacks import names

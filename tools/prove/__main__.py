@@ -27,8 +27,8 @@ from operations.command import ENVIRONMENTS, command_parser, environment_of, run
 from operations.cost.bill import added_items
 from operations.cost.ways import Scenario
 from operations.cost.workload import Month
+from operations.deployed import DeployedStacks
 from operations.environment_session import confirmed, place_of_caller, session_for
-from operations.stack_list import DeployedStacks
 from tools.cost import resources_of
 from tools.prove.measure import LENGTHS, REPEATS, SIZES, VECTORS, Endpoint, Measured, find_endpoint
 from tools.prove.run import Run, derived

@@ -10,8 +10,7 @@ from embedding_kit.image_identity import model_labels
 from embedding_kit.settings import Model
 from operations import built_images as module
 from operations.built_images import built_zip
-from operations.package_bucket import PackageBucket, file_digest, write_labeled
-from operations.package_places import bucket_of, place_of
+from operations.packages import PackageBucket, bucket_of, file_digest, place_of, write_labeled
 from operations.promotion import ZipReference, promote_zip
 
 from .test_promotion import MODEL
