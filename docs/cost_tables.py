@@ -7,8 +7,7 @@ from typing import Any
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import load_environment
 from embedding_kit.prices import hosted_models, load_prices
-from operations.cost.forecast import TIMEOUTS, Forecast, forecast
-from operations.cost.report import as_table, number, percent
+from operations.cost.forecast import TIMEOUTS, Forecast, as_table, forecast, number, percent
 from operations.cost.ways import ON_DEMAND, PROVISIONED, Scenario, break_even, usd, ways
 from operations.cost.workload import (
     MONTH_SECONDS,

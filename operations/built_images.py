@@ -20,13 +20,13 @@ from embedding_kit.environment_file import EnvironmentFileError
 from embedding_kit.image_identity import LABEL, compare_labels, model_labels
 from operations.command import command_parser, environment_of, run_command
 from operations.environment_session import session_for
-from operations.image_registry import registry_client
 from operations.packages import (
     PackageBucket,
     bucket_of,
     file_digest,
     needed_targets,
     place_of,
+    registry_client,
     store_stack,
     write_labeled,
 )
@@ -41,18 +41,18 @@ def built_zip(session: Session, environment: EnvironmentSettings) -> str:
     Returned is the zip's address, `s3://BUCKET/DIGEST.zip`.
     """
     # Only now, because it imports the CDK, which takes seconds.
-    from embedding_kit.zip_command import artifact_command, build_command  # noqa: PLC0415
+    from embedding_kit.zip_command import build_command  # noqa: PLC0415
 
     place = place_of(session, environment)
     bucket = PackageBucket(session, bucket_of(environment, place))
     labels = model_labels(environment.model) | {f"{LABEL}target": "zip"}
     in_s3 = "artifact" in needed_targets(environment)
     if in_s3:
-        artifact = _run(artifact_command(environment.model))
+        artifact = _run(build_command(environment.model, "--artifact-object"))
         digest = file_digest(artifact)
         bucket.write(artifact_key(digest), artifact)
         labels[f"{LABEL}artifact"] = digest
-    archive = _run(build_command(environment.model, with_artifact=not in_s3))
+    archive = _run(build_command(environment.model, *["--without-artifact"] * in_s3))
     with tempfile.TemporaryDirectory(prefix="build-") as folder:
         labeled = Path(folder, archive.name)
         write_labeled(archive, labels, labeled)

@@ -22,9 +22,11 @@ from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.image_identity import LABEL, STANDBY, compare_labels
 from operations.command import command_parser, run_command
 from operations.environment_session import session_for
-from operations.image_registry import Image, Place, Repository
 from operations.packages import (
+    Image,
     PackageBucket,
+    Place,
+    Repository,
     bucket_of,
     file_digest,
     needed_targets,
@@ -135,11 +137,7 @@ def _accept_zip(
     digest: str, labels: Mapping[str, str], environment: EnvironmentSettings
 ) -> str | None:
     """Return the digest of the zip's artifact in S3, if the settings allow the zip."""
-    if f"{LABEL}target" not in labels:
-        raise ValueError(
-            f"--image {digest}: it does not say what is in it; found: no label {LABEL}target; "
-            "allowed: a zip of `scripts/build`"
-        )
+    _target("a zip", digest, labels)
     artifact = labels.get(f"{LABEL}artifact")
     differences = compare_labels(dict(labels), environment.model)
     found, allowed = (
@@ -149,12 +147,29 @@ def _accept_zip(
     if found != allowed:
         differences.append(f"[function] artifact: found: {found}; allowed: {allowed}")
     if differences:
-        lines = "\n  ".join(differences)
-        raise ValueError(
-            f"--image {digest} was not built for {environment.name}:\n  {lines}\n"
-            "found is what is in the zip, allowed is what the environment's file says"
-        )
+        raise _refusal("zip", digest, environment, differences)
     return artifact
+
+
+def _target(what: str, digest: str, labels: Mapping[str, str]) -> str:
+    """Return what is in an image or a zip, by its labels."""
+    target = labels.get(f"{LABEL}target")
+    if target is None:
+        raise ValueError(
+            f"--image {digest}: it does not say what is in it; found: no label {LABEL}target; "
+            f"allowed: {what} of `scripts/build`"
+        )
+    return target
+
+
+def _refusal(
+    kind: str, digest: str, environment: EnvironmentSettings, differences: Sequence[str]
+) -> ValueError:
+    lines = "\n  ".join(differences)
+    return ValueError(
+        f"--image {digest} was not built for {environment.name}:\n  {lines}\n"
+        f"found is what is in the {kind}, allowed is what the environment's file says"
+    )
 
 
 _REFERENCE = re.compile(
@@ -264,12 +279,7 @@ def promote(
 
 def _accept(image: Image, environment: EnvironmentSettings, accepted: Mapping[str, object]) -> str:
     """Return the image's target, if the environment's settings allow the image."""
-    target = image.labels.get(f"{LABEL}target")
-    if target is None:
-        raise ValueError(
-            f"--image {image.digest}: it does not say what is in it; found: no label "
-            f"{LABEL}target; allowed: an image of `scripts/build`"
-        )
+    target = _target("an image", image.digest, image.labels)
     differences = []
     for table, model in environment.models.items():
         found = compare_labels(image.labels, model, table)
@@ -279,11 +289,7 @@ def _accept(image: Image, environment: EnvironmentSettings, accepted: Mapping[st
         if not found:
             return name
         differences += found
-    lines = "\n  ".join(differences)
-    raise ValueError(
-        f"--image {image.digest} was not built for {environment.name}:\n  {lines}\n"
-        "found is what is in the image, allowed is what the environment's file says"
-    )
+    raise _refusal("image", image.digest, environment, differences)
 
 
 def _copy(image: Image, source: Repository, own: Repository) -> None:

@@ -19,8 +19,7 @@ from embedding_kit.environment import EnvironmentSettings
 from operations.command import command_parser, run_command
 from operations.deployed import Deployed, find_deployed
 from operations.environment_session import look_up, session_for
-from operations.image_registry import Place
-from operations.packages import place_of
+from operations.packages import Place, place_of
 from operations.rollback import version_before
 from operations.vector_store import (
     delete_indexes,

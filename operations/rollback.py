@@ -29,8 +29,7 @@ from embedding_kit.settings.callers import without_path
 from operations.command import command_parser, run_version_command
 from operations.deployed import Deployed, find_deployed
 from operations.environment_session import bootstrap_client, look_up, partition_domain
-from operations.image_registry import Place
-from operations.packages import PackageBucket, bucket_of, place_of
+from operations.packages import PackageBucket, Place, bucket_of, place_of
 
 _NEXT = (
     "Next: fix the cause and run scripts/deploy; the fix is checked and released as usual. "

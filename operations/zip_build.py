@@ -27,8 +27,8 @@ def _build(environment: EnvironmentSettings, options: argparse.Namespace) -> int
     # Only now, because it imports the CDK, which takes seconds.
     from embedding_kit.zip_command import build_command  # noqa: PLC0415
 
-    function, model = environment.function, environment.model
-    command = build_command(model, with_artifact=not artifact_in_s3(model, function))
+    in_s3 = artifact_in_s3(environment.model, environment.function)
+    command = build_command(environment.model, *["--without-artifact"] * in_s3)
     return subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode  # noqa: S603
 
 

@@ -7,17 +7,14 @@ from embedding_kit.programs import image_folder
 from embedding_kit.settings import Model
 
 
-def build_command(model: Model, *, with_artifact: bool = True) -> list[str]:
-    """Return the command that builds the zip of a model from this source, and prints its path."""
-    options = [] if with_artifact else ["--without-artifact"]
+def build_command(model: Model, *options: str) -> list[str]:
+    """Return the command that builds the zip of a model from this source, and prints its path.
+
+    With `--without-artifact` the zip has none; with `--artifact-object` the artifact for S3 is
+    compiled instead.
+    """
     script = str(image_folder() / "build_zip.py")
     return [sys.executable, script, *options, *model_arguments(model)]
-
-
-def artifact_command(model: Model) -> list[str]:
-    """Return the command that compiles a model's artifact for S3, and prints its path."""
-    script = str(image_folder() / "build_zip.py")
-    return [sys.executable, script, "--artifact-object", *model_arguments(model)]
 
 
 def model_arguments(model: Model) -> list[str]:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,11 +17,11 @@ from embedding_kit.settings.model_folder import FOLDER_HOLDS, folder_name
 from model_compiler.source.catalog import find
 from operations.cost import CostError
 from operations.cost.bill import Resource
-from operations.cost.forecast import forecast
-from operations.cost.report import as_json, as_table, parse_number, price_notes
+from operations.cost.forecast import UNITS, as_json, as_table, forecast, price_notes
 from operations.cost.workload import SHAPES, Month
 
 _ENVIRONMENTS = Path(__file__).resolve().parents[2] / "environments"
+_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]{1,2})?)([kMG]?)")
 
 
 def main(
@@ -122,15 +123,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _amount(text: str) -> float:
-    try:
-        return parse_number(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+def amount(text: str) -> float:
+    """Parse a positive number such as 3M, 250k or 1200."""
+    match = _NUMBER.fullmatch(text.replace(",", "").replace("_", ""))
+    if match is None or float(match[1]) == 0:
+        raise argparse.ArgumentTypeError(
+            f"found: {text}; allowed: a positive number such as 3M, 250k or 1200"
+        )
+    return float(match[1]) * UNITS[match[2]]
 
 
 def _count(text: str) -> int:
-    value = _amount(text)
+    value = amount(text)
     if value != int(value):
         raise argparse.ArgumentTypeError(f"found: {text}; allowed: a whole number from 1 up")
     return int(value)
@@ -138,16 +142,16 @@ def _count(text: str) -> int:
 
 #: The options of amounts: name, type, the table without which one has no effect, and help.
 _AMOUNTS = (
-    ("--requests", _amount, "", "a month: 250k, 3M (default 1M)"),
+    ("--requests", amount, "", "a month: 250k, 3M (default 1M)"),
     ("--tokens", _count, "", "of one request (default 128)"),
     ("--passages", _count, "", "of a request to a reranker (default 100); --tokens of a pair"),
-    ("--milliseconds", _amount, "", "of one core for one request, instead of measured times"),
+    ("--milliseconds", amount, "", "of one core for one request, instead of measured times"),
     ("--releases", _count, "", "a month (default 4)"),
-    ("--batch-texts", _amount, "batch", "a month"),
-    ("--vectors", _amount, "index", "loaded and kept"),
-    ("--searches", _amount, "index", "a month (default: --requests)"),
-    ("--documents", _amount, "ingest", "compared each night"),
-    ("--changes", _amount, "ingest", "of documents a month, new ones included"),
-    ("--chunks", _amount, "ingest", "of --tokens that changes embed a month (default: 3 each)"),
-    ("--questions", _amount, "watch", "each day (default 200)"),
+    ("--batch-texts", amount, "batch", "a month"),
+    ("--vectors", amount, "index", "loaded and kept"),
+    ("--searches", amount, "index", "a month (default: --requests)"),
+    ("--documents", amount, "ingest", "compared each night"),
+    ("--changes", amount, "ingest", "of documents a month, new ones included"),
+    ("--chunks", amount, "ingest", "of --tokens that changes embed a month (default: 3 each)"),
+    ("--questions", amount, "watch", "each day (default 200)"),
 )

@@ -6,7 +6,7 @@ import pytest
 from aws_cdk import DefaultStackSynthesizer
 
 from operations.environment_session import bootstrap_role
-from operations.image_registry import Place
+from operations.packages import Place
 from operations.promotion import Reference
 from stacks import names
 from stacks.names import bootstrap_qualifier

@@ -10,7 +10,7 @@ import pytest
 
 from embedding_kit.prices import hosted_models, load_prices
 from operations.cost.command import main
-from operations.cost.report import price_notes
+from operations.cost.forecast import price_notes
 from tools.cost import resources_of
 
 ROOT = Path(__file__).resolve().parents[3]

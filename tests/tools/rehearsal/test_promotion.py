@@ -12,8 +12,7 @@ from embedding_kit.image_identity import build_arguments
 from embedding_kit.settings import Model
 from operations import command, promotion
 from operations.built_images import built_images
-from operations.image_registry import RegistryError, Repository
-from operations.packages import place_of
+from operations.packages import RegistryError, Repository, place_of
 from operations.promotion import Reference, promote
 from tools.rehearsal.deploy.docker_client import push_empty
 

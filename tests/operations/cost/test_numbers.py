@@ -2,7 +2,8 @@
 
 import pytest
 
-from operations.cost.report import number, parse_number, percent
+from operations.cost.command import amount
+from operations.cost.forecast import number, percent
 
 
 @pytest.mark.parametrize(
@@ -10,7 +11,7 @@ from operations.cost.report import number, parse_number, percent
 )
 def test_numbers_are_read_with_their_units(text, value):
     """Thousands, millions, billions."""
-    assert parse_number(text) == value
+    assert amount(text) == value
 
 
 def test_numbers_are_written_short():
