@@ -6,7 +6,7 @@ import pytest
 from aws_cdk.assertions import Template
 
 from embedding_kit import Hosting, Ingestion, IngestSettings, VectorIndex, VectorIndexSettings
-from jobs.ingest.messages import IngestSettings as FunctionSettings
+from jobs.ingest.run import IngestSettings as FunctionSettings
 from jobs.steps import read_settings
 from tests.embedding_kit.roles import HOME, KEY, allowed, only, resolved
 

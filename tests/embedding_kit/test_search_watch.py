@@ -14,7 +14,7 @@ from embedding_kit import (
     VectorIndex,
     WatchSettings,
 )
-from jobs.ingest.messages import IngestSettings as FunctionSettings
+from jobs.ingest.run import IngestSettings as FunctionSettings
 from jobs.steps import read_settings
 from jobs.watch.run import WatchSettings as FunctionWatchSettings
 from jobs.watch.run import WatchSteps

@@ -27,8 +27,14 @@ from embedder.http.apis.operation import Model
 from embedder.http.router import Router
 from embedding_kit.environment_file import load_environment
 from embedding_kit.image_identity import index_id
-from jobs.ingest.messages import DocumentSteps, IngestSettings, entry, open_documents
-from jobs.ingest.run import ReconcileSteps, is_document
+from jobs.ingest.run import (
+    DocumentSteps,
+    IngestSettings,
+    ReconcileSteps,
+    entry,
+    is_document,
+    open_documents,
+)
 from operations import migration
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 from tests.fixtures.local_server import QuietHandler, serving

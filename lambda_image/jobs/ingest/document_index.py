@@ -22,8 +22,7 @@ from embedder.core.embedding_request import EmbedRequest, Inputs
 from embedder.core.engine import Engine
 from jobs.errors import BatchError, UnavailableError
 from jobs.ingest.documents import RefusedDocumentError, digest, read_chunks
-from jobs.load.index_client import IndexClient
-from jobs.load.vectors import encode
+from jobs.load.index_client import IndexClient, encode
 from jobs.storage import Folder, StoredObject
 
 #: Changes when an equal object would give other chunks.

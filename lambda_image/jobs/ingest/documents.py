@@ -21,7 +21,7 @@ import orjson
 
 from embedder.core.chunking import Block, Chunker, read_blocks, split_front_matter
 from jobs.errors import BatchError
-from jobs.load.vectors import metadata_problem
+from jobs.load.index_client import metadata_problem
 from jobs.storage import Folder
 
 #: Of an object.

@@ -11,7 +11,7 @@ import orjson
 from embedder.core.artifact import load_artifact
 from embedder.core.engine import Engine
 from embedder.core.settings import Settings
-from jobs.ingest.messages import IngestSettings, entry, open_documents
+from jobs.ingest.run import IngestSettings, entry, open_documents
 from jobs.steps import logged, read_settings
 
 _settings = Settings.from_env(os.environ)

@@ -1,24 +1,36 @@
-"""The steps of a reconciliation: compare all documents with their lists, and repair what differs.
+"""Messages with events of S3, and the steps of a reconciliation, which repairs what they missed.
 
-The first one over an index is the first load. Its records are in a folder of their own:
+A message of SQS brings one document up to date. A reconciliation compares all documents with their
+lists; the first one over an index is the first load. Its records are in a folder of their own:
 
     RECORDS/reconcile/ID/groups.jsonl     the plan, a group of documents a line
     RECORDS/reconcile/ID/done/….json      the counts of a group
     RECORDS/reconcile/ID/manifest.json    the result
 """
 
+import hashlib
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple
 
+import botocore.session
 import orjson
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
 
+from embedder.core.chunking import Chunker
+from embedder.core.engine import Engine
+from embedder.core.errors import EmbedderError
 from jobs.errors import BatchError
 from jobs.ingest.document_index import BusyDocumentError, Counts, DocumentIndex, list_name
-from jobs.steps import Frame, Steps
-from jobs.storage import Folder, open_folder
+from jobs.ingest.documents import RefusedDocumentError, digest
+from jobs.load.index_client import IndexClient
+from jobs.steps import Frame, Steps, UnexpectedError
+from jobs.storage import Folder, StoredObject, open_folder
 
 FRAME = Frame(
     name="reconciliation",
@@ -38,6 +50,72 @@ _READERS = 32
 _SECONDS = 220
 #: As in batch jobs: the names that are no documents.
 _IGNORED = re.compile(r"(^|/)[._]|/$")
+#: Before Lambda ends the function: the last slice of chunks and its request must fit.
+_RESERVE_SECONDS = 420
+#: Requests at a time: a reconciliation compares as many documents.
+_CONNECTIONS = 32
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestSettings:
+    """What the function works on: the variable `EMBEDDING_INGEST`, as JSON."""
+
+    #: The folder of the documents, `s3://bucket/prefix/`.
+    source: str
+    #: The folder of the lists and of the reconciliations, elsewhere.
+    records: str
+    #: The ARN of the index.
+    index: str
+    #: The URL of the queue for documents that cannot be read.
+    dead_letters: str
+    chunk_tokens: int | None = None
+    overlap_tokens: int | None = None
+    #: The metadata keys of the index.
+    metadata: tuple[str, ...] = ()
+    #: Whether documents have the values of their objects' tags too.
+    tags: bool = False
+
+
+class DocumentSteps(Steps):
+    """Brings the document of a message up to date; the only step is `document`.
+
+    `prefix` is the folder of the documents in its bucket, with a slash at its end if not empty.
+    """
+
+    message = "document"
+    item = "document"
+    metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "ChangedDocuments": ("Count", "changed"),
+        "EmbeddedChunks": ("Count", "embedded"),
+        "DeletedChunks": ("Count", "deleted"),
+        "RefusedDocuments": ("Count", "refused"),
+        "SearchableDelay": ("Seconds", "seconds"),
+    }
+
+    def __init__(
+        self, documents: DocumentIndex, *, prefix: str, now: Callable[[], float] = time.time
+    ) -> None:
+        self._documents, self._prefix, self._now = documents, prefix, now
+
+    def work(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Bring the object of `event["message"]`, an event of S3 from EventBridge, up to date.
+
+        The `seconds` of the result are those from the event on, which has whole seconds.
+        """
+        try:
+            message = orjson.loads(event["message"])
+            key, sent = message["detail"]["object"]["key"], message["time"]
+            began = datetime.fromisoformat(sent).timestamp()
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+            raise BatchError("A message must be an event of S3 from EventBridge.") from None
+        inner = key.removeprefix(self._prefix)
+        counts = Counts()
+        if key.startswith(self._prefix) and is_document(inner):
+            counts = self._documents.update(inner, deadline=event["deadline"])
+        written = bool(counts.changed or counts.refused)
+        seconds = round(max(0.0, self._now() - began), 3)
+        return {"key": key, **counts._asdict(), "written": written, "seconds": seconds}
 
 
 class Group(NamedTuple):
@@ -136,3 +214,136 @@ class ReconcileSteps(Steps):
         for start in range(0, max(len(left), bool(keys)), _GROUP):
             yield Group(number, keys, left[start : start + _GROUP])
             keys, number = [], number + 1
+
+
+class TaggedFolder(Folder):
+    """A folder of S3 in which the wanted tags of an object are user metadata, after its own.
+
+    So their names are in lower case. A change of a wanted tag changes the object's version.
+    """
+
+    def __init__(self, url: str, *, wanted: Collection[str], region: str) -> None:
+        opened = open_folder(url)
+        super().__init__(opened._store, opened.name)
+        self._wanted = {name.lower() for name in wanted}
+        config = Config(
+            retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+            max_pool_connections=_CONNECTIONS,
+        )
+        self._client = botocore.session.Session().create_client(
+            "s3", region_name=region, config=config
+        )
+
+    def version(self, key: str) -> tuple[str, int] | None:
+        """Return what changes with each write of an object or of a wanted tag, and its size."""
+        found = super().version(key)
+        tags = self._tags(key) if found else []
+        return (f"{found[0]} {digest(tags)}", found[1]) if found and tags else found
+
+    def read_object(self, key: str) -> StoredObject | None:
+        """Read an object with its attributes and its wanted tags; None if it does not exist."""
+        found = super().read_object(key)
+        if found is None:
+            return None
+        tags = self._tags(key)
+        named = {name.lower(): value for name, value in tags}
+        if len(named) < len(tags):
+            names = ", ".join(name for name, _ in tags)
+            raise RefusedDocumentError(
+                f"names of tags differ by more than their case; found {names}"
+            )
+        return found._replace(attributes={**named, **found.attributes})
+
+    def _tags(self, key: str) -> list[tuple[str, str]]:
+        """Return the wanted tags of an object in the order of their names."""
+        bucket, _, prefix = self.name.removeprefix("s3://").partition("/")
+        try:
+            answer = self._client.get_object_tagging(
+                Bucket=bucket, Key=f"{prefix}/{key}" if prefix else key
+            )
+        except (BotoCoreError, ClientError) as error:
+            if isinstance(error, ClientError) and error.response["Error"]["Code"] == "NoSuchKey":
+                return []
+            raise BatchError(f"The tags of {self.name}/{key} cannot be read: {error}.") from error
+        tags = [(tag["Key"], tag["Value"]) for tag in answer["TagSet"]]
+        return sorted(tag for tag in tags if tag[0].lower() in self._wanted)
+
+
+def open_documents(
+    settings: IngestSettings,
+    engine: Engine,
+    *,
+    send: Callable[[str], object],
+    now: Callable[[], float] = time.time,
+    sleep: Callable[[float], None] = time.sleep,
+) -> tuple[DocumentSteps, ReconcileSteps]:
+    """Connect to the folders and the index, and return the steps of messages and reconciliations.
+
+    `send` sends the body of a message to the queue for documents that cannot be read.
+    """
+    records = records_of(settings)
+    source, lists = source_of(settings), open_folder(f"{records}/chunks")
+    documents = DocumentIndex(
+        engine,
+        chunker_of(settings, engine),
+        source=source,
+        lists=lists,
+        index=IndexClient(settings.index),
+        metadata=settings.metadata,
+        refuse=lambda key, reason: send(orjson.dumps({"key": key, "reason": reason}).decode()),
+        now=now,
+        sleep=sleep,
+    )
+    prefix = settings.source.removeprefix("s3://").rstrip("/").partition("/")[2]
+    return (
+        DocumentSteps(documents, prefix=f"{prefix}/" if prefix else "", now=now),
+        ReconcileSteps(documents, source=source, lists=lists, records=f"{records}/reconcile"),
+    )
+
+
+def source_of(settings: IngestSettings) -> Folder:
+    """Return the folder of the documents, with their tags if these are metadata."""
+    if not settings.tags:
+        return open_folder(settings.source)
+    # The index is in the bucket's region.
+    region = settings.index.split(":")[3]
+    return TaggedFolder(settings.source, wanted=settings.metadata, region=region)
+
+
+def records_of(settings: IngestSettings) -> str:
+    """Return the folder of an index's lists and reports; another index begins with none."""
+    name = hashlib.sha256(settings.index.encode()).hexdigest()[:12]
+    return f"{settings.records.rstrip('/')}/{name}"
+
+
+def chunker_of(settings: IngestSettings, engine: Engine) -> Chunker:
+    """Return what divides the documents; `InvalidFieldError` if the model takes no such chunks."""
+    return Chunker(
+        engine.request_tokenizer, tokens=settings.chunk_tokens, overlap=settings.overlap_tokens
+    )
+
+
+def entry(
+    documents: Callable[[Mapping[str, Any], Any], dict[str, Any]],
+    reconcile: Callable[[Mapping[str, Any], Any], dict[str, Any]],
+) -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
+    """Return Lambda's handler: of messages, and of the steps of a reconciliation.
+
+    A message that fails is reported to Lambda, so that SQS gives it again; the others are done.
+    """
+
+    def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        if "Records" not in event:
+            return reconcile(event, context)
+        left = context.get_remaining_time_in_millis() / 1000
+        deadline = time.time() + left - _RESERVE_SECONDS
+        failures = []
+        for record in event["Records"]:
+            step = {"step": "document", "message": record["body"], "deadline": deadline}
+            try:
+                documents(step, context)
+            except (BatchError, EmbedderError, UnexpectedError):  # the log has it
+                failures.append({"itemIdentifier": record["messageId"]})
+        return {"batchItemFailures": failures}
+
+    return handler

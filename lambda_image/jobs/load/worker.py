@@ -17,9 +17,8 @@ import pyarrow.parquet
 from jobs.command import run_all
 from jobs.embed.job import EMBEDDING_COLUMN, ID_COLUMN, VECTOR_SPACE_KEY
 from jobs.errors import BatchError, VectorSpaceError
-from jobs.load.index_client import IndexClient
+from jobs.load.index_client import IndexClient, Item, batches, encode
 from jobs.load.run import FRAME, Counts, LoadPlan, Part, read_counts
-from jobs.load.vectors import Item, batches, encode
 from jobs.steps import Outcome, json_lines
 from jobs.storage import Folder, StoredFile, open_folder
 

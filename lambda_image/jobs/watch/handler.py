@@ -7,7 +7,7 @@ import orjson
 from embedder.core.artifact import load_artifact
 from embedder.core.engine import Engine
 from embedder.core.settings import Settings
-from jobs.ingest.messages import IngestSettings
+from jobs.ingest.run import IngestSettings
 from jobs.steps import logged, read_settings
 from jobs.watch.run import WatchSettings, WatchSteps
 

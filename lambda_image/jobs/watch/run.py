@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,15 +25,13 @@ import orjson
 
 from embedder.core.embedding_request import EmbedRequest, Inputs
 from embedder.core.engine import Engine
-from jobs.errors import VectorSpaceError
+from jobs.errors import BatchError, VectorSpaceError
 from jobs.ingest.document_index import DocumentList, is_key_of, list_name, read_list
 from jobs.ingest.documents import RefusedDocumentError, read_chunks
-from jobs.ingest.messages import IngestSettings, chunker_of, records_of, source_of
-from jobs.ingest.run import is_document
+from jobs.ingest.run import IngestSettings, chunker_of, is_document, records_of, source_of
 from jobs.load.index_client import SEGMENTS, IndexClient, IndexDescription, StoredVector
 from jobs.steps import Steps
 from jobs.storage import open_folder
-from jobs.watch.answers import TOP, KnownVectors, cosines, read_questions
 
 Given = TypeVar("Given")
 Found = TypeVar("Found")
@@ -57,6 +55,11 @@ _NAMED = 100
 _SLICE, _THREADS = 32, 16
 #: For the texts. Lambda ends the function after 900.
 _SECONDS = 780
+#: Entries of an answer.
+TOP = 100
+#: Cosines that differ by less are equal.
+_TIE = 1e-4
+_MAX_QUESTIONS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +70,41 @@ class WatchSettings:
     sample: int
     #: The file with golden questions, `s3://bucket/key`.
     questions: str | None = None
+
+
+class Question(NamedTuple):
+    """A question that must find a document."""
+
+    #: Its line in the file.
+    line: int
+    query: str
+    #: The document's key, below the folder of documents.
+    document: str
+
+
+class KnownVectors:
+    """Vectors that are in the index, and which of them its answers lack.
+
+    Those that are nearer to a query than the last entry of the answer must be in the answer.
+    """
+
+    def __init__(self, vectors: Sequence[StoredVector]) -> None:
+        self._keys = [vector.key for vector in vectors]
+        self._rows = np.stack([vector.numbers for vector in vectors]) if vectors else None
+        #: How many must be in the answers so far, and the keys of those that are not.
+        self.expected = 0
+        self.missed: list[str] = []
+
+    def compare(self, query: npt.NDArray[np.float32], answer: Sequence[tuple[str, float]]) -> None:
+        """Count what the answer to a query must have; it has keys and cosines, best first."""
+        if self._rows is None:
+            return
+        # An answer that is shorter than it may be has all vectors.
+        last = answer[-1][1] if len(answer) == TOP else -np.inf
+        found = {key for key, _ in answer}
+        nearer = np.flatnonzero(cosines(self._rows, query) > last + _TIE)
+        self.expected += len(nearer)
+        self.missed += [key for place in nearer if (key := self._keys[place]) not in found]
 
 
 class WatchSteps(Steps):
@@ -333,3 +371,41 @@ def _all(work: Callable[[Given], Found], items: Iterable[Given]) -> list[Found]:
     """Return the results of all items, in their order; most of the time they wait for AWS."""
     with ThreadPoolExecutor(_THREADS) as pool:
         return list(pool.map(work, items))
+
+
+def cosines(
+    rows: npt.NDArray[np.float32], others: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float32]:
+    """Return the cosines, [rows], of rows and as many others, or one other."""
+    lengths = np.linalg.norm(rows, axis=-1) * np.linalg.norm(others, axis=-1)
+    found: npt.NDArray[np.float32] = np.sum(rows * others, axis=-1)
+    found /= np.maximum(lengths, np.finfo(np.float32).tiny)
+    return found
+
+
+def read_questions(data: bytes) -> list[Question]:
+    """Read golden questions, one on a line, as `{"query": ..., "document": ...}`.
+
+    An error has the number of the line, and none of its text.
+    """
+    questions = []
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            found = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            found = None
+        if (
+            not isinstance(found, dict)
+            or found.keys() != {"query", "document"}
+            or not all(isinstance(value, str) and value.strip() for value in found.values())
+        ):
+            raise BatchError(
+                f"Line {number} of the questions must be an object with the texts query and "
+                "document, the key of a document below the source of [ingest]."
+            )
+        questions.append(Question(number, found["query"], found["document"]))
+    if not 1 <= len(questions) <= _MAX_QUESTIONS:
+        raise BatchError(f"{len(questions)} questions; 1 to {_MAX_QUESTIONS} are allowed.")
+    return questions

@@ -11,8 +11,7 @@ import pytest
 from embedder.core.engine import Engine
 from jobs.ingest.document_index import DocumentIndex
 from jobs.ingest.documents import RefusedDocumentError
-from jobs.ingest.messages import IngestSettings, entry, open_documents
-from jobs.ingest.run import is_document
+from jobs.ingest.run import IngestSettings, entry, is_document, open_documents
 from jobs.load import index_client
 from jobs.steps import Steps
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of

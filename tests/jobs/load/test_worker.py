@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 import pytest
 
-from jobs.load.vectors import Item, batches, encode
+from jobs.load.index_client import Item, batches, encode
 from jobs.load.worker import RateLimit
 
 VECTOR = np.array([0.1, -0.25, 1e-9], np.float32)

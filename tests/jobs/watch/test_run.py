@@ -11,7 +11,7 @@ from jobs.errors import BatchError, VectorSpaceError
 from jobs.load.index_client import StoredVector
 from jobs.steps import logged
 from jobs.watch import run as watch_run
-from jobs.watch.answers import TOP, KnownVectors, read_questions
+from jobs.watch.run import TOP, KnownVectors, read_questions
 from tests.fixtures.s3_vectors.indexes import Index, Stored
 from tests.jobs.ingest.conftest import SOURCE, paragraphs
 from tests.jobs.watch.conftest import DAY, Watched, questions_of
