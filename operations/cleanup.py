@@ -17,7 +17,7 @@ from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import Provisioned, artifact_in_s3
 from operations.command import command_parser, run_command
 from operations.deployed import Deployed, DeployedStack, DeployedStacks, find_deployed, read_stacks
-from operations.environment_session import confirmed, look_up, session_for
+from operations.environment_session import confirmed, listed, look_up, session_for
 from operations.reset_traffic import find_stuck_weights
 from operations.vector_store import delete_store, find_deleted_store
 from stacks.names import (
@@ -84,14 +84,12 @@ def end_provisioned_concurrency(
     # Active autoscaling would allocate the provisioned concurrency again.
     for target in _targets(scaling, deployed):
         _register(scaling, target, suspended=True)
-    pages = client.get_paginator("list_provisioned_concurrency_configs")
-    for page in pages.paginate(FunctionName=deployed.function):
-        for config in page["ProvisionedConcurrencyConfigs"]:
-            arn = config["FunctionArn"]
-            client.delete_provisioned_concurrency_config(
-                FunctionName=deployed.function, Qualifier=arn.rpartition(":")[2]
-            )
-            yield arn
+    which = {"FunctionName": deployed.function}
+    configs = "ProvisionedConcurrencyConfigs"
+    for config in listed(client, "list_provisioned_concurrency_configs", configs, **which):
+        arn = config["FunctionArn"]
+        client.delete_provisioned_concurrency_config(**which, Qualifier=arn.rpartition(":")[2])
+        yield arn
 
 
 def resume_scaling(session: Session, environment: EnvironmentSettings) -> Iterator[str]:
@@ -233,11 +231,10 @@ def _deletes_vectors(environment: EnvironmentSettings) -> bool:
 
 
 def _targets(client: Any, deployed: Deployed) -> Iterator[dict[str, Any]]:
-    pages = client.get_paginator("describe_scalable_targets")
-    for page in pages.paginate(ServiceNamespace="lambda"):
-        for target in page["ScalableTargets"]:
-            if target["ResourceId"].startswith(f"function:{deployed.function}:"):
-                yield target
+    which = {"ServiceNamespace": "lambda"}
+    for target in listed(client, "describe_scalable_targets", "ScalableTargets", **which):
+        if target["ResourceId"].startswith(f"function:{deployed.function}:"):
+            yield target
 
 
 def _register(client: Any, target: dict[str, Any], *, suspended: bool) -> None:

@@ -4,7 +4,7 @@ A table that is removed from the file leaves its stack deployed, reachable and b
 command knows only the stacks of the file.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from botocore.exceptions import WaiterError
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
-from operations.environment_session import bootstrap_client, look_up, place_of_caller
+from operations.environment_session import bootstrap_client, listed, look_up, place_of_caller
 from stacks.names import endpoint_stack_name, possible_stacks
 
 #: The states of a deployment that has not ended:
@@ -106,9 +106,8 @@ class Deployed:
         }
 
     def _resources(self) -> Iterator[dict[str, str]]:
-        pages = self.client("cloudformation").get_paginator("list_stack_resources")
-        for page in pages.paginate(StackName=self.stack):
-            yield from page["StackResourceSummaries"]
+        client, found = self.client("cloudformation"), "StackResourceSummaries"
+        return listed(client, "list_stack_resources", found, StackName=self.stack)
 
     def _version_of_alias(self) -> str:
         """Return the version that the stack's template gives to the alias."""
@@ -120,6 +119,12 @@ class Deployed:
                     return pinned
         # Without a pin of scripts/rollback, it is the stack's own version.
         return next(self.versions_of_stack())
+
+
+def shares_of(alias: Mapping[str, Any]) -> dict[str, float]:
+    """Return the share of the requests by version; the alias's own version comes first."""
+    others = (alias.get("RoutingConfig") or {}).get("AdditionalVersionWeights", {})
+    return {alias["FunctionVersion"]: 1 - sum(others.values())} | others
 
 
 def find_deployed(session: Session, environment: EnvironmentSettings) -> Deployed | None:
@@ -222,8 +227,7 @@ class DeployedStacks:
 
 def read_stacks(client: Any, environment: EnvironmentSettings) -> list[DeployedStack]:
     """Read the stacks of an environment from CloudFormation, each with its users before it."""
-    pages = client.get_paginator("describe_stacks").paginate()
-    found = {stack["StackName"]: stack for page in pages for stack in page["Stacks"]}
+    found = {stack["StackName"]: stack for stack in listed(client, "describe_stacks", "Stacks")}
     return [
         DeployedStack(
             name,

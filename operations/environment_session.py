@@ -7,7 +7,7 @@ there are clients with the roles of `cdk bootstrap`, which the CDK's command use
 import functools
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from botocore.exceptions import ClientError
@@ -94,6 +94,12 @@ def look_up(call: Callable[..., Any], **parameters: Any) -> Any | None:
         if code == "ValidationError" and set(parameters) == {"StackName"}:
             return None
         raise
+
+
+def listed(client: Any, operation: str, found: str, **parameters: Any) -> Iterator[Any]:
+    """Yield the items of the list `found` of all pages of an answer of AWS."""
+    for page in client.get_paginator(operation).paginate(**parameters):
+        yield from page[found]
 
 
 def bootstrap_role(purpose: Purpose, *, account: str, region: str) -> str:

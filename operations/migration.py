@@ -41,7 +41,7 @@ from operations.command import ENVIRONMENTS, command_parser, run_command
 from operations.cost.bill import copy_items, search_items, vector_gigabytes
 from operations.cost.ways import ON_DEMAND, Scenario, usd, ways
 from operations.cost.workload import Month, billed_seconds, core_seconds, speed_of
-from operations.deployed import find_deployed, status_and_outputs
+from operations.deployed import find_deployed, shares_of, status_and_outputs
 from operations.environment_session import session_for
 from operations.environment_tables import exchange_tables, remove_table, tables_of
 from operations.packages import place_of
@@ -199,13 +199,8 @@ class Migration:
         deployed = find_deployed(self.session, self.environment)
         if deployed is None:
             return {}
-        alias = deployed.read_alias()
-        weights = (alias.get("RoutingConfig") or {}).get("AdditionalVersionWeights", {})
         shares: dict[str | None, float] = {}
-        for version, share in {
-            alias["FunctionVersion"]: 1 - sum(weights.values()),
-            **weights,
-        }.items():
+        for version, share in shares_of(deployed.read_alias()).items():
             found = self.client("lambda").get_function_configuration(
                 FunctionName=deployed.function, Qualifier=version
             )

@@ -17,8 +17,8 @@ from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
 from operations.command import command_parser, run_command
-from operations.deployed import Deployed, find_deployed
-from operations.environment_session import look_up, session_for
+from operations.deployed import Deployed, find_deployed, shares_of
+from operations.environment_session import listed, look_up, session_for
 from operations.packages import Place, place_of
 from operations.rollback import version_before
 from operations.vector_store import (
@@ -148,10 +148,8 @@ def _unused_versions(deployed: Deployed, *, keep: int) -> list[str]:
     found = {version["Version"] for version in versions_of(client, deployed.function)}
     numbers = sorted(found - {_LATEST}, key=int)
     used = set(numbers[-keep:])
-    for page in client.get_paginator("list_aliases").paginate(FunctionName=deployed.function):
-        for alias in page["Aliases"]:
-            routing = alias.get("RoutingConfig") or {}
-            used |= {alias["FunctionVersion"], *routing.get("AdditionalVersionWeights", {})}
+    for alias in listed(client, "list_aliases", "Aliases", FunctionName=deployed.function):
+        used |= shares_of(alias).keys()
     used |= set(deployed.versions_of_stack())
     if experiment:
         used.add(str(experiment.version))
@@ -168,10 +166,8 @@ def _unused_images(
     session: Session, place: Place, *, gone: set[tuple[str, str]], keep: int
 ) -> list[str]:
     client = session.create_client("ecr", region_name=place.region)
-    pages = client.get_paginator("describe_images").paginate(repositoryName=place.name)
-    images: list[dict[str, Any]] = (
-        look_up(lambda: [image for page in pages for image in page["imageDetails"]]) or []
-    )
+    found = listed(client, "describe_images", "imageDetails", repositoryName=place.name)
+    images: list[dict[str, Any]] = look_up(lambda: list(found)) or []
     images.sort(key=lambda image: image["imagePushedAt"])
     tasks = [
         container["image"]

@@ -14,7 +14,7 @@ from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
 from operations.command import command_parser, run_version_command
-from operations.deployed import Deployed, find_deployed
+from operations.deployed import Deployed, find_deployed, shares_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +87,12 @@ def find_stuck_weights(session: Session, environment: EnvironmentSettings) -> We
 def _read(deployed: Deployed) -> Weights | None:
     """Return the weights; None without, or if the template has them, as an experiment's."""
     alias = deployed.read_alias()
-    others = alias.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
-    if not others or any(
+    shares = shares_of(alias)
+    if len(shares) == 1 or any(
         resource["Type"] == "AWS::Lambda::Alias" and "RoutingConfig" in resource["Properties"]
         for resource in deployed.template()["Resources"].values()
     ):
         return None
-    shares = {alias["FunctionVersion"]: 1 - sum(others.values())} | others
     return Weights(alias=deployed.alias, shares=shares, revision=alias["RevisionId"])
 
 

@@ -13,6 +13,7 @@ from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
 from operations.deployed import status_and_outputs
+from operations.environment_session import listed
 from stacks.names import index_stack_name
 
 #: The most services of one request.
@@ -27,43 +28,37 @@ def function_versions(
     The versions in `gone`, by function and number, are left out.
     """
     client = session.create_client("lambda", region_name=region)
-    for page in client.get_paginator("list_functions").paginate():
-        for function in page["Functions"]:
-            for version in versions_of(client, function["FunctionName"]):
-                if (version["FunctionName"], version["Version"]) not in gone:
-                    yield version
+    for function in listed(client, "list_functions", "Functions"):
+        for version in versions_of(client, function["FunctionName"]):
+            if (version["FunctionName"], version["Version"]) not in gone:
+                yield version
 
 
 def versions_of(client: Any, function: str) -> Iterator[dict[str, Any]]:
     """Yield the configuration of each version of a function, with its newest code, `$LATEST`."""
-    pages = client.get_paginator("list_versions_by_function").paginate(FunctionName=function)
-    for page in pages:
-        yield from page["Versions"]
+    return listed(client, "list_versions_by_function", "Versions", FunctionName=function)
 
 
 def task_definitions(session: Session, region: str | None) -> Iterator[dict[str, Any]]:
     """Yield all task definitions that are active, or that a service still runs."""
     client = session.create_client("ecs", region_name=region)
-    pages = client.get_paginator("list_task_definitions").paginate(status="ACTIVE")
-    definitions = {arn for page in pages for arn in page["taskDefinitionArns"]}
-    definitions |= set(_running_definitions(client))
-    for arn in sorted(definitions):
+    active = listed(client, "list_task_definitions", "taskDefinitionArns", status="ACTIVE")
+    for arn in sorted({*active, *_running_definitions(client)}):
         yield client.describe_task_definition(taskDefinition=arn)["taskDefinition"]
 
 
 def _running_definitions(client: Any) -> Iterator[str]:
-    for clusters in client.get_paginator("list_clusters").paginate():
-        for cluster in clusters["clusterArns"]:
-            pages = client.get_paginator("list_services").paginate(
-                cluster=cluster, PaginationConfig={"PageSize": _SERVICES}
-            )
-            for page in pages:
-                if not page["serviceArns"]:
-                    continue
-                services = client.describe_services(cluster=cluster, services=page["serviceArns"])
-                for service in services["services"]:
-                    yield service["taskDefinition"]
-                    yield from (item["taskDefinition"] for item in service.get("deployments", []))
+    for cluster in listed(client, "list_clusters", "clusterArns"):
+        pages = client.get_paginator("list_services").paginate(
+            cluster=cluster, PaginationConfig={"PageSize": _SERVICES}
+        )
+        for page in pages:
+            if not page["serviceArns"]:
+                continue
+            services = client.describe_services(cluster=cluster, services=page["serviceArns"])
+            for service in services["services"]:
+                yield service["taskDefinition"]
+                yield from (item["taskDefinition"] for item in service.get("deployments", []))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +89,18 @@ def find_deleted_store(session: Session, environment: EnvironmentSettings) -> Ve
     last stack finds the bucket again.
     """
     client = session.create_client("cloudformation", region_name=environment.region)
-    pages = client.get_paginator("list_stacks").paginate(StackStatusFilter=["DELETE_COMPLETE"])
-    name = index_stack_name(environment.name)
-    stacks = [
-        stack for page in pages for stack in page["StackSummaries"] if stack["StackName"] == name
-    ]
+    name, deleted = index_stack_name(environment.name), ["DELETE_COMPLETE"]
+    found = listed(client, "list_stacks", "StackSummaries", StackStatusFilter=deleted)
+    stacks = [stack for stack in found if stack["StackName"] == name]
     if not stacks or find_store(session, environment):
         return None
     last = max(stacks, key=lambda stack: stack["DeletionTime"])["StackId"]
-    for page in client.get_paginator("list_stack_resources").paginate(StackName=last):
-        for resource in page["StackResourceSummaries"]:
-            if resource["ResourceType"] == "AWS::S3Vectors::VectorBucket":
-                bucket = resource["PhysicalResourceId"].rpartition("/")[2]
-                return VectorStore(bucket, indexes=(), region=environment.region)
+    for resource in listed(
+        client, "list_stack_resources", "StackResourceSummaries", StackName=last
+    ):
+        if resource["ResourceType"] == "AWS::S3Vectors::VectorBucket":
+            bucket = resource["PhysicalResourceId"].rpartition("/")[2]
+            return VectorStore(bucket, indexes=(), region=environment.region)
     return None
 
 
@@ -119,8 +113,8 @@ def unused_indexes(
     functions in `gone`, by function and number, will be deleted.
     """
     client = session.create_client("s3vectors", region_name=store.region)
-    pages = client.get_paginator("list_indexes").paginate(vectorBucketName=store.bucket)
-    indexes = [index["indexArn"] for page in pages for index in page["indexes"]]
+    found = listed(client, "list_indexes", "indexes", vectorBucketName=store.bucket)
+    indexes = [index["indexArn"] for index in found]
     named = {*store.indexes}
     for version in function_versions(session, store.region, gone=gone):
         variables = version.get("Environment", {})
