@@ -123,7 +123,9 @@ class Deployed:
 
 def shares_of(alias: Mapping[str, Any]) -> dict[str, float]:
     """Return the share of the requests by version; the alias's own version comes first."""
-    others = (alias.get("RoutingConfig") or {}).get("AdditionalVersionWeights", {})
+    others: dict[str, float] = (alias.get("RoutingConfig") or {}).get(
+        "AdditionalVersionWeights", {}
+    )
     return {alias["FunctionVersion"]: 1 - sum(others.values())} | others
 
 
@@ -153,18 +155,14 @@ def status_and_outputs(
 
 @dataclass(frozen=True, slots=True)
 class DeployedStack:
-    """A stack of an environment in CloudFormation.
-
-    Attributes:
-        name: Its name.
-        status: Its status, as CloudFormation writes it.
-        is_protected: Whether CloudFormation refuses to delete it.
-        is_removed: Whether the environment's file no longer has it.
-    """
+    """A stack of an environment in CloudFormation."""
 
     name: str
+    #: As CloudFormation writes it.
     status: str
+    #: Whether CloudFormation refuses to delete it.
     is_protected: bool
+    #: Whether the environment's file no longer has it.
     is_removed: bool
 
     def refuses_updates(self, environment: str) -> str | None:

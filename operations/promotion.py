@@ -40,26 +40,17 @@ _DIGEST = r"[0-9a-f]{64}"
 _IN_S3 = re.compile(rf"s3://(?P<bucket>[a-z0-9][a-z0-9.-]+)/(?P<digest>{_DIGEST})\.zip")
 
 
-@dataclass(frozen=True, slots=True)
-class ZipReference:
-    """A zip by its digest, and the bucket or the file that has it."""
-
-    digest: str
-    bucket: str | None = None
-    file: Path | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> "ZipReference":
-        """Read `s3://BUCKET/DIGEST.zip` or the path of a zip."""
-        in_s3 = _IN_S3.fullmatch(text)
-        if in_s3:
-            return cls(f"sha256:{in_s3['digest']}", bucket=in_s3["bucket"])
-        if text.endswith(".zip") and "://" not in text and Path(text).is_file():
-            return cls(file_digest(Path(text)), file=Path(text))
-        raise ValueError(
-            f"--image: found: {text}; allowed for an environment with a zip: a zip as "
-            "`scripts/build` prints it, s3://BUCKET/DIGEST.zip, or the path of such a zip"
-        )
+def zip_reference(text: str) -> tuple[str, str | Path]:
+    """Return the digest of `s3://BUCKET/DIGEST.zip`, or of a path, with the bucket or the path."""
+    in_s3 = _IN_S3.fullmatch(text)
+    if in_s3:
+        return f"sha256:{in_s3['digest']}", in_s3["bucket"]
+    if text.endswith(".zip") and "://" not in text and Path(text).is_file():
+        return file_digest(Path(text)), Path(text)
+    raise ValueError(
+        f"--image: found: {text}; allowed for an environment with a zip: a zip as "
+        "`scripts/build` prints it, s3://BUCKET/DIGEST.zip, or the path of such a zip"
+    )
 
 
 def promote_zip(
@@ -74,43 +65,43 @@ def promote_zip(
     """
     if len(given) != 1:
         raise ValueError(f"--image: found: {len(given)} of them; allowed: one zip")
-    reference = ZipReference.parse(given[0])
+    digest, where = zip_reference(given[0])
     own = PackageBucket(session, bucket_of(environment, place_of(session, environment)))
-    buckets = [own] + ([PackageBucket(session, reference.bucket)] if reference.bucket else [])
+    other = [] if isinstance(where, Path) else [PackageBucket(session, where)]
     with tempfile.TemporaryDirectory(prefix="promote-") as name:
-        source = _Source(reference, buckets, Path(name))
-        archive = source.get(zip_key(reference.digest), reference.digest)
-        artifact = _accept_zip(reference.digest, read_labels(archive), environment)
-        digests = {"zip": reference.digest} | ({"artifact": artifact} if artifact else {})
-        keys = {"zip": zip_key(reference.digest), "artifact": artifact_key(artifact or "")}
-        for target, digest in digests.items():
+        source = _Source([own, *other], where if isinstance(where, Path) else None, Path(name))
+        archive = source.get(zip_key(digest), digest)
+        artifact = _accept_zip(digest, read_labels(archive), environment)
+        keys = {digest: zip_key(digest)} | ({artifact: artifact_key(artifact)} if artifact else {})
+        for each, key in keys.items():
             if check:
-                source.find(keys[target])
-            elif not own.has(keys[target]):
-                file = source.get(keys[target], digest)
-                own.write(keys[target], file)
+                source.find(key)
+            elif not own.has(key):
+                file = source.get(key, each)
+                own.write(key, file)
                 size = file.stat().st_size / 1e6
-                print(f"{keys[target]} copied to s3://{own.name}: {size:.0f} MB", file=sys.stderr)
-    return digests
+                print(f"{key} copied to s3://{own.name}: {size:.0f} MB", file=sys.stderr)
+    return {"zip": digest} | ({"artifact": artifact} if artifact else {})
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
     """Where a zip and its artifact may be: next to each other."""
 
-    reference: ZipReference
     buckets: Sequence[PackageBucket]
+    #: The zip, if it is a file of this machine.
+    given: Path | None
+    #: Where a download goes.
     folder: Path
 
     def find(self, key: str) -> PackageBucket | Path:
         """Return the bucket or the file that has a key."""
         looked = [f"s3://{bucket.name}" for bucket in self.buckets]
-        given = self.reference.file
-        if given:
-            file = given if key.endswith(".zip") else given.parent / key
+        if self.given:
+            file = self.given if key.endswith(".zip") else self.given.parent / key
             if file.is_file():
                 return file
-            looked.append(str(given.parent))
+            looked.append(str(self.given.parent))
         for bucket in self.buckets:
             if bucket.has(key):
                 return bucket

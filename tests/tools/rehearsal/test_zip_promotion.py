@@ -11,7 +11,7 @@ from embedding_kit.settings import Model
 from operations import built_images as module
 from operations.built_images import built_zip
 from operations.packages import PackageBucket, bucket_of, file_digest, place_of, write_labeled
-from operations.promotion import ZipReference, promote_zip
+from operations.promotion import promote_zip, zip_reference
 
 from .test_promotion import MODEL
 
@@ -190,7 +190,7 @@ def test_what_is_no_zip_of_the_kit_is_refused(aws, session, make, tmp_path):
 def test_a_zip_is_named_by_its_digest(text):
     """Or by a file: its content has one."""
     with pytest.raises(ValueError, match=r"--image: found: .*; allowed .*s3://BUCKET/DIGEST"):
-        ZipReference.parse(text)
+        zip_reference(text)
 
 
 def test_labels_change_only_the_file_of_labels(tmp_path):
