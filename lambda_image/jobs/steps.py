@@ -5,6 +5,7 @@ Lambda, each step writes one line of JSON to the log, and one with the metrics o
 has a text: the message of an unexpected error could quote one, so its class is logged and reported.
 """
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -119,7 +120,11 @@ class Frame:
         Raises:
             IncompleteJobError: If an item is not done.
         """
-        missing = [_name(item) for item in self.missing(folder, items)]
+        # The names of their files, without folder and suffixes.
+        missing = [
+            item.done_key.rpartition("/")[2].partition(".")[0]
+            for item in self.missing(folder, items)
+        ]
         if missing:
             names = ", ".join([*missing[:_NAMED], *(["..."] if len(missing) > _NAMED else [])])
             raise IncompleteJobError(
@@ -255,6 +260,11 @@ def read_settings(kind: type[Job], value: Mapping[str, Any], *, name: str) -> Jo
     )
 
 
+def read_variable(kind: type[Job], name: str) -> Job:
+    """Read settings from a variable of the environment, which has them as JSON."""
+    return read_settings(kind, orjson.loads(os.environ[name]), name=name)
+
+
 def json_lines(values: Iterable[Any]) -> bytes:
     """Return values as lines of JSON."""
     return b"".join(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE) for value in values)
@@ -292,8 +302,3 @@ def _log(line: Mapping[str, Any], began: float) -> None:
 def _write(line: Mapping[str, Any]) -> None:
     sys.stdout.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE).decode())
     sys.stdout.flush()
-
-
-def _name(item: Item) -> str:
-    """Return the name of an item's file, without its folder and its suffixes."""
-    return item.done_key.rpartition("/")[2].partition(".")[0]

@@ -3,7 +3,7 @@
 import io
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,7 +93,12 @@ def embed_shard(
         vectors, tokens, good, refused = _embed(engine, good, job)
     rejected = sorted([*rejected, *refused], key=lambda record: record.position)
     if rejected:
-        output.write(f"{FRAME.rejected}/{shard.part}.jsonl", _rejected_lines(shard, rejected))
+        unit = "row" if shard.format == "parquet" else "byte"
+        lines = [
+            {"file": shard.key, unit: each.position, "id": each.id or None, "problem": each.problem}
+            for each in rejected
+        ]
+        output.write(f"{FRAME.rejected}/{shard.part}.jsonl", json_lines(lines))
     counts = Counts(
         rows=len(good),
         rejected=len(rejected),
@@ -219,19 +224,6 @@ def _part(
         table, buffer, compression="none", use_dictionary=False, write_statistics=[ID_COLUMN]
     )
     return buffer.getvalue()
-
-
-def _rejected_lines(shard: Shard, records: Iterable[Record]) -> bytes:
-    unit = "row" if shard.format == "parquet" else "byte"
-    return json_lines(
-        {
-            "file": shard.key,
-            unit: record.position,
-            "id": record.id or None,
-            "problem": record.problem,
-        }
-        for record in records
-    )
 
 
 def read_counts(folder: Folder, key: str) -> Counts:

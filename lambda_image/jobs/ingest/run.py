@@ -9,6 +9,7 @@ lists; the first one over an index is the first load. Its records are in a folde
 """
 
 import hashlib
+import os
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -22,14 +23,16 @@ import orjson
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from embedder.core.artifact import load_artifact
 from embedder.core.chunking import Chunker
 from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
+from embedder.core.settings import Settings
 from jobs.errors import BatchError
 from jobs.ingest.document_index import BusyDocumentError, Counts, DocumentIndex, list_name
 from jobs.ingest.documents import RefusedDocumentError, digest
 from jobs.load.index_client import IndexClient
-from jobs.steps import Frame, Steps, UnexpectedError
+from jobs.steps import Frame, Steps, UnexpectedError, read_variable
 from jobs.storage import Folder, StoredObject, open_folder
 
 FRAME = Frame(
@@ -267,6 +270,21 @@ class TaggedFolder(Folder):
             raise BatchError(f"The tags of {self.name}/{key} cannot be read: {error}.") from error
         tags = [(tag["Key"], tag["Value"]) for tag in answer["TagSet"]]
         return sorted(tag for tag in tags if tag[0].lower() in self._wanted)
+
+
+def start() -> tuple[Settings, IngestSettings, Engine]:
+    """Return the settings of the process's environment, and the model, which takes its time.
+
+    A handler calls it when it is imported, once for each execution environment.
+    """
+    settings = Settings.from_env(os.environ)
+    ingest = read_variable(IngestSettings, "EMBEDDING_INGEST")
+    engine = Engine.load(
+        load_artifact(settings.artifact),
+        threads=settings.threads,
+        max_characters=settings.max_characters,
+    )
+    return settings, ingest, engine
 
 
 def open_documents(
