@@ -1,7 +1,7 @@
 """The parts of a bill besides the requests: monitoring, storage, releases, API, network, batch."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from operations.cost.workload import Month
 
 #: A resource of a template: its type and its properties.
 Resource = Mapping[str, Any]
+#: By the line of the price list and the name of the item.
+Amounts = Iterator[tuple[str, str, float]]
 #: What an account has free in every month, by the unit of a price:
 #: https://aws.amazon.com/cloudwatch/pricing/
 FREE = {"alarm metric-month": 10, "metric-month": 10, "dashboard-month": 3}
@@ -79,19 +81,12 @@ def added_items(
     What it has is counted in its templates. Not included: data transfer, a key or web ACL of the
     customer's, NAT gateways, and the VPC endpoints of a private API and of a server.
     """
-    bill = _Items(environment, resources, prices, scenario, scenario.month)
+    bill = _Items(environment, resources, scenario, scenario.month)
+    first = (bill.monitoring(), bill.package(), bill.telemetry(), bill.releases(), bill.api())
     return (
-        *bill.monitoring(),
-        *bill.package(),
-        *bill.telemetry(),
-        *bill.releases(),
-        *bill.api(),
-        *bill.network(),
-        *bill.batch(),
+        *_priced(prices, *first, bill.network(), bill.batch()),
         *server_items(environment, prices),
-        *bill.index(),
-        *bill.documents(),
-        *bill.watch(),
+        *_priced(prices, bill.index(), bill.documents(), bill.watch()),
     )
 
 
@@ -116,10 +111,16 @@ def vector_gigabytes(vectors: float, dimension: int) -> float:
 
 def search_items(prices: Prices, gigabytes: float, searches: float) -> Bill:
     """Price searches of an index of a size."""
-    return (
-        priced(prices, "vector_searches", "index, searches", searches),
-        priced(prices, "vector_processing", "index, data searched", gigabytes * searches / 1000),
-    )
+    return _priced(prices, _searched(gigabytes, searches))
+
+
+def _searched(gigabytes: float, searches: float) -> Amounts:
+    yield "vector_searches", "index, searches", searches
+    yield "vector_processing", "index, data searched", gigabytes * searches / 1000
+
+
+def _priced(prices: Prices, *parts: Amounts) -> Bill:
+    return tuple(priced(prices, *amount) for part in parts for amount in part)
 
 
 def copy_items(
@@ -149,21 +150,17 @@ def copy_items(
 
 @dataclass(frozen=True, slots=True)
 class _Items:
-    """Each method prices one part of the bill. A new thing that costs something adds one."""
+    """Each method counts one part of the bill. A new thing that costs something adds one."""
 
     environment: EnvironmentSettings
     resources: Sequence[Resource]
-    prices: Prices
     scenario: Scenario
     month: Month
-
-    def _priced(self, line: str, name: str, amount: float) -> LineItem:
-        return priced(self.prices, line, name, amount)
 
     def _count(self, kind: str) -> int:
         return len(_of(kind, self.resources))
 
-    def monitoring(self) -> Bill:
+    def monitoring(self) -> Amounts:
         """Price alarms, the dashboard and keys. A customer's key is billed where it was created."""
         alarms = _of("CloudWatch::Alarm", self.resources)
         # An alarm on one metric names it directly. Each metric that an alarm reads is billed, and
@@ -179,73 +176,61 @@ class _Items:
             ("dashboard", "dashboard", self._count("CloudWatch::Dashboard")),
             ("key", "SNS topic's KMS key", self._count("KMS::Key")),
         )
-        return tuple(self._priced(line, name, count) for line, name, count in counted if count)
+        yield from (item for item in counted if item[2])
 
-    def package(self) -> Bill:
+    def package(self) -> Amounts:
         """Price the image; or the zips and artifacts of a year's releases, which nothing deletes.
 
         At most: in S3, a release without a change of the model or the compiler adds no artifact.
         """
         function, size = self.environment.function, artifact_bytes(self.environment.model)
         if function.package == "image":
-            models = len(self.environment.models)
-            return (self._priced("image_storage", "image", models * _IMAGE_GB),)
+            yield "image_storage", "image", len(self.environment.models) * _IMAGE_GB
+            return
         in_s3 = artifact_in_s3(self.environment.model, function)
         unknown = _IMAGE_GB * _GB if in_s3 else LARGEST_ARTIFACT
         stored = _ZIP_GB + (unknown if size is None else size) / _GB
+        yield "storage", "zip and artifact", stored
         earlier = _MONTHS_KEPT * self.month.releases * stored
-        return (
-            self._priced("storage", "zip and artifact", stored),
-            self._priced("storage", "those of a year's releases", earlier),
-        )
+        yield "storage", "those of a year's releases", earlier
 
-    def telemetry(self) -> Bill:
+    def telemetry(self) -> Amounts:
         """Price logs, custom metrics, and the traces of requests, but not those of batch jobs."""
         gigabytes = self.month.requests * LOG_BYTES / _GB
         months = self.environment.function.log_retention_days / 30
-        items = (
-            self._priced("log_ingestion", "logs, written", gigabytes),
-            self._priced("log_storage", "logs, kept", gigabytes * months),
-            self._priced("metric", "metrics", METRICS if self.month.requests else 0),
-        )
-        if not self.environment.observability.tracing:
-            return items
-        return (*items, self._priced("traces", "traces of X-Ray", self.month.sampled))
+        yield "log_ingestion", "logs, written", gigabytes
+        yield "log_storage", "logs, kept", gigabytes * months
+        yield "metric", "metrics", METRICS if self.month.requests else 0
+        if self.environment.observability.tracing:
+            yield "traces", "traces of X-Ray", self.month.sampled
 
-    def releases(self) -> Bill:
+    def releases(self) -> Amounts:
         """Price the second version while traffic shifts to it."""
         hours = self.environment.release.shift.total_seconds() / 3600 + _RELEASE_HOURS
         gb_seconds = self.environment.function.memory_mb / 1024 * 3600 * self.month.releases
         cold_start = self.environment.cold_start
         if isinstance(cold_start, SnapStart):
             amount = gb_seconds * max(hours, _SNAPSHOT_HOURS)
-            return (self._priced("lambda_snapshot", "second snapshot in a release", amount),)
+            yield "lambda_snapshot", "second snapshot in a release", amount
         if isinstance(cold_start, Provisioned):
             amount = gb_seconds * hours * cold_start.highest_minimum
-            name = "second version provisioned in a release"
-            return (self._priced("lambda_provisioned", name, amount),)
-        return ()
+            yield "lambda_provisioned", "second version provisioned in a release", amount
 
-    def api(self) -> Bill:
+    def api(self) -> Amounts:
         """Price a REST API for all requests of the endpoint, its log and firewall."""
         if not self._count("ApiGateway::RestApi"):
-            return ()
+            return
         requests = self.month.requests
         gigabytes = requests * _ACCESS_LOG_BYTES / _GB
-        items = [
-            self._priced("rest_requests", "API, requests", requests),
-            self._priced("log_ingestion", "API, access log, written", gigabytes),
-            self._priced("log_storage", "API, access log, kept", gigabytes * _ACCESS_LOG_MONTHS),
-        ]
+        yield "rest_requests", "API, requests", requests
+        yield "log_ingestion", "API, access log, written", gigabytes
+        yield "log_storage", "API, access log, kept", gigabytes * _ACCESS_LOG_MONTHS
         for firewall in _of("WAFv2::WebACL", self.resources):
-            items += [
-                self._priced("firewall", "firewall", 1),
-                self._priced("firewall_rule", "firewall, rules", len(firewall["Rules"])),
-                self._priced("firewall_requests", "firewall, requests", requests),
-            ]
-        return tuple(items)
+            yield "firewall", "firewall", 1
+            yield "firewall_rule", "firewall, rules", len(firewall["Rules"])
+            yield "firewall_requests", "firewall, requests", requests
 
-    def network(self) -> Bill:
+    def network(self) -> Amounts:
         """Price the interface endpoints that callers and functions in a private network need.
 
         One of Lambda's API for callers that invoke, and one of S3 Vectors for an index and
@@ -254,46 +239,41 @@ class _Items:
         """
         network, invoked = self.environment.network, self.environment.callers.invoke
         endpoints = invoked + bool(network is not None and self._count("S3Vectors::Index"))
-        if not endpoints:
-            return ()
-        zones = len(network.subnets) if network else _ZONES
-        return (self._priced("interface_endpoint", "VPC endpoints", endpoints * zones * HOURS),)
+        if endpoints:
+            zones = len(network.subnets) if network else _ZONES
+            yield "interface_endpoint", "VPC endpoints", endpoints * zones * HOURS
 
-    def batch(self) -> Bill:
+    def batch(self) -> Amounts:
         """Price batch jobs: the function and the executions."""
         if self.environment.batch is None:
-            return ()
+            return
         texts = self.month.batch_texts
         shards, seconds = texts / _SHARD_TEXTS, texts * self.scenario.core_seconds
         gb_seconds = seconds * self.environment.batch.memory_mb / 1024
-        return (
-            self._priced("lambda_duration", "batch, duration", gb_seconds),
-            self._priced("express_requests", "batch, executions", shards),
-            self._priced("express_duration", "batch, their duration", seconds * _EXPRESS_GB),
-        )
+        yield "lambda_duration", "batch, duration", gb_seconds
+        yield "express_requests", "batch, executions", shards
+        yield "express_duration", "batch, their duration", seconds * _EXPRESS_GB
 
-    def index(self) -> Bill:
+    def index(self) -> Amounts:
         """Price the vectors of S3 Vectors: loaded once, kept for the month, and searched.
 
         A search is billed by the size of the index, at the price of its first tier.
         """
         if not self._count("S3Vectors::Index"):
-            return ()
+            return
         gigabytes, searches = self._vector_gigabytes(), self.month.searches
         searches = self.month.requests if searches is None else searches
-        return (
-            self._priced("vector_storage", "index, vectors", gigabytes),
-            self._priced("vector_writes", "index, loading them", gigabytes),
-            *search_items(self.prices, self._vector_gigabytes(indexes=1), searches),
-        )
+        yield "vector_storage", "index, vectors", gigabytes
+        yield "vector_writes", "index, loading them", gigabytes
+        yield from _searched(self._vector_gigabytes(indexes=1), searches)
 
-    def documents(self) -> Bill:
+    def documents(self) -> Amounts:
         """Price the documents of an index: events, chunks, and the comparison each night.
 
         With a second model, each of two functions does all of it, in the times of the first model.
         """
         if self.environment.ingest is None:
-            return ()
+            return
         memory = self._memory_mb("jobs.ingest.handler.handler")
         events, memory_mb = self.month.changes, sum(memory) / len(memory)
         changes = events * len(memory)
@@ -309,25 +289,23 @@ class _Items:
         waits = changes * (event_reads + _EVENT_WRITES) * _S3_SECONDS + comparing
         embeds = chunks * len(memory) * self.scenario.core_seconds
         messages = changes * _EVENT_MESSAGES + len(memory) * _POLLS * HOURS
-        return (
-            self._priced("events", "documents, events", events),
-            self._priced("messages", "documents, queue", messages),
-            self._priced("lambda_duration", "documents, embedding", embeds * memory_mb / 1024),
-            self._priced("lambda_duration", "documents, waiting for S3", waits * memory_mb / 1024),
-            self._priced("lambda_requests", "documents, requests", changes + groups),
-            self._priced("express_requests", "documents, executions", groups),
-            self._priced("express_duration", "documents, their duration", comparing * _EXPRESS_GB),
-            self._priced("storage_write", "documents, writes to S3", writes),
-            self._priced("storage_read", "documents, reads from S3", reads),
-            self._priced("vector_writes", "documents, vectors", self._vector_gigabytes(chunks)),
-            self._priced("metric", "documents, metrics", len(memory) * _DOCUMENT_METRICS),
-        )
+        yield "events", "documents, events", events
+        yield "messages", "documents, queue", messages
+        yield "lambda_duration", "documents, embedding", embeds * memory_mb / 1024
+        yield "lambda_duration", "documents, waiting for S3", waits * memory_mb / 1024
+        yield "lambda_requests", "documents, requests", changes + groups
+        yield "express_requests", "documents, executions", groups
+        yield "express_duration", "documents, their duration", comparing * _EXPRESS_GB
+        yield "storage_write", "documents, writes to S3", writes
+        yield "storage_read", "documents, reads from S3", reads
+        yield "vector_writes", "documents, vectors", self._vector_gigabytes(chunks)
+        yield "metric", "documents, metrics", len(memory) * _DOCUMENT_METRICS
 
-    def watch(self) -> Bill:
+    def watch(self) -> Amounts:
         """Price the daily run of the watch. AWS lists no price for reading and listing vectors."""
         watch = self.environment.watch
         if watch is None:
-            return ()
+            return
         questions = self.month.questions if watch.questions else 0
         searches = _NIGHTS * (questions + _WATCH_PROBES)
         embeds = _NIGHTS * (SAMPLE + questions) * self.scenario.core_seconds
@@ -335,15 +313,13 @@ class _Items:
         seconds = embeds + reads * _S3_SECONDS / _WATCH_THREADS
         processed = self._vector_gigabytes(indexes=1) * searches / 1000
         (memory_mb,) = self._memory_mb("jobs.watch.handler.handler")
-        return (
-            self._priced("lambda_duration", "watch, duration", seconds * memory_mb / 1024),
-            self._priced("storage_read", "watch, reads from S3", reads),
-            self._priced("storage_write", "watch, lists of S3", _NIGHTS * _WATCH_LISTS),
-            self._priced("vector_searches", "watch, searches", searches),
-            self._priced("vector_processing", "watch, data searched", processed),
-            # A metric is billed in hours with a value.
-            self._priced("metric", "watch, metrics", _WATCH_METRICS / 24),
-        )
+        yield "lambda_duration", "watch, duration", seconds * memory_mb / 1024
+        yield "storage_read", "watch, reads from S3", reads
+        yield "storage_write", "watch, lists of S3", _NIGHTS * _WATCH_LISTS
+        yield "vector_searches", "watch, searches", searches
+        yield "vector_processing", "watch, data searched", processed
+        # A metric is billed in hours with a value.
+        yield "metric", "watch, metrics", _WATCH_METRICS / 24
 
     def _memory_mb(self, handler: str) -> list[int]:
         functions = _of("Lambda::Function", self.resources)
