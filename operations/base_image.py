@@ -49,10 +49,8 @@ def main(arguments: list[str] | None = None) -> int:
 def pin(file: Path) -> list[tuple[str, str | None, str]]:
     """Pin the base image of each model in an environment's file to the current digest of its tag.
 
-    A mirror that the file names keeps its address.
-
-    Returns:
-        Each model's table, the digest before, None if none was pinned, and the digest now.
+    A mirror that the file names keeps its address. Returned are each model's table, the digest
+    before, None if none was pinned, and the digest now.
     """
     document = tomlkit.parse(file.read_text(encoding="utf-8"))
     pins = []

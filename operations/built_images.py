@@ -120,11 +120,7 @@ def built_images(session: Session, environment: EnvironmentSettings, assembly: P
 
 
 def check_accepts(environment: EnvironmentSettings, built: EnvironmentSettings) -> None:
-    """Check that an environment would accept what another one builds.
-
-    Raises:
-        EnvironmentFileError: Its settings differ; the message names each.
-    """
+    """Refuse an environment that would not accept what another one builds, by what differs."""
     labels = [model_labels(model) for model in built.models.values()]
     differences = [
         line

@@ -188,11 +188,7 @@ class DeployedStack:
 
 
 class DeployedStacks:
-    """The stacks of an environment in CloudFormation.
-
-    The credentials are those of bootstrap's role that deploys, as for the CDK's command; without
-    permission to assume it, the caller's own.
-    """
+    """The stacks of an environment in CloudFormation, with bootstrap's role that deploys."""
 
     def __init__(self, session: Session, environment: EnvironmentSettings) -> None:
         """Read them, each with those that use it before it."""

@@ -143,11 +143,7 @@ class Image:
 
 
 class Repository:
-    """A repository of ECR, with the credentials of its registry.
-
-    The credentials are those of bootstrap's image-publishing role, as for the CDK's command;
-    without permission to assume it, the caller's own.
-    """
+    """A repository of ECR, with bootstrap's role that publishes images."""
 
     def __init__(self, place: Place, *, url: str, authorization: str) -> None:
         """Connect to a repository at the registry's URL, with user and password in base64."""
@@ -261,7 +257,7 @@ class Repository:
 
 
 def registry_client(session: Session, place: Place) -> Any:
-    """Return ECR's client with bootstrap's publishing role; else with the caller's credentials."""
+    """Return ECR's client with bootstrap's role that publishes images."""
     return bootstrap_client(
         session, "ecr", "image-publishing", account=place.account, region=place.region
     )
@@ -288,10 +284,9 @@ def read_labels(archive: Path) -> dict[str, str]:
 
 
 class PackageBucket:
-    """A bucket, with the credentials of bootstrap's role that publishes files.
+    """A bucket, with bootstrap's role that publishes files.
 
-    Without permission to assume the role, and for a bucket if its name does not have account and
-    region, the credentials are the caller's own.
+    If its name does not have account and region, the credentials are the caller's own.
     """
 
     def __init__(self, session: Session, name: str) -> None:

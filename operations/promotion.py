@@ -58,10 +58,8 @@ def promote_zip(
 ) -> dict[str, str]:
     """Check a zip, and copy it and its artifact into the environment's bucket.
 
-    With `check`, it is checked only, before the environment's bucket exists.
-
-    Returns:
-        The digest of the zip, and that of its artifact in S3 if it has one, by target.
+    With `check`, it is checked only, before the environment's bucket exists. Returned are the
+    digest of the zip, and that of its artifact in S3 if it has one, by target.
     """
     if len(given) != 1:
         raise ValueError(f"--image: found: {len(given)} of them; allowed: one zip")
@@ -226,10 +224,8 @@ def promote(
 ) -> dict[str, str]:
     """Check the images, and copy them into the environment's repository.
 
-    With `check`, they are checked only, before the environment's repository exists.
-
-    Returns:
-        The digest of each image that the environment needs, by target.
+    With `check`, they are checked only, before the environment's repository exists. Returned is
+    the digest of each image that the environment needs, by target.
     """
     own = place_of(session, environment)
     with ExitStack() as stack:

@@ -59,11 +59,8 @@ def roll_back(
 ) -> str:
     """Stop the running release, or move the alias back, to the version before it by default.
 
-    Returns:
-        The action taken, and the next step.
-
-    Raises:
-        ValueError: No previous version exists, or the stack cannot be updated now.
+    Returned is what was done, and the next step. A `ValueError` says that there is no version
+    before, or why the stack cannot be updated now.
     """
     deployed = find_deployed(session, environment)
     if deployed is None:

@@ -29,8 +29,7 @@ def run_command(
 ) -> int:
     """Run a command, which returns a named tuple, and print its result as JSON.
 
-    Returns:
-        The exit status: 0; 1 after an error; 3 if too many rows were rejected; 130 after Ctrl-C.
+    The exit status is 0; 1 after an error; 3 if too many rows were rejected; 130 after Ctrl-C.
     """
     try:
         result = run(options)

@@ -117,8 +117,7 @@ class Frame:
     ) -> list[Counts]:
         """Return the counts of all items, which `read` reads from the folder and a `done_key`.
 
-        Raises:
-            IncompleteJobError: If an item is not done.
+        An item that is not done is an `IncompleteJobError`.
         """
         # The names of their files, without folder and suffixes.
         missing = [
@@ -138,11 +137,7 @@ class Frame:
     def finish(
         self, folder: str, result: Mapping[str, Any], *, rejected: int, rows: int, allowed: float
     ) -> None:
-        """Write the result, and check that at most the `allowed` percent of rows were rejected.
-
-        Raises:
-            RejectedRowsError: If more were rejected.
-        """
+        """Write the result; `RejectedRowsError` if more than `allowed` percent were rejected."""
         opened = open_folder(folder)
         opened.write(self.result_file, orjson.dumps(result, option=orjson.OPT_INDENT_2))
         percent = 100 * rejected / max(1, rows)
@@ -237,10 +232,7 @@ def read_settings(kind: type[Job], value: Mapping[str, Any], *, name: str) -> Jo
     """Read the settings of a job, a dataclass, from JSON; none is converted.
 
     `name` is that of what has the settings, for messages: "A job". A field without a default is
-    required.
-
-    Raises:
-        BatchError: If a setting is unknown or missing, or a value is not allowed.
+    required. What is unknown, missing or not allowed is a `BatchError`.
     """
     known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
     unknown = sorted(set(value) - set(known))

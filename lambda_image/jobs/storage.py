@@ -112,11 +112,7 @@ class Folder:
         return RemoteFile(self, file)
 
     def read(self, key: str, *, start: int = 0, stop: int | None = None, etag: str = "") -> bytes:
-        """Read a file, or the bytes from `start` to `stop`.
-
-        Raises:
-            ChangedInputError: If its ETag is another one.
-        """
+        """Read a file, or the bytes from `start` to `stop`; `ChangedInputError` if changed."""
         options: GetOptions = {}
         if etag:
             options["if_match"] = etag

@@ -68,11 +68,9 @@ def refresh(region: str, *, file: Path = FILE, client: httpx.Client | None = Non
 def read_offer(
     rows: Iterable[str], *, offer: str, region: str, lines: Mapping[str, Line]
 ) -> dict[str, list[Entry]]:
-    """Find the prices of lines on demand in a service's CSV file.
+    """Return the prices on demand of each line that a service's CSV file has.
 
-    Returns:
-        By the name of each line that was found, its different prices: more than one if several
-        products have the same usage type.
+    They are more than one if several products have the same usage type.
     """
     stream = iter(rows)
     heading, published = _read_heading(stream, offer)

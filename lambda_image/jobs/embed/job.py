@@ -47,11 +47,7 @@ _OUTPUT_FORMAT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """The settings of a job.
-
-    Raises:
-        BatchError: If a value is not allowed.
-    """
+    """The settings of a job; a value that is not allowed is a `BatchError`."""
 
     #: The folder of the input: a path, or `s3://bucket/prefix/`.
     source: str

@@ -47,10 +47,8 @@ def embed_shards(
 ) -> Iterator[Outcome]:
     """Embed shards of a job, and yield the outcome of each as soon as it is done.
 
-    Each process loads the model.
-
-    Raises:
-        BatchError: If a shard failed, after the others; or if a process was killed.
+    Each process loads the model. A shard that fails is an error after the others, and a process
+    that was killed one immediately.
     """
     pool = ProcessPoolExecutor(
         processes,

@@ -95,10 +95,8 @@ def plan_shards(
 ) -> Iterator[Shard]:
     """Yield the shards of all input files, numbered from 0, each of about `size` bytes of input.
 
-    Files named with `.` or `_` in front are left out, as Spark and Arrow do it.
-
-    Raises:
-        BatchError: If a file has no known format, lacks a field, or is too large to be scanned.
+    Files named with `.` or `_` in front are left out, as Spark and Arrow do it. One that has no
+    known format, lacks a field, or is too large to be scanned, is a `BatchError`.
     """
     number = 0
     types = None
@@ -197,11 +195,7 @@ class EmbedSteps(Steps):
         return {"id": plan.id, **FRAME.place(plan.folder), "shards": len(plan.shards)}
 
     def work(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Embed `event["shard"]`, a line of the plan in `event["folder"]`.
-
-        Raises:
-            ChangedModelError: If the model is not the one that the job was planned with.
-        """
+        """Embed `event["shard"]`, a line of the plan in `event["folder"]`."""
         began = time.monotonic()
         plan = read_plan(event["folder"], shards=False)
         space = space_of(self._engine.manifest, plan.job)

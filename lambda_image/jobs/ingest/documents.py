@@ -60,11 +60,9 @@ def read_chunks(
 ) -> dict[str, dict[str, Any]]:
     """Return the metadata of an object's chunks, with their texts, by the keys of vectors.
 
-    An object that does not exist has none. `wanted` are the metadata keys of the index; no query
-    can filter by those of `non_filterable`.
-
-    Raises:
-        RefusedDocumentError: If it cannot be read, or its chunks cannot be in the index.
+    An object that does not exist has none. What cannot be read, or be in the index, is a
+    `RefusedDocumentError`. `wanted` are the metadata keys of the index; no query can filter by
+    those of `non_filterable`.
     """
     if size > _MAX_BYTES:
         raise RefusedDocumentError(f"it has {size:,} bytes; up to {_MAX_BYTES:,} are allowed")

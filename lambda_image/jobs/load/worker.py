@@ -98,8 +98,7 @@ def load_parts(
 ) -> Iterator[Outcome]:
     """Load parts in threads, which wait for S3 Vectors most of the time.
 
-    The outcome of each is yielded as soon as it is done; see `run_all`. The limit is of all threads
-    together.
+    See `run_all` for the order of the outcomes. The limit is of all threads together.
     """
     source, records = open_folder(plan.job), open_folder(plan.folder)
     load = partial(load_part, source, records, plan, index=index, limit=limit)
@@ -111,8 +110,7 @@ def read_part(
 ) -> tuple[Any, npt.NDArray[np.float32]]:
     """Return the columns of a part, an Arrow table, and its vectors, float32 [rows, dimension].
 
-    Raises:
-        VectorSpaceError: If the part has vectors of another space.
+    Vectors of another space are a `VectorSpaceError`.
     """
     name = f"{job.name}/{part.key}"
     dimension = int(vector_space.rpartition("/")[2])

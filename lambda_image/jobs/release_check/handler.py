@@ -75,9 +75,6 @@ def check_version(new: Call, *manifests: Manifest, starts: int) -> str:
     """Warm a new version, compare its answers with the golden ones, return its spaces.
 
     `starts` environments start at the same time, so that the first requests do not wait for one.
-
-    Raises:
-        ReleaseRefusedError: The new version fails a check.
     """
     with ThreadPoolExecutor(starts) as pool:
         answers = list(pool.map(lambda _: new("GET", "/health", None), range(starts)))
