@@ -10,7 +10,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import load_environment
-from operations.environment_session import session_for
 
 ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 
@@ -62,28 +61,3 @@ def run_command(
         return error.returncode
     print(f"error: {text}{outcome}", file=sys.stderr)
     return 1
-
-
-def run_version_command(
-    parser: argparse.ArgumentParser,
-    action: Callable[..., str],
-    arguments: Sequence[str] | None,
-    *,
-    default: str,
-    failure: str,
-) -> int:
-    """Run a command that moves an environment's alias to a version, which `--version` chooses.
-
-    The action gets the session, the environment and `version`, and returns a description of the
-    change. `default` says in words which version is chosen without the option.
-    """
-    parser.add_argument(
-        "--version", help=f"the version that gets all requests; {default} by default"
-    )
-
-    def act(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
-        session = session_for(environment, changes=True)
-        print(action(session, environment, version=options.version))
-        return 0
-
-    return run_command(parser, act, arguments, failure=failure)

@@ -7,14 +7,16 @@ used with Provisioned Concurrency" (https://github.com/hashicorp/terraform/issue
 https://github.com/gradientedge/cdk-utils/pull/1110).
 """
 
+import argparse
 import sys
 from dataclasses import dataclass
 
 from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
-from operations.command import command_parser, run_version_command
+from operations.command import command_parser, run_command
 from operations.deployed import Deployed, find_deployed, shares_of
+from operations.environment_session import session_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,15 @@ class Weights:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
     parser = command_parser("scripts/reset-traffic", __doc__)
-    default, failure = "the one with most of them", "the weights of {}"
-    return run_version_command(parser, clear_weights, arguments, default=default, failure=failure)
+    told = "the version that gets all requests; the one with most of them by default"
+    parser.add_argument("--version", help=told)
+    return run_command(parser, _clear, arguments, failure="the weights of {}")
+
+
+def _clear(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
+    session = session_for(environment, changes=True)
+    print(clear_weights(session, environment, version=options.version))
+    return 0
 
 
 def clear_weights(

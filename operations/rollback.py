@@ -11,6 +11,7 @@ traffic currently points to", and AWS does not document the effect of a wrong on
 (https://docs.aws.amazon.com/codedeploy/latest/userguide/reference-appspec-file-structure-resources.html).
 """
 
+import argparse
 import hashlib
 import json
 import sys
@@ -26,9 +27,9 @@ from botocore.session import Session
 from embedding_client._targets import invocation_event
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings.callers import without_path
-from operations.command import command_parser, run_version_command
+from operations.command import command_parser, run_command
 from operations.deployed import Deployed, find_deployed
-from operations.environment_session import bootstrap_client, look_up, partition_domain
+from operations.environment_session import bootstrap_client, look_up, partition_domain, session_for
 from operations.packages import PackageBucket, Place, bucket_of, place_of
 
 _NEXT = (
@@ -48,10 +49,15 @@ _WARM_STARTS = 3
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
     parser = command_parser("scripts/rollback", __doc__)
-    failure = "{} was not rolled back"
-    return run_version_command(
-        parser, roll_back, arguments, default="the one before", failure=failure
-    )
+    told = "the version that gets all requests; the one before by default"
+    parser.add_argument("--version", help=told)
+    return run_command(parser, _roll_back, arguments, failure="{} was not rolled back")
+
+
+def _roll_back(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
+    session = session_for(environment, changes=True)
+    print(roll_back(session, environment, version=options.version))
+    return 0
 
 
 def roll_back(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from operations import command
+from operations import reset_traffic
 from operations.reset_traffic import clear_weights, find_stuck_weights, main
 
 LEFT = {"3": 1.0}
@@ -118,7 +118,7 @@ def test_weights_that_no_release_explains_are_stuck(session, environments, runni
 
 def test_the_command_prints_what_it_did(session, environments, monkeypatch, capsys):
     """The command prints one line on stdout, or an error with exit status 1."""
-    monkeypatch.setattr(command, "session_for", lambda *_, **__: session)
+    monkeypatch.setattr(reset_traffic, "session_for", lambda *_, **__: session)
     session.deployed()
     _alias(session, "3", {})
     assert main(["dev"]) == 0

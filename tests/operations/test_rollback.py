@@ -12,7 +12,7 @@ from botocore.response import StreamingBody
 from botocore.stub import ANY
 
 from embedding_kit import Callers
-from operations import command, rollback
+from operations import rollback
 from operations.rollback import main, roll_back
 
 from .conftest import STACK
@@ -360,7 +360,7 @@ def test_the_command_prints_what_it_did(monkeypatch, capsys):
         return "the alias live serves version 5"
 
     monkeypatch.setattr(rollback, "roll_back", answer)
-    monkeypatch.setattr(command, "session_for", lambda *_, **__: None)
+    monkeypatch.setattr(rollback, "session_for", lambda *_, **__: None)
     assert main(["dev"]) == 0
     assert main(["dev", "--version", "3"]) == 1
     assert main(["nowhere"]) == 1
