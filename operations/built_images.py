@@ -84,19 +84,18 @@ def main(arguments: list[str] | None = None) -> int:
     return run_command(parser, _print_built, arguments, failure=failure)
 
 
-def _print_built(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
+def _print_built(environment: EnvironmentSettings, options: argparse.Namespace) -> None:
     for other in options.others:
         check_accepts(environment_of(other), environment)
     if options.check:
         is_existing = environment.existing is not None and environment.existing.repository
         print(store_stack(environment) or ("existing" if is_existing else ""))
-        return 0
+        return
     session = session_for(environment)
     if environment.function.package == "zip":
         print(built_zip(session, environment))
     else:
         print("\n".join(built_images(session, environment, _ASSEMBLY)))
-    return 0
 
 
 def built_images(session: Session, environment: EnvironmentSettings, assembly: Path) -> list[str]:

@@ -9,7 +9,7 @@ leaves the scaling suspended, which no template shows; the next deploy resumes i
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from botocore.session import Session
 
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     return run_command(parser, _act, arguments, failure="{} could not be looked through")
 
 
-def _act(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
+def _act(environment: EnvironmentSettings, options: argparse.Namespace) -> int | None:
     if options.after == "destroy":
         _print_what_stays(environment)
         if _deletes_vectors(environment):
@@ -56,7 +56,7 @@ def _act(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
             store = find_deleted_store(session, environment)
             for line in delete_store(session, store) if store else ():
                 print(line)
-        return 0
+        return None
     # A destroy that asks shows the account itself.
     session = session_for(environment, changes=options.force, ask=False)
     if options.before == "destroy":
@@ -64,10 +64,12 @@ def _act(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
             session, environment, force=options.force, only_removed=options.removed
         )
     if options.before == "deploy":
-        return _before_deploy(session, environment)
-    if options.after == "failed-deploy":
-        return _after_failure(session, environment)
-    return _after_deploy(session, environment)
+        _before_deploy(session, environment)
+    elif options.after == "failed-deploy":
+        _after_failure(session, environment)
+    else:
+        _after_deploy(session, environment)
+    return None
 
 
 def end_provisioned_concurrency(
@@ -115,29 +117,24 @@ def resume_scaling(session: Session, environment: EnvironmentSettings) -> Iterat
         yield target["ResourceId"]
 
 
-def _before_deploy(session: Session, environment: EnvironmentSettings) -> int:
-    if _refuse_stuck_weights(session, environment):
-        return 1
+def _before_deploy(session: Session, environment: EnvironmentSettings) -> None:
+    _refuse_stuck_weights(session, environment)
     if isinstance(environment.cold_start, Provisioned):
         for resumed in resume_scaling(session, environment):
             print(f"resumed the scaling of {resumed}, which an unfinished destroy had suspended")
-    return 0
 
 
-def _refuse_stuck_weights(session: Session, environment: EnvironmentSettings) -> int:
+def _refuse_stuck_weights(session: Session, environment: EnvironmentSettings) -> None:
     weights = find_stuck_weights(session, environment)
-    if weights is None:
-        return 0
-    print(
-        f"error: {weights} and no release is running, so AWS refuses further releases; "
-        f"scripts/reset-traffic {environment.argument} gives all of it to version "
-        f"{weights.favorite}",
-        file=sys.stderr,
-    )
-    return 1
+    if weights:
+        raise ValueError(
+            f"{weights} and no release is running, so AWS refuses further releases; "
+            f"scripts/reset-traffic {environment.argument} gives all of it to version "
+            f"{weights.favorite}"
+        )
 
 
-def _after_failure(session: Session, environment: EnvironmentSettings) -> int:
+def _after_failure(session: Session, environment: EnvironmentSettings) -> NoReturn:
     """Say what AWS continues after a deploy that failed or was interrupted, and what to do."""
     client = session.create_client("cloudformation", region_name=environment.region)
     reasons = [
@@ -149,14 +146,11 @@ def _after_failure(session: Session, environment: EnvironmentSettings) -> int:
         print(f"note: {reason}", file=sys.stderr)
     again = f"scripts/deploy {environment.argument}"
     if reasons:
-        print(f"error: the deploy has not ended; when AWS has: {again}", file=sys.stderr)
-    elif not _refuse_stuck_weights(session, environment):
-        print(
-            f"error: {environment.name} was not deployed, for the reason above; after a fix: "
-            f"{again}",
-            file=sys.stderr,
-        )
-    return 1
+        raise ValueError(f"the deploy has not ended; when AWS has: {again}")
+    _refuse_stuck_weights(session, environment)
+    raise ValueError(
+        f"{environment.name} was not deployed, for the reason above; after a fix: {again}"
+    )
 
 
 def _before_destroy(
@@ -165,8 +159,7 @@ def _before_destroy(
     stacks = DeployedStacks(session, environment)
     asked = stacks.removed if only_removed else stacks.all
     if protected := [stack for stack in asked if stack.is_protected]:
-        print(f"error: {_unprotect(environment, protected)}", file=sys.stderr)
-        return 1
+        raise ValueError(_unprotect(environment, protected))
     names = ", ".join(f"{stack.name}{_GONE if stack.is_removed else ''}" for stack in asked)
     if only_removed and not asked:
         print(f"no stack of {environment.name} is deployed that its file no longer has")
@@ -208,7 +201,7 @@ def _unprotect(environment: EnvironmentSettings, protected: Sequence[DeployedSta
     )
 
 
-def _after_deploy(session: Session, environment: EnvironmentSettings) -> int:
+def _after_deploy(session: Session, environment: EnvironmentSettings) -> None:
     if not isinstance(environment.cold_start, Provisioned):
         _end(session, environment)
     for stack in DeployedStacks(session, environment).removed:
@@ -218,7 +211,6 @@ def _after_deploy(session: Session, environment: EnvironmentSettings) -> int:
             f"scripts/destroy {environment.argument} --removed",
             file=sys.stderr,
         )
-    return 0
 
 
 def _end(session: Session, environment: EnvironmentSettings) -> None:

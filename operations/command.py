@@ -28,7 +28,7 @@ def environment_of(name: str) -> EnvironmentSettings:
 
 def run_command(
     parser: argparse.ArgumentParser,
-    action: Callable[[EnvironmentSettings, argparse.Namespace], int],
+    action: Callable[[EnvironmentSettings, argparse.Namespace], int | None],
     arguments: Sequence[str] | None,
     *,
     failure: str = "{}",
@@ -39,7 +39,8 @@ def run_command(
 
     Args:
         parser: The command's parser.
-        action: The action. A `ValueError` says what is wrong, and what is allowed.
+        action: The action; it may return a status. A `ValueError` says what is wrong, and what is
+            allowed.
         arguments: The arguments; those of the process if None.
         failure: The text before an error of AWS; `{}` is replaced by the environment's name.
         outcome: The text after an error: what was not done.
@@ -51,7 +52,7 @@ def run_command(
         parser.error(f"unrecognized arguments: {' '.join(others)}")
     options.of_cdk = others
     try:
-        return action(environment_of(options.environment), options)
+        return action(environment_of(options.environment), options) or 0
     except (ValueError, FileNotFoundError) as error:
         text = str(error)
     except (BotoCoreError, ClientError) as error:

@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
     return run_command(parser, _act, arguments, failure=failure, takes_cdk_options=True)
 
 
-def _act(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
+def _act(environment: EnvironmentSettings, options: argparse.Namespace) -> int | None:
     step = options.step
     if options.of_cdk and step not in _DEPLOYING:
         raise ValueError(
@@ -265,7 +265,7 @@ def index_of(configuration: Mapping[str, Any]) -> str | None:
     return found
 
 
-def _plan(migration: Migration, options: argparse.Namespace) -> int:
+def _plan(migration: Migration, options: argparse.Namespace) -> None:
     old, new, ingest = migration.old, migration.new, migration.environment.ingest
     documents = chunks = 0
     tokens, runs, texts = _CHUNK_TOKENS, _RUNS, "not known before a comparison"
@@ -314,7 +314,6 @@ def _plan(migration: Migration, options: argparse.Namespace) -> int:
     print(f"time     about {tqdm.format_interval(seconds)}, {runs} at a time")
     print(f"cost     about ${usd(bill):,.2f} once, at list prices")
     print("\n".join(f"missing  {what}" for what in missing or ["nothing"]))
-    return 0
 
 
 def _copy(migration: Migration, options: argparse.Namespace) -> int:
@@ -424,7 +423,7 @@ def _wait_for_events(migration: Migration) -> None:
         _follow("events", ahead, show)
 
 
-def _compare(migration: Migration, options: argparse.Namespace) -> int:
+def _compare(migration: Migration, options: argparse.Namespace) -> None:
     # It imports matplotlib.
     from operations.migration_report import Asked, compare, print_report  # noqa: PLC0415
 
@@ -449,7 +448,6 @@ def _compare(migration: Migration, options: argparse.Namespace) -> int:
             Source(options.queries, kind=options.format, column=options.column),
         )
     print_report(report, page=options.report, as_json=options.json)
-    return 0
 
 
 def _price(migration: Migration, side: Side) -> float:
@@ -491,7 +489,7 @@ def _exchange(migration: Migration) -> None:
     print(f"exchanged [model] and [standby] in {migration.environment.file}", flush=True)
 
 
-def _back(migration: Migration, _: argparse.Namespace) -> int:
+def _back(migration: Migration, _: argparse.Namespace) -> None:
     old, functions = migration.old, migration.client("lambda")
     deployed = find_deployed(migration.session, migration.environment)
     found = versions_of(functions, deployed.function) if deployed else ()
@@ -511,7 +509,6 @@ def _back(migration: Migration, _: argparse.Namespace) -> int:
     if migration.is_exchanged:
         _exchange(migration)
     print(f"{old} answers. The index of {migration.new} stays up to date")
-    return 0
 
 
 def _numbered(versions: Iterator[dict[str, Any]] | tuple[()]) -> Iterator[dict[str, Any]]:
@@ -611,13 +608,13 @@ def _left(migration: Migration, *, only: str = "") -> Plan:
     )
 
 
-def _status(migration: Migration, _: argparse.Namespace) -> int:
+def _status(migration: Migration, _: argparse.Namespace) -> None:
     shares = migration.shares()
     if migration.environment.standby is None:
         is_left = "StandbyIndexArn" in migration.outputs or _left(migration).indexes
         found = f"an index is left: {migration.command} finish" if is_left else "nothing is left"
         print(f"step     none, without [standby] in {migration.environment.file}; {found}")
-        return 0
+        return
     for title, side in (("from", migration.old), ("to", migration.new)):
         print(f"{title:<9}{side}, {shares.get(side.index, 0):.0%} of the requests")
         print(f"  index       {side.index or 'not deployed'}")
@@ -628,7 +625,6 @@ def _status(migration: Migration, _: argparse.Namespace) -> int:
         elif side.index:
             print(f"  vectors     {VectorIndex(side.index).count()}")
     print(f"step     {_step(migration, shares)}")
-    return 0
 
 
 def _step(migration: Migration, shares: Mapping[str | None, float]) -> str:
@@ -655,7 +651,7 @@ def deploy(environment: EnvironmentSettings, options: argparse.Namespace) -> int
     return process.returncode
 
 
-_STEPS: Mapping[str, tuple[Callable[[Migration, argparse.Namespace], int], str]] = {
+_STEPS: Mapping[str, tuple[Callable[[Migration, argparse.Namespace], int | None], str]] = {
     "plan": (_plan, "Print what is embedded, its time and cost, and what is missing."),
     "copy": (_copy, "Deploy the standby, and bring all texts into its index."),
     "compare": (_compare, "Compare the answers of both models to your queries."),

@@ -36,14 +36,13 @@ def main(arguments: list[str] | None = None) -> int:
     return run_command(parser, _download, arguments, failure=failure, takes_cdk_options=True)
 
 
-def _download(environment: EnvironmentSettings, _: argparse.Namespace) -> int:
+def _download(environment: EnvironmentSettings, _: argparse.Namespace) -> None:
     sources = [source for model in environment.models.values() for source in model.sources]
     # A reranker serves next to each model, and is read once.
     for folder in dict.fromkeys(source.folder for source in sources):
         if folder and (place := s3_place(folder)):
             client = session_for(environment).create_client("s3", region_name=environment.region)
             download(client, *place, folder)
-    return 0
 
 
 def download(client: Any, bucket: str, prefix: str, folder: Path) -> None:

@@ -201,7 +201,7 @@ def main(arguments: list[str] | None = None) -> int:
     return run_command(parser, _prepare, arguments, failure=failure, outcome=outcome)
 
 
-def _prepare(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
+def _prepare(environment: EnvironmentSettings, options: argparse.Namespace) -> None:
     session, only_check = session_for(environment), bool(options.check)
     if environment.function.package == "zip":
         images = promote_zip(session, environment, options.image, check=only_check)
@@ -212,7 +212,6 @@ def _prepare(environment: EnvironmentSettings, options: argparse.Namespace) -> i
         print(store_stack(environment) or "")
     else:
         print(",".join(f"{target}={digest}" for target, digest in images.items()))
-    return 0
 
 
 def promote(

@@ -71,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
     return run_command(parser, _prune, arguments, failure="{} could not be pruned")
 
 
-def _prune(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
+def _prune(environment: EnvironmentSettings, options: argparse.Namespace) -> None:
     if options.keep < 1:
         raise ValueError(f"--keep: found: {options.keep}; allowed: 1 or more")
     session = session_for(environment)
@@ -82,7 +82,6 @@ def _prune(environment: EnvironmentSettings, options: argparse.Namespace) -> int
         prune(session, environment, plan)
     elif plan:
         print(f"To delete it: scripts/prune {environment.argument} --keep {options.keep} --yes")
-    return 0
 
 
 def make_plan(session: Session, environment: EnvironmentSettings, *, keep: int) -> Plan:

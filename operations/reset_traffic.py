@@ -46,10 +46,9 @@ def main(arguments: list[str] | None = None) -> int:
     return run_command(parser, _clear, arguments, failure="the weights of {}")
 
 
-def _clear(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
+def _clear(environment: EnvironmentSettings, options: argparse.Namespace) -> None:
     session = session_for(environment, changes=True)
     print(clear_weights(session, environment, version=options.version))
-    return 0
 
 
 def clear_weights(

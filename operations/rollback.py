@@ -54,10 +54,9 @@ def main(arguments: list[str] | None = None) -> int:
     return run_command(parser, _roll_back, arguments, failure="{} was not rolled back")
 
 
-def _roll_back(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
+def _roll_back(environment: EnvironmentSettings, options: argparse.Namespace) -> None:
     session = session_for(environment, changes=True)
     print(roll_back(session, environment, version=options.version))
-    return 0
 
 
 def roll_back(
