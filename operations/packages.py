@@ -18,7 +18,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import httpx
 from botocore.exceptions import BotoCoreError, ClientError
@@ -61,7 +61,6 @@ _INDEXES = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
-_TIMEOUT = httpx.Timeout(60)
 _BYTES = {"Content-Type": "application/octet-stream"}
 
 
@@ -145,21 +144,9 @@ class Image:
 class Repository:
     """A repository of ECR, with bootstrap's role that publishes images."""
 
-    def __init__(self, place: Place, *, url: str, authorization: str) -> None:
-        """Connect to a repository at the registry's URL, with user and password in base64."""
-        self.place = place
-        self._client = httpx.Client(
-            base_url=f"{url}/v2/{place.name}/",
-            # Without an encoding, the content is the bytes that the digest is of.
-            headers={"Authorization": f"Basic {authorization}", "Accept-Encoding": "identity"},
-            timeout=_TIMEOUT,
-            # ECR sends the client to S3 for a layer. httpx sends no Authorization there.
-            follow_redirects=True,
-        )
-
-    @classmethod
-    def connect(cls, session: Session, place: Place) -> Self:
+    def __init__(self, session: Session, place: Place) -> None:
         """Get a token of the registry, and connect."""
+        self.place = place
         try:
             client = registry_client(session, place)
             (data,) = client.get_authorization_token()["authorizationData"]
@@ -167,7 +154,15 @@ class Repository:
             raise RegistryError(f"no access to the registry of {place.uri}: {error}") from None
         # The endpoint is the caller's own registry's, and the token holds for all that it may use.
         url = re.sub(r"^https://[0-9]{12}\.", f"https://{place.account}.", data["proxyEndpoint"])
-        return cls(place, url=url, authorization=data["authorizationToken"])
+        authorization = f"Basic {data['authorizationToken']}"
+        self._client = httpx.Client(
+            base_url=f"{url}/v2/{place.name}/",
+            # Without an encoding, the content is the bytes that the digest is of.
+            headers={"Authorization": authorization, "Accept-Encoding": "identity"},
+            timeout=httpx.Timeout(60),
+            # ECR sends the client to S3 for a layer. httpx sends no Authorization there.
+            follow_redirects=True,
+        )
 
     def find(self, digest: str) -> Image | None:
         """Return the image of a digest; None without the image or the repository."""

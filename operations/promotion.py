@@ -232,7 +232,7 @@ def promote(
 
         def connect(place: Place) -> Repository:
             if place not in repositories:
-                repositories[place] = Repository.connect(session, place)
+                repositories[place] = Repository(session, place)
                 stack.callback(repositories[place].close)
             return repositories[place]
 
