@@ -43,8 +43,7 @@ def built_zip(session: Session, environment: EnvironmentSettings) -> str:
     # Only now, because it imports the CDK, which takes seconds.
     from embedding_kit.zip_command import build_command  # noqa: PLC0415
 
-    place = place_of(session, environment)
-    bucket = PackageBucket(session, bucket_of(environment, place))
+    bucket = PackageBucket(session, bucket_of(environment, place_of(session, environment)))
     labels = model_labels(environment.model) | {f"{LABEL}target": "zip"}
     in_s3 = "artifact" in needed_targets(environment)
     if in_s3:

@@ -167,8 +167,7 @@ def _before_destroy(
     what = names or f"{environment.name}, which has no stacks"
     if _deletes_vectors(environment) and not only_removed:
         what += ", and the vectors of its index,"
-    question = f"Destroy {what} in {stacks.place}?"
-    if not force and not confirmed(question):
+    if not force and not confirmed(f"Destroy {what} in {stacks.place}?"):
         print("nothing was changed", file=sys.stderr)
         return 1
     for stack in stacks.removed:

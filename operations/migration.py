@@ -174,12 +174,10 @@ class Migration:
         environment = self.environment
         model = getattr(environment, table)
         key = environment.encryption.key if environment.encryption else None
-        settings = environment.index or VectorIndexSettings()
-        wanted = index_id(model, settings, key_arn=key)
+        wanted = index_id(model, environment.index or VectorIndexSettings(), key_arn=key)
         # The roles are those of the last deploy: what belongs to a model of the file is known by
         # the logical id of its index.
-        roles = [role for role, found in self._ids.items() if wanted in found]
-        role = roles[0] if roles else None
+        role = next((role for role, found in self._ids.items() if wanted in found), None)
         index = "" if role is None else self.outputs[f"{role}IndexArn"]
         return Side(model=model, role=role, index=index)
 
@@ -191,8 +189,8 @@ class Migration:
             return {}
         stack = index_stack_name(self.environment.name)
         template = self.client("cloudformation").get_template(StackName=stack)["TemplateBody"]
-        values = {role: template["Outputs"][f"{role}IndexArn"]["Value"] for role in roles}
-        return {role: value["Fn::GetAtt"][0] for role, value in values.items()}
+        outputs = template["Outputs"]
+        return {role: outputs[f"{role}IndexArn"]["Value"]["Fn::GetAtt"][0] for role in roles}
 
     def shares(self) -> dict[str | None, float]:
         """Return the share of the requests that each index answers now; none before a deploy."""

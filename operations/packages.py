@@ -75,8 +75,7 @@ class Place:
     @property
     def uri(self) -> str:
         """The repository's URI, as ECR writes it."""
-        domain = partition_domain(self.region)
-        return f"{self.account}.dkr.ecr.{self.region}.{domain}/{self.name}"
+        return f"{self.account}.dkr.ecr.{self.region}.{partition_domain(self.region)}/{self.name}"
 
 
 def needed_targets(environment: EnvironmentSettings) -> list[str]:
@@ -232,8 +231,7 @@ class Repository:
         self._check(sent)
         location = self._client.base_url.join(sent.headers["location"])
         # A query, such as an upload's state, is kept.
-        ended = self._send("PUT", str(location.copy_merge_params({"digest": digest})))
-        self._check(ended)
+        self._check(self._send("PUT", str(location.copy_merge_params({"digest": digest}))))
 
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:

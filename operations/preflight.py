@@ -182,8 +182,7 @@ def _quotas(session: Session, environment: EnvironmentSettings) -> Iterator[Find
             "[function], or the alarms on concurrency fire at the wrong number"
         )
     # No API returns the memory quota, but AWS raises it along with that of concurrency.
-    unknown = function.memory_mb > NEW_ACCOUNT_MEMORY_MB
-    if unknown and granted < _ESTABLISHED_CONCURRENCY:
+    if function.memory_mb > NEW_ACCOUNT_MEMORY_MB and granted < _ESTABLISHED_CONCURRENCY:
         yield Finding(
             f"{granted} concurrent executions are a new account's quota, and a new account may "
             f"allow a function {NEW_ACCOUNT_MEMORY_MB} MB: memory_mb = {function.memory_mb} may "
@@ -217,10 +216,9 @@ def _package(session: Session, environment: EnvironmentSettings) -> Iterator[Fin
     deployed = find_deployed(session, environment)
     if deployed is None:
         return
-    template = deployed.template()
     handlers = {
         resource["Properties"].get("Handler")
-        for resource in template["Resources"].values()
+        for resource in deployed.template()["Resources"].values()
         if resource["Type"] == "AWS::Lambda::Function"
     }
     # The function of an image has no handler: the image has a command.

@@ -99,8 +99,7 @@ def free_items(items: Iterable[LineItem], resources: Sequence[Resource]) -> Bill
     for item in items:
         amount = min(item.amount, free.get(item.unit, 0))
         if amount:
-            usd = -item.usd * amount / item.amount
-            found.append(LineItem(item.name, -amount, item.unit, usd))
+            found.append(LineItem(item.name, -amount, item.unit, -item.usd * amount / item.amount))
     return tuple(found)
 
 
@@ -162,13 +161,12 @@ class _Items:
 
     def monitoring(self) -> Amounts:
         """Price alarms, the dashboard and keys. A customer's key is billed where it was created."""
-        alarms = _of("CloudWatch::Alarm", self.resources)
         # An alarm on one metric names it directly. Each metric that an alarm reads is billed, and
         # so are the two bounds of an anomaly's band: https://aws.amazon.com/cloudwatch/pricing/
         metrics = sum(
             (sum("MetricStat" in metric for metric in alarm.get("Metrics", [])) or 1)
             + 2 * ("ThresholdMetricId" in alarm)
-            for alarm in alarms
+            for alarm in _of("CloudWatch::Alarm", self.resources)
         )
         counted = (
             ("alarm", "CloudWatch alarms, by metrics", metrics),

@@ -69,8 +69,7 @@ def _forecast(
     prices, models = load_prices(environment.region or DEFAULT_REGION), hosted_models()
     month = Month(shape=given.get("shape", "diurnal"), **amounts)
     result = forecast(environment, synthesize, prices, models, month)
-    today = datetime.now(UTC).date()
-    for note in (*price_notes(prices, models, today=today), *result.notes):
+    for note in (*price_notes(prices, models, today=datetime.now(UTC).date()), *result.notes):
         print(note, file=sys.stderr)
     print(json.dumps(as_json(result), indent=2) if "json" in given else as_table(result))
 

@@ -218,8 +218,7 @@ def _own(result: Forecast) -> Iterator[str]:
             yield _amount(f"  {item.name}", item.usd) + note
     yield _amount("  sum", result.usd)
     if free:
-        least = result.usd + usd(result.free)
-        yield _amount("  sum, if nothing else uses what is free", least)
+        yield _amount("  sum, if nothing else uses what is free", result.usd + usd(result.free))
     if result.environment.budget and result.environment.budget.monthly_usd:
         yield _amount("  budget", result.environment.budget.monthly_usd)
     yield ""

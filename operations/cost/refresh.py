@@ -42,9 +42,8 @@ def refresh(region: str, *, file: Path = FILE, client: httpx.Client | None = Non
     lines, regions = content["lines"], content["regions"]
     before = regions.get(region, {})
     after, notes = dict(before), []
-    offers = sorted({line["offer"] for line in lines.values() if "offer" in line})
     with client or httpx.Client(timeout=60, follow_redirects=True) as connected:
-        for offer in offers:
+        for offer in sorted({line["offer"] for line in lines.values() if "offer" in line}):
             wanted = {name: line for name, line in lines.items() if line.get("offer") == offer}
             rows = _download(connected, offer, region)
             found = read_offer(rows, offer=offer, region=region, lines=wanted)

@@ -166,10 +166,9 @@ def busy_beyond(rate: float, seconds: float, environments: int) -> float:
 
 def _on_demand(prices: Prices, scenario: Scenario) -> Bill:
     init = scenario.month.requests * scenario.cold_share * scenario.init_seconds * scenario.gb
-    duration = scenario.gb_seconds
     return (
         *_requests_and_duration(prices, scenario),
-        priced(prices, "lambda_duration", "initializations", init, after=duration),
+        priced(prices, "lambda_duration", "initializations", init, after=scenario.gb_seconds),
     )
 
 

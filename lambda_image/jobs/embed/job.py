@@ -75,8 +75,7 @@ class Job:
     shard_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        allowed = {"dtype": DTYPES, "truncate": ("refuse", "right", "left")}
-        for name, values in allowed.items():
+        for name, values in {"dtype": DTYPES, "truncate": ("refuse", "right", "left")}.items():
             if getattr(self, name) not in values:
                 raise BatchError(
                     f"{name} must be one of {', '.join(values)}; found {getattr(self, name)!r}."

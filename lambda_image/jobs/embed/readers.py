@@ -207,13 +207,12 @@ def _read_csv(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
 
 
 def _read_parquet(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
-    columns = job.columns
     try:
         opened = open_parquet(folder, shard.file)
         group = shard.row_group or 0
         before = sum(opened.metadata.row_group(number).num_rows for number in range(group))
         row = 0
-        for batch in opened.iter_batches(_ROWS, row_groups=[group], columns=columns):
+        for batch in opened.iter_batches(_ROWS, row_groups=[group], columns=job.columns):
             first, last = max(row, shard.start), min(row + len(batch), shard.stop)
             for values in batch.slice(first - row, max(0, last - first)).to_pylist():
                 yield _record(values, job, file=shard.key, position=before + first, typed=True)

@@ -215,8 +215,7 @@ class EmbedSteps(Steps):
 
     def finish(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Check that the job in `event["folder"]` is complete."""
-        result = finish_job(read_plan(event["folder"]))
-        return {"folder": event["folder"], **result._asdict()}
+        return {"folder": event["folder"], **finish_job(read_plan(event["folder"]))._asdict()}
 
 
 def _check_model(job: Job, manifest: Manifest) -> None:

@@ -104,8 +104,7 @@ class DocumentIndex:
         now: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        described = index.describe()
-        self._dimension = described.dimension
+        self._dimension = index.describe().dimension
         space = engine.vector_space(self._dimension)
         self._non_filterable = index.claim(space).non_filterable
         self._engine, self._chunker = engine, chunker

@@ -101,8 +101,7 @@ def read_chunks(
 
 def digest(*parts: Any) -> str:
     """Return a hash of values for JSON."""
-    text = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
-    return hashlib.sha256(text).hexdigest()[:32]
+    return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
 
 
 def read_document(
@@ -271,10 +270,9 @@ def _shown(value: Any) -> str:
 
 def _pdf(data: bytes, _content_type: str, _wanted: Collection[str]) -> _Read:
     """Read the text layer of a PDF, in a process with limits: a page can ask for any memory."""
-    command = [sys.executable, "-P", "-m", "jobs.ingest.pdf"]
     try:
-        done = subprocess.run(  # noqa: S603 - this package's own module
-            command,
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "jobs.ingest.pdf"],
             input=data,
             capture_output=True,
             timeout=_PDF_SECONDS,

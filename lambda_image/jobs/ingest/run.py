@@ -174,8 +174,7 @@ class ReconcileSteps(Steps):
         deadline = self._documents.now() + _SECONDS
         counts = Counts()
         with ThreadPoolExecutor(_READERS) as pool:
-            gone = filter(None, pool.map(self._documents.key_of, group.lists))
-            keys = [*group.keys, *gone]
+            keys = [*group.keys, *filter(None, pool.map(self._documents.key_of, group.lists))]
             compared = list(pool.map(self._documents.unchanged, keys))
         for key, done in zip(keys, compared, strict=True):
             if done is not None:
