@@ -50,7 +50,6 @@ from operations.rollback import roll_back
 from operations.vector_store import find_store, unused_indexes, versions_of
 from stacks.names import endpoint_stack_name, index_stack_name
 
-_VARIABLE = "EMBEDDING_VECTOR_INDEX"
 #: The steps that scripts/deploy is a part of, which gets their further options.
 _DEPLOYING = ("copy", "switch", "finish")
 #: Runs of the ingestion at a time, and requests of the client.
@@ -259,7 +258,8 @@ def space_of(side: Side) -> str | None:
 
 def index_of(configuration: Mapping[str, Any]) -> str | None:
     """Return the index that a version of a function searches."""
-    found: str | None = configuration.get("Environment", {}).get("Variables", {}).get(_VARIABLE)
+    variables = configuration.get("Environment", {}).get("Variables", {})
+    found: str | None = variables.get("EMBEDDING_VECTOR_INDEX")
     return found
 
 

@@ -36,8 +36,7 @@ from operations.packages import (
 )
 from stacks.names import artifact_key, zip_key
 
-_DIGEST = r"[0-9a-f]{64}"
-_IN_S3 = re.compile(rf"s3://(?P<bucket>[a-z0-9][a-z0-9.-]+)/(?P<digest>{_DIGEST})\.zip")
+_IN_S3 = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]+)/(?P<digest>[0-9a-f]{64})\.zip")
 
 
 def zip_reference(text: str) -> tuple[str, str | Path]:

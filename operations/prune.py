@@ -31,7 +31,6 @@ from operations.vector_store import (
 )
 
 _KEEP = 3
-_LATEST = "$LATEST"
 #: The most images of one request.
 #: https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_BatchDeleteImage.html
 _IMAGES = 100
@@ -145,7 +144,7 @@ def _unused_versions(deployed: Deployed, *, keep: int) -> list[str]:
     client, experiment = deployed.client("lambda"), deployed.environment.experiment
     served = deployed.read_alias()["FunctionVersion"]
     found = {version["Version"] for version in versions_of(client, deployed.function)}
-    numbers = sorted(found - {_LATEST}, key=int)
+    numbers = sorted(found - {"$LATEST"}, key=int)
     used = set(numbers[-keep:])
     for alias in listed(client, "list_aliases", "Aliases", FunctionName=deployed.function):
         used |= shares_of(alias).keys()

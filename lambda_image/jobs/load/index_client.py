@@ -60,6 +60,19 @@ _ENVELOPE = 4096
 _BODY: ContextVar[bytes] = ContextVar("body")
 
 
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except ClientError as error:
+        reason = error.response["Error"]
+        message = f"S3 Vectors refused: {reason.get('Message') or reason['Code']}"
+        kind = UnavailableError if reason["Code"] in _PASSING else BatchError
+        raise kind(message) from error
+    except BotoCoreError as error:
+        raise UnavailableError(f"S3 Vectors cannot be reached: {error}.") from error
+
+
 class IndexDescription(NamedTuple):
     """What an index accepts."""
 
@@ -108,14 +121,15 @@ class IndexClient:
             "before-call.s3vectors.PutVectors", lambda params, **_: params.update(body=_BODY.get())
         )
 
+    @_explained()
     def describe(self) -> IndexDescription:
         """Read the index's properties and its vector space."""
-        with _explained():
-            found = self._client.get_index(indexArn=self.arn)["index"]
-            tags = self._client.list_tags_for_resource(resourceArn=self.arn)["tags"]
+        found = self._client.get_index(indexArn=self.arn)["index"]
+        tags = self._client.list_tags_for_resource(resourceArn=self.arn)["tags"]
         keys = found.get("metadataConfiguration", {}).get("nonFilterableMetadataKeys", [])
         return IndexDescription(found["dimension"], tuple(keys), tags.get(SPACE_TAG))
 
+    @_explained()
     def claim(self, vector_space: str) -> IndexDescription:
         """Record the vector space of an index that has none yet, and return the description.
 
@@ -124,8 +138,7 @@ class IndexClient:
         """
         found = self.describe()
         if found.vector_space is None:
-            with _explained():
-                self._client.tag_resource(resourceArn=self.arn, tags={SPACE_TAG: vector_space})
+            self._client.tag_resource(resourceArn=self.arn, tags={SPACE_TAG: vector_space})
             found = self.describe()
         if found.vector_space != vector_space:
             raise VectorSpaceError(
@@ -135,6 +148,7 @@ class IndexClient:
             )
         return found
 
+    @_explained()
     def put(self, vectors: Sequence[bytes]) -> None:
         """Write up to 500 vectors and 20 MiB, each as JSON; equal keys are replaced.
 
@@ -144,15 +158,14 @@ class IndexClient:
         """
         body = b'{"indexArn":' + orjson.dumps(self.arn)
         token = _BODY.set(body + b',"vectors":[' + b",".join(vectors) + b"]}")
+        # One vector for botocore's check that there is one.
+        given = [{"key": "-", "data": {"float32": []}}]
         try:
-            with _explained():
-                # One vector for botocore's check that there is one.
-                self._client.put_vectors(
-                    indexArn=self.arn, vectors=[{"key": "-", "data": {"float32": []}}]
-                )
+            self._client.put_vectors(indexArn=self.arn, vectors=given)
         finally:
             _BODY.reset(token)
 
+    @_explained()
     def query(self, vector: npt.NDArray[np.float32], top: int) -> list[tuple[str, float]]:
         """Return the keys of the nearest vectors and their cosines, best first."""
         query = {
@@ -161,11 +174,10 @@ class IndexClient:
             "queryVector": {"float32": vector.tolist()},
             "returnDistance": True,
         }
-        with _explained():
-            pages = self._client.get_paginator("query_vectors").paginate(**query)
-            return [
-                (found["key"], 1 - found["distance"]) for page in pages for found in page["vectors"]
-            ]
+        pages = self._client.get_paginator("query_vectors").paginate(**query)
+        return [
+            (found["key"], 1 - found["distance"]) for page in pages for found in page["vectors"]
+        ]
 
     def existing(self, keys: Sequence[str]) -> set[str]:
         """Return those of the keys that have a vector."""
@@ -197,26 +209,12 @@ class IndexClient:
                 page = self._client.get_vectors(indexArn=self.arn, keys=part, **wanted)
             yield from page["vectors"]
 
+    @_explained()
     def delete(self, keys: Sequence[str]) -> None:
         """Delete vectors; a key without one is no error."""
         for start in range(0, len(keys), _MAX_DELETE):
-            with _explained():
-                self._client.delete_vectors(
-                    indexArn=self.arn, keys=list(keys[start : start + _MAX_DELETE])
-                )
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    try:
-        yield
-    except ClientError as error:
-        reason = error.response["Error"]
-        message = f"S3 Vectors refused: {reason.get('Message') or reason['Code']}"
-        kind = UnavailableError if reason["Code"] in _PASSING else BatchError
-        raise kind(message) from error
-    except BotoCoreError as error:
-        raise UnavailableError(f"S3 Vectors cannot be reached: {error}.") from error
+            part = list(keys[start : start + _MAX_DELETE])
+            self._client.delete_vectors(indexArn=self.arn, keys=part)
 
 
 class Item(NamedTuple):
