@@ -41,6 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ModelError, FunctionError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
+    except OSError as error:
+        sys.stderr.write(f"error: {error.filename or 'the files of the model'}: {error.strerror}\n")
+        return 1
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped\n")
         return 130
@@ -49,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _serve(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    artifact, index = _built(options)
     try:
-        artifact, index = _built(options)
         url, runtime = endpoint(
             artifact,
             index=index,

@@ -1,5 +1,6 @@
 """`python -m tools.local_endpoint`, which scripts/serve runs."""
 
+import errno
 import os
 import re
 import signal
@@ -45,6 +46,17 @@ def test_the_printed_curl_command_works(served):
     process.send_signal(signal.SIGINT)
     assert re.fullmatch(r"POST / 200, \d+ ms\n\nstopped\n", process.communicate()[1])
     assert process.returncode == 0
+
+
+def test_a_full_disk_is_an_error_of_the_disk(monkeypatch, capsys):
+    """The message has the file and the reason, and does not blame the port."""
+
+    def compile_model(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "weights.bin")
+
+    monkeypatch.setattr(command, "artifact_of", compile_model)
+    assert command.main(["--model", "any"]) == 1
+    assert capsys.readouterr().err == "error: weights.bin: No space left on device\n"
 
 
 def test_a_port_in_use_is_an_error(minilm_artifact, capsys):
