@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,17 +64,19 @@ def embed(args: argparse.Namespace) -> int:
         return _to_stdout(args, options, source.name, source.rows())
 
 
+@contextmanager
+def _connected(args: argparse.Namespace, space: str | None = None) -> Iterator[EmbeddingClient]:
+    """Connect to the endpoint, and note its vector space in the end."""
+    with connect_to(args, vector_space=space) as client:
+        yield client
+        note_space(args, client)
+
+
 def _to_file(args: argparse.Namespace, options: EmbedOptions) -> int:
-    used: list[EmbeddingClient] = []
-
-    def connect(space: str | None) -> EmbeddingClient:
-        used.append(connect_to(args, vector_space=space))
-        return used[-1]
-
     try:
         with _source(args) as source:
             summary = embed_file(
-                connect,
+                partial(_connected, args),
                 source,
                 args.output,
                 options=options,
@@ -83,8 +86,6 @@ def _to_file(args: argparse.Namespace, options: EmbedOptions) -> int:
     except KeyboardInterrupt:
         print_error("\nstopped; the same command continues from here")
         return _INTERRUPTED
-    for client in used:
-        note_space(args, client)
     print_error(f"{args.output}: {summary.rows} rows")
     if summary.rejected:
         print_error(f"{summary.rejected} rows have no vector; {summary.report} lists them")
@@ -98,11 +99,10 @@ def _to_stdout(
     rows: Iterator[Row],
     as_line: AsLine = json_line,
 ) -> int:
-    with connect_to(args) as client:
+    with _connected(args) as client:
         rejected = embed_stream(
             client, rows, name=name, options=options, on_error=args.on_error, as_line=as_line
         )
-        note_space(args, client)
     if rejected:
         print_error(f"{rejected} rows have no vector")
     return _INCOMPLETE if rejected else 0
@@ -157,9 +157,8 @@ def rerank(args: argparse.Namespace) -> int:
     """Run `embed rerank`: print the texts of a file with their scores, the best first."""
     with _source(args) as source:
         passages = source.texts()
-    with connect_to(args) as client:
+    with _connected(args) as client:
         found = client.rerank(args.query, passages, top_k=args.top, truncate=not args.refuse_long)
-        note_space(args, client)
     for one in found:
         if args.json:
             print(json.dumps(asdict(one), ensure_ascii=False))

@@ -9,7 +9,7 @@ import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -56,7 +56,7 @@ class Summary:
 
 
 def embed_file(
-    connect: Callable[[str | None], EmbeddingClient],
+    connect: Callable[[str | None], AbstractContextManager[EmbeddingClient]],
     source: Source,
     output: Path,
     *,
