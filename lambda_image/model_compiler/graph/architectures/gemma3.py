@@ -4,7 +4,6 @@ Weights have the names of transformers' Gemma3TextModel. The reference implement
 `transformers/models/gemma3/modeling_gemma3.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,10 +11,10 @@ import numpy as np
 
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
-from model_compiler.graph.attention import Blocks, whole_blocks
+from model_compiler.graph.attention import Blocks
 from model_compiler.graph.bases.encoder import (
-    Architecture,
     Encoder,
+    WindowedConfig,
     read_activation,
     rotary_tables_by_kind,
 )
@@ -60,19 +59,11 @@ def _rope_bases(config: ConfigFile) -> dict[bool, float]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gemma3Config(Architecture):
+class Gemma3Config(WindowedConfig):
     """The `config.json` of a Gemma 3 encoder."""
 
-    heads: int
-    head_size: int
     #: Queries are divided by the square root of this.
     query_scalar: float
-    #: Number of tokens to each side that a token attends to in a sliding layer.
-    reach: int
-    #: For each layer, whether its attention is limited to the window.
-    sliding: tuple[bool, ...]
-    #: By whether a layer slides: the base of its rotary embedding.
-    rope_bases: Mapping[bool, float]
 
 
 def parse(config: ConfigFile) -> Gemma3Config:
@@ -130,13 +121,7 @@ class _Encoder(Encoder[Gemma3Config]):
         )
         self._full_bias = op.Unsqueeze(blocks.key_bias, self._int64(1))
         self._begin(blocks.ids)
-        self._rope = rotary_tables_by_kind(
-            self._builder,
-            config.rope_bases,
-            kinds=config.sliding,
-            head_size=config.head_size,
-            positions=whole_blocks(config.max_positions),
-        )
+        self._rope = rotary_tables_by_kind(self._builder, config)
         heads_width = config.heads * config.head_size
         self._heads_beside = op.Concat(
             blocks.batch, blocks.padded, self._int64(heads_width), axis=0

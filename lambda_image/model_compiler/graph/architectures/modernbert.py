@@ -4,17 +4,17 @@ Weights have the names of transformers' ModernBertModel. The reference implement
 `transformers/models/modernbert/modeling_modernbert.py`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from model_compiler.files.config import ConfigFile
-from model_compiler.graph.attention import Blocks, HeadAttention, whole_blocks
+from model_compiler.graph.attention import Blocks, HeadAttention
 from model_compiler.graph.bases.encoder import (
-    Architecture,
     Encoder,
+    WindowedConfig,
     activate,
     read_activation,
     rotary_tables_by_kind,
@@ -48,20 +48,12 @@ def _rope_bases(config: ConfigFile) -> dict[bool, float]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModernBertConfig(Architecture):
+class ModernBertConfig(WindowedConfig):
     """The `config.json` of a ModernBERT model."""
 
-    heads: int
-    head_size: int
     norm_bias: bool
     attention_bias: bool
     feed_forward_bias: bool
-    #: Number of tokens to each side that a token attends to in a sliding layer.
-    reach: int
-    #: For each layer, whether its attention is limited to the window.
-    sliding: tuple[bool, ...]
-    #: By whether a layer slides: the base of its rotary embedding.
-    rope_bases: Mapping[bool, float]
 
 
 def parse(config: ConfigFile) -> ModernBertConfig:
@@ -131,14 +123,7 @@ class _Encoder(Encoder[ModernBertConfig]):
         config, op = self._config, self._builder.op
         self._blocks = blocks = Blocks(self._builder, reach=config.reach, width=config.hidden_size)
         self._begin(blocks.ids)
-        self._rope = rotary_tables_by_kind(
-            self._builder,
-            config.rope_bases,
-            kinds=config.sliding,
-            head_size=config.head_size,
-            positions=whole_blocks(config.max_positions),
-            by_row=True,
-        )
+        self._rope = rotary_tables_by_kind(self._builder, config, by_row=True)
         self._attend = HeadAttention(
             self._builder, blocks, heads=config.heads, head_size=config.head_size
         )

@@ -1,7 +1,7 @@
 """The base of the classes that build the graphs of encoders, and the parts that they share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -10,6 +10,7 @@ import numpy as np
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
+from model_compiler.graph.attention import whole_blocks
 from model_compiler.graph.builder import MICROSOFT, GraphBuilder
 from model_compiler.graph.quantization import (
     Channels,
@@ -58,6 +59,20 @@ class Architecture:
         Takes float32 [..., width of `build`] to [..., hidden_size].
         """
         return builder.op.MatMul(value, self.projection) if self.projection else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowedConfig(Architecture):
+    """The configuration of an encoder with layers in which a token attends within a window."""
+
+    heads: int
+    head_size: int
+    #: Number of tokens to each side that a token attends to in a sliding layer.
+    reach: int
+    #: For each layer, whether its attention is limited to the window.
+    sliding: tuple[bool, ...]
+    #: By whether a layer slides: the base of its rotary embedding.
+    rope_bases: Mapping[bool, float]
 
 
 Config = TypeVar("Config", bound=Architecture)
@@ -215,27 +230,20 @@ def rotary_tables(
 
 
 def rotary_tables_by_kind(
-    builder: GraphBuilder,
-    bases: Mapping[bool, float],
-    *,
-    kinds: Iterable[bool],
-    head_size: int,
-    positions: int,
-    by_row: bool = False,
+    builder: GraphBuilder, config: WindowedConfig, *, by_row: bool = False
 ) -> dict[bool, tuple[str, str]]:
-    """Add the tables of sliding layers and those of full layers; see `rotary_tables`.
+    """Add the tables of sliding layers (True) and of full ones; see `rotary_tables`.
 
-    `bases` has the base of full layers (False) and that of sliding ones (True), and `kinds` for
-    each layer whether it is a sliding one. A kind without a layer has no tables.
+    A kind without a layer has no tables.
     """
     return {
         sliding: rotary_tables(
             builder,
-            base=bases[sliding],
-            head_size=head_size,
-            positions=positions,
+            base=config.rope_bases[sliding],
+            head_size=config.head_size,
+            positions=whole_blocks(config.max_positions),
             name="rope.sliding" if sliding else "rope.full",
             by_row=by_row,
         )
-        for sliding in sorted(set(kinds))
+        for sliding in sorted(set(config.sliding))
     }
