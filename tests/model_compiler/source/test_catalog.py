@@ -10,7 +10,6 @@ import pytest
 from model_compiler.errors import CompilerError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
-from model_compiler.source import hub
 from model_compiler.source.catalog import (
     BENCHMARKS,
     CATALOG,
@@ -21,15 +20,16 @@ from model_compiler.source.catalog import (
     measurements,
     recognize,
 )
+from model_compiler.source.find import is_repository_name
 
 
 @pytest.mark.parametrize("entry", CATALOG, ids=lambda entry: entry.name)
 def test_an_entry_is_whole(entry):
     """Commits are commits, hashes hashes, dimensions in order, and facts for a choice exist."""
-    assert hub.is_repository_name(entry.name)
+    assert is_repository_name(entry.name)
     assert entry.repositories
     for repository in entry.repositories:
-        assert hub.is_repository_name(repository.name)
+        assert is_repository_name(repository.name)
         assert repository.revision is None or re.fullmatch("[0-9a-f]{40}", repository.revision)
     assert all(re.fullmatch("[0-9a-f]{64}", value) for value in entry.sha256.values())
     assert entry.family

@@ -8,9 +8,9 @@ import pytest
 from model_compiler.errors import LicenseError, SourceError, UnsupportedModelError
 from model_compiler.graph.builder import Precision
 from model_compiler.model.cross_encoder import read_cross_encoder
-from model_compiler.source import catalog, hub
+from model_compiler.source import catalog
 from model_compiler.source.catalog import CatalogEntry, License, Repository
-from model_compiler.source.find import find_source
+from model_compiler.source.find import find_source, is_repository_name
 from tests.model_compiler.goldens.files import edit_json
 from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.static_models import write_sentence_transformers
@@ -204,7 +204,7 @@ def test_terms_have_to_be_accepted(served, tiny, listed):
 
 def test_names_of_repositories():
     """A name has two parts with a slash between them, and is not a path."""
-    assert hub.is_repository_name("google/embeddinggemma-300m")
-    assert not hub.is_repository_name("embeddinggemma-300m")
-    assert not hub.is_repository_name("./models/mine")
-    assert not hub.is_repository_name("a/b/c")
+    assert is_repository_name("google/embeddinggemma-300m")
+    assert not is_repository_name("embeddinggemma-300m")
+    assert not is_repository_name("./models/mine")
+    assert not is_repository_name("a/b/c")
