@@ -133,11 +133,10 @@ def _read(folder: Path, options: Options) -> tuple[Model, dict[str, Any]]:
             "compare it with. Each text alone was compared with the same text in a batch; the "
             "distance from the model's own vectors is unknown."
         )
-    compared = bool(model.reference and options.thresholds)
     return model, {
         "export": export.name,
         "instead_of_weights": reason,
-        "reference": export.reference if compared else None,
+        "reference": export.reference if model.reference and options.thresholds else None,
     }
 
 

@@ -303,8 +303,7 @@ def _from_sources() -> Iterator[tuple[str, str]]:
         parts = tuple(part.removeprefix("_py") for part in parts if part != "__init__")
         if any(part in LEFT_OUT or part.startswith(("_", "config-")) for part in parts):
             continue
-        module = ".".join(parts)
-        yield from _documented(module, ast.parse(path.read_bytes()).body)
+        yield from _documented(".".join(parts), ast.parse(path.read_bytes()).body)
 
 
 def _documented(parent: str, nodes: list[ast.stmt]) -> Iterator[tuple[str, str]]:

@@ -91,8 +91,7 @@ def inspect_model(source: Source, precision: Precision | None = None) -> Inspect
 
 def as_json(found: Inspection) -> str:
     """Return a JSON object; a missing value is null."""
-    value = {"compiles": found.compiles, **asdict(found)}
-    return json.dumps(value, indent=2) + "\n"
+    return json.dumps({"compiles": found.compiles, **asdict(found)}, indent=2) + "\n"
 
 
 def as_text(found: Inspection) -> str:

@@ -102,8 +102,7 @@ def _choice(asked: argparse.Namespace) -> ModelChoice:
         for table, task in _COMPANIONS.items()
         if getattr(asked, table)
     }
-    texts = asked.texts and asked.texts.resolve()
-    return ModelChoice(**own, texts=texts, companions=companions)
+    return ModelChoice(**own, texts=asked.texts and asked.texts.resolve(), companions=companions)
 
 
 def build_zip(
@@ -157,8 +156,7 @@ def build_artifact_object(choice: ModelChoice, *, recipe: Path, cache: Path) -> 
     cache.mkdir(parents=True, exist_ok=True)
     clean(cache)
     with _step(f"compiling {choice.name} for S3"):
-        artifact = build_artifacts(choice, recipe=recipe, cache=cache)
-        return build_object(artifact, cache=cache)
+        return build_object(build_artifacts(choice, recipe=recipe, cache=cache), cache=cache)
 
 
 @contextmanager

@@ -92,8 +92,7 @@ def accept(
         start_seconds = time.process_time() - began
         _check_shape(session, model)
         tokenizer = load(manifest.tokenizer.kind, artifact.tokenizer_path)
-        kind = KINDS[model.task]
-        engine = kind(manifest, tokenizer, session, truncate="right")
+        engine = KINDS[model.task](manifest, tokenizer, session, truncate="right")
         against = None
         if model.reference and thresholds:
             against = partial(_compare, model, graph, engine, folder, progress=progress)
@@ -243,8 +242,7 @@ def with_more_float32(
     # Not the full-precision model: its hidden states are not rotated.
     exact_model = replace(model, float32_layers=frozenset(range(len(graph.layers))))
     with tempfile.TemporaryDirectory(prefix="reference-", dir=folder) as name:
-        exact_graph = exact_model.write(Path(name))
-        exact = _hidden_states(Path(name), exact_graph.layers, sequences)
+        exact = _hidden_states(Path(name), exact_model.write(Path(name)).layers, sequences)
     growth = _growth(found, exact)
     worst = sorted(rest, key=lambda layer: -growth[layer])[: max(1, len(kept))]
     return replace(model, float32_layers=kept | set(worst))

@@ -212,14 +212,13 @@ class DenseRows(Engine):
 
 def golden_entries(artifact: Engine) -> list[dict[str, Any]]:
     """Return the artifact's vectors of a few texts, to check a deployed artifact."""
-    prompts = [None, *(name for name in ("query",) if name in artifact.manifest.prompts)]
     return [
         {
             "text": text,
             "prompt": prompt,
             **_start_of(artifact.embed([text], prompt=prompt).vectors[0], artifact.task),
         }
-        for prompt in prompts
+        for prompt in [None, *(name for name in ("query",) if name in artifact.manifest.prompts)]
         for text in ("hello world", "How do I parse a date out of a string?")
     ]
 
@@ -234,8 +233,7 @@ def texts() -> dict[str, str]:
 def shipped_documents() -> list[str]:
     """Return the documents that are searched, in the order of the file."""
     file = resources.files("model_compiler.fidelity").joinpath("documents.txt")
-    lines = file.read_text("utf-8").splitlines()
-    return [line for line in lines if not line.startswith("#")]
+    return [line for line in file.read_text("utf-8").splitlines() if not line.startswith("#")]
 
 
 def _searched(multiply_adds: int, most: int) -> list[str]:
@@ -285,7 +283,11 @@ def _overlap(found: Vectors, wanted: Vectors) -> float:
 def _nearest(vectors: Vectors, query: int) -> set[int]:
     scores = vectors @ vectors[query]
     scores[query] = -np.inf
-    return set(np.argsort(-scores, kind="stable")[:NEIGHBORS].tolist())
+    return _best(scores, NEIGHBORS)
+
+
+def _best(scores: Vectors, count: int) -> set[int]:
+    return set(np.argsort(-scores, kind="stable")[:count].tolist())
 
 
 def _golden_difference(engine: Engine, golden: Golden) -> float:
@@ -328,7 +330,7 @@ class ScoreFidelity:
 def measure_scores(
     artifact: Reranker, reference: Reranker, *, multiply_adds: int, progress: bool = False
 ) -> ScoreFidelity:
-    """Compare a reranker with the same model in full precision; see `measure.measure`."""
+    """Compare a reranker with the same model in full precision; see `measure`."""
     most = int(PAIR_BUDGET / (multiply_adds * PAIR_TOKENS * PASSAGES))
     asked, passages = _queries_and_passages(max(FEWEST, min(QUERIES, most)))
     found, wanted, scores, own = [], [], [], []
@@ -355,7 +357,7 @@ def measure_scores(
         difference_mean=float(differences.mean()),
         kendall_tau=float(np.mean(taus)),
         kendall_tau_min=min(taus),
-        top_overlap=float(np.mean([len(_best(a) & _best(b)) / TOP for a, b in orders])),
+        top_overlap=float(np.mean([len(_best(a, TOP) & _best(b, TOP)) / TOP for a, b in orders])),
         batch_difference_max=batch_difference(artifact, asked[0]),
     )
 
@@ -411,10 +413,9 @@ def golden_pairs(artifact: Reranker) -> list[dict[str, Any]]:
     """Return the artifact's logits of a few pairs, to check a deployed artifact."""
     query = "How do I parse a date out of a string?"
     passages = ("Parse a string into a date and a time.", "hello world")
-    logits = _logits(artifact, query, passages)
     return [
         {"query": query, "passage": passage, "logits": rounded_list(row)}
-        for passage, row in zip(passages, logits, strict=True)
+        for passage, row in zip(passages, _logits(artifact, query, passages), strict=True)
     ]
 
 
@@ -427,7 +428,3 @@ def _queries_and_passages(queries: int) -> tuple[list[str], list[str]]:
 
 def _logits(reranker: Reranker, query: str, passages: Sequence[str]) -> Vectors:
     return reranker.rerank(query, passages, truncate="longest_first").work.vectors
-
-
-def _best(logits: Vectors) -> set[int]:
-    return set(np.argsort(-logits, kind="stable")[:TOP].tolist())

@@ -160,7 +160,6 @@ def _external(path: Path, tensor: TensorProto) -> tuple[Path, Callable[[], npt.N
     file = external_file(path, name, end=int(offset) + count * dtype.itemsize)
 
     def read() -> npt.NDArray[Any]:
-        values = np.fromfile(file, dtype, count, offset=int(offset))
-        return values.reshape(tuple(tensor.dims))
+        return np.fromfile(file, dtype, count, offset=int(offset)).reshape(tuple(tensor.dims))
 
     return file, read

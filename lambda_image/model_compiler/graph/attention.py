@@ -58,13 +58,12 @@ class FullAttention:
         op, tokens = builder.op, builder.op.Shape("attention_mask")
         shape = op.Concat(tokens, builder.int64(heads, head_size), axis=0)
         column = op.Concat(tokens, builder.int64(heads, 1), axis=0)
-        key_bias = _key_bias(builder, "attention_mask", LOWEST)
         return cls(
             builder,
             heads=heads,
             shape=shape,
             column=column,
-            key_bias=key_bias,
+            key_bias=_key_bias(builder, "attention_mask", LOWEST),
             scale=head_size**-0.5,
         )
 
@@ -153,8 +152,8 @@ class Blocks:
         is_far = op.Greater(distance, int64(reach))
         far = op.Mul(op.Cast(is_far, to=TensorProto.FLOAT), builder.constant(MASKED, np.float32))
         self.key_bias = _key_bias(builder, mask, MASKED)
-        padding = op.Gather(self.key_bias, self.keys, axis=1)
         # The shape is [batch, blocks, block, stretch].
+        padding = op.Gather(self.key_bias, self.keys, axis=1)
         self.bias = op.Add(far, op.Unsqueeze(padding, int64(2)))
         if shared_by:
             self.bias = op.Expand(op.Unsqueeze(self.bias, int64(3)), int64(1, 1, 1, shared_by, 1))

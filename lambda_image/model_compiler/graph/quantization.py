@@ -46,14 +46,11 @@ WIDE_SHARE = 96
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The input of linear layers.
+    """The input of linear layers."""
 
-    Attributes:
-        values: float32 [..., in], or uint8 with a zero point of 128.
-        scale: float32 [..., 1], the scale of each row; None in fp32.
-    """
-
+    #: float32 [..., in], or uint8 with a zero point of 128.
     values: str
+    #: float32 [..., 1], the scale of each row; None in fp32.
     scale: str | None
 
 
@@ -133,8 +130,7 @@ def quantize(builder: GraphBuilder, value: str, *, width: int, zeros: str | None
     if zeros is None:
         zeros = _zeros_of_shape(builder, builder.op.Shape(scale))
     # One block per row: the operator has no other way to give each row of a batch its own scale.
-    values = builder.op.QuantizeLinear(value, scale, zeros, axis=-1, block_size=width)
-    return Rows(values, scale)
+    return Rows(builder.op.QuantizeLinear(value, scale, zeros, axis=-1, block_size=width), scale)
 
 
 def matmul(builder: GraphBuilder, rows: Rows, weight: Floats, *, name: str) -> str:

@@ -294,8 +294,7 @@ class NextTokenHead(ScoreHead):
 def normalize(builder: GraphBuilder, value: str, *, output: str | None = None) -> str:
     """Divide each row of float32 [batch, width] by its length."""
     # Not ReduceL2: these operators are the same in every opset since 13, as an export may have.
-    squares = builder.op.Mul(value, value)
-    total = builder.op.ReduceSum(squares, builder.int64(-1), keepdims=1)
+    total = builder.op.ReduceSum(builder.op.Mul(value, value), builder.int64(-1), keepdims=1)
     length = builder.op.Sqrt(total)
     length = builder.op.Max(length, builder.constant(SMALLEST_LENGTH, np.float32))
     return builder.op.Div(value, length, output=output)
@@ -427,8 +426,7 @@ def _weighted_mean(builder: GraphBuilder, hidden: str, mask: str) -> str:
     """Weight each token by its position, counted from 1; the prompt counts, pooled or not."""
     pooled = _float(builder, mask)
     there = pooled if mask == ALL else _float(builder, ALL)
-    places = builder.op.CumSum(there, builder.constant(1, np.int64))
-    weights = builder.op.Mul(pooled, places)
+    weights = builder.op.Mul(pooled, builder.op.CumSum(there, builder.constant(1, np.int64)))
     return builder.op.Div(_weighted_sum(builder, hidden, weights), _total(builder, weights))
 
 
@@ -442,9 +440,8 @@ def _cls(builder: GraphBuilder, hidden: str, mask: str) -> str:
 
 def _max(builder: GraphBuilder, hidden: str, mask: str) -> str:
     axis = builder.int64(-1)
-    there = builder.op.Cast(mask, to=TensorProto.BOOL)
     kept = builder.op.Where(
-        builder.op.Unsqueeze(there, axis),
+        builder.op.Unsqueeze(builder.op.Cast(mask, to=TensorProto.BOOL), axis),
         hidden,
         builder.constant(np.finfo(np.float32).min, np.float32),
     )

@@ -271,8 +271,7 @@ class ImportedModel(Model):
         if self.head:
             builder.input("attention_mask", dtype=np.int64, shape=["batch", "tokens"])
             tokens: list[str | int] = ["batch", "tokens", self.width]
-            shape = tokens if self.head.pooling else pooled
-            builder.input(value, dtype=np.float32, shape=shape)
+            builder.input(value, dtype=np.float32, shape=tokens if self.head.pooling else pooled)
             opened = [Weights(module.folder) for module in self.head.modules]
             self.head.add(builder, value, opened, output=OUTPUT)
         else:

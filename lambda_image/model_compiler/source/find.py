@@ -129,9 +129,8 @@ def _on_base(folder: Path, adapter: Path, base: Path) -> Path:
     parts = {
         name: path for name, path in files_in(encoder).items() if ENCODER_FILES.fullmatch(name)
     }
-    inside = adapter.parent.relative_to(folder)
     if (folder / "modules.json").exists():
-        return linked_folder(files_in(folder) | _moved(parts, inside))
+        return linked_folder(files_in(folder) | _moved(parts, adapter.parent.relative_to(folder)))
     for name in TOKENIZERS:
         own, other = adapter.parent / name, encoder / name
         if own.exists() and own.read_bytes() != (other.read_bytes() if other.exists() else b""):

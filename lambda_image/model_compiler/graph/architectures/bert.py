@@ -269,8 +269,7 @@ class _Encoder(PostNormEncoder[BertConfig]):
         return self._take(f"embeddings.{kind}_embeddings.weight", rows, self._config.embedding_size)
 
     def _relative_bias(self) -> str:
-        name = "encoder.relative_attention_bias.weight"
-        table = self._take(name, BUCKETS, self._config.heads)
+        table = self._take("encoder.relative_attention_bias.weight", BUCKETS, self._config.heads)
         return relative_bias(self._builder, table, self._config.max_positions)
 
     def _attended(self, projected: str, layer: str) -> str:
@@ -278,9 +277,8 @@ class _Encoder(PostNormEncoder[BertConfig]):
         if self._full:
             shifted = builder.op.Add(projected, self._projections_bias(layer))
             return self._full.add(*builder.split(shifted, sizes))
-        parts = builder.split(projected, sizes)
         return builder.microsoft.MultiHeadAttention(
-            *parts,
+            *builder.split(projected, sizes),
             self._projections_bias(layer),
             self._mask,
             *self._relative,

@@ -299,9 +299,8 @@ class _Encoder(Encoder[EmbeddingGemma2Config]):
 
     def _within_window(self, query: str, key: str, value: str, heads: Heads) -> str:
         op, blocks, int64 = self._builder.op, self._blocks, self._int64
-        by_head = int64(0, 0, heads.shared, -1)
         query, key, value = (
-            op.Transpose(op.Reshape(part, by_head), perm=[0, 2, 1, 3])
+            op.Transpose(op.Reshape(part, int64(0, 0, heads.shared, -1)), perm=[0, 2, 1, 3])
             for part in (query, key, value)
         )
         key, value = (op.Gather(part, blocks.keys, axis=2) for part in (key, value))

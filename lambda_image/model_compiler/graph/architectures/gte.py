@@ -48,8 +48,7 @@ def parse(config: ConfigFile) -> RotaryConfig:
     base, stretch = _read_rope(config, head)
     for key, allowed in FIXED.items():
         config.require(key, *allowed)
-    own = has_own_code(config, "NewModel", "GteModel")
-    if not own and config.string("model_type") == "new":
+    if not has_own_code(config, "NewModel", "GteModel") and config.string("model_type") == "new":
         raise UnsupportedModelError(
             f"{config.path}: model_type 'new' may be any model's, so auto_map.AutoModel must name "
             "NewModel or GteModel; found no auto_map."

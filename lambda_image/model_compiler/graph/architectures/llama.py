@@ -96,8 +96,7 @@ def parse_eurobert(config: ConfigFile) -> LlamaConfig:
     """Parse a `config.json` of model_type `eurobert`; see `Family.parse`."""
     has_own_code(config, OWN_EUROBERT)
     config.require("mlp_bias", False, None)
-    heads = config.integer("num_attention_heads")
-    return _parse(config, causal=False, key_value_heads=heads)
+    return _parse(config, causal=False, key_value_heads=config.integer("num_attention_heads"))
 
 
 def _parse(

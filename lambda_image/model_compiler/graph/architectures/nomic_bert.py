@@ -81,17 +81,13 @@ def _read_rope_base(config: ConfigFile) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Routing:
-    """How a layer chooses experts.
-
-    Attributes:
-        experts: The number of experts.
-        chosen: How many of them each token has.
-        normalized: Whether the shares of a token's experts are divided by their sum. Otherwise
-            they are those of the softmax over all experts.
-    """
+    """How a layer chooses experts."""
 
     experts: int
+    #: How many of them each token has.
     chosen: int
+    #: Whether the shares of a token's experts are divided by their sum. Otherwise they are those of
+    #: the softmax over all experts.
     normalized: bool
 
 

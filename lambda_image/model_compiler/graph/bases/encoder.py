@@ -140,8 +140,7 @@ class Encoder(ABC, Generic[Config]):
         return dequantize(builder, down, gated_rows, rows)
 
     def _by_root_mean_square(self, value: str, gain: str) -> str:
-        epsilon = self._config.norm_epsilon
-        return self._builder.root_mean_square_norm(value, gain, epsilon=epsilon)
+        return self._builder.root_mean_square_norm(value, gain, epsilon=self._config.norm_epsilon)
 
     def _rotated(
         self, value: str, rope: tuple[str, str], *, heads: int, head_size: int, places: str = ""

@@ -21,36 +21,28 @@ from model_compiler.graph.quantization import Floats, amplified_channels, embedd
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """The names of a family's weights.
+    """The names of a family's weights."""
 
-    Attributes:
-        models: The prefixes of the encoder in a checkpoint with a head, such as `bert.`.
-        heads: Prefixes of heads for language modeling, which are ignored in such a checkpoint.
-        layer: The prefix of a layer, such as `encoder.layer.{}.`, with `{}` for its number.
-        projections: The linear layers and normalizations of a layer, after its number: queries,
-            keys and values, or one name if they are one matrix.
-        up: Those of the feed-forward layer to its wide side: one, or two with a gate, which may be
-            one matrix.
-        gate: Which half of `up` is the gate, 0 or 1; None without a gate.
-        second_norm: A normalization after that of the attention, of its result and the layer's
-            input once more; empty for a family without.
-        embedding_norm: The normalization of the embeddings.
-        widening: The linear layer from the width of the embeddings to that of all layers; empty if
-            the widths are one.
-    """
-
+    #: The prefixes of the encoder in a checkpoint with a head, such as `bert.`.
     models: tuple[str, ...]
+    #: Prefixes of heads for language modeling, which are ignored in such a checkpoint.
     heads: tuple[str, ...]
+    #: The prefix of a layer, with `{}` for its number.
     layer: str
+    #: The linear layers, after that prefix: queries, keys and values, or all as one matrix.
     projections: tuple[str, ...]
     out: str
     attention_norm: str
+    #: Those to the wide side: one, or two with a gate, which may be one matrix.
     up: tuple[str, ...]
+    #: Which half of `up` is the gate, 0 or 1; None without a gate.
     gate: int | None = None
     down: str
     output_norm: str
+    #: A normalization after that of the attention, of its result and the layer's input once more.
     second_norm: str = ""
     embedding_norm: str = "embeddings.LayerNorm"
+    #: The linear layer from the embeddings' width to that of the layers; empty if they are one.
     widening: str = ""
 
 

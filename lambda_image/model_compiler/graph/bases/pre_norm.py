@@ -14,28 +14,23 @@ from model_compiler.graph.residual_stream import ResidualStream
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreNormNames:
-    """The names of a family's weights, without `.weight` at the end.
+    """The names of a family's weights, without `.weight` at the end."""
 
-    Attributes:
-        table: The embedding table.
-        layer: The prefix of a layer, with `{}` for its number.
-        attention_norm: The normalization before a layer's attention, after the layer's prefix.
-        projections: The linear layers of queries, keys and values.
-        out: That of the attention's output.
-        output_norm: The normalization before the feed-forward block.
-        up: The linear layers to its wide side: a gate and another, or one.
-        down: That from its wide side.
-        final_norm: The normalization after all layers.
-    """
-
+    #: The embedding table.
     table: str
+    #: The prefix of a layer, with `{}` for its number. The names up to `down` follow it.
     layer: str
+    #: The normalization before the attention.
     attention_norm: str
+    #: The linear layers of queries, keys and values.
     projections: tuple[str, str, str]
     out: str
+    #: The normalization before the feed-forward block.
     output_norm: str
+    #: The linear layers to its wide side: a gate and another, or one.
     up: tuple[str, ...]
     down: str
+    #: The normalization after all layers.
     final_norm: str
 
 

@@ -128,12 +128,11 @@ def _entries(models: Iterable[dict[str, Any]]) -> Iterator[CatalogEntry]:
     licenses = {name: License(name, **terms) for name, terms in _STATED["licenses"].items()}
     for values in models:
         own = {key: values.pop(key) for key in ("revision", "gated") if key in values}
-        mirrors = values.pop("mirrors", ())
         yield CatalogEntry(
             license=licenses[values.pop("license")],
             repositories=(
                 Repository(values["name"], **own),
-                *(Repository(**mirror) for mirror in mirrors),
+                *(Repository(**mirror) for mirror in values.pop("mirrors", ())),
             ),
             wheel=Wheel(**values.pop("wheel")) if "wheel" in values else None,
             dimensions=tuple(values.pop("dimensions")),
@@ -225,8 +224,7 @@ def measurements() -> Measurements:
 
 def as_json() -> str:
     """Return the catalog as a JSON array with an object for each model; a missing value is null."""
-    values = [described(entry) for entry in CATALOG]
-    return json.dumps(values, ensure_ascii=False, indent=2) + "\n"
+    return json.dumps([described(entry) for entry in CATALOG], ensure_ascii=False, indent=2) + "\n"
 
 
 def described(entry: CatalogEntry) -> dict[str, Any]:
