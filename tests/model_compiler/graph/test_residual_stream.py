@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from embedder.core.engine import Engine
+from model_compiler.graph.bases.pre_norm import rotate
 from model_compiler.graph.builder import Precision
-from model_compiler.graph.residual_stream import rotate
 from tests.model_compiler.conftest import changing
 from tests.model_compiler.goldens.llama_model import TEXTS, write_llama
 from tests.model_compiler.goldens.modernbert_model import write_modernbert

@@ -27,8 +27,8 @@ from model_compiler.graph.bases.family import (
     size_of_heads,
     sliding_layers,
 )
+from model_compiler.graph.bases.pre_norm import ResidualStream
 from model_compiler.graph.quantization import Floats, Rows, dequantize, embedding, matmul
-from model_compiler.graph.residual_stream import ResidualStream
 
 #: The defaults of transformers' ModernBertConfig.
 DEFAULT_FULL_EVERY, DEFAULT_LOCAL_ATTENTION = 3, 128
