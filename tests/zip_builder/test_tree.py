@@ -1,12 +1,19 @@
-"""Wheels: which are asked of pip, how they are unpacked, and what an error says."""
+"""Wheels: which are asked of pip, how they are unpacked, and the Python for the byte code."""
 
 import subprocess
 import zipfile
+from pathlib import Path
 
 import pytest
 
 from zip_builder import ZipError
-from zip_builder.tree import download_wheels, requirements_without, unpack_wheel
+from zip_builder.tree import (
+    VERSION,
+    download_wheels,
+    find_python,
+    requirements_without,
+    unpack_wheel,
+)
 
 from .conftest import RECIPE
 
@@ -51,3 +58,73 @@ def test_pips_reason_is_in_the_error(tmp_path):
     """A pin without a hash is refused before the index is asked."""
     with pytest.raises(ZipError, match="Hashes are required in --require-hashes mode"):
         download_wheels("orjson==3.13.0\n", machine="aarch64", folder=tmp_path / "wheels")
+
+
+ANSWERS = f"#!/bin/sh\necho cpython {VERSION.replace('.', ' ')}\n"
+
+
+@pytest.fixture
+def empty(tmp_path, monkeypatch) -> Path:
+    """Return the only folder of the PATH, without pyenv, without uv, and with another Python."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
+    _write(tmp_path / "venv" / "python", "#!/bin/sh\necho cpython 3 9\n")
+    monkeypatch.setattr("zip_builder.tree.sys.executable", str(tmp_path / "venv" / "python"))
+    monkeypatch.setattr(
+        "zip_builder.tree.sys.base_prefix", str(tmp_path / "job" / "versions" / "3.11.9")
+    )
+    return tmp_path
+
+
+def _write(program: Path, text: str) -> str:
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(text)
+    program.chmod(0o755)
+    return str(program)
+
+
+@pytest.mark.parametrize("shim", [False, True])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "venv/python",
+        f"python{VERSION}",
+        f"pyenv/versions/{VERSION}.5/bin/python",
+        f"job/versions/{VERSION}.5/bin/python",
+    ],
+)
+def test_an_installed_one_is_found(empty, place, shim):
+    """This process's, on the PATH, or in pyenv: its shims fail for a version that is off.
+
+    The pyenv may be known only by the Python of this process.
+    """
+    if shim:
+        _write(empty / f"python{VERSION}", "#!/bin/sh\nexit 127\n")
+    expected = _write(empty / place, ANSWERS)
+    assert find_python() == expected
+
+
+def test_uv_installs_one_as_the_last_resort(empty, monkeypatch):
+    """Uv downloads nothing before it was asked to install."""
+    python = empty / "managed"
+    install = f'install) printf "{ANSWERS}" > "{python}"; /bin/chmod +x "{python}" ;;'
+    find = f'find) [ -e "{python}" ] && echo "{python}" ;;'
+    _write(empty / "venv" / "uv", f'#!/bin/sh\ncase "$2" in\n  {install}\n  {find}\nesac\n')
+    assert find_python() == str(python)
+
+
+def test_without_any_the_error_says_how_to_get_one(empty):
+    """Without byte code, each cold start would compile every module."""
+    with pytest.raises(
+        ZipError, match=f"Python {VERSION} is needed .* `uv python install {VERSION}`"
+    ):
+        find_python()
+
+
+def test_uvs_reason_is_in_the_error(empty):
+    """Without a way to the internet, its download fails."""
+    failing = "echo 'error: Failed to download' >&2; echo '  cause: dns error' >&2; exit 1"
+    _write(empty / "venv" / "uv", f'#!/bin/sh\n[ "$2" = install ] && {{ {failing}; }}\nexit 2\n')
+    reason = r"only, and uv cannot install it: error: Failed to download cause: dns error; allowed"
+    with pytest.raises(ZipError, match=reason):
+        find_python()

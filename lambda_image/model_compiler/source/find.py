@@ -94,10 +94,6 @@ def find_source(
     )
 
 
-def _has_adapter(folder: Path) -> bool:
-    return next(folder.rglob(ADAPTER_FILE), None) is not None
-
-
 def _adapted(source: Source) -> Source:
     """Return a source without the golden values of its base, which an adapter changes."""
     return replace(source, entry=source.entry and replace(source.entry, golden=()))
@@ -123,7 +119,7 @@ def _on_base(folder: Path, adapter: Path, base: Path) -> Path:
     A folder of sentence-transformers keeps its modules, tokenizer and prompts, and takes its
     encoder from the base. peft's own has the adapter alone; all else is the base's.
     """
-    if next(base.rglob(ADAPTER_FILE), None):
+    if any(base.rglob(ADAPTER_FILE)):
         raise UnsupportedModelError(f"{base}, the base of {adapter}, has an adapter itself.")
     encoder = encoder_folder_of(base)
     parts = {
@@ -208,7 +204,7 @@ def _folder(folder: Path, *, revision: str | None) -> Source:
     own_name = os.fsencode(folder.resolve().name).decode("utf-8", "replace")
     return Source(
         folder=folder,
-        name=entry.name if entry and not _has_adapter(folder) else own_name,
+        name=entry.name if entry and not any(folder.rglob(ADAPTER_FILE)) else own_name,
         revision=None,
         license=entry.license.name if entry else None,
         entry=entry,

@@ -2,10 +2,12 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import tokenizers
 from safetensors.numpy import load_file, save_file
@@ -14,7 +16,9 @@ from embedder.core.engine import Engine
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from model_compiler.graph.builder import Precision
+from model_compiler.model.base import GRAPH_FILE
 from model_compiler.model.folder import read_model_folder
+from model_compiler.model.modules import Head
 from tests.model_compiler.conftest import GOLDEN, embed, embed_each
 from tests.model_compiler.goldens.families import FAMILIES, VARIANTS, write_family
 
@@ -23,6 +27,8 @@ NEWER = json.loads((GOLDENS / "newer_configs.json").read_text("utf-8"))
 
 #: Texts with capitals, runs of spaces, accents, other scripts, a long word, and punctuation.
 SPELLINGS = ("hello World", "a  b\tc\n", "caf\u00e9 \u6771\u4eac \U0001f600", "x" * 99, "1,2.3!")
+#: Products between the embeddings and the first layer, which count as the first layer's.
+BEFORE_LAYERS = {"albert": 1, "electra": 1, "embedding_gemma2": 6, "embedding_gemma2_text": 6}
 each_variant = pytest.mark.parametrize(("family", "variant"), VARIANTS)
 each_family = pytest.mark.parametrize("family", FAMILIES)
 
@@ -106,3 +112,21 @@ def test_a_checkpoint_with_a_head(tmp_path, compile_tiny, family):
     found = embed_each(compile_tiny(folder), known.inputs)
     golden = GOLDEN[f"{family} {next(iter(known.variants))}"]
     np.testing.assert_allclose(found, golden, atol=known.tolerance, rtol=0)
+
+
+@each_family
+def test_layers_in_float32(tmp_path, family):
+    """Each family ends its layers, and a layer that is kept in float32 has no int8 product."""
+    model = read_model_folder(write_family(tmp_path / "model", family))
+    (tmp_path / "graph").mkdir()
+    every = range(len(model.write(tmp_path / "graph").layers))
+    counts = []
+    for layers in ((), (0,), every):
+        replace(model, float32_layers=frozenset(layers)).write(tmp_path / "graph")
+        nodes = onnx.load(tmp_path / "graph" / GRAPH_FILE, load_external_data=False).graph.node
+        counts.append(sum(node.op_type == "MatMulIntegerToFloat" for node in nodes))
+    assert isinstance(model.head, Head)
+    before, outside = BEFORE_LAYERS.get(family, 0), len(model.head.modules)
+    each = counts[0] - counts[1] - before
+    assert counts[0] - outside == before + each * len(every) > before
+    assert counts[2] == outside
