@@ -17,7 +17,6 @@ from embedder.core.artifact import SEGMENTS
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
-from model_compiler.graph.bases.encoder import activate
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import Floats, linear
 
@@ -198,97 +197,6 @@ class TakenHead(ABC):
         self, builder: GraphBuilder, hidden: str, taken: Mapping[str, Floats], *, output: str
     ) -> None:
         """Take the last hidden state to the graph's output."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreHead(TakenHead):
-    """Pools the tokens of a pair, and takes the vector to logits. Its weights stay in float32."""
-
-    pooling: Pooling
-    #: The linear layer before the last, by its name; empty without one.
-    dense: str = ""
-    dense_bias: bool = True
-    #: After it.
-    activation: str = "tanh"
-    #: The normalization after that; empty without one.
-    norm: str = ""
-    norm_bias: bool = True
-    norm_epsilon: float = 0.0
-    #: The last linear layer.
-    out: str
-    hidden_size: int
-    labels: int
-
-    def take(self, weights: Weights) -> Mapping[str, Floats]:
-        """Take the head's weights, before the encoder checks that all are used."""
-        size = self.hidden_size
-        taken: dict[str, Floats] = {}
-        for name, shape, has_bias in (
-            (self.dense, (size, size), self.dense_bias),
-            (self.norm, (size,), self.norm_bias),
-            (self.out, (self.labels, size), True),
-        ):
-            if name:
-                taken[f"{name}.weight"] = weights.take(f"{name}.weight", *shape)
-            if name and has_bias:
-                taken[f"{name}.bias"] = weights.take(f"{name}.bias", shape[0])
-        return taken
-
-    def add(
-        self, builder: GraphBuilder, hidden: str, taken: Mapping[str, Floats], *, output: str
-    ) -> None:
-        """Take the last hidden state to the graph's output, the logits [batch, labels]."""
-        op, value = builder.op, self.pooling.add(builder, hidden)
-
-        def shifted(value: str, name: str) -> str:
-            product = op.MatMul(value, builder.weight(f"{name}.weight", taken[f"{name}.weight"].T))
-            if f"{name}.bias" not in taken:
-                return product
-            return op.Add(product, builder.weight(f"{name}.bias", taken[f"{name}.bias"]))
-
-        if self.dense:
-            value = shifted(value, self.dense)
-            value = (
-                op.Tanh(value)
-                if self.activation == "tanh"
-                else activate(builder, value, self.activation)
-            )
-        if self.norm:
-            zeros = np.zeros(self.hidden_size, np.float32)
-            value = op.LayerNormalization(
-                value,
-                builder.weight(f"{self.norm}.weight", taken[f"{self.norm}.weight"]),
-                builder.weight(f"{self.norm}.bias", taken.get(f"{self.norm}.bias", zeros)),
-                axis=-1,
-                epsilon=self.norm_epsilon,
-            )
-        op.Identity(shifted(value, self.out), output=output)
-        builder.output(output, dtype=np.float32, shape=["batch", self.labels])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextTokenHead(ScoreHead):
-    """Takes the vector of the last token to a language model's logit of the next one.
-
-    The logit of a second token, if there is one, is subtracted. In the table of a language model's
-    head, each token has a row.
-    """
-
-    token: int
-    other: int | None
-    vocabulary_size: int
-    #: Whether the head's table is that of the embeddings.
-    tied: bool
-
-    def take(self, weights: Weights) -> Mapping[str, Floats]:
-        """Take the row, or the difference of the two; see `ScoreHead.take`."""
-        name = "lm_head.weight"
-        if self.tied:
-            name = "embed_tokens.weight"
-            name = weights.prefix(("", "model."), name) + name
-        table = weights.take(name, self.vocabulary_size, self.hidden_size)
-        row = table[self.token] - (0 if self.other is None else table[self.other])
-        return {f"{self.out}.weight": row[np.newaxis]}
 
 
 def normalize(builder: GraphBuilder, value: str, *, output: str | None = None) -> str:
