@@ -3,9 +3,9 @@
 Each key of a file is read, is in the file's list of those that change no vector, or is refused by
 name (`ConfigFile.done`).
 
-The largest values that are read are in one table. Each is far above that of any model that is known
-(the largest are in the comments), and low enough that what a file asks for takes seconds, and no
-more memory than a machine has.
+The largest values that are read are here, and a tokenizer's in `tokenizer.file`. Each is far above
+that of any model that is known (the largest are in the comments), and low enough that what a file
+asks for takes seconds, and no more memory than a machine has.
 """
 
 import json
@@ -113,26 +113,6 @@ INTEGER_OF = {
     **dict.fromkeys(("max_position_embeddings", "n_positions"), 1 << 20),
     **dict.fromkeys(("n_layer", "n_layers", "num_hidden_layers"), 1_000),
 }
-
-#: Tokens of a vocabulary. 901,629: XLM-V.
-VOCABULARY = 1_500_000
-#: Merges of a BPE. 580,604: Gemma.
-MERGES = 5_000_000
-#: Characters of a token. Some 100: runs of spaces. The time that it takes to look for a token in a
-#: text grows with the token's length.
-TOKEN = 512
-#: Characters of a merge: two tokens and a space.
-MERGE = 2 * TOKEN + 1
-#: Tokens besides the vocabulary. 6,414: Gemma.
-ADDED_TOKENS = 100_000
-#: Values in a normalizer, pre-tokenizer, post-processor or decoder, all levels together. Some 40.
-PART_VALUES = 1_000
-#: Characters of a string in one of them. Some 1,500: regular expressions with classes of letters.
-PART_STRING = 1 << 14
-#: Characters of a map of characters in base64. 320,000: SentencePiece's.
-CHARSMAP = 4_000_000
-#: How many times longer a tokenizer may make a text. 36: XLM-RoBERTa, with that map.
-GROWTH = 1_000
 
 
 def _check_values(path: Path, value: Any) -> None:

@@ -1,6 +1,6 @@
 """Reads a model's `tokenizer.json` and checks that it belongs to the model.
 
-It may ask for no more work than the table in `files.config` allows.
+It may ask for no more work than the limits here allow; see `files.config` for how they are chosen.
 """
 
 import base64
@@ -14,26 +14,33 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from model_compiler.errors import SourceError
-from model_compiler.files.config import (
-    ADDED_TOKENS,
-    CHARSMAP,
-    GROWTH,
-    MERGE,
-    MERGES,
-    PART_STRING,
-    PART_VALUES,
-    TOKEN,
-    VOCABULARY,
-    check_most,
-    read_json,
-    values_of,
-)
+from model_compiler.files.config import check_most, read_json, values_of
 from model_compiler.tokenizer.classes import lowercases
 from model_compiler.tokenizer.settings import built_document, read_settings
 
 #: How many rows of the embedding table may lie unused at its end. Tables are padded to round sizes.
 UNUSED_SHARE = 0.05
 UNUSED_ROWS = 1024
+
+#: Tokens of a vocabulary. 901,629: XLM-V.
+VOCABULARY = 1_500_000
+#: Merges of a BPE. 580,604: Gemma.
+MERGES = 5_000_000
+#: Characters of a token. Some 100: runs of spaces. The time that it takes to look for a token in a
+#: text grows with the token's length.
+TOKEN = 512
+#: Characters of a merge: two tokens and a space.
+MERGE = 2 * TOKEN + 1
+#: Tokens besides the vocabulary. 6,414: Gemma.
+ADDED_TOKENS = 100_000
+#: Values in a normalizer, pre-tokenizer, post-processor or decoder, all levels together. Some 40.
+PART_VALUES = 1_000
+#: Characters of a string in one of them. Some 1,500: regular expressions with classes of letters.
+PART_STRING = 1 << 14
+#: Characters of a map of characters in base64. 320,000: SentencePiece's.
+CHARSMAP = 4_000_000
+#: How many times longer a tokenizer may make a text. 36: XLM-RoBERTa, with that map.
+GROWTH = 1_000
 
 
 @dataclass(frozen=True, slots=True)
