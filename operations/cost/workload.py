@@ -9,8 +9,7 @@ from statistics import fmean
 import numpy as np
 
 from embedding_kit.settings import Model
-from model_compiler.source.catalog import find, measurements
-from model_compiler.source.catalog.estimate import STATIC, estimate
+from model_compiler.source.catalog import STATIC, estimate, find, measurements
 from operations.cost import CostError
 
 #: 730 hours, as AWS's price calculator counts a month.

@@ -1,15 +1,19 @@
-"""The catalog: names that are found, pins that can be pins, and the list of it."""
+"""The catalog: names that are found, pins that can be pins, its list, and estimated times."""
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from itertools import groupby
+from typing import Any
 
 import pytest
+from safetensors import safe_open
 
 from model_compiler.errors import CompilerError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
+from model_compiler.source import catalog
 from model_compiler.source.catalog import (
     BENCHMARKS,
     CATALOG,
@@ -21,6 +25,7 @@ from model_compiler.source.catalog import (
     recognize,
 )
 from model_compiler.source.find import is_repository_name
+from tests.model_compiler.goldens.families import FAMILIES
 
 
 @pytest.mark.parametrize("entry", CATALOG, ids=lambda entry: entry.name)
@@ -133,3 +138,35 @@ def test_the_json_has_every_fact():
     assert values[unverified.name]["pinned_by"] == "unverified"
     unmeasured = values["onnx-community/embeddinggemma-300m-ONNX"]
     assert unmeasured["tokens_32"] is None
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES.keys() - {"albert"}))
+def test_the_matrices_of_each_familys_feed_forward_are_counted(tmp_path, monkeypatch, name):
+    """Two, or three with a gate; ALBERT's layers share theirs, so its weights are no count."""
+    counted: list[tuple[Mapping[str, Any], bool]] = []
+    gated = catalog._is_gated
+
+    def recorded(config: Mapping[str, Any]) -> bool:
+        counted.append((config, gated(config)))
+        return counted[-1][1]
+
+    monkeypatch.setattr(catalog, "_is_gated", recorded)
+    folder = FAMILIES[name].write(tmp_path / "model")
+    assert catalog.estimate(json.loads((folder / "config.json").read_text("utf-8")))
+    ((config, has_gate),) = counted
+    layers, width, _, inner = (
+        catalog._first(config, keys)
+        for keys in (catalog._LAYERS, catalog._WIDTH, catalog._HEADS, catalog._INNER)
+    )
+    with safe_open(folder / "model.safetensors", "numpy") as weights:
+        shapes = [
+            weights.get_slice(key).get_shape()
+            for key in weights.keys()  # noqa: SIM118 - it is no mapping
+            if not any(part in key for part in ("attn", "attention", "embed", "tower"))
+        ]
+    elements = sum(
+        shape[0] * shape[1]
+        for shape in shapes
+        if len(shape) == 2 and width in shape and {inner, 2 * inner} & {*shape}
+    )
+    assert elements == (2 + has_gate) * layers * width * inner

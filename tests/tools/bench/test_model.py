@@ -5,8 +5,7 @@ import sys
 import pytest
 from tokenizers import Tokenizer
 
-from model_compiler.source.catalog import CATALOG, find, measurements
-from model_compiler.source.catalog.estimate import STATIC, estimate
+from model_compiler.source.catalog import CATALOG, STATIC, estimate, find, measurements
 from model_compiler.tokenizer.file import read_tokenizer
 from tools.bench.contenders import missing
 from tools.bench.model import FAMILIES, Texts, real_texts, requests_of
