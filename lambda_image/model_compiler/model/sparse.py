@@ -10,7 +10,7 @@ FlagEmbedding's `M3Embedder`.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -96,12 +96,11 @@ _ROBERTA = Names(
 )
 #: Of transformers, and of the model's own code.
 _GTE = [
-    Names(
+    replace(
+        _ROBERTA,
         table=f"{model}.embeddings.word_embeddings.weight",
-        dense="lm_head.dense",
         norm=f"lm_head.{norm}",
         bias="lm_head.decoder.bias",
-        decoder="lm_head.decoder",
     )
     for model in ("gte", "new")
     for norm in ("layer_norm", "norm")

@@ -16,7 +16,6 @@ from pathlib import Path, PurePosixPath
 
 import httpx2
 from huggingface_hub import HfApi, errors
-from huggingface_hub.hf_api import ModelInfo
 
 from model_compiler.errors import LicenseError, SourceError, UnsupportedModelError
 from model_compiler.files.adapter import ADAPTER_FILE, ADAPTER_WEIGHTS
@@ -337,7 +336,9 @@ def _download_at(
         raise SourceError(f"{where} answered with status {error.response.status_code}.") from error
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, httpx2.HTTPError) as error:
         raise SourceError(f"{where} cannot be reached ({type(error).__name__}).") from error
-    return Source(folder, name, info.sha, _license(info), newest=revision is None, files=files)
+    tags = (tag for tag in info.tags or () if tag.startswith("license:"))
+    terms = next((tag.removeprefix("license:") for tag in tags), None)
+    return Source(folder, name, info.sha, terms, newest=revision is None, files=files)
 
 
 def _patterns(files: Collection[str], precision: Precision | None, folder: Path) -> list[str]:
@@ -353,8 +354,3 @@ def _patterns(files: Collection[str], precision: Precision | None, folder: Path)
     # Next to a graph, exporters write `model.onnx_data`, `model.onnx_data_1` or `model.onnx.data`.
     taken = [name for name in (choice.name, choice.reference) if name] if choice else []
     return [*ONNX_PATTERNS, *(f"{name}{end}" for name in taken for end in ("", "_data*", ".data"))]
-
-
-def _license(info: ModelInfo) -> str | None:
-    tags = (tag for tag in info.tags or () if tag.startswith("license:"))
-    return next((tag.removeprefix("license:") for tag in tags), None)
