@@ -12,7 +12,7 @@ from typing import Any
 
 from embedding_kit.environment_file import EnvironmentFileError
 
-_HEADER = re.compile(r"(\ufeff?[ \t]*\[+[ \t]*)([A-Za-z0-9_-]+)[ \t]*[].]")
+_HEADER = re.compile(r"^(\ufeff?[ \t]*\[+[ \t]*)([A-Za-z0-9_-]+)(?=[ \t]*[].])", re.MULTILINE)
 
 
 def tables_of(path: Path) -> list[str]:
@@ -20,19 +20,15 @@ def tables_of(path: Path) -> list[str]:
     return list(_parse(_read(path)))
 
 
-def exchange_tables(path: Path, one: str, other: str) -> None:
-    """Exchange the headers of two tables, with those of the tables in them."""
+def exchange_models(path: Path) -> None:
+    """Exchange the headers of `[model]` and `[standby]`, with those of the tables in them."""
     text = _read(path)
     tables = _parse(text)
-    names = {one: other, other: one}
-    lines = []
-    for line in text.splitlines(keepends=True):
-        header = _HEADER.match(line)
-        new = header and header[1] + names.get(header[2], header[2]) + line[header.end(2) :]
-        lines.append(new or line)
-    wanted = {**tables, one: tables[other], other: tables[one]}
-    by_hand = f"to exchange the headers [{one}] and [{other}] by hand, then the same command again"
-    _write(path, "".join(lines), wanted, by_hand)
+    names = {"model": "standby", "standby": "model"}
+    new = _HEADER.sub(lambda header: header[1] + names.get(header[2], header[2]), text)
+    wanted = {**tables, "model": tables["standby"], "standby": tables["model"]}
+    by_hand = "to exchange the headers [model] and [standby] by hand, then the same command again"
+    _write(path, new, wanted, by_hand)
 
 
 def remove_table(path: Path, name: str) -> None:

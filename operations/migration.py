@@ -43,7 +43,7 @@ from operations.cost.ways import ON_DEMAND, Scenario, usd, ways
 from operations.cost.workload import Month, billed_seconds, core_seconds, speed_of
 from operations.deployed import find_deployed, shares_of, status_and_outputs
 from operations.environment_session import session_for
-from operations.environment_tables import exchange_tables, remove_table, tables_of
+from operations.environment_tables import exchange_models, remove_table, tables_of
 from operations.packages import place_of
 from operations.prune import Plan, prune
 from operations.rollback import roll_back
@@ -483,7 +483,7 @@ def _switch(migration: Migration, options: argparse.Namespace) -> int:
 
 
 def _exchange(migration: Migration) -> None:
-    exchange_tables(migration.file, "model", "standby")
+    exchange_models(migration.file)
     print(f"exchanged [model] and [standby] in {migration.environment.file}", flush=True)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from embedding_kit.environment_file import EnvironmentFileError
-from operations.environment_tables import exchange_tables, remove_table, tables_of
+from operations.environment_tables import exchange_models, remove_table, tables_of
 
 TEXT = """\
 #:schema ./environment.schema.json
@@ -38,11 +38,11 @@ def file(tmp_path):
 
 def test_an_exchange_changes_two_words(file):
     """Comments, order and spaces stay; a second exchange gives the first text."""
-    exchange_tables(file, "model", "standby")
+    exchange_models(file)
     wanted = TEXT.replace("[model] ", "[standby] ").replace("[ standby ]", "[ model ]")
     assert file.read_text() == wanted
     assert tables_of(file) == ["tags", "standby", "function", "model", "index"]
-    exchange_tables(file, "model", "standby")
+    exchange_models(file)
     assert file.read_text() == TEXT
     assert [path.name for path in file.parent.iterdir()] == ["dev.toml"]
 
@@ -52,7 +52,7 @@ def test_line_ends_a_byte_order_mark_and_the_mode_stay(file):
     before = "\ufeff[model]\r\nname = 'a'\r\n[standby]\r\nname = 'b'\r\n".encode()
     file.write_bytes(before)
     file.chmod(0o640)
-    exchange_tables(file, "model", "standby")
+    exchange_models(file)
     after = "\ufeff[standby]\r\nname = 'a'\r\n[model]\r\nname = 'b'\r\n".encode()
     assert file.read_bytes() == after
     assert file.stat().st_mode & 0o777 == 0o640
@@ -63,7 +63,7 @@ def test_line_ends_a_byte_order_mark_and_the_mode_stay(file):
 def test_tables_in_a_table_move_with_it(file):
     """Each header of it is written anew."""
     file.write_text("[standby]\nname = 'b'\n[standby.x]\ny = 1\n[model]\nname = 'a'\n[[model.z]]\n")
-    exchange_tables(file, "model", "standby")
+    exchange_models(file)
     assert file.read_text() == (
         "[model]\nname = 'b'\n[model.x]\ny = 1\n[standby]\nname = 'a'\n[[standby.z]]\n"
     )
@@ -86,7 +86,7 @@ def test_another_form_is_refused_and_nothing_changes(file, text):
     with pytest.raises(
         EnvironmentFileError, match=r"dev.toml: only tables .*; allowed: to exchange"
     ):
-        exchange_tables(file, "model", "standby")
+        exchange_models(file)
     assert file.read_text() == text
 
 
