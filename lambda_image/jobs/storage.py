@@ -49,8 +49,6 @@ class ListedObject(NamedTuple):
     """An object of S3 as a listing has it."""
 
     key: str
-    #: Changes with each write; see `Folder.version`.
-    version: str
     #: The time of the last write, in seconds since 1970.
     modified: float
 
@@ -100,7 +98,7 @@ class Folder:
     def _listed(self, start: str) -> Iterator[ListedObject]:
         for items in obstore.list(self._store, offset=start or None, chunk_size=_PAGE):
             for item in items:
-                yield ListedObject(item["path"], _version(item), item["last_modified"].timestamp())
+                yield ListedObject(item["path"], item["last_modified"].timestamp())
 
     def folders(self) -> list[str]:
         """Return the names of the folders directly in this one, in order."""
@@ -141,7 +139,10 @@ class Folder:
         A missing permission is not a missing object.
         """
         item = self._head(key, FileNotFoundError)
-        return item and (_version(item), item["size"])
+        return item and (
+            f"{item['e_tag']} {item['last_modified']:%Y-%m-%dT%H:%M:%SZ}",
+            item["size"],
+        )
 
     def _head(self, key: str, *absent: type[Exception]) -> "ObjectMeta | None":
         with _explained(f"{self.name}/{key} cannot be read"):
@@ -256,10 +257,6 @@ def open_folder(url: str, *, create: bool = False) -> Folder:
     if not create and not path.is_dir():
         raise BatchError(f"{url} is not a folder.")
     return Folder(LocalStore(path.resolve(), mkdir=create), str(path))
-
-
-def _version(item: "ObjectMeta") -> str:
-    return f"{item['e_tag']} {item['last_modified']:%Y-%m-%dT%H:%M:%SZ}"
 
 
 @contextmanager

@@ -256,14 +256,9 @@ class DocumentIndex:
             Inputs(texts=texts), prompt=self._chunker.prompt, dimensions=self._dimension
         )
         embedded = self._engine.embed_request(request).vectors if texts else ()
-        vectors = dict(zip(texts, embedded, strict=True))
+        vectors = {**there, **dict(zip(texts, embedded, strict=True))}
         items = [
-            encode(
-                name,
-                (vectors if metadata["text"] in vectors else there)[metadata["text"]],
-                metadata,
-                non_filterable=self._non_filterable,
-            )
+            encode(name, vectors[metadata["text"]], metadata, non_filterable=self._non_filterable)
             for name, metadata in chunks.items()
         ]
         for item in items:
