@@ -123,17 +123,15 @@ class Deployed:
 
 def shares_of(alias: Mapping[str, Any]) -> dict[str, float]:
     """Return the share of the requests by version; the alias's own version comes first."""
-    others: dict[str, float] = (alias.get("RoutingConfig") or {}).get(
-        "AdditionalVersionWeights", {}
-    )
+    routing = alias.get("RoutingConfig") or {}
+    others: dict[str, float] = routing.get("AdditionalVersionWeights", {})
     return {alias["FunctionVersion"]: 1 - sum(others.values())} | others
 
 
 def find_deployed(session: Session, environment: EnvironmentSettings) -> Deployed | None:
     """Return the deployed endpoint of an environment; None without a stack or an alias."""
-    status, outputs = status_and_outputs(
-        session, environment, endpoint_stack_name(environment.name)
-    )
+    name = endpoint_stack_name(environment.name)
+    status, outputs = status_and_outputs(session, environment, name)
     if "AliasArn" not in outputs:
         return None
     function, alias = outputs["AliasArn"].split(":")[6:8]

@@ -88,11 +88,11 @@ class Frame:
     #: The settings, the plan (one item a line) and the result, written when the job is complete.
     settings_file: str
     items_file: str
-    result_file: str
+    result_file: str = "manifest.json"
     #: The folder of the lists of rejected rows.
-    rejected: str
+    rejected: str = "rejected"
     #: Where the state machine lists what became of each item.
-    results_folder: str
+    results_folder: str = "results"
 
     def write_plan(self, folder: str, settings: Mapping[str, Any], items: Iterable[Any]) -> None:
         """Write a plan into the job's folder."""

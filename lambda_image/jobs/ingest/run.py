@@ -40,9 +40,7 @@ FRAME = Frame(
     items="groups",
     settings_file="reconcile.json",
     items_file="groups.jsonl",
-    result_file="manifest.json",
     rejected="refused",
-    results_folder="results",
 )
 #: Documents of a group, and the bytes from which on a group gets no more.
 _GROUP = 50

@@ -29,15 +29,7 @@ from jobs.load.index_client import IndexClient
 from jobs.steps import Frame
 from jobs.storage import Folder, StoredFile, open_folder
 
-FRAME = Frame(
-    name="load",
-    items="parts",
-    settings_file="load.json",
-    items_file="parts.jsonl",
-    result_file="manifest.json",
-    rejected="rejected",
-    results_folder="results",
-)
+FRAME = Frame(name="load", items="parts", settings_file="load.json", items_file="parts.jsonl")
 #: The metadata key of the text.
 _TEXT_KEY = "text"
 #: Metadata keys of a vector.

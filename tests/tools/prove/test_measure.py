@@ -82,7 +82,12 @@ class _Aws:
             },
             "get_index": {"index": {"dimension": 4}},
             "describe_stacks": {
-                "Stacks": [{"Outputs": [{"OutputKey": "IndexArn", "OutputValue": INDEX}]}]
+                "Stacks": [
+                    {
+                        "StackStatus": "CREATE_COMPLETE",
+                        "Outputs": [{"OutputKey": "IndexArn", "OutputValue": INDEX}],
+                    }
+                ]
             },
         }
 
