@@ -17,8 +17,6 @@ from embedding_kit.programs import python_version
 _ROOT = Path(__file__).parents[1]
 #: As in the Dockerfile.
 _TAG = "public.ecr.aws/lambda/python:$PYTHON-arm64"
-#: The tables of models that have an image.
-_TABLES = ("model", "standby")
 _PINNED = re.compile(r"(?P<tag>[^@]+)@(?P<digest>sha256:[0-9a-f]{64})")
 
 
@@ -54,7 +52,8 @@ def pin(file: Path) -> list[tuple[str, str | None, str]]:
     """
     document = tomlkit.parse(file.read_text(encoding="utf-8"))
     pins = []
-    for table in [name for name in _TABLES if name in document]:
+    # The tables of models that have an image.
+    for table in [name for name in ("model", "standby") if name in document]:
         model = document[table]
         found = str(model.get("base_image", ""))
         pinned = _PINNED.fullmatch(found)

@@ -43,12 +43,8 @@ from stacks.names import (
     repository_stack_name,
 )
 
+#: The file of a zip that has its labels.
 _FILE = "embedding-kit.json"
-#: The first time that a zip can hold, and a file that everyone may read: the same labels give the
-#: same bytes.
-_TIME = (1980, 1, 1, 0, 0, 0)
-_MODE = 0o100644 << 16
-_UNIX = 3
 #: The buckets of `cdk bootstrap` and of the kit end with their account and region.
 _PLACE = re.compile(r".*-(?P<account>[0-9]{12})-(?P<region>[a-z]+(?:-[a-z]+)+-[0-9])")
 _CHUNK = 1 << 20
@@ -120,10 +116,6 @@ def bucket_of(environment: EnvironmentSettings, place: Place) -> str:
     return f"cdk-{bootstrap_qualifier()}-assets-{account}-{region}"
 
 
-class RegistryError(ValueError):
-    """A registry refuses a request, or has no such image."""
-
-
 @dataclass(frozen=True, slots=True)
 class Image:
     """An image: its digest, the manifest's bytes and media type, and the labels."""
@@ -150,7 +142,7 @@ class Repository:
             client = registry_client(session, place)
             (data,) = client.get_authorization_token()["authorizationData"]
         except (BotoCoreError, ClientError) as error:
-            raise RegistryError(f"no access to the registry of {place.uri}: {error}") from None
+            raise ValueError(f"no access to the registry of {place.uri}: {error}") from None
         # The endpoint is the caller's own registry's, and the token holds for all that it may use.
         url = re.sub(r"^https://[0-9]{12}\.", f"https://{place.account}.", data["proxyEndpoint"])
         authorization = f"Basic {data['authorizationToken']}"
@@ -172,9 +164,9 @@ class Repository:
         self._check(answer)
         manifest, media_type = answer.content, answer.headers["content-type"]
         if f"sha256:{hashlib.sha256(manifest).hexdigest()}" != digest:
-            raise RegistryError(f"{self.place.uri} answered {digest} with other content")
+            raise ValueError(f"{self.place.uri} answered {digest} with other content")
         if media_type not in _MANIFESTS:
-            raise RegistryError(
+            raise ValueError(
                 f"{self.place.uri}@{digest}: Lambda runs no index of images; found: {media_type}; "
                 "allowed: an image as `scripts/build` makes it"
             )
@@ -224,7 +216,7 @@ class Repository:
                 content = download.iter_raw(_CHUNK)
                 sent = self._client.patch(location, content=content, headers=_BYTES)
         except httpx.TransportError as error:
-            raise RegistryError(
+            raise ValueError(
                 f"the copy from {source.place.uri} to {self.place.uri} broke off: {error}; the "
                 "same command continues it"
             ) from None
@@ -237,13 +229,13 @@ class Repository:
         try:
             return self._client.request(method, path, **options)
         except httpx.TransportError as error:
-            raise RegistryError(f"{self.place.uri} could not be reached: {error}") from None
+            raise ValueError(f"{self.place.uri} could not be reached: {error}") from None
 
     def _check(self, answer: httpx.Response) -> None:
         if answer.is_success:
             return
         answer.read()
-        raise RegistryError(
+        raise ValueError(
             f"{self.place.uri} answers {answer.request.method} with {answer.status_code}: "
             f"{answer.text[:300] or 'no text'}"
         )
@@ -259,8 +251,10 @@ def registry_client(session: Session, place: Place) -> Any:
 def write_labeled(archive: Path, labels: Mapping[str, str], to: Path) -> None:
     """Write a copy of a zip with labels."""
     shutil.copyfile(archive, to)
-    entry = zipfile.ZipInfo(_FILE, _TIME)
-    entry.create_system, entry.external_attr = _UNIX, _MODE
+    # The first time that a zip can hold, and a file of Unix that everyone may read: the same labels
+    # give the same bytes.
+    entry = zipfile.ZipInfo(_FILE, (1980, 1, 1, 0, 0, 0))
+    entry.create_system, entry.external_attr = 3, 0o100644 << 16
     with zipfile.ZipFile(to, "a") as copy:
         copy.writestr(entry, json.dumps(labels, indent=1, sort_keys=True))
 

@@ -12,7 +12,7 @@ from embedding_kit.image_identity import build_arguments
 from embedding_kit.settings import Model
 from operations import command, promotion
 from operations.built_images import built_images
-from operations.packages import RegistryError, Repository, place_of
+from operations.packages import Repository, place_of
 from operations.promotion import Reference, promote
 from tools.rehearsal.deploy.docker_client import push_empty
 
@@ -102,7 +102,7 @@ def test_a_check_changes_nothing(aws, session, environment, push):
     image = [push(dev)]
     aws.client("ecr").delete_repository(repositoryName=f"embedding-kit-{staging.name}")
     assert promote(session, staging, image, check=True)
-    with pytest.raises(RegistryError, match="NAME_UNKNOWN"):
+    with pytest.raises(ValueError, match="NAME_UNKNOWN"):
         promote(session, staging, image)
     aws.client("ecr").create_repository(repositoryName=f"embedding-kit-{staging.name}")
     assert promote(session, staging, image)
@@ -133,12 +133,12 @@ def test_a_copy_that_broke_off_continues(aws, session, environment, push, monkey
 
     def breaks_off(self, digest, source):
         if len(sent) == 1:
-            raise RegistryError("broke off")
+            raise ValueError("broke off")
         sent.append(digest)
         upload(self, digest, source)
 
     monkeypatch.setattr(Repository, "_upload", breaks_off)
-    with pytest.raises(RegistryError, match="broke off"):
+    with pytest.raises(ValueError, match="broke off"):
         promote(session, staging, image)
     assert _images(aws, staging) == {}
 
