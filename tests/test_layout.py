@@ -52,7 +52,7 @@ def test_the_embedder_reads_the_environment_in_one_place():
         for path in PACKAGES["embedder"].rglob("*.py")
         if re.search(r"\b(environ|getenv)\b", path.read_text())
     }
-    assert readers == {"settings.py", "handler.py", "__main__.py", "__init__.py", "signing.py"}
+    assert readers == {"settings.py", "handler.py", "__main__.py", "__init__.py", "aws.py"}
 
 
 def test_embedding_kit_is_never_imported_through_constructs():

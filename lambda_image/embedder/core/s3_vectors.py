@@ -15,8 +15,13 @@ from urllib.parse import quote
 import orjson
 
 from embedder.core import errors
-from embedder.core.aws.connection import ConnectionPool, Response
-from embedder.core.aws.signing import CredentialsProvider, NoCredentialsError, sign
+from embedder.core.aws import (
+    ConnectionPool,
+    CredentialsProvider,
+    NoCredentialsError,
+    Response,
+    sign,
+)
 from embedder.core.search import Match, Searchable
 
 if TYPE_CHECKING:  # see startup

@@ -1,7 +1,6 @@
 """The embedder's settings: environment variables, parsed once, at the edge.
 
-Nothing else in the embedder reads the environment, except `aws.signing`, for secrets are no
-settings.
+Nothing else in the embedder reads the environment, except `aws`: secrets are no settings.
 """
 
 import os

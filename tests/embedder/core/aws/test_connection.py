@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from embedder.core.aws.connection import ConnectionPool
+from embedder.core.aws import ConnectionPool
 from tests.embedder.core.aws.http_server import Server, serving
 
 
@@ -61,7 +61,7 @@ def test_a_connection_that_was_idle_for_long_is_replaced(server, pool, monkeypat
     """After a frozen environment wakes up, its old connection may be dead without a sign of it."""
     pool.request("GET", "/", timeout=5)
     now = time.time()
-    monkeypatch.setattr("embedder.core.aws.connection.time.time", lambda: now + 3600)
+    monkeypatch.setattr("embedder.core.aws.time.time", lambda: now + 3600)
     pool.request("GET", "/", timeout=5)
     assert server.connections == 2
 
@@ -76,7 +76,7 @@ def test_closing_ends_the_idle_connections(server, pool):
 
 def test_threads_have_connections_of_their_own_of_which_a_few_are_kept(server, pool, monkeypatch):
     """Each gets its own answer, and no descriptor stays open for a busy minute of long ago."""
-    monkeypatch.setattr("embedder.core.aws.connection._MOST_IDLE", 2)
+    monkeypatch.setattr("embedder.core.aws._MOST_IDLE", 2)
     barrier = threading.Barrier(4)
 
     def answer() -> tuple[int, bytes]:

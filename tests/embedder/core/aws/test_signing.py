@@ -14,7 +14,7 @@ from botocore.credentials import Credentials as BotocoreCredentials
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from embedder.core.aws.signing import Credentials, CredentialsProvider, NoCredentialsError, sign
+from embedder.core.aws import Credentials, CredentialsProvider, NoCredentialsError, sign
 from tests.embedder.core.aws.http_server import Server, serving
 
 REGION, SERVICE = "eu-central-1", "s3vectors"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from embedder.core.aws.signing import CredentialsProvider
+from embedder.core.aws import CredentialsProvider
 from embedder.core.engine import Engine
 from embedder.core.s3_vectors import S3VectorsClient, VectorIndex
 from tests.fixtures.s3_vectors.indexes import Index

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedder.core.aws.signing import CredentialsProvider
+from embedder.core.aws import CredentialsProvider
 from embedder.core.s3_vectors import (
     AccessDeniedError,
     IndexNotFoundError,
