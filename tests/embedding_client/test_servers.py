@@ -9,7 +9,7 @@ import sys
 import httpx
 import pytest
 
-from embedder.server.hooks import Hooks
+from embedder.server.app import Hooks
 from embedder.server.keys import Keys
 from embedding_client import (
     ApiKeyAuth,

@@ -9,23 +9,26 @@ engine decides when the model runs for it.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from embedder.core import errors
 from embedder.http.apis.operation import json_response
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response, usable_id
 from embedder.http.router import Router, new_request_id
 from embedder.http.telemetry import RequestRecord, fault
-from embedder.server.bounds import Shares
 from embedder.server.exchange import AccessLog, Exchange
-from embedder.server.hooks import Hooks
-from embedder.server.lifecycle import Lifecycle
 from embedder.server.queue import BatchingSession, ClientGoneError, Ticket
 from embedder.server.settings import ServerSettings
+from embedder.server.waiting_runs import Shares
+
+if TYPE_CHECKING:  # What is off is not imported.
+    from embedder.server.keys import Keys
+    from embedder.server.metrics import Metrics
+    from embedder.server.traces import Tracer
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -49,6 +52,55 @@ _THREADS = 1 << 16
 _PUBLIC_PATH = "/health"
 #: nginx's status for a client that closed the connection; only the log and the metrics see it.
 _CLIENT_GONE = 499
+
+
+class Hooks(NamedTuple):
+    """Additions around a request; None is off, and costs a request nothing."""
+
+    keys: "Keys | None" = None
+    metrics: "Metrics | None" = None
+    tracer: "Tracer | None" = None
+
+
+class Lifecycle:
+    """Where the server is between its start and its end.
+
+    A load balancer learns from `/ready` that a server is about to stop, and sends requests until it
+    has asked. So requests are still answered for `accept` seconds after SIGTERM; then new ones are
+    refused, and those under way are finished. Both parts take at most `total` seconds.
+    """
+
+    def __init__(self, *, accept: float, total: float) -> None:
+        self._accept, self._total = accept, total
+        self.draining = False
+        self.refusing = False
+        #: Requests that are being answered, without those for `/live` and the like.
+        self.in_flight = 0
+        self._idle = asyncio.Event()
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """Count a request until its end, for which the end of the server waits."""
+        self.in_flight += 1
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+            if not self.in_flight:
+                self._idle.set()
+
+    async def drain(self, stop: Callable[[], None], *, accept: bool = True) -> None:
+        """Go through both parts, then call `stop`; `accept`: also through the first."""
+        end = time.monotonic() + self._total
+        self.draining = True
+        if accept:
+            await asyncio.sleep(self._accept)
+        self.refusing = True
+        if self.in_flight:
+            self._idle.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), max(0.0, end - time.monotonic()))
+        stop()
 
 
 @dataclass(slots=True, eq=False)

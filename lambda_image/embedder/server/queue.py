@@ -22,7 +22,6 @@ import numpy as np
 
 from embedder.core.errors import ClientError, OutOfTimeError
 from embedder.core.runtimes import Batch, InferenceSession, RunResult
-from embedder.server.bounds import Bounds, ThroughputEstimator
 from embedder.server.waiting_runs import WaitingRun, WaitingRuns
 
 if TYPE_CHECKING:
@@ -35,6 +34,10 @@ _PATIENCE = 10
 _PATIENT_PART = 0.5
 #: Seconds for a token, before it is measured.
 _FIRST_SECONDS_PER_TOKEN = 0.0002
+#: Tokens that say something: fewer are the first runs, which also read the weights.
+_EVIDENCE = 1024
+#: Tokens after which older runs count half: some seconds of a busy worker.
+_HALF_LIFE = 1 << 14
 
 
 class ClientGoneError(ClientError):
@@ -77,6 +80,41 @@ class Ticket:
         if self.waits:
             self.waits = False
             self.done.release()
+
+
+class Bounds(NamedTuple):
+    """The most work that may wait."""
+
+    #: Tokens, padding included.
+    tokens: int
+    #: Seconds that all workers together take for it, as measured.
+    seconds: float
+
+    def most(self, seconds_per_token: float | None) -> int:
+        """Return the most tokens; of all workers together, None if not known yet."""
+        if not seconds_per_token:
+            return self.tokens
+        return min(self.tokens, int(self.seconds / seconds_per_token))
+
+
+class ThroughputEstimator:
+    """Measures how long one worker takes for a token, padding included."""
+
+    def __init__(self) -> None:
+        self._tokens = self._seconds = 0.0
+
+    def add(self, tokens: int, seconds: float) -> None:
+        """Add a run."""
+        self._tokens += tokens
+        self._seconds += seconds
+        if self._tokens > 2 * _HALF_LIFE:
+            self._tokens /= 2
+            self._seconds /= 2
+
+    @property
+    def seconds_per_token(self) -> float | None:
+        """The mean of the last runs; None before enough was measured."""
+        return self._seconds / self._tokens if self._tokens >= _EVIDENCE else None
 
 
 class BatchingSession:

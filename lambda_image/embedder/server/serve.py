@@ -4,8 +4,11 @@ import asyncio
 import gc
 import signal
 import socket
+import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import uvicorn.server
 from uvicorn.config import Config
@@ -14,15 +17,15 @@ from embedder.core.errors import SettingsError
 from embedder.core.runtimes import InferenceSession
 from embedder.core.settings import Settings
 from embedder.http.router import build_router
-from embedder.server.app import App
-from embedder.server.bounds import Bounds
+from embedder.server.app import App, Hooks, Lifecycle
 from embedder.server.exchange import AccessLog
-from embedder.server.hooks import load_hooks
 from embedder.server.http_protocol import protocol_with
-from embedder.server.lifecycle import Lifecycle
 from embedder.server.process import available_cores, use_one_heap, use_small_pages
-from embedder.server.queue import BatchingSession
-from embedder.server.settings import QUEUE_TOKENS_PER_WORKER, ServerSettings
+from embedder.server.queue import BatchingSession, Bounds
+from embedder.server.settings import PREFIX, QUEUE_TOKENS_PER_WORKER, ServerSettings
+
+if TYPE_CHECKING:
+    from embedder.server.keys import Keys
 
 #: Connections that the system keeps until they are accepted.
 _BACKLOG = 2048
@@ -123,6 +126,55 @@ def serve(
         app.close()
         if hooks.tracer is not None:
             hooks.tracer.close()
+
+
+def load_hooks(settings: ServerSettings, queue: BatchingSession) -> Hooks:
+    """Load what the settings turn on, and import nothing else.
+
+    Raises:
+        SettingsError: if the keys cannot be used, or the server would be open to all without being
+            told so.
+    """
+    keys, metrics, tracer = _keys(settings), None, None
+    if settings.metrics_key and keys is None:
+        raise SettingsError("--metrics-key needs keys, and the server has none.")
+    if not settings.no_metrics:
+        from embedder.server.metrics import Metrics  # noqa: PLC0415
+
+        metrics = Metrics(queue)
+    if settings.otlp_endpoint is not None:
+        from embedder.server.traces import Tracer  # noqa: PLC0415
+
+        tracer = Tracer(settings.otlp_endpoint)
+    return Hooks(keys, metrics, tracer)
+
+
+def _keys(settings: ServerSettings) -> "Keys | None":
+    given = [settings.keys_file is not None, settings.keys is not None, settings.no_keys]
+    if not any(given):
+        raise SettingsError(
+            "The server has no keys, so that anyone who reaches its port could use it. Give "
+            "--keys-file with a file that `embedding-kit embedder.server.new_key NAME` makes, or "
+            "--no-keys if everyone may call, for example behind a proxy that checks callers."
+        )
+    if sum(given) > 1:
+        raise SettingsError(
+            f"Only one of --keys-file, {PREFIX}KEYS and --no-keys can be given; found {sum(given)}."
+        )
+    if settings.no_keys:
+        return None
+    from embedder.server.keys import Keys, read_keys_file  # noqa: PLC0415
+
+    file = settings.keys_file
+    if file is not None:
+        return Keys(partial(read_keys_file, file), source=file, report=_report)
+    # A process keeps its variables as it was started with.
+    return Keys(lambda: settings.keys or "", source=f"{PREFIX}KEYS")
+
+
+def _report(error: SettingsError) -> None:
+    sys.stderr.write(f"error: {error} The keys from before stay valid.\n")
+    sys.stderr.flush()
 
 
 def http_server(

@@ -1,4 +1,7 @@
-"""The runs that wait for a worker: which caller is next, and which of its runs.
+"""What callers share: how much each may hold, and which of the waiting runs is next.
+
+`Shares` is what makes the server answer 429. `WaitingRuns` says which caller is next, and which of
+its runs.
 
 **Between callers**, each gets an equal part of the tokens that are run, as in start-time fair
 queueing (Goyal, Vin, Cheng: https://doi.org/10.1145/248157.248171). The next run is the one of the
@@ -18,14 +21,15 @@ that is large enough by itself is not taken with a smaller one that is due befor
 be saved, and a single text would wait for the run of a list.
 """
 
+import math
 from bisect import insort
 from collections import defaultdict
 from collections.abc import Iterator
 from heapq import merge
 from typing import TYPE_CHECKING, Any
 
+from embedder.core.errors import OverloadedError
 from embedder.core.runtimes import Batch
-from embedder.server.bounds import Shares
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +38,55 @@ if TYPE_CHECKING:
 #: Tokens from which on a run saves nothing by being merged. MiniLM takes 2.5 ms for a text of 8
 #: tokens, 1.2 for each of eight of them, and no less for each of more.
 _LARGE = 64
+
+
+class Shares:
+    """What callers hold of something that is bounded, such as tokens that wait.
+
+    A caller may take what is free. A caller that holds less than an equal part may take up to that
+    part even if nothing is free, and one that holds nothing may always take something: so no other
+    caller, whatever it holds, can have it refused. All n callers together hold up to 1 + 1/2 + … +
+    1/n times the bound.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        #: By the caller's name; without those that hold nothing.
+        self._held: dict[str, int] = {}
+        self.total = 0
+
+    def check(self, caller: str, more: int, most: int, *, seconds_each: float = 0.0) -> None:
+        """Refuse a caller that may not take so much `more`, where all together may hold `most`.
+
+        More than half of a bound counts as half of it. So a list that is larger than the bound is
+        taken as soon as half of it is free, and not only when nothing is held. `Retry-After` says
+        when the caller's own work is done, if each of what is held takes `seconds_each` and callers
+        get equal parts of the time.
+        """
+        own = self._held.get(caller, 0)
+        share = most // max(1, len(self._held))
+        # Who holds nothing passes, because no more than half of its share counts.
+        if any(
+            held + min(more, bound - bound // 2) <= bound
+            for held, bound in ((self.total, most), (own, share))
+        ):
+            return
+        seconds = min(self.total, own * len(self._held)) * seconds_each
+        retry_after = max(1, math.ceil(seconds))
+        raise OverloadedError(
+            f"The server has too much to do: it has {own} {self._what} of this caller, and at most "
+            f"{share} are allowed now. Send the request again in {retry_after} s.",
+            headers={"retry-after": str(retry_after)},
+        )
+
+    def take(self, caller: str, amount: int) -> None:
+        """Add to what a caller holds; less than zero gives it back."""
+        held = self._held.get(caller, 0) + amount
+        self.total += amount
+        if held:
+            self._held[caller] = held
+        else:
+            self._held.pop(caller, None)
 
 
 class WaitingRun:

@@ -21,12 +21,9 @@ from embedder.core.search import Searchable
 from embedder.core.settings import Settings
 from embedder.http.apis.operation import Model
 from embedder.http.router import Router
-from embedder.server.app import App
-from embedder.server.bounds import Bounds
+from embedder.server.app import App, Hooks, Lifecycle
 from embedder.server.exchange import AccessLog
-from embedder.server.hooks import Hooks
-from embedder.server.lifecycle import Lifecycle
-from embedder.server.queue import BatchingSession
+from embedder.server.queue import BatchingSession, Bounds
 from embedder.server.serve import Server, http_server, listen
 from embedder.server.settings import ServerSettings
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, router_of

@@ -18,10 +18,10 @@ import pytest
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request
 from embedder.http.router import ROUTES
 from embedder.server import app
-from embedder.server.bounds import Bounds
+from embedder.server.app import Hooks
 from embedder.server.exchange import Exchange
-from embedder.server.hooks import Hooks
 from embedder.server.keys import Keys
+from embedder.server.queue import Bounds
 from tests.embedder.calls import BODIES
 from tests.embedder.server.running import PATIENCE, GatedSession, Running, busy, running, wait_until
 

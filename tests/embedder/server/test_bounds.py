@@ -3,7 +3,8 @@
 import pytest
 
 from embedder.core.errors import OverloadedError
-from embedder.server.bounds import Bounds, Shares, ThroughputEstimator
+from embedder.server.queue import Bounds, ThroughputEstimator
+from embedder.server.waiting_runs import Shares
 
 
 def shares(**held: int) -> Shares:

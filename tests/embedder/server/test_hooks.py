@@ -13,7 +13,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from embedder.core.errors import SettingsError
-from embedder.server.hooks import Hooks, load_hooks
+from embedder.server.app import Hooks
+from embedder.server.serve import load_hooks
 from embedder.server.settings import ServerSettings, parse
 from tests.embedder.server.conftest import attributes
 from tests.embedder.server.running import Running, running
@@ -88,7 +89,7 @@ def test_what_is_off_is_not_imported():
     """Neither library costs a start of a server that does without."""
     code = (
         "import sys\n"
-        "from embedder.server.hooks import load_hooks\n"
+        "from embedder.server.serve import load_hooks\n"
         "from embedder.server.settings import ServerSettings\n"
         "load_hooks(ServerSettings(no_keys=True, no_metrics=True), None)\n"
         "print([name for name in sys.modules if name.startswith(('prometheus', 'opentelemetry'))])"

@@ -13,8 +13,7 @@ import pytest
 from embedder.core.engine import Engine
 from embedder.core.errors import InferenceError, OutOfTimeError
 from embedder.core.runtimes import Batch, InferenceSession
-from embedder.server.bounds import Bounds
-from embedder.server.queue import BatchingSession, ClientGoneError, Ticket
+from embedder.server.queue import BatchingSession, Bounds, ClientGoneError, Ticket
 from tests.embedder.server.running import PATIENCE, GatedSession, wait_until
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 

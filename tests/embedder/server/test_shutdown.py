@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from embedder.server.hooks import Hooks
+from embedder.server.app import Hooks
 from embedder.server.metrics import Metrics
 from tests.embedder.server.running import PATIENCE, busy, running
 

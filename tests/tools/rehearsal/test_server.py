@@ -14,7 +14,7 @@ import pytest
 from aws_cdk import App, Stack
 from botocore.exceptions import ClientError
 
-from embedder.server.hooks import load_hooks
+from embedder.server.serve import load_hooks
 from embedder.server.settings import ServerSettings as Flags
 from embedding_kit import EmbeddingService, Model, ServerSettings
 from tests.embedder.server.running import Running, running
