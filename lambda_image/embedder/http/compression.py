@@ -8,7 +8,7 @@ import zlib
 
 from embedder.core.errors import BodyTooLargeError, MalformedBodyError
 from embedder.http.http_types import Response
-from embedder.http.json_body import quote_name
+from embedder.http.json_types import quote_name
 
 #: For `zlib`: gzip's header and trailer, and the largest window.
 _GZIP = 16 + zlib.MAX_WBITS

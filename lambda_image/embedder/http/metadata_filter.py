@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from embedder.core.errors import InvalidFieldError
-from embedder.http.json_body import describe_value, quote_name
-from embedder.http.json_types import JsonType
+from embedder.http.json_types import JsonType, describe_value, quote_name
 
 #: The longest name of a metadata key, in characters.
 _KEY_CHARACTERS = 63

@@ -28,7 +28,7 @@ from embedder.core.settings import DEFAULT_CACHE_ENTRIES, Settings
 from embedder.http.apis import embedding_server, native, openai, tei
 from embedder.http.apis.operation import JSON, Api, Call, Model, Operation
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
-from embedder.http.json_body import quote_name
+from embedder.http.json_types import quote_name
 from embedder.http.telemetry import RequestRecord, Telemetry, fault
 
 if TYPE_CHECKING:

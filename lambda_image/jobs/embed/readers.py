@@ -13,7 +13,7 @@ import orjson
 import pyarrow as arrow
 import pyarrow.parquet
 
-from embedder.http.json_body import has_repeated_key
+from embedder.http.json_types import has_repeated_key
 from jobs.embed.job import Job, Shard
 from jobs.errors import BatchError
 from jobs.storage import Folder, StoredFile

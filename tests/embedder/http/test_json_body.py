@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedder.core.errors import MalformedBodyError
-from embedder.http.json_body import describe_value, parse_object, quote_name
+from embedder.http.json_types import describe_value, parse_object, quote_name
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=8),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from embedder.core.errors import EmptyInputError, InvalidFieldError
-from embedder.http.apis.input_types import InputsType, TextType
+from embedder.http.apis.fields import InputsType, TextType
 from embedder.http.json_types import (
     Boolean,
     Choice,

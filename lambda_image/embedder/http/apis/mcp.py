@@ -17,7 +17,7 @@ from embedder import __version__
 from embedder.core.errors import AnswerableError, ClientError, MalformedBodyError
 from embedder.http.apis.operation import JSON, Api, Call, Operation
 from embedder.http.http_types import Request, Response
-from embedder.http.json_body import describe_value, parse_object, quote_name
+from embedder.http.json_types import describe_value, parse_object, quote_name
 from embedder.http.telemetry import RequestRecord
 
 #: The versions of the protocol, the newest first. A client that asks for another gets the newest.

@@ -13,18 +13,18 @@ from embedder.core.errors import (
     NoIndexError,
 )
 from embedder.core.search import MAX_RESULTS, Match, Searchable
-from embedder.http.apis.input_types import InputsType, TextType
-from embedder.http.apis.operation import Api, Call, Described, Operation, json_response
-from embedder.http.apis.options import (
+from embedder.http.apis.fields import (
     ENCODING,
     OUTPUT_DTYPE,
+    InputsType,
+    TextType,
     dimensions_field,
     prompt_fields,
     truncate_field,
 )
+from embedder.http.apis.operation import Api, Call, Described, Operation, json_response
 from embedder.http.http_types import Request, Response
-from embedder.http.json_body import parse_object
-from embedder.http.json_types import Choice, Field, Integer, JsonType, Unsupported
+from embedder.http.json_types import Choice, Field, Integer, JsonType, Unsupported, parse_object
 from embedder.http.vector_encoding import encode
 
 #: Entries that a search returns by default.

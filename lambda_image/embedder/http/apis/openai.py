@@ -7,20 +7,20 @@ from typing import Any
 
 from embedder.core.embedding_request import Embeddings, Limits
 from embedder.core.errors import AnswerableError, InvalidFieldError
-from embedder.http.apis.input_types import InputsType, TextType
-from embedder.http.apis.operation import Api, Call, Operation, json_response
-from embedder.http.apis.options import (
+from embedder.http.apis.fields import (
     ADD_SPECIAL_TOKENS,
     ENCODING,
     INPUT_TYPES,
     OUTPUT_DTYPE,
+    InputsType,
+    TextType,
     dimensions_field,
     prompt_fields,
     truncate_field,
 )
+from embedder.http.apis.operation import Api, Call, Operation, json_response
 from embedder.http.http_types import Response
-from embedder.http.json_body import quote_name
-from embedder.http.json_types import Field, String
+from embedder.http.json_types import Field, String, quote_name
 from embedder.http.vector_encoding import encode
 
 #: LangChain's default: ids of tiktoken's cl100k_base, whatever the model is.

@@ -12,10 +12,9 @@ import orjson
 from embedder.core import errors
 from embedder.core.embedding_request import Embeddings, EmbedRequest, Inputs
 from embedder.core.search import Searchable
-from embedder.http.apis.options import choose_prompt, truncation
+from embedder.http.apis.fields import choose_prompt, truncation
 from embedder.http.http_types import ENVELOPE_BYTES, MAX_RESPONSE_BYTES, Request, Response
-from embedder.http.json_body import parse_object
-from embedder.http.json_types import Field, Object
+from embedder.http.json_types import Field, Object, parse_object
 from embedder.http.telemetry import RequestRecord
 from embedder.http.vector_encoding import check_batch, too_large
 

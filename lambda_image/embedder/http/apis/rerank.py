@@ -29,9 +29,8 @@ from embedder.core.errors import (
 )
 from embedder.core.reranker import MAX_PASSAGES, Reranker, Scores
 from embedder.http.apis import native
-from embedder.http.apis.input_types import InputsType, TextType
+from embedder.http.apis.fields import InputsType, TextType, truncation_fields
 from embedder.http.apis.operation import Api, Call, Described, Operation, json_response
-from embedder.http.apis.options import truncation_fields
 from embedder.http.apis.tei import Tei, described_model, timing_headers
 from embedder.http.http_types import Response
 from embedder.http.json_types import Boolean, Field, Integer, JsonType, Object, String

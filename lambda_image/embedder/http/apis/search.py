@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from embedder.core.errors import InputError, InvalidFieldError
 from embedder.core.search import Match
-from embedder.http.apis.input_types import TextType
+from embedder.http.apis.fields import TextType, truncate_field
 from embedder.http.apis.native import DEFAULT_RESULTS, Native, Similar, filter_type
 from embedder.http.apis.operation import Call, Operation, json_response
-from embedder.http.apis.options import truncate_field
 from embedder.http.http_types import Response
 from embedder.http.json_types import Boolean, Choice, Field, Integer
 

@@ -9,9 +9,8 @@ Imported on demand: no embedding model pays for it.
 from typing import Any
 
 from embedder.http.apis import native, tei
-from embedder.http.apis.input_types import InputsType, TextType
+from embedder.http.apis.fields import InputsType, TextType, prompt_name_field, truncation_fields
 from embedder.http.apis.operation import Call, Operation, json_response
-from embedder.http.apis.options import prompt_name_field, truncation_fields
 from embedder.http.http_types import Response
 from embedder.http.json_types import Field, Integer, Number
 

@@ -25,16 +25,17 @@ from typing import Any, ClassVar
 from embedder import __version__
 from embedder.core import errors
 from embedder.core.embedding_request import Embeddings, Inputs
-from embedder.http.apis.input_types import InputsType, TextType
-from embedder.http.apis.openai import CreateEmbeddings
-from embedder.http.apis.operation import Api, Call, Described, Model, Operation, json_response
-from embedder.http.apis.options import (
+from embedder.http.apis.fields import (
     ADD_SPECIAL_TOKENS,
     OUTPUT_DTYPE,
+    InputsType,
+    TextType,
     dimensions_field,
     prompt_name_field,
     truncation_fields,
 )
+from embedder.http.apis.openai import CreateEmbeddings
+from embedder.http.apis.operation import Api, Call, Described, Model, Operation, json_response
 from embedder.http.http_types import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Response
 from embedder.http.json_types import Boolean, Field, Object
 from embedder.http.vector_encoding import DTYPES, ENCODINGS, encode, largest_batch
