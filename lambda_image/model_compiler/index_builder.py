@@ -3,7 +3,7 @@
 The index is a folder: `entries.json` (the texts, or objects with `id`, `text` and `metadata`),
 `vectors.npy` (float32 [n, dimensions], rows of
 length 1) and `manifest.json` (format, vector space, count). A sparse encoder's index has postings
-in the place of vectors; see `embedder.core.sparse_index`. That of an embedding model and a sparse
+in the place of vectors; see `embedder.core.sparse`. That of an embedding model and a sparse
 encoder has both, and its manifest the `sparse_space` too. The embedder itself computes the vectors,
 and an embedder with another vector space rejects the index.
 """
@@ -30,8 +30,7 @@ from embedder.core.artifact import Artifact, load_artifacts
 from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
 from embedder.core.search import About
-from embedder.core.sparse_encoder import SparseEncoder, SparseVector
-from embedder.core.sparse_index import make_postings
+from embedder.core.sparse import SparseEncoder, SparseVector, make_postings
 from model_compiler.artifact.writer import new_folder
 from model_compiler.errors import CompilerError, SourceError
 

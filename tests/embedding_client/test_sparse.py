@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from embedder.core.artifact import Artifact
-from embedder.core.sparse_encoder import SparseEncoder
+from embedder.core.sparse import SparseEncoder
 from embedding_client import (
     BatchLimits,
     ConfigurationError,

@@ -14,7 +14,7 @@ from embedder.core.chunking import Chunker
 from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
 from embedder.core.search import About
-from embedder.core.sparse_encoder import SparseEncoder
+from embedder.core.sparse import SparseEncoder
 from jobs.errors import BatchError
 from jobs.ingest.documents import RefusedDocumentError, read_chunks
 from jobs.ingest.run import is_document

@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import itertools
 import time
+from _thread import allocate_lock  # `threading` is not imported by a start
 from array import array
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from embedder.core.artifact import KINDS, Artifact, Manifest
-from embedder.core.cache import VectorCache
+from embedder.core.artifact import KINDS, Artifact, Manifest, digest
 from embedder.core.embedding_request import CHARACTERS_PER_TOKEN, Embeddings, Timings
 from embedder.core.errors import AnswerableError, ArtifactError, InferenceError, OutOfTimeError
 from embedder.core.fast_tokenizers import Tokenizer, load
@@ -50,6 +51,8 @@ _MOST_EVIDENCE = 9
 #: A run is comparable up to this ratio of the two sizes: beyond it, the time per token differs by
 #: more than the prediction allows (see `TOKEN_BUDGET`).
 _COMPARABLE = 2
+#: Of a key of the cache, in bytes: the ids of a long text take more room than its vector.
+_KEY = 16
 
 
 class Run(NamedTuple):
@@ -125,6 +128,56 @@ class RuntimeEstimator:
 
 def _comparable(run: _Measured, tokens: int) -> bool:
     return run.tokens <= _COMPARABLE * tokens and tokens <= _COMPARABLE * run.tokens
+
+
+class VectorCache:
+    """The `entries` full-size vectors that were used last, by the token ids, as bytes, of each.
+
+    One cache serves one artifact, so that its keys can never meet those of another vector space.
+    Equal ids give equal vectors, whatever prompt or truncation led to them. Threads may share it:
+    finding a vector and moving it in the order are two steps, so a lock is taken, once for all
+    inputs of a call.
+    """
+
+    def __init__(self, entries: int) -> None:
+        self._entries = entries
+        self._lock = allocate_lock()
+        self._vectors: OrderedDict[bytes, npt.NDArray[np.float32]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._vectors)
+
+    def get(self, inputs: Sequence[bytes]) -> list[npt.NDArray[np.float32] | None]:
+        """Return the inputs' vectors, or None, and make those the most recently used ones."""
+        vectors = self._vectors
+        if not vectors:
+            return [None] * len(inputs)
+        keys = [digest(ids, _KEY) for ids in inputs]
+        with self._lock:
+            found = [vectors.get(key) for key in keys]
+            for key, vector in zip(keys, found, strict=True):
+                if vector is not None:
+                    vectors.move_to_end(key)
+        return found
+
+    def put(self, inputs: Sequence[bytes], rows: npt.NDArray[np.float32]) -> None:
+        """Keep a row, float32, for each input; if it is full, drop the least recently used ones."""
+        if not self._entries:
+            return
+        # Copies: a view of one row would keep the whole batch's array alive.
+        new = [(digest(ids, _KEY), row.copy()) for ids, row in zip(inputs, rows, strict=True)]
+        vectors = self._vectors
+        with self._lock:
+            for key, vector in new:
+                vectors[key] = vector
+                vectors.move_to_end(key)
+                if len(vectors) > self._entries:
+                    vectors.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._vectors.clear()
 
 
 class Runs:

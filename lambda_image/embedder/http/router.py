@@ -299,7 +299,7 @@ def _load(
         engine = Engine.load(artifact, **options)
         return engine, _index(settings, engine)
     if artifact.manifest.task == "sparse":
-        from embedder.core.sparse_encoder import SparseEncoder  # noqa: PLC0415
+        from embedder.core.sparse import SparseEncoder  # noqa: PLC0415
 
         if alone and settings.cache_entries:
             raise SettingsError(
@@ -396,7 +396,7 @@ def _sparse_index(
     carried = dense if isinstance(dense, SearchIndex) else None
     if settings.index is None or (carried is None and not alone):
         return None
-    from embedder.core.sparse_index import load_sparse_index  # noqa: PLC0415
+    from embedder.core.sparse import load_sparse_index  # noqa: PLC0415
 
     return load_sparse_index(settings.index, manifest, dense=carried)
 

@@ -17,7 +17,7 @@ from embedder.core.embedding_request import EmbedRequest, Inputs
 from embedder.core.engine import Engine
 from embedder.core.errors import InputError
 from embedder.core.reranker import MAX_PASSAGES, Reranker
-from embedder.core.sparse_encoder import SparseEncoder
+from embedder.core.sparse import SparseEncoder
 from embedder.http.vector_encoding import quantize
 from jobs.embed.job import (
     EMBEDDING_COLUMN,

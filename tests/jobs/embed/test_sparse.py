@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from embedder.core.artifact import Artifact
-from embedder.core.sparse_encoder import SparseEncoder
+from embedder.core.sparse import SparseEncoder
 from jobs.embed.job import Job
 from jobs.embed.run import plan_job
 from jobs.embed.worker import embed_shard, load_engine

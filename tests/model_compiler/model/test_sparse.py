@@ -14,7 +14,7 @@ from embedder.core.artifact import GoldenTerms, load_artifact
 from embedder.core.engine import Engine
 from embedder.core.errors import ArtifactError
 from embedder.core.reranker import Reranker
-from embedder.core.sparse_encoder import BoundedSession, SparseEncoder, SparseVector
+from embedder.core.sparse import BoundedSession, SparseEncoder, SparseVector
 from model_compiler.artifact.manifest import Choices
 from model_compiler.compile import Options
 from model_compiler.errors import CompilerError, SourceError

@@ -12,7 +12,7 @@ from openapi_spec_validator import validate
 from embedder.core.artifact import Artifact, load_artifact
 from embedder.core.errors import IndexFolderError, SettingsError
 from embedder.core.settings import Settings
-from embedder.core.sparse_encoder import SparseEncoder
+from embedder.core.sparse import SparseEncoder
 from embedder.http.router import Router, build_router
 from model_compiler.compile import Options
 from model_compiler.errors import SourceError

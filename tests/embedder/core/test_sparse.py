@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from embedder.core.sparse_encoder import SparseVector
-from embedder.core.sparse_index import MAX_IMPACT, SparseIndex, make_postings
+from embedder.core.sparse import MAX_IMPACT, SparseIndex, SparseVector, make_postings
 
 VOCABULARY, ENTRIES = 500, 2000
 
