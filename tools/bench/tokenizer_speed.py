@@ -20,7 +20,7 @@ from pathlib import Path
 import tokenizers
 
 from embedder.core.fast_tokenizers import Tokenizer, load
-from embedder.core.fast_tokenizers.memo import WordMemo
+from embedder.core.fast_tokenizers.table_file import WordMemo
 from model_compiler.tokenizer.tables import build
 from tests.fixtures.tokenizer_files import tokenizer_json
 from tools.bench.replicas import SHAPES

@@ -16,7 +16,7 @@ import tokenizers
 
 from embedder.core.fast_tokenizers.added_tokens import WHITE_SPACE
 from embedder.core.fast_tokenizers.character_map import KINDS
-from embedder.core.fast_tokenizers.characters import REORDERED
+from embedder.core.fast_tokenizers.table_file import REORDERED
 from embedder.core.fast_tokenizers.unigram import ALWAYS, FIRST, NEVER, SPACE, Options
 from model_compiler.tokenizer.character_map import character_kinds, read_charsmap
 from model_compiler.tokenizer.coverage import Json, not_covered, only_keys

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tokenizers import normalizers, pre_tokenizers
 
-from embedder.core.fast_tokenizers.characters import REORDERED
+from embedder.core.fast_tokenizers.table_file import REORDERED
 from model_compiler.tokenizer.coverage import Json, not_covered, only_keys
 from model_compiler.tokenizer.table_file import (
     CHARACTERS,
@@ -276,7 +276,7 @@ def _places(marks: Sequence[str]) -> dict[str, int]:
 
 
 def paged(texts: Mapping[str, str], gone: Collection[int] = ()) -> dict[str, bytes]:
-    """Return the sections `char_*`, as `fast_tokenizers.characters` reads them.
+    """Return the sections `char_*`, as `fast_tokenizers.table_file` reads them.
 
     `texts` has what becomes of the characters that do not stay as they are, and `gone` the first
     code points of pages that vanish as a whole.

@@ -16,8 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from embedder.core.fast_tokenizers.memo import Memo
-from embedder.core.fast_tokenizers.table_file import TableFile
+from embedder.core.fast_tokenizers.table_file import Memo, TableFile
 
 #: Unicode's White_Space, unchanged since version 6.3 and stable by its policy: Rust's `\s` and
 #: `char::is_whitespace`. Python's own idea of a space has U+001C to U+001F besides.

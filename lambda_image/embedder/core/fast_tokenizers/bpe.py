@@ -18,9 +18,14 @@ import re
 from zlib import crc32
 
 from embedder.core.fast_tokenizers.added_tokens import AddedTokens
-from embedder.core.fast_tokenizers.memo import Memo, WordMemo
 from embedder.core.fast_tokenizers.merges import Merges
-from embedder.core.fast_tokenizers.table_file import TableFile, TableTokenizer, TokenIds
+from embedder.core.fast_tokenizers.table_file import (
+    Memo,
+    TableFile,
+    TableTokenizer,
+    TokenIds,
+    WordMemo,
+)
 
 _SPACE = "▁"
 #: Entries of each: about 4 and 3 MB when full.

@@ -24,14 +24,18 @@ import re
 from zlib import crc32
 
 from embedder.core.fast_tokenizers.added_tokens import AddedTokens
-from embedder.core.fast_tokenizers.memo import Memo, WordMemo
 from embedder.core.fast_tokenizers.merges import Merges
-from embedder.core.fast_tokenizers.table_file import TableFile, TableTokenizer, TokenIds
+from embedder.core.fast_tokenizers.table_file import (
+    CHARACTERS,
+    Memo,
+    TableFile,
+    TableTokenizer,
+    TokenIds,
+    WordMemo,
+)
 
 #: Entries; 3 to 4 MB when full.
 _REMEMBERED = 1 << 14
-#: Entries of the table in memory: the characters of any few scripts.
-_CHARACTERS = 1 << 16
 _ASCII = 0x7F
 
 
@@ -66,7 +70,7 @@ class ByteLevel(TableTokenizer):
         self._merge = Merges(file).merge
         self._pieces = WordMemo(self._encode_piece, limit=_REMEMBERED)
         self._words = WordMemo(self._encode_word, limit=_REMEMBERED)
-        self._characters = Memo(self._find_alike, limit=_CHARACTERS)
+        self._characters = Memo(self._find_alike, limit=CHARACTERS)
         # One object for each id, as in WordPiece: a character may be three tokens.
         self._shared: Memo[int, int] = Memo(int, limit=_REMEMBERED)
 

@@ -5,10 +5,10 @@ grapheme clusters (https://www.unicode.org/reports/tr29/). It looks for the shor
 cluster of fewer than 6 bytes begins with, and replaces the whole cluster: an accent behind a
 character that has a key is lost. All other clusters are replaced character by character.
 
-Most texts have only clusters of one character. The table of `characters` handles those, and marks
+Most texts have only clusters of one character. The table of `table_file` handles those, and marks
 the characters that may belong to a larger one. The compiler asks the library which these are.
 
-Sections besides those of `characters`:
+Sections besides those of `table_file`:
     kind_pages  u16 per 256 code points: the number of their page
     kinds       u8, 256 to a page: an index into `KINDS`, plus 128 for a character that is a key
     composed    UTF-8: keys of several characters and what they become, each with a NUL after it
@@ -18,9 +18,13 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 
-from embedder.core.fast_tokenizers.characters import REORDERED, character_table
-from embedder.core.fast_tokenizers.memo import Memo
-from embedder.core.fast_tokenizers.table_file import TableFile
+from embedder.core.fast_tokenizers.table_file import (
+    CHARACTERS,
+    REORDERED,
+    Memo,
+    TableFile,
+    character_table,
+)
 
 #: What a character is in a cluster, by its letter: other, control, carriage return, new line, mark
 #: that extends, linker, mark that ends a conjunct, zero-width joiner, other mark, prefix,
@@ -34,8 +38,6 @@ SMALL = 6
 _CLUSTERS = "rn|p*(?:k(?:[ez]*l[elz]*k)*|x(?:[elu]*zx)*|[^crnp])[elusz]*|p+|[crn]"
 #: Characters of one or two bytes. A small cluster of several characters has one of them.
 _SHORT_CHARACTER = "[\0-\u07ff]"
-#: Entries of the table in memory.
-_LIMIT = 1 << 16
 _KEY = 128
 
 
@@ -103,7 +105,7 @@ class CharacterMap:
 
     @cached_property
     def _letters(self) -> dict[int, str]:
-        return Memo(lambda character: KINDS[self._kind(character) & ~_KEY], limit=_LIMIT)
+        return Memo(lambda character: KINDS[self._kind(character) & ~_KEY], limit=CHARACTERS)
 
     @cached_property
     def _composed(self) -> dict[str, str]:

@@ -8,8 +8,7 @@ Sections:
 from bisect import bisect_left
 from itertools import pairwise
 
-from embedder.core.fast_tokenizers.memo import Memo
-from embedder.core.fast_tokenizers.table_file import TableFile
+from embedder.core.fast_tokenizers.table_file import Memo, TableFile
 
 #: Entries; about 4 MB when full.
 _PAIRS = 1 << 15

@@ -26,10 +26,21 @@ Sections begin at multiples of 64. Every fast tokenizer has these:
 and, under another name, a look-up of ids by text:
     …             u32, a power of two: open addressing by the low bits of the CRC-32 of the text's
                   UTF-8; 0 is free, else the CRC's upper 12 bits << 20 | the id + 1
+
+Some have the normalization and splitting of each character. The compiler runs `tokenizers` on every
+code point and stores the results, so that they do not depend on the version of Unicode in Python or
+in that library:
+    char_pages    u16 per 256 code points: the number of their page
+    char_codes    u32, 256 to a page: 0 stays as it is; 1 vanishes; 2 becomes a space; 3 is a word
+                  by itself (gets spaces around it); 4 + (offset << 8 | bytes): becomes that piece
+                  of `char_text`
+    char_text     UTF-8
 """
 
 import mmap
 import struct
+from collections.abc import Callable
+from typing import TypeVar
 
 from embedder.core.errors import ArtifactError
 
@@ -38,6 +49,52 @@ VERSION = 2
 HEADER = struct.Struct("<8sIIQ")
 SECTION = struct.Struct("<16sQQ")
 _ID = (1 << 20) - 1
+#: Precedes, in a character's text, marks in an order that the text around them decides. No valid
+#: text has a lone surrogate.
+REORDERED = "\ud800"
+#: Entries of a table of characters in memory: those of any few scripts, under 10 MB if all were
+#: used.
+CHARACTERS = 1 << 16
+#: Characters. A German compound fits; a base64 line does not.
+_LONGEST_WORD = 48
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Memo(dict[Key, Value]):
+    """Remembers the values of `compute`; starts over when `limit` entries are in it.
+
+    A hit costs as much as a dictionary's. Starting over is cheaper than any order of eviction, and
+    words come back at once in the order of their frequency.
+    """
+
+    __slots__ = ("_compute", "_limit")
+
+    def __init__(self, compute: Callable[[Key], Value], *, limit: int) -> None:
+        super().__init__()
+        self._compute = compute
+        self._limit = limit
+
+    def __missing__(self, key: Key) -> Value:
+        if len(self) >= self._limit:
+            self.clear()
+        value = self[key] = self._compute(key)
+        return value
+
+
+class WordMemo(Memo[str, Value]):
+    """Remembers short strings only: a long one hardly comes back, and would take much room."""
+
+    __slots__ = ()
+
+    def __missing__(self, key: str) -> Value:
+        value = self._compute(key)
+        if len(key) <= _LONGEST_WORD:
+            if len(self) >= self._limit:
+                self.clear()
+            self[key] = value
+        return value
 
 
 class TableFile:
@@ -131,6 +188,25 @@ class TokenIds:
                 if self._texts.utf8(token_id) == utf8:
                     return token_id
             slot = slot + 1 & mask
+
+
+def character_table(file: TableFile) -> dict[int, str]:
+    """Return the table for `str.translate`, filled as characters occur."""
+    pages = file.section("char_pages").cast("H")
+    codes = file.section("char_codes").cast("I")
+    text = file.section("char_text")
+
+    def read(character: int) -> str:
+        index = pages[character >> 8] << 8 | character & 0xFF
+        code = codes[index]
+        if code == 0:
+            return chr(character)
+        if code < 4:
+            return ("", " ", f" {chr(character)} ")[code - 1]
+        start, size = (code - 4) >> 8, (code - 4) & 0xFF
+        return text[start : start + size].tobytes().decode("utf-8", "surrogatepass")
+
+    return Memo(read, limit=CHARACTERS)
 
 
 class TableTokenizer:

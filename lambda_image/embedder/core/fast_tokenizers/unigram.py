@@ -24,8 +24,7 @@ from typing import NamedTuple, TypeAlias
 
 from embedder.core.fast_tokenizers.added_tokens import WHITE_SPACE, AddedTokens
 from embedder.core.fast_tokenizers.character_map import CharacterMap
-from embedder.core.fast_tokenizers.memo import Memo, WordMemo
-from embedder.core.fast_tokenizers.table_file import TableFile, TableTokenizer
+from embedder.core.fast_tokenizers.table_file import Memo, TableFile, TableTokenizer, WordMemo
 
 #: Entries; 3 to 4 MB when full.
 _REMEMBERED = 1 << 14

@@ -5,12 +5,20 @@ characters, and each word is taken apart greedily into the longest tokens that f
 https://arxiv.org/abs/1609.08144). Both steps remember their results, so that a common word costs
 one look-up.
 
-Sections besides those of `table_file`, `characters` and `added_tokens`:
+Decomposition sorts the marks that follow a letter by their combining class. BERT then strips marks,
+so that the order hardly ever shows; but some marks stay (spacing ones, and those younger than the
+library's tables), and only around those does `_Reordering` run.
+
+Sections besides those of `table_file` and `added_tokens`:
     words        u32: the unknown token, and how long a word may be, in characters
     token_slots  look-up of all tokens
     prefixes     bits, a power of two: set at the CRC-32 of all that a token begins with
     continuation UTF-8: what tokens inside a word begin with, `##`
     odd_spaces   UTF-8: characters that Python splits at and this tokenizer does not
+    marks        u32 triples: character, its place in the order (0: it is never moved), 1 if it
+                 stays. Marks that are neither here nor stay are gone before the sorting.
+    compounds    UTF-8 triples: a character that is one or two other marks, the one, and the other
+                 or U+0000
 """
 
 from collections.abc import Callable
@@ -18,9 +26,15 @@ from functools import cached_property
 from zlib import crc32
 
 from embedder.core.fast_tokenizers.added_tokens import AddedTokens
-from embedder.core.fast_tokenizers.characters import REORDERED, Reordering, character_table
-from embedder.core.fast_tokenizers.memo import Memo, WordMemo
-from embedder.core.fast_tokenizers.table_file import TableFile, TableTokenizer, TokenIds
+from embedder.core.fast_tokenizers.table_file import (
+    REORDERED,
+    Memo,
+    TableFile,
+    TableTokenizer,
+    TokenIds,
+    WordMemo,
+    character_table,
+)
 
 #: Entries; 3 to 4 MB when full, and 10 with nothing but the longest words.
 _REMEMBERED = 1 << 14
@@ -86,7 +100,7 @@ class WordPiece(TableTokenizer):
     @cached_property
     def _reordered(self) -> Callable[[str], str]:
         # Hardly any text needs it: its tables are not read before one does.
-        return Reordering(self._file, self._characters).normalize
+        return _Reordering(self._file, self._characters).normalize
 
     def _encode_word(self, word: str) -> tuple[int, ...]:
         if len(word) > self._longest_word:
@@ -126,3 +140,43 @@ class WordPiece(TableTokenizer):
             if token_id >= 0:
                 return token_id, stop
         return -1, start
+
+
+class _Reordering:
+    """Normalizes texts with marks that stay, in the right order."""
+
+    def __init__(self, file: TableFile, characters: dict[int, str]) -> None:
+        self._characters = characters
+        numbers = file.section("marks").cast("I").tolist()
+        marks = tuple(map(chr, numbers[::3]))
+        self._order = dict(zip(marks, numbers[1::3], strict=True))
+        self._stripped = {
+            mark for mark, stays in zip(marks, numbers[2::3], strict=True) if not stays
+        }
+        self._expansions = {mark: mark for mark in self._stripped}
+        compounds = file.text("compounds")
+        for start in range(0, len(compounds), 3):
+            self._expansions[compounds[start]] = compounds[start + 1 : start + 3].rstrip("\0")
+
+    def normalize(self, text: str) -> str:
+        """Do what `str.translate` with the characters would, but sort marks as Unicode says."""
+        normalized: list[str] = []
+        run: list[str] = []
+        for source in text:
+            normal = self._characters[ord(source)].removeprefix(REORDERED)
+            for mark in normal or self._expansions.get(source, ""):
+                if self._order.get(mark, 0):
+                    run.append(mark)
+                    continue
+                normalized += self._sorted(run)
+                run.clear()
+                if mark not in self._stripped:
+                    normalized.append(mark)
+        return "".join(normalized + self._sorted(run))
+
+    def _sorted(self, run: list[str]) -> list[str]:
+        """Return the marks of a run that stay, in their order."""
+        # Python's sort is stable, as the standard asks.
+        return sorted(
+            (mark for mark in run if mark not in self._stripped), key=self._order.__getitem__
+        )
