@@ -22,13 +22,11 @@ import threading
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import orjson
-
-if TYPE_CHECKING:  # imported where it is needed
-    import ssl
 
 #: A connection that was idle for longer is not used again. A function's environment may be frozen
 #: for minutes, and then a network device may have dropped the connection without a word.
@@ -68,14 +66,15 @@ class ConnectionPool:
         #: The value of the header `host`, which a signature covers.
         self.host = parts.netloc.rpartition("@")[2]
         self._prefix = parts.path.rstrip("/")
-        self._name = parts.hostname
-        self._port = parts.port
-        self._tls: ssl.SSLContext | None = None
+        self._new = partial(http.client.HTTPConnection, parts.hostname, parts.port)
         if parts.scheme == "https":
             # Imported here: a server on this machine needs no TLS.
             import ssl  # noqa: PLC0415
 
-            self._tls = ssl.create_default_context()
+            context = ssl.create_default_context()
+            self._new = partial(
+                http.client.HTTPSConnection, parts.hostname, parts.port, context=context
+            )
         #: Each with the time since when it is idle, the last one at the end. Threads share the
         #: list: to append and to pop are each atomic.
         self._idle: list[tuple[http.client.HTTPConnection, float]] = []
@@ -148,11 +147,6 @@ class ConnectionPool:
             return self._idle.pop()
         except IndexError:  # Another thread has taken the last one.
             return None
-
-    def _new(self) -> http.client.HTTPConnection:
-        if self._tls is None:
-            return http.client.HTTPConnection(self._name, self._port)
-        return http.client.HTTPSConnection(self._name, self._port, context=self._tls)
 
 
 def _readable(connection: http.client.HTTPConnection) -> bool:

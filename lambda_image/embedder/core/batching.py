@@ -257,9 +257,21 @@ class Runs:
         # Padded as bytes: arrays of the lengths and of the places cost a short text more than its
         # ids.
         size = run.tokens * _ID_BYTES
-        ids = b"".join([inputs[position].ljust(size, b"\0") for position in run.positions])
-        mask = b"".join([(b"\1" * lengths[p]).ljust(run.tokens, b"\0") for p in run.positions])
-        return as_batch(ids, mask, run)
+        ids = b"".join(
+            [inputs[p][: lengths[p] * _ID_BYTES].ljust(size, b"\0") for p in run.positions]
+        )
+        mask = b"".join(
+            [self.mask(inputs[p], lengths[p]).ljust(run.tokens, b"\0") for p in run.positions]
+        )
+        shape = (len(run.positions), run.tokens)
+        return Batch(
+            np.frombuffer(ids, np.int32).astype(np.int64).reshape(shape),
+            np.frombuffer(mask, np.int8).astype(np.int64).reshape(shape),
+        )
+
+    def mask(self, _ids: bytes, length: int, /) -> bytes:
+        """Return the mask of an input of this length, int8 as bytes."""
+        return b"\1" * length
 
     def _each(
         self, batches: Iterable[Batch], deadline: float | None, allowed: float
@@ -300,15 +312,9 @@ class SegmentRuns(Runs):
 
     token_bytes = _ID_BYTES + 1
 
-    def batch(self, run: Run, inputs: Sequence[bytes], lengths: Sequence[int]) -> Batch:
-        """See `Runs.batch`; the mask has the segments, and 0 for padding."""
-        ends = {place: lengths[place] * _ID_BYTES for place in run.positions}
-        size = run.tokens * _ID_BYTES
-        ids = b"".join([inputs[place][:end].ljust(size, b"\0") for place, end in ends.items()])
-        mask = b"".join(
-            [inputs[place][end:].ljust(run.tokens, b"\0") for place, end in ends.items()]
-        )
-        return as_batch(ids, mask, run)
+    def mask(self, ids: bytes, length: int, /) -> bytes:
+        """See `Runs.mask`; it has the segments."""
+        return ids[length * _ID_BYTES :]
 
 
 class ServedModel:
@@ -411,12 +417,3 @@ class ServedModel:
             characters=characters,
             repeats=len(order) - len(places),
         )
-
-
-def as_batch(ids: bytes, mask: bytes, run: Run) -> Batch:
-    """Turn the padded ids, int32, and mask, int8, of a run's inputs into arrays."""
-    shape = (len(run.positions), run.tokens)
-    return Batch(
-        np.frombuffer(ids, np.int32).astype(np.int64).reshape(shape),
-        np.frombuffer(mask, np.int8).astype(np.int64).reshape(shape),
-    )

@@ -18,16 +18,8 @@ _DEPTH = 16
 _LOGICAL = ("$and", "$or")
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _is_primitive(value: object) -> bool:
     return isinstance(value, str | int | float)  # bool is an int
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_primitive, value))
 
 
 #: What operators compare with: in words, as a check, and as JSON Schema.
@@ -37,10 +29,14 @@ _PRIMITIVE: _Operand = (
     _is_primitive,
     {"type": ["string", "number", "boolean"]},
 )
-_NUMBER: _Operand = ("a number", _is_number, {"type": "number"})
+_NUMBER: _Operand = (
+    "a number",
+    lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    {"type": "number"},
+)
 _LIST: _Operand = (
     "a list of at least one string, number or boolean",
-    _is_list,
+    lambda value: isinstance(value, list) and bool(value) and all(map(_is_primitive, value)),
     {"type": "array", "items": _PRIMITIVE[2], "minItems": 1},
 )
 _OPERATORS: dict[str, _Operand] = {

@@ -36,7 +36,10 @@ class SearchPrefixes:
             self._prefixes = dict(given)
             # A name with two limits would have one of them.
             valid = len(self._prefixes) == len(given) and None not in self._prefixes
-            valid = valid and all(map(_is_prefix, self._prefixes.values()))
+            valid = valid and all(
+                text == "" or text.find("/") == len(text) - 1 > 0
+                for text in self._prefixes.values()
+            )
         except (AttributeError, TypeError, ValueError):
             valid = False
         if not valid:
@@ -64,10 +67,6 @@ class SearchPrefixes:
             return where
         own = {_FOLDER: {"$eq": prefix[:-1]}}
         return own if where is None else {"$and": [own, where]}
-
-
-def _is_prefix(text: str) -> bool:
-    return text == "" or text.find("/") == len(text) - 1 > 0
 
 
 def _identity(arn: str) -> tuple[str, str, str] | None:

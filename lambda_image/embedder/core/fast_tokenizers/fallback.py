@@ -1,8 +1,13 @@
 """Adapter for the `tokenizers` library, for models that the fast tokenizers do not cover."""
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import tokenizers
 
 from embedder.core.errors import ArtifactError, InferenceError
+
+Value = TypeVar("Value")
 
 
 class LibraryTokenizer:
@@ -25,12 +30,7 @@ class LibraryTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return the text's own ids."""
-        try:
-            return self._library.encode(text, add_special_tokens=False).ids
-        except BaseException as error:
-            if is_tokenizer_error(error):
-                raise InferenceError from error
-            raise
+        return _served(self._library.encode, text, add_special_tokens=False).ids
 
     def token(self, token_id: int) -> str:
         """Return the token's text as the vocabulary spells it."""
@@ -41,12 +41,16 @@ class LibraryTokenizer:
 
     def decode(self, ids: list[int], *, skip_special_tokens: bool) -> str:
         """Return the text of ids, as the tokenizer's own decoder writes it."""
-        try:
-            return self._library.decode(ids, skip_special_tokens=skip_special_tokens)
-        except BaseException as error:
-            if is_tokenizer_error(error):
-                raise InferenceError from error
-            raise
+        return _served(self._library.decode, ids, skip_special_tokens=skip_special_tokens)
+
+
+def _served(call: Callable[..., Value], *arguments: Any, **options: Any) -> Value:
+    try:
+        return call(*arguments, **options)
+    except BaseException as error:
+        if is_tokenizer_error(error):
+            raise InferenceError from error
+        raise
 
 
 def is_tokenizer_error(error: BaseException) -> bool:

@@ -76,47 +76,6 @@ class Options(NamedTuple):
     prefix: int
 
 
-class _Text:
-    """Normalizes and splits texts."""
-
-    def __init__(self, file: TableFile) -> None:
-        self.options = Options(*file.section("options").cast("I").tolist())
-        self.map = CharacterMap(file) if self.options.map else None
-
-    def normalize(self, text: str) -> str:
-        """Return the text after the normalizer, which sees nothing but this part of a text."""
-        options = self.options
-        if self.map:
-            text = self.map.normalize(text)
-        if options.strip_left:
-            text = text.lstrip(_BLANK)
-        if options.strip_right:
-            text = text.rstrip(_BLANK)
-        if options.collapse:
-            text = re.sub(_SPACES, _COLLAPSED[options.collapse], text)
-        if options.replace:
-            text = text.replace(" ", SPACE)
-        return text
-
-    def pieces(self, normal: str, *, first: bool) -> Iterator[str]:
-        """Split a normalized text without added tokens, perhaps the first of the whole text."""
-        if not self.options.words:
-            yield from self._split(normal, first=first)
-            return
-        for word in re.findall(_WORDS, normal):
-            yield from self._split(word, first=first)
-
-    def _split(self, word: str, *, first: bool) -> list[str]:
-        options = self.options
-        if not options.metaspace:
-            return [word]
-        spaced = word.replace(" ", SPACE)
-        prefixed = options.prefix == ALWAYS or (options.prefix == FIRST and first)
-        if prefixed and spaced[0] != SPACE:
-            spaced = SPACE + spaced
-        return re.findall(_PIECES, spaced) if options.split else [spaced]
-
-
 class Children(dict[str, "Node | None"]):
     """The children of a node by their letter, read when a text first needs them."""
 
@@ -190,9 +149,8 @@ class Unigram(TableTokenizer):
     def __init__(self, path: str) -> None:
         file = TableFile(path)
         super().__init__(file)
-        self._text = _Text(file)
-        self._map = self._text.map
-        self._options = options = self._text.options
+        self._options = options = Options(*file.section("options").cast("I").tolist())
+        self._map = CharacterMap(file) if options.map else None
         self._trie = TokenTrie(file)
         self._unknown: Node = (self._trie.unknown_score, None, options.unknown, 1, False)
         self._byte_ids = file.section("byte_ids").cast("I") if options.bytes else None
@@ -239,13 +197,41 @@ class Unigram(TableTokenizer):
                 except _CrossingError:
                     pass
         ids: list[int] = []
-        for number, text in enumerate(self._normal.pieces(self._text.normalize(part))):
+        for number, text in enumerate(self._normal.pieces(self._normalize(part))):
             if isinstance(text, int):
                 ids.append(text)
                 continue
-            for piece in self._text.pieces(text, first=first and not number):
+            for piece in self._split(text, first=first and not number):
                 ids += self._pieces[piece]
         return ids
+
+    def _normalize(self, text: str) -> str:
+        """Return the text after the normalizer, which sees nothing but this part of a text."""
+        options = self._options
+        if self._map:
+            text = self._map.normalize(text)
+        if options.strip_left:
+            text = text.lstrip(_BLANK)
+        if options.strip_right:
+            text = text.rstrip(_BLANK)
+        if options.collapse:
+            text = re.sub(_SPACES, _COLLAPSED[options.collapse], text)
+        if options.replace:
+            text = text.replace(" ", SPACE)
+        return text
+
+    def _split(self, normal: str, *, first: bool) -> Iterator[str]:
+        """Split a normalized text without added tokens, perhaps the first of the whole text."""
+        options = self._options
+        prefixed = options.prefix == ALWAYS or (options.prefix == FIRST and first)
+        for word in re.findall(_WORDS, normal) if options.words else [normal]:
+            if not options.metaspace:
+                yield word
+                continue
+            spaced = word.replace(" ", SPACE)
+            if prefixed and spaced[0] != SPACE:
+                spaced = SPACE + spaced
+            yield from re.findall(_PIECES, spaced) if options.split else [spaced]
 
     def _encode_chunks(self, part: str) -> list[int]:
         """Encode what is between white space one by one."""
@@ -269,7 +255,7 @@ class Unigram(TableTokenizer):
             return self._encode_piece(self._prefix + chunk) if chunk else ()
         ids: list[int] = []
         if self._options.words:
-            for piece in self._text.pieces(chunk, first=False):
+            for piece in self._split(chunk, first=False):
                 ids += self._pieces[piece]
             return tuple(ids)
         if SPACE in chunk:

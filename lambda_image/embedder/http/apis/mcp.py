@@ -130,7 +130,19 @@ class Door(Operation):
             case "ping":
                 return {}
             case "tools/list":
-                return {"tools": [self._described(*tool) for tool in self._tools.values()]}
+                return {
+                    "tools": [
+                        {
+                            "name": tool.name,
+                            "description": tool.description,
+                            "inputSchema": (
+                                operation.body.schema if operation.body else {"type": "object"}
+                            ),
+                            "annotations": {"readOnlyHint": True},
+                        }
+                        for tool, operation in self._tools.values()
+                    ]
+                }
             case "tools/call":
                 return self._called(params, request, record)
         raise _RpcError(
@@ -138,16 +150,6 @@ class Door(Operation):
             "The method must be initialize, ping, tools/list or tools/call; found "
             f"{quote_name(method)}.",
         )
-
-    @staticmethod
-    def _described(tool: Tool, operation: Operation) -> dict[str, Any]:
-        schema = {"type": "object"} if operation.body is None else operation.body.schema
-        return {
-            "name": tool.name,
-            "description": tool.description,
-            "inputSchema": schema,
-            "annotations": {"readOnlyHint": True},
-        }
 
     def _called(
         self, params: dict[str, Any], request: Request, record: RequestRecord

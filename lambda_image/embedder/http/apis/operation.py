@@ -146,20 +146,20 @@ class Operation:
         # However many of its bytes are escaped, a body of less than half the limit fits.
         if len(response.body) < MAX_RESPONSE_BYTES // 2 - ENVELOPE_BYTES:
             return response
-        size = payload_bytes(response)
-        if size > MAX_RESPONSE_BYTES:
-            raise self._too_large(size, call, gzip="content-encoding" in response.headers)
-        return response
-
-    def _too_large(self, size: int, call: Call, *, gzip: bool) -> errors.BatchTooLargeError:
+        body, gzip = response.body, "content-encoding" in response.headers
+        # Lambda counts base64, or a JSON string: in it, a quote or a backslash takes another byte.
+        size = -(-len(body) // 3) * 4 if gzip else len(body) + body.count(b'"') + body.count(b"\\")
+        size += ENVELOPE_BYTES
+        if size <= MAX_RESPONSE_BYTES:
+            return response
         embeddings = call.record.embeddings
         if not self.answers_vectors or embeddings is None:
-            return errors.BatchTooLargeError(
+            raise errors.BatchTooLargeError(
                 f"The answer takes {size} bytes; at most {MAX_RESPONSE_BYTES} are allowed. Ask for "
                 "less in one request."
             )
         count, dimensions = embeddings.vectors.shape
-        return too_large(
+        raise too_large(
             count,
             dimensions,
             call.values["output_dtype"],
@@ -262,14 +262,3 @@ def json_response(
         body=orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY),
         headers={**JSON, **headers} if headers else JSON,
     )
-
-
-def payload_bytes(response: Response) -> int:
-    """Return the size of the payload that Lambda counts: the body as a JSON string, and headers."""
-    body = response.body
-    if "content-encoding" in response.headers:
-        size = -(-len(body) // 3) * 4
-    else:
-        # A quote or a backslash takes another byte.
-        size = len(body) + body.count(b'"') + body.count(b"\\")
-    return size + ENVELOPE_BYTES
