@@ -316,10 +316,6 @@ def parse_manifest(raw: bytes, *, where: str) -> Manifest:
             raise ArtifactError(
                 f"{where}: files must be names in the artifact's own folder; found {name!r}."
             )
-    return _manifest(document, checksum=found)
-
-
-def _manifest(document: dict[str, Any], *, checksum: str) -> Manifest:
     scoring = document["scoring"]
     golden_kind: Any = _GOLDEN[document["task"]]
     return Manifest(
@@ -333,7 +329,7 @@ def _manifest(document: dict[str, Any], *, checksum: str) -> Manifest:
             "golden": tuple(golden_kind(**_frozen(entry)) for entry in document["golden"]),
             "files": {name: FileEntry(**entry) for name, entry in document["files"].items()},
         },
-        checksum=checksum,
+        checksum=found,
     )
 
 

@@ -10,14 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from embedder.core import errors
 from embedder.core.batching import Runs, SegmentRuns, ServedModel
 from embedder.core.embedding_request import Embeddings
-from embedder.core.errors import (
-    BatchTooLargeError,
-    EmptyInputError,
-    InferenceError,
-    InputTooLongError,
-)
 
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
@@ -94,9 +89,9 @@ class Reranker(ServedModel):
         """
         started = time.perf_counter()
         if not pairs:
-            raise EmptyInputError("must hold at least one passage.", name="passages")
+            raise errors.EmptyInputError("must hold at least one passage.", name="passages")
         if len(pairs) > MAX_PASSAGES:
-            raise BatchTooLargeError(
+            raise errors.BatchTooLargeError(
                 f"At most {MAX_PASSAGES} passages are allowed in one request; found {len(pairs)}.",
                 field="passages",
             )
@@ -120,10 +115,10 @@ class Reranker(ServedModel):
             work = self._run(
                 packed, lengths, characters=characters, started=started, deadline=deadline
             )
-        except InferenceError as error:
+        except errors.InferenceError as error:
             if error.place is None:
                 raise
-            raise InferenceError(
+            raise errors.InferenceError(
                 f"The model gave no finite score for passages[{error.place}]."
             ) from error
         scores = work.vectors if raw else self.activated(work.vectors)
@@ -150,7 +145,7 @@ class Reranker(ServedModel):
         scoring = self.scoring
         own = self._encode(text, how, "query", None)
         if not own:
-            raise EmptyInputError(
+            raise errors.EmptyInputError(
                 "must hold text; the tokenizer found no token in it.", name="query"
             )
         if scoring.query_prefix or scoring.query_suffix:
@@ -163,7 +158,7 @@ class Reranker(ServedModel):
         own = self._encode(text, how, f"passages[{position}]", position, prefix=prefix)
         # With a template's prefix, a blank passage has tokens too.
         if not text.strip() or not own:
-            raise EmptyInputError(
+            raise errors.EmptyInputError(
                 "must hold text to score; the tokenizer found no token in it.",
                 name=f"passages[{position}]",
                 position=position,
@@ -175,7 +170,7 @@ class Reranker(ServedModel):
     ) -> list[int]:
         if len(text) > self.max_characters:
             if how == "refuse" or (how == "passage" and position is None):
-                raise InputTooLongError(
+                raise errors.InputTooLongError(
                     f"has {len(text)} characters; at most {self.max_characters} are allowed.",
                     name=name,
                     position=position,
@@ -192,7 +187,7 @@ class Reranker(ServedModel):
         room = self.max_tokens - specials
         if len(first) + len(second) > room:
             if how == "refuse":
-                raise InputTooLongError(
+                raise errors.InputTooLongError(
                     f"has {len(first) + len(second) + specials} tokens together with the query and "
                     f"the special tokens; the model allows {self.max_tokens}.",
                     name=f"passages[{position}]",
@@ -200,7 +195,7 @@ class Reranker(ServedModel):
                 )
             if how == "passage" or scoring.truncation == "passage":
                 if len(first) >= room:
-                    raise InputTooLongError(
+                    raise errors.InputTooLongError(
                         f"has {len(first) + specials} tokens with the special tokens, and leaves "
                         f"no room for a passage; the model allows {self.max_tokens} for both.",
                         name="query",

@@ -15,13 +15,7 @@ from urllib.parse import quote
 import orjson
 
 from embedder.core import errors
-from embedder.core.aws import (
-    ConnectionPool,
-    CredentialsProvider,
-    NoCredentialsError,
-    Response,
-    sign,
-)
+from embedder.core.aws import ConnectionPool, CredentialsProvider, NoCredentialsError, sign
 from embedder.core.search import Match, Searchable
 
 if TYPE_CHECKING:  # see startup
@@ -156,7 +150,19 @@ class S3VectorsClient:
             raise AccessDeniedError("There are no credentials.") from error
         except (OSError, http.client.HTTPException) as error:
             raise UnavailableError("There was no response.") from error
-        return _read_answer(answer)
+        if answer.status == 200:
+            try:
+                value = orjson.loads(answer.body)
+            except orjson.JSONDecodeError as error:
+                raise UnavailableError("The response is not JSON.") from error
+            if isinstance(value, dict):
+                return value
+            raise UnavailableError("The response is not an object.")
+        others = UnavailableError if answer.status >= 500 else RejectedError
+        kind = _ERRORS.get(answer.status, others)
+        # The name that AWS gives the error, such as `ValidationException`; never its message.
+        name = answer.headers.get("x-amzn-errortype", "").partition(":")[0]
+        raise kind(f"{answer.status} {name}".strip())
 
 
 class VectorIndex(Searchable):
@@ -297,19 +303,3 @@ def _answer(error: S3VectorsError) -> errors.IndexFailedError | errors.IndexUnav
     return (
         errors.IndexUnavailableError() if isinstance(error, _RETRIED) else errors.IndexFailedError()
     )
-
-
-def _read_answer(answer: Response) -> dict[str, Any]:
-    if answer.status == 200:
-        try:
-            value = orjson.loads(answer.body)
-        except orjson.JSONDecodeError as error:
-            raise UnavailableError("The response is not JSON.") from error
-        if isinstance(value, dict):
-            return value
-        raise UnavailableError("The response is not an object.")
-    others = UnavailableError if answer.status >= 500 else RejectedError
-    kind = _ERRORS.get(answer.status, others)
-    # The name that AWS gives the error, such as `ValidationException`; never its message.
-    name = answer.headers.get("x-amzn-errortype", "").partition(":")[0]
-    raise kind(f"{answer.status} {name}".strip())

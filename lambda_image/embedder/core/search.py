@@ -136,11 +136,15 @@ class CarriedIndex(Searchable):
         above = np.flatnonzero(scores > lowest)
         equal = np.flatnonzero(scores == lowest)[: count - len(above)]
         best = np.concatenate([above[np.argsort(-scores[above], kind="stable")], equal])
-        return [self._match(position, float(scores[position])) for position in best.tolist()]
-
-    def _match(self, position: int, score: float) -> Match:
-        name, metadata = self.about[position] if self.about else (str(position), _NONE)
-        return Match(self.texts[position], position, score, name, metadata)
+        return [
+            Match(
+                self.texts[position],
+                position,
+                float(scores[position]),
+                *(self.about[position] if self.about else (str(position), _NONE)),
+            )
+            for position in best.tolist()
+        ]
 
 
 class SearchIndex(CarriedIndex):

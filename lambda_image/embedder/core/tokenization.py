@@ -2,13 +2,8 @@
 
 from collections.abc import Sequence
 
+from embedder.core import errors
 from embedder.core.embedding_request import EmbedRequest, Limits
-from embedder.core.errors import (
-    EmptyInputError,
-    ForeignTokenIdsError,
-    InputTooLongError,
-    InvalidFieldError,
-)
 from embedder.core.fast_tokenizers import Tokenizer
 
 #: The part of EmbeddingGemma's document prompt that a title replaces.
@@ -33,11 +28,11 @@ class RequestTokenizer:
         inputs, truncate = request.inputs, request.truncate
         if inputs.token_ids is not None:
             if request.prompt is not None:
-                raise InvalidFieldError(
+                raise errors.InvalidFieldError(
                     "A prompt cannot be put in front of token ids: put its own token ids there."
                 )
             if not self.pools_prompt and self.limits.prompts:
-                raise InvalidFieldError(
+                raise errors.InvalidFieldError(
                     "This model leaves a prompt's tokens out of its vectors, and token ids do not "
                     "say where a prompt ends: send texts."
                 )
@@ -70,7 +65,7 @@ class RequestTokenizer:
                 ids = encode(prompt + bounded)
                 ids = self._fit(ids, truncate, position, prompt_length=prompt_length)
                 if left_out >= len(ids):
-                    raise EmptyInputError(
+                    raise errors.EmptyInputError(
                         "must hold text to embed; no token is left after the prompt's.",
                         position=position,
                     )
@@ -86,7 +81,7 @@ class RequestTokenizer:
         if title is None:
             return prompt
         if _NO_TITLE not in prompt:
-            raise InvalidFieldError(
+            raise errors.InvalidFieldError(
                 f'"title" is allowed with a prompt that has a place for it '
                 f"({', '.join(n for n, text in prompts.items() if _NO_TITLE in text) or 'none'} of "
                 f"this model's); found the prompt {chosen or 'none'}.",
@@ -113,25 +108,25 @@ class RequestTokenizer:
         """Refuse a text over the limit of characters."""
         limit = self.limits.max_characters
         if len(text) > limit:
-            raise InputTooLongError(
+            raise errors.InputTooLongError(
                 f"has {len(text)} characters; at most {limit} are allowed.", position=position
             )
 
     def _check(self, request: EmbedRequest) -> None:
         limits = self.limits
         if request.dimensions is not None and request.dimensions not in limits.dimensions:
-            raise InvalidFieldError(
+            raise errors.InvalidFieldError(
                 f"The dimensions must be one of {', '.join(map(str, limits.dimensions))}; found "
                 f"{request.dimensions}.",
                 field="dimensions",
             )
         if request.prompt is not None and request.prompt not in limits.prompts:
-            raise InvalidFieldError(
+            raise errors.InvalidFieldError(
                 f"The prompt must be one of {', '.join(limits.prompts) or '(the model has none)'}.",
                 field="prompt",
             )
         if not request.inputs.number:
-            raise EmptyInputError("must have at least one input.")
+            raise errors.EmptyInputError("must have at least one input.")
 
     def _bounded(self, text: str, truncate: str, position: int) -> str:
         limit = self.limits.max_characters
@@ -144,13 +139,13 @@ class RequestTokenizer:
     ) -> list[int]:
         """Put the special tokens around an input's own ids, cut to the limit."""
         if not ids:
-            raise EmptyInputError(
+            raise errors.EmptyInputError(
                 "must hold text to embed; the tokenizer found no token in it.", position=position
             )
         room = self.limits.max_tokens - self._specials
         if len(ids) > room:
             if truncate == "refuse":
-                raise InputTooLongError(
+                raise errors.InputTooLongError(
                     f"has {len(ids) + self._specials} tokens, special tokens and prompt included; "
                     f"the model allows {self.limits.max_tokens}.",
                     position=position,
@@ -177,7 +172,7 @@ class RequestTokenizer:
             inner = inner[: -len(suffix)]
         found = len(ids) - len(inner)
         if not bare and (found < self._specials or not found):
-            raise ForeignTokenIdsError(
+            raise errors.ForeignTokenIdsError(
                 "must hold token ids of this model, as POST /tokenize returns them: "
                 f"{_listed(prefix)} at the beginning and {_listed(suffix)} at the end; found "
                 f"{_listed(ids[: len(prefix) or 1])} and {_listed(ids[-len(suffix) or -1 :])}. "

@@ -12,16 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from embedder.core import errors
 from embedder.core.artifact import Artifact, Manifest, load_artifacts
 from embedder.core.batching import TOKEN_BUDGET
-from embedder.core.errors import (
-    AnswerableError,
-    BodyTooLargeError,
-    ServerError,
-    SettingsError,
-    UnknownPathError,
-    WrongMethodError,
-)
 from embedder.core.runtimes import InferenceSession
 from embedder.core.search import Searchable, SearchIndex, load_index
 from embedder.core.settings import DEFAULT_CACHE_ENTRIES, Settings
@@ -178,7 +171,7 @@ class Router:
         return self._finish(response, record)
 
     def error_response(
-        self, error: AnswerableError, record: RequestRecord, *, path: str = ""
+        self, error: errors.AnswerableError, record: RequestRecord, *, path: str = ""
     ) -> Response:
         """Respond to what is not a valid request, in the API of its path if it has one."""
         api = self._api_of(path.rstrip("/") or "/")
@@ -206,33 +199,33 @@ class Router:
             api = operation.api
             record.api, record.operation = api.name, operation.name
             return operation.serve(request, record)
-        except AnswerableError as error:
+        except errors.AnswerableError as error:
             record.error, record.field = error.code, error.field
-            if isinstance(error, ServerError):
+            if isinstance(error, errors.ServerError):
                 record.fault = fault(error.__cause__ or error)
             return api.error(error, record.id)
         except Exception as error:  # The caller gets a response, and the log the place.
-            record.error = ServerError.code
+            record.error = errors.ServerError.code
             record.fault = fault(error)
-            return api.error(ServerError(), record.id)
+            return api.error(errors.ServerError(), record.id)
 
     def _route(self, request: Request, path: str) -> Operation:
         if len(request.body) > MAX_REQUEST_BYTES:
-            raise BodyTooLargeError(
+            raise errors.BodyTooLargeError(
                 f"The body has {len(request.body)} bytes; at most {MAX_REQUEST_BYTES} are allowed."
             )
         methods = self._routes.get(path)
         if methods is None:
             kinds = " and ".join(model.engine.manifest.kind for model in self.models)
             served = [f"{method} {at}" for at, all_ in self._routes.items() for method in all_]
-            raise UnknownPathError(
+            raise errors.UnknownPathError(
                 f"Nothing is served at this path of {kinds}. Served: {', '.join(served)}."
             )
         method = "GET" if request.method == "HEAD" else request.method
         operation = methods.get(method)
         if operation is None:
             allowed = ", ".join([*methods, *(["HEAD"] if "GET" in methods else [])])
-            raise WrongMethodError(
+            raise errors.WrongMethodError(
                 f"This path is served by {allowed}; found {quote_name(request.method)}.",
                 headers={"allow": allowed},
             )
@@ -302,7 +295,7 @@ def _load(
         from embedder.core.sparse import SparseEncoder  # noqa: PLC0415
 
         if alone and settings.cache_entries:
-            raise SettingsError(
+            raise errors.SettingsError(
                 f"{artifact.manifest.model.name} is a sparse encoder, which keeps no vectors; "
                 f"cache_entries must be 0 or unset; found {settings.cache_entries}."
             )
@@ -322,7 +315,7 @@ def _check_memory(artifacts: Sequence[Artifact], settings: Settings) -> None:
     needed = _PROGRAM_MB + (weights >> 20)
     if settings.memory_mb is not None and settings.memory_mb < needed:
         names = " and ".join(artifact.manifest.model.name for artifact in artifacts)
-        raise SettingsError(
+        raise errors.SettingsError(
             f"{names} do not fit into the function's memory together; found "
             f"{settings.memory_mb} MB; allowed: function.memory_mb = {needed} or more."
         )
@@ -331,12 +324,12 @@ def _check_memory(artifacts: Sequence[Artifact], settings: Settings) -> None:
 def _check_reranker(name: str, settings: Settings, *, alone: bool) -> None:
     """Refuse settings that only an embedding model can have."""
     if alone and (settings.index is not None or settings.vector_index is not None):
-        raise SettingsError(
+        raise errors.SettingsError(
             f"{name} is a reranker, which has no vectors to search with; it must have no search "
             "index."
         )
     if settings.truncate == "left":
-        raise SettingsError(
+        raise errors.SettingsError(
             f"{name} is a reranker: it cuts the ends of texts, so that truncate must be refuse or "
             "right; found left."
         )
@@ -346,7 +339,9 @@ def _artifact_folder(settings: Settings) -> str | os.PathLike[str]:
     if settings.artifact_location is None:
         return settings.artifact
     if settings.region is None:
-        raise SettingsError("EMBEDDING_ARTIFACT_LOCATION needs AWS_REGION, the bucket's region.")
+        raise errors.SettingsError(
+            "EMBEDDING_ARTIFACT_LOCATION needs AWS_REGION, the bucket's region."
+        )
     # Imported when it is needed: botocore takes 200 ms of a start.
     from embedder.core.artifact_download import download  # noqa: PLC0415
 
@@ -375,7 +370,7 @@ def _prefixes(settings: Settings) -> SearchPrefixes | None:
     if settings.search_prefixes is None:
         return None
     if settings.vector_index is None:
-        raise SettingsError(
+        raise errors.SettingsError(
             "EMBEDDING_SEARCH_PREFIXES limits searches of S3 Vectors; found no "
             "EMBEDDING_VECTOR_INDEX."
         )
@@ -389,7 +384,7 @@ def _sparse_index(
 ) -> Searchable | None:
     """Return the carried postings, which have the texts of the vectors next to them, if any."""
     if alone and settings.vector_index is not None:
-        raise SettingsError(
+        raise errors.SettingsError(
             f"{manifest.model.name} is a sparse encoder, and S3 Vectors has dense vectors; "
             "its search index must be one that the image carries."
         )

@@ -61,14 +61,12 @@ class AddedTokens:
                 return True
         return False
 
-    def find(self, text: str) -> Iterator[tuple[int, int, int]]:
-        """Yield each id in the text, from left to right, and where it begins and ends."""
-        if not self.first_characters:
-            return
-        free = 0  # everything before is taken
-        for candidate in self._candidates.finditer(text):
+    def pieces(self, text: str) -> Iterator[str | int]:
+        """Take the text apart: texts between added tokens, and ids of those."""
+        done = 0  # everything before is taken
+        for candidate in self._candidates.finditer(text) if self.first_characters else ():
             start = candidate.start()
-            if start < free:
+            if start < done:
                 continue
             buckets = self._groups[text[start]]
             bucket = buckets.get(text[start : start + 2]) or buckets.get(text[start])
@@ -82,19 +80,12 @@ class AddedTokens:
                     token_id, strips = found
                     stop = start + length
                     if strips:
-                        start, stop = _strip(text, start, stop, strips, free)
-                    yield token_id, start, stop
-                    free = stop
+                        start, stop = _strip(text, start, stop, strips, done)
+                    if done < start:
+                        yield text[done:start]
+                    yield token_id
+                    done = stop
                     break
-
-    def pieces(self, text: str) -> Iterator[str | int]:
-        """Take the text apart: texts between added tokens, and ids of those."""
-        done = 0
-        for token_id, start, stop in self.find(text):
-            if done < start:
-                yield text[done:start]
-            yield token_id
-            done = stop
         if done < len(text):
             yield text[done:]
 

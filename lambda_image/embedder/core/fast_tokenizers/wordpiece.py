@@ -81,7 +81,10 @@ class WordPiece(TableTokenizer):
         return ids
 
     def _encode_chunk(self, chunk: str) -> tuple[int, ...]:
-        normal = self._normalize(chunk)
+        # Normalized, with spaces between its words.
+        normal = chunk.translate(self._characters)
+        if REORDERED in normal:
+            normal = self._reordered(chunk)
         if " " not in normal:
             return self._encode_word(normal) if normal else ()
         ids: list[int] = []
@@ -89,13 +92,6 @@ class WordPiece(TableTokenizer):
             if word:
                 ids += self._words[word]
         return tuple(ids)
-
-    def _normalize(self, text: str) -> str:
-        """Normalize the text and put spaces between its words."""
-        normal = text.translate(self._characters)
-        if REORDERED in normal:
-            return self._reordered(text)
-        return normal
 
     @cached_property
     def _reordered(self) -> Callable[[str], str]:

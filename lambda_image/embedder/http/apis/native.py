@@ -4,14 +4,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from embedder.core import errors
 from embedder.core.embedding_request import Inputs
-from embedder.core.errors import (
-    AnswerableError,
-    BatchTooLargeError,
-    InputTooLongError,
-    InvalidFieldError,
-    NoIndexError,
-)
 from embedder.core.search import MAX_RESULTS, Match, Searchable
 from embedder.http.apis.fields import (
     ENCODING,
@@ -43,10 +37,14 @@ class Native(Api):
     """Errors as `{"error": message, "code": …, "field": …, "request_id": …}`."""
 
     name = "native"
-    statuses: ClassVar = {**Api.statuses, InputTooLongError: 413, BatchTooLargeError: 413}
+    statuses: ClassVar = {
+        **Api.statuses,
+        errors.InputTooLongError: 413,
+        errors.BatchTooLargeError: 413,
+    }
 
     @staticmethod
-    def error_body(error: AnswerableError, _status: int, request_id: str) -> dict[str, Any]:
+    def error_body(error: errors.AnswerableError, _status: int, request_id: str) -> dict[str, Any]:
         return {
             "error": error.message,
             "code": error.code,
@@ -94,7 +92,7 @@ class Embed(Operation):
         values = call.values
         text, texts = values["text"], values["texts"]
         if (text is None) == (texts is None):
-            raise InvalidFieldError(
+            raise errors.InvalidFieldError(
                 'The body must have either "text", a string, or "texts", a list of strings; found '
                 + ("neither." if text is None else "both."),
                 field="text",
@@ -163,9 +161,11 @@ class Similar(Operation):
         values = call.values
         index = self.model.search_index
         if index is None:
-            raise NoIndexError("This endpoint has no search index, so there is nothing to search.")
+            raise errors.NoIndexError(
+                "This endpoint has no search index, so there is nothing to search."
+            )
         if values["num_results"] is not None and values["top"] is not None:
-            raise InvalidFieldError(
+            raise errors.InvalidFieldError(
                 'The body must have "num_results" or "top", which mean the same; found both.',
                 field="top",
             )
@@ -256,7 +256,7 @@ class Chunk(Operation):
         values = call.values
         text = values["text"]
         if len(text) > MAX_DOCUMENT:
-            raise InputTooLongError(
+            raise errors.InputTooLongError(
                 f"must have at most {MAX_DOCUMENT} characters; found {len(text)}.", name="text"
             )
         chunker = Chunker(

@@ -18,15 +18,8 @@ Imported on demand: no embedding model pays for it.
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from embedder.core import errors
 from embedder.core.artifact import ScoringEntry
-from embedder.core.errors import (
-    AnswerableError,
-    BatchTooLargeError,
-    EmptyInputError,
-    InputError,
-    InputTooLongError,
-    InvalidFieldError,
-)
 from embedder.core.reranker import MAX_PASSAGES, Reranker, Scores
 from embedder.http.apis import native
 from embedder.http.apis.fields import InputsType, TextType, truncation_fields
@@ -62,12 +55,12 @@ class ScoringOperation(Operation):
         """
         try:
             scores = self.reranker.predict(pairs, deadline=call.request.deadline, **options)
-        except InputError as error:
+        except errors.InputError as error:
             if error.position is None:  # no truncation helps such a query
                 raise error.named(query_field, field=query_field) from None
-            hint = self.truncate_hint if isinstance(error, InputTooLongError) else ""
+            hint = self.truncate_hint if isinstance(error, errors.InputTooLongError) else ""
             raise error.named(f"{field}[{error.position}]", field=field, hint=hint) from None
-        except BatchTooLargeError as error:
+        except errors.BatchTooLargeError as error:
             error.field = field
             raise
         call.record.embeddings = scores.work
@@ -189,7 +182,7 @@ class Cohere(Api):
     name = "cohere"
 
     @staticmethod
-    def error_body(error: AnswerableError, _status: int, request_id: str) -> dict[str, Any]:
+    def error_body(error: errors.AnswerableError, _status: int, request_id: str) -> dict[str, Any]:
         return {
             "id": request_id,
             "message": error.message,
@@ -243,7 +236,7 @@ class CohereRerank(ScoringOperation):
     def respond(self, call: Call, /) -> Response:
         values = call.values
         if (values["documents"] is None) == (values["texts"] is None):
-            raise InvalidFieldError(
+            raise errors.InvalidFieldError(
                 'The body must have either "documents" or "texts", a list of documents; found '
                 + ("neither." if values["texts"] is None else "both."),
                 field="documents",
@@ -312,7 +305,7 @@ class DocumentsType(JsonType):
         if not isinstance(value, list):
             raise self.error(value, name)
         if not value:
-            raise EmptyInputError(f"must be {self.allowed}; found an empty list.", name=name)
+            raise errors.EmptyInputError(f"must be {self.allowed}; found an empty list.", name=name)
         return [self._document(entry, f"{name}[{place}]") for place, entry in enumerate(value)]
 
     def _document(self, value: object, name: str) -> str:
