@@ -99,9 +99,15 @@ def download(
             f"The artifact cannot be downloaded from {location}: {str(error).rstrip('.')}."
         ) from error
     except OSError as error:
+        reason = f"{temporary} cannot be written ({error})"
+        if error.errno == errno.ENOSPC:
+            needed = sum(entry.bytes for entry in files.values()) / 1e6
+            reason = (
+                f"{temporary} is full; found: an artifact of {needed:.0f} MB; allowed: up to "
+                "512 MB with SnapStart"
+            )
         raise ArtifactDownloadError(
-            f"The artifact cannot be downloaded from {location}: "
-            f"{_disk_reason(error, temporary, files)}."
+            f"The artifact cannot be downloaded from {location}: {reason}."
         ) from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -208,15 +214,3 @@ def _is_finished(folder: str, packed: dict[str, bytes], files: dict[str, FileEnt
     except OSError:
         return False
     return True
-
-
-def _disk_reason(
-    error: OSError, temporary: str | os.PathLike[str], files: dict[str, FileEntry]
-) -> str:
-    if error.errno == errno.ENOSPC:
-        needed = sum(entry.bytes for entry in files.values()) / 1e6
-        return (
-            f"{temporary} is full; found: an artifact of {needed:.0f} MB; allowed: up to 512 MB "
-            "with SnapStart"
-        )
-    return f"{temporary} cannot be written ({error})"

@@ -183,8 +183,7 @@ class VectorCache:
 class Runs:
     """The session with its cache: computes a row, float32 [width], for each input.
 
-    A session with `run_all` gets all runs of a request at once. A run has at most `run_tokens`,
-    padding included; one input is always allowed.
+    For `cache_entries` and `run_tokens` see `ServedModel`.
     """
 
     #: Bytes of a token of an input.

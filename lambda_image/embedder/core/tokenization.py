@@ -61,7 +61,11 @@ class RequestTokenizer:
             characters += len(text)
             ids = done.get(text)
             if ids is None:
-                bounded = text if len(text) <= most else self._bounded(text, truncate, position)
+                bounded = text
+                if len(text) > most:
+                    if truncate == "refuse":
+                        self.check_characters(text, position)
+                    bounded = text[-most:] if truncate == "left" else text[:most]
                 ids = encode(prompt + bounded)
                 ids = self._fit(ids, truncate, position, prompt_length=prompt_length)
                 if left_out >= len(ids):
@@ -127,12 +131,6 @@ class RequestTokenizer:
             )
         if not request.inputs.number:
             raise errors.EmptyInputError("must have at least one input.")
-
-    def _bounded(self, text: str, truncate: str, position: int) -> str:
-        limit = self.limits.max_characters
-        if truncate == "refuse":
-            self.check_characters(text, position)
-        return text[-limit:] if truncate == "left" else text[:limit]
 
     def _fit(
         self, ids: list[int], truncate: str, position: int, *, prompt_length: int

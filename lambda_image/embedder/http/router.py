@@ -156,8 +156,7 @@ class Router:
         self.telemetry = telemetry
         self._routes = operations(*self.models)
         if mcp:
-            # Imported when it is needed: no other endpoint pays for it.
-            from embedder.http.apis.mcp import Door  # noqa: PLC0415
+            from embedder.http.apis.mcp import Door  # noqa: PLC0415 - on demand
 
             self._routes["/mcp"] = {"POST": Door(self._routes)}
 

@@ -81,9 +81,9 @@ class Telemetry:
 
     def line(self, record: RequestRecord, now: float, cold: bool) -> dict[str, Any]:
         """Return the log line of a request that ended at `now`, in seconds since 1970."""
-        status = record.status
+        status, seconds = record.status, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
         line: dict[str, Any] = {
-            "timestamp": _timestamp(now),
+            "timestamp": f"{seconds}.{int(now % 1 * 1000):03}Z",
             "level": "ERROR" if status >= 500 else "WARN" if status >= 400 else "INFO",
             "message": "request",
             "requestId": record.id,
@@ -174,11 +174,6 @@ def fault(error: BaseException) -> dict[str, Any]:
 
 def _dumps(line: dict[str, Any]) -> bytes:
     return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _timestamp(now: float) -> str:
-    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
-    return f"{seconds}.{int(now % 1 * 1000):03}Z"
 
 
 def _milliseconds(seconds: float) -> float:

@@ -26,20 +26,15 @@ def available_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     The quota is in the folder `cgroup`, as version 2
     (https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files) or 1 of it.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    quota = _quota(cgroup)
-    return max(1, min(cores or 1, int(quota) if quota else cores or 1))
-
-
-def _quota(cgroup: Path) -> float | None:
-    """Return the cores that the group may use; None without a limit."""
+    known = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
     found = _numbers(cgroup / "cpu.max")
     if not found:
         names = ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
         found = [number for name in names for number in _numbers(cgroup / name)]
-    if len(found) != 2 or found[0] <= 0 or found[1] <= 0:
-        return None
-    return found[0] / found[1]
+    if len(found) == 2 and min(found) > 0:
+        cores = min(cores, found[0] // found[1])
+    return max(1, cores)
 
 
 def _numbers(path: Path) -> list[int]:

@@ -276,8 +276,7 @@ def filter_type(index: Searchable | None) -> JsonType:
     """Return the type of a search's filter."""
     if index is None or not index.takes_filter:
         return Unsupported("the index has no metadata")
-    # Imported when it is needed: other endpoints do not pay for it.
-    from embedder.http.metadata_filter import MetadataFilter  # noqa: PLC0415
+    from embedder.http.metadata_filter import MetadataFilter  # noqa: PLC0415 - on demand
 
     return MetadataFilter()
 
