@@ -240,8 +240,7 @@ def load_manifests(folder: str | os.PathLike[str]) -> dict[str | os.PathLike[str
     manifests: dict[str | os.PathLike[str], Manifest] = {}
     for task in sorted(checksums):
         if task not in KINDS:
-            allowed = ", ".join(KINDS)
-            raise ArtifactError(f"{path} must name tasks of {allowed}; found {task}.")
+            raise ArtifactError(f"{path} must name tasks of {', '.join(KINDS)}; found {task}.")
         place = os.path.join(folder, task)
         manifest = manifests[place] = load_manifest(place)
         if (manifest.task, manifest.checksum) != (task, checksums[task]):

@@ -136,8 +136,7 @@ class ConnectionPool:
     def _reusable(self) -> http.client.HTTPConnection | None:
         while (last := self._last_idle()) is not None:
             connection, since = last
-            fresh = 0 <= time.time() - since < _IDLE_SECONDS
-            if fresh and not _readable(connection):
+            if 0 <= time.time() - since < _IDLE_SECONDS and not _readable(connection):
                 return connection
             connection.close()
         return None

@@ -323,8 +323,7 @@ def _read_markdown(text: str, outline: _Outline) -> None:
             end()
             outline.begin(len(heading[1]), heading[2] or "")
         elif (rule := _UNDERLINE.match(line)) and len(lines) == 1:
-            name = lines.pop()
-            outline.begin(1 if rule[1][0] == "=" else 2, name)
+            outline.begin(1 if rule[1][0] == "=" else 2, lines.pop())
         elif line.strip():
             lines.append(line)
         else:

@@ -262,8 +262,7 @@ class App:
             except errors.OverloadedError:
                 if not self._end_stalled_upload(exchange.caller):
                     raise
-        tokens = (exchange.body_bytes + size) // _BYTES_PER_TOKEN
-        self._queue.check(exchange.caller, tokens)
+        self._queue.check(exchange.caller, (exchange.body_bytes + size) // _BYTES_PER_TOKEN)
         self._bodies.take(exchange.caller, size)
         exchange.body_bytes += size
 

@@ -49,10 +49,9 @@ def _numbers(path: Path) -> list[int]:
 def use_one_heap() -> bool:
     """Use one malloc arena for the threads that start later. Return whether glibc accepted."""
     try:
-        mallopt = ctypes.CDLL(None).mallopt
+        return bool(ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1))
     except (AttributeError, OSError):  # another C library
         return False
-    return bool(mallopt(_M_ARENA_MAX, 1))
 
 
 def use_small_pages() -> bool:

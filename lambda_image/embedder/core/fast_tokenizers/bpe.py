@@ -114,11 +114,9 @@ class BytePairEncoding(TableTokenizer):
             if token_id >= 0:
                 expanded.append(token_id)
             else:
-                utf8 = character.encode("utf-8", "replace")
-                expanded += [self._byte_ids[byte] for byte in utf8]
+                expanded += [self._byte_ids[byte] for byte in character.encode("utf-8", "replace")]
         return expanded
 
     def _find_character(self, character: str) -> int:
         code = ord(_SPACE if character == " " else character)
-        index = self._pages[code >> 8] << 8 | code & 0xFF
-        return self._ids[index] - 1
+        return self._ids[self._pages[code >> 8] << 8 | code & 0xFF] - 1

@@ -197,8 +197,7 @@ def character_table(file: TableFile) -> dict[int, str]:
     text = file.section("char_text")
 
     def read(character: int) -> str:
-        index = pages[character >> 8] << 8 | character & 0xFF
-        code = codes[index]
+        code = codes[pages[character >> 8] << 8 | character & 0xFF]
         if code == 0:
             return chr(character)
         if code < 4:

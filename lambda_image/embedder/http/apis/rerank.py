@@ -81,10 +81,9 @@ class Rerank(ScoringOperation):
 
     def fields(self) -> tuple[Field, ...]:
         text = TextType(self.reranker.max_characters)
-        texts = InputsType(text, single=False)
         return (
             Field("query", text, "What is searched for.", required=True),
-            Field("texts", texts, "The texts to score.", required=True),
+            Field("texts", InputsType(text, single=False), "The texts to score.", required=True),
             *truncation_fields(self.reranker, pairs=True),
             RAW_SCORES,
             Field("return_text", Boolean(), "Also return each text.", default=False),

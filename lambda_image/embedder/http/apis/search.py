@@ -160,10 +160,9 @@ class Search(Operation):
         """Return the candidates by the reranker's scores; equal ones stay in their order."""
         if not ranked:
             return ranked
-        query = call.values["query"]
         try:
             scores, work = reranker.predict(
-                [(query, candidate.match.text or "") for candidate in ranked],
+                [(call.values["query"], candidate.match.text or "") for candidate in ranked],
                 # As Cohere's API: the end of a text that does not fit is cut, never the query.
                 truncate="passage",
                 deadline=call.request.deadline,
