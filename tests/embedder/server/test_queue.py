@@ -13,7 +13,13 @@ import pytest
 from embedder.core.engine import Engine
 from embedder.core.errors import InferenceError, OutOfTimeError
 from embedder.core.runtimes import Batch, InferenceSession
-from embedder.server.queue import BatchingSession, Bounds, ClientGoneError, Ticket
+from embedder.server.queue import (
+    BatchingSession,
+    Bounds,
+    ClientGoneError,
+    ThroughputEstimator,
+    Ticket,
+)
 from tests.embedder.server.running import PATIENCE, GatedSession, wait_until
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 
@@ -272,3 +278,21 @@ def test_close_finishes_what_waits(held):
     assert held.first.result(PATIENCE)
     assert second.result(PATIENCE)
     assert not held.queue.alive
+
+
+def test_the_seconds_bound_the_tokens_once_the_pace_is_known():
+    """At 0.5 s a token, 10 seconds are 20 tokens."""
+    assert [Bounds(100, 10.0).most(pace) for pace in (None, 0.5, 0.001)] == [100, 20, 100]
+
+
+def test_the_pace_is_the_mean_of_the_last_tokens():
+    """The first runs also read the weights: few tokens say nothing, and a change is followed."""
+    throughput = ThroughputEstimator()
+    throughput.add(8, 5.0)
+    assert throughput.seconds_per_token is None
+    for _ in range(2000):
+        throughput.add(256, 0.512)
+    assert throughput.seconds_per_token == pytest.approx(0.002, rel=0.01)
+    for _ in range(2000):
+        throughput.add(256, 0.0256)
+    assert throughput.seconds_per_token == pytest.approx(0.0001, rel=0.01)

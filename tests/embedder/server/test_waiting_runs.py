@@ -5,7 +5,6 @@ import pytest
 
 from embedder.core.errors import OverloadedError
 from embedder.core.runtimes import Batch
-from embedder.server.queue import Bounds, ThroughputEstimator
 from embedder.server.waiting_runs import Shares, WaitingRun, WaitingRuns
 
 
@@ -175,11 +174,6 @@ def test_what_is_given_back_is_free():
     assert held.total == 60
 
 
-def test_the_seconds_bound_the_tokens_once_the_pace_is_known():
-    """At 0.5 s a token, 10 seconds are 20 tokens."""
-    assert [Bounds(100, 10.0).most(pace) for pace in (None, 0.5, 0.001)] == [100, 20, 100]
-
-
 @pytest.mark.parametrize(
     ("held", "pace", "seconds"),
     [
@@ -197,16 +191,3 @@ def test_retry_after_is_the_time_of_the_callers_own_work(held, pace, seconds):
         shares(**held).check("a", 50, 50, seconds_each=pace)
     assert caught.value.headers == {"retry-after": seconds}
     assert caught.value.message.endswith(f"again in {seconds} s.")
-
-
-def test_the_pace_is_the_mean_of_the_last_tokens():
-    """The first runs also read the weights: few tokens say nothing, and a change is followed."""
-    throughput = ThroughputEstimator()
-    throughput.add(8, 5.0)
-    assert throughput.seconds_per_token is None
-    for _ in range(2000):
-        throughput.add(256, 0.512)
-    assert throughput.seconds_per_token == pytest.approx(0.002, rel=0.01)
-    for _ in range(2000):
-        throughput.add(256, 0.0256)
-    assert throughput.seconds_per_token == pytest.approx(0.0001, rel=0.01)
