@@ -26,7 +26,7 @@ from commands_page import commands_page
 from cost_tables import cold_start_table, example_table, length_table, server_table, standing_table
 from measured_on_aws import measured_table
 from models_tables import models_table, prompts_table
-from pictures import benchmark, catalog, demo, diagrams, measured
+from pictures import charts, demo, diagrams
 from settings_page import anchor, settings_page, titles_of_classes
 from skill_page import skill_page
 
@@ -165,17 +165,17 @@ GENERATED: dict[str, Callable[[], str]] = {
     "constructs/embedding_kit/settings/model_dimensions.json": model_dimensions,
     "constructs/embedding_kit/settings/model_sizes.json": model_sizes,
     **{path: partial(_page, path) for path in _BLOCKS},
-    "docs/pictures/benchmark.svg": benchmark.draw,
+    "docs/pictures/benchmark.svg": charts.draw_benchmark,
     "docs/llms.txt": llms_text,
     "docs/pictures/demo.svg": demo.draw,
-    "docs/pictures/fidelity.svg": measured.draw_fidelity,
+    "docs/pictures/fidelity.svg": charts.draw_fidelity,
     "docs/pictures/flow.svg": diagrams.draw_flow,
-    "docs/pictures/models.svg": catalog.draw,
+    "docs/pictures/models.svg": charts.draw_models,
     "docs/pictures/release.svg": diagrams.draw_release,
-    "docs/pictures/start.svg": measured.draw_start,
+    "docs/pictures/start.svg": charts.draw_start,
     "docs/pictures/ways.svg": diagrams.draw_ways,
     "docs/reference/commands.md": commands_page,
-    "docs/server.svg": benchmark.draw_server,
+    "docs/server.svg": charts.draw_server,
     "docs/skills/embedding-kit/SKILL.md": skill_page,
     "docs/settings.md": lambda: settings_page(export_schema(EnvironmentSettings)),
     "environments/environment.schema.json": environment_schema,
