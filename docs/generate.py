@@ -22,10 +22,8 @@ from model_compiler.source.catalog import BENCHMARKS, CATALOG, described, measur
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
+import page_tables as tables
 from commands_page import commands_page
-from cost_tables import cold_start_table, example_table, length_table, server_table, standing_table
-from measured_on_aws import measured_table
-from models_tables import models_table, prompts_table
 from pictures import charts, demo, diagrams
 from settings_page import anchor, settings_page, titles_of_classes
 from skill_page import skill_page
@@ -150,14 +148,14 @@ _BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/client.md": {"errors": errors_tree},
     "docs/constructs.md": {"classes": classes},
     "docs/cost.md": {
-        "cost-example": example_table,
-        "cost-lengths": length_table,
-        "standing-cost": standing_table,
-        "cost-cold-starts": cold_start_table,
+        "cost-example": tables.example_table,
+        "cost-lengths": tables.length_table,
+        "standing-cost": tables.standing_table,
+        "cost-cold-starts": tables.cold_start_table,
     },
-    "docs/models.md": {"models": models_table, "prompts": prompts_table},
-    "docs/performance.md": {"on-aws": measured_table},
-    "docs/server.md": {"server-cost": server_table},
+    "docs/models.md": {"models": tables.models_table, "prompts": tables.prompts_table},
+    "docs/performance.md": {"on-aws": tables.measured_table},
+    "docs/server.md": {"server-cost": tables.server_table},
 }
 # The content of each generated file. A test compares them.
 GENERATED: dict[str, Callable[[], str]] = {

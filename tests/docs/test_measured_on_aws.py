@@ -6,7 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
 
-from measured_on_aws import measured_table
+from page_tables import measured_table
 
 
 def _size(*starts: float) -> dict[str, object]:

@@ -1,0 +1,300 @@
+"""Render the tables of the pages: costs, the known models, and what was measured on AWS."""
+
+import json
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from embedding_client._models import cells
+from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.environment_file import load_environment
+from embedding_kit.prices import hosted_models, load_prices
+from model_compiler.source.catalog import BENCHMARKS, CATALOG, CatalogEntry, described, measurements
+from operations.cost.forecast import TIMEOUTS, Forecast, as_table, forecast, number, percent
+from operations.cost.ways import ON_DEMAND, PROVISIONED, Scenario, break_even, usd, ways
+from operations.cost.workload import (
+    MONTH_SECONDS,
+    VCPU_MB,
+    Month,
+    Speed,
+    billed_seconds,
+    cold_start_share,
+    core_seconds,
+)
+from tools.cost import resources_of
+from tools.prove.measure import LENGTHS, SIZES
+
+_ROOT = Path(__file__).resolve().parents[1]
+_FARGATE = "Fargate, 1 vCPU, load balancer"
+_EC2 = "EC2 t4g.small, load balancer"
+#: Items of a bill without a request.
+_STANDING = (
+    "CloudWatch alarms, by metrics",
+    "composite alarm",
+    "dashboard",
+    "SNS topic's KMS key",
+    "image",
+)
+
+#: EmbeddingGemma's times on idle cores, from docs/performance.md.
+_IDLE = Speed(
+    points=((8, 9.9), (32, 16.9), (128, 49.6), (512, 261.0), (2048, 1668.0)),
+    source="docs/performance.md",
+)
+
+
+def _run(environment: EnvironmentSettings, month: Month) -> Forecast:
+    return forecast(environment, resources_of, load_prices(), hosted_models(), month)
+
+
+@cache
+def example_table() -> str:
+    """Return the output of the command for `staging`, which is on demand."""
+    environment = load_environment("staging", folder=_ROOT / "environments", licensed=False)
+    return f"```\n{as_table(_run(environment, Month(requests=3e6)))}\n```"
+
+
+def length_table() -> str:
+    """Return dollars for a million requests by their length, and break-even points."""
+    prices, priced = load_prices(), ways(hosted_models())
+    shown = (ON_DEMAND, "OpenAI text-embedding-3-small", "OpenAI text-embedding-3-large")
+    rows = [
+        (
+            "| tokens | ms | Lambda on demand | OpenAI 3-small, Titan V2 | OpenAI 3-large | "
+            "dearer than two t4g.small | than Fargate | than provisioned |"
+        ),
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for tokens, _ in _IDLE.points:
+        core = core_seconds(_IDLE, tokens)
+        scenario = Scenario(month=Month(tokens=tokens), core_seconds=core, memory_mb=VCPU_MB)
+        points = (
+            break_even(prices, scenario, priced[ON_DEMAND], priced[name])
+            for name in (_EC2, _FARGATE, PROVISIONED)
+        )
+        cells = [
+            f"{tokens:,}",
+            f"{1000 * scenario.seconds:.0f}",
+            *(f"${usd(priced[name](prices, scenario)):.2f}" for name in shown),
+            *("never" if point is None else f"from {number(point)}" for point in points),
+        ]
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def cold_start_table() -> str:
+    """Return the share of requests that meet a cold start, by requests a month."""
+    seconds = billed_seconds(core_seconds(_IDLE, 128), memory_mb=VCPU_MB)
+    columns = [f"idle timeout of {minutes} minutes" for minutes in TIMEOUTS]
+    rows = [f"| requests a month | {' | '.join(columns)} |", "|---|---|---|"]
+    for requests in (1e4, 1e5, 1e6, 1e7, 1e8):
+        month = Month(requests=requests)
+        shares = (
+            cold_start_share(month, seconds=seconds, timeout=60.0 * minutes) for minutes in TIMEOUTS
+        )
+        rows.append(f"| {number(requests)} | {' | '.join(map(percent, shares))} |")
+    return "\n".join(rows)
+
+
+def server_table() -> str:
+    """Return what the ways to serve `dev` cost, and the traffic from which each costs less."""
+    dev = load_environment("dev", folder=_ROOT / "environments")
+    result, short = (_run(dev, Month(requests=3e6, tokens=tokens)) for tokens in (128, 16))
+    rows = ["| | US dollars a month | break-even with Lambda on demand |", "|---|---|---|"]
+    for name in (ON_DEMAND, PROVISIONED, _FARGATE, "Lambda Managed Instances, c7g.large"):
+        point, of_short = result.break_even.get(name), short.break_even.get(name)
+        cell = "" if name == ON_DEMAND else "never"
+        if point is not None and of_short is not None:
+            cell = (
+                f"{number(point)} requests, {point / MONTH_SECONDS:.0f} a second; "
+                f"{number(of_short)} of 16 tokens"
+            )
+        rows.append(f"| {name} | {usd(result.options[name]):.2f} | {cell} |")
+    return "\n".join(rows)
+
+
+def standing_table() -> str:
+    """Return what an environment costs without a request, by what is watched."""
+    rows = [
+        "| setting | alarms | dashboard | topic's key | image | sum | with the free tier |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    variants: dict[str, dict[str, Any]] = {
+        '`watch = "essential"`': {"observability": {"watch": "essential"}},
+        '`watch = "full"`, the default': {},
+        '`watch = "full"`, with `emails`': {"alarms": {"emails": ["ops@example.com"]}},
+    }
+    for name, tables in variants.items():
+        rows.append(f"| {name} | {' | '.join(_standing(tables))} |")
+    return "\n".join(rows)
+
+
+def _standing(tables: dict[str, Any]) -> list[str]:
+    model = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
+    environment = EnvironmentSettings.model_validate({"name": "example", "model": model, **tables})
+    result = _run(environment, Month())
+    cost, free = (
+        {item.name: item.usd for item in items if item.name in _STANDING}
+        for items in (result.added, result.free)
+    )
+    alarms, composite, *rest = (cost.get(name, 0) for name in _STANDING)
+    whole = sum(cost.values())
+    columns = (alarms + composite, *rest, whole, whole + sum(free.values()))
+    return [f"${dollars:.2f}" for dollars in columns]
+
+
+_COLUMNS = (
+    "model",
+    "languages",
+    "dimensions",
+    "tokens",
+    "MB",
+    "memory",
+    "32",
+    "256",
+    "search",
+    "many",
+    "license",
+)
+
+
+def models_table() -> str:
+    """Return the table of all models, and where its numbers come from."""
+    return "\n".join([*_rows(), "", *_sources()])
+
+
+def prompts_table() -> str:
+    """Return a table of the different sets of prompts, with the models that have them."""
+    sets: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for entry in CATALOG:
+        prompts = {**entry.own_prompts, **entry.prompts}
+        if prompts:
+            sets.setdefault(tuple(prompts.items()), []).append(entry.short_name)
+    rows = ["| models | prompts |", "|---|---|"]
+    for found, names in sets.items():
+        texts = "<br>".join(f"{name}: {_code(text)}" for name, text in found)
+        rows.append(f"| {', '.join(names)} | {texts} |")
+    return "\n".join(rows)
+
+
+def _rows() -> Iterator[str]:
+    """Yield the lines of the table, without spaces: its source is not for reading."""
+    yield _row(_COLUMNS)
+    yield _row(["---"] * len(_COLUMNS))
+    group = ""
+    for entry in CATALOG:
+        if entry.group != group:
+            group = entry.group
+            yield _row([f"**{group}**", *[""] * (len(_COLUMNS) - 1)])
+        yield _row(_cells(entry))
+
+
+def _row(row: Iterable[str]) -> str:
+    return f"|{'|'.join(row)}|"
+
+
+def _cells(entry: CatalogEntry) -> Iterator[str]:
+    facts = described(entry)
+    shown = cells(facts)
+    star = "*" if entry.pin == "unverified" else ""
+    yield f"[{entry.short_name}](https://huggingface.co/{entry.name}){star}"
+    yield entry.languages
+    smallest = f"–{entry.dimensions[-1]}" if len(entry.dimensions) > 1 else ""
+    yield f"{shown.pop('dims')}{smallest}"
+    yield shown.pop("tokens")
+    yield shown.pop("MB")
+    memory = [f"{mb:,}" for mb in dict.fromkeys((facts["memory_mb"] or {}).values())]
+    yield "–".join(memory[:: len(memory) - 1] if len(memory) > 1 else memory) or shown["memory"]
+    del shown["memory"]
+    yield from shown.values()
+    yield entry.license.name
+
+
+def _sources() -> Iterator[str]:
+    measured = measurements()
+    times = measured.milliseconds
+    yield (
+        f"all-MiniLM-L6-v2 took {times['tokens_32']:.1f} ms for 32 tokens and "
+        f"{times['tokens_256']:.1f} ms for 256: {measured.machine}."
+    )
+    for name, key in (("search", "retrieval"), ("many", "multilingual")):
+        facts = BENCHMARKS[key]
+        yield f"{name.capitalize()}: {facts.title}, {facts.about}; {facts.source}, {facts.date}."
+
+
+def _code(text: str) -> str:
+    """Return a text as code in a table's cell."""
+    if not text:
+        return "no prompt"
+    return f"`{text}`".replace("\n", "\\n").replace("|", "\\|")
+
+
+_FILE = Path(__file__).with_name("measured-on-aws.json")
+_FIRST = "first request after it"
+#: Steps that not every environment has: the key of their values, and what they measure.
+_OTHERS = {
+    ("restores", "restore_ms"): "SnapStart restore",
+    ("provisioned", "init_ms"): "start of a provisioned environment",
+    ("search", "ms"): "search of 8 tokens",
+}
+
+
+def measured_table(file: Path = _FILE) -> str:
+    """Return a table for each measured environment; before the first, what will be measured."""
+    if not file.exists():
+        return _unmeasured()
+    measured: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return "\n\n".join("\n".join(_environment(*item)) for item in measured.items())
+
+
+def _unmeasured() -> str:
+    sizes = " and ".join(f"{size:,}" for size in SIZES)
+    lengths = ", ".join(map(str, LENGTHS))
+    return (
+        f"Not measured yet. `scripts/prove` will measure at {sizes} MB: start, {_FIRST}, requests "
+        f"of {lengths} tokens and of the model's limit, also for a caller, "
+        f"{', '.join(_OTHERS.values())}."
+    )
+
+
+def _environment(name: str, found: dict[str, Any]) -> Iterator[str]:
+    sizes, callers = [found[f"memory {size}"] for size in SIZES], found["callers"]
+    yield (
+        f"`{name}`: {found['model']} in {found['region']}, {found['date']}. Medians in "
+        "milliseconds, in brackets the least and the most."
+    )
+    yield ""
+    rows = [
+        ("start", [*(_cell(size, "init_ms") for size in sizes), "–"]),
+        (_FIRST, [*(_cell(size, "first_ms") for size in sizes), "–"]),
+    ]
+    groups = [each.get("requests") for each in (*sizes, callers)]
+    for n in range(max((len(group) for group in groups if group), default=0)):
+        tokens = max(group[n]["tokens"] for group in groups if group)
+        cells = [
+            _cell(group[n], "ms") if group else _refused(each)
+            for each, group in zip((*sizes, callers), groups, strict=True)
+        ]
+        rows.append((f"{tokens:,} tokens", cells))
+    columns = [*(f"{size:,} MB" for size in SIZES), f"for a caller, {found['memory_mb']:,} MB"]
+    yield f"|  | {' | '.join(columns)} |"
+    yield "|---" * (len(SIZES) + 2) + "|"
+    for row, cells in rows:
+        yield f"| {row} | {' | '.join(cells)} |"
+    for (step, key), text in _OTHERS.items():
+        if step in found:
+            yield ""
+            yield f"{len(found[step][key])} × {text}: {_cell(found[step], key)}."
+
+
+def _cell(found: dict[str, Any], key: str) -> str:
+    values = found.get(key)
+    if not values:
+        return _refused(found)
+    return f"{median(values):.0f} ({min(values):.0f} to {max(values):.0f})"
+
+
+def _refused(found: dict[str, Any]) -> str:
+    return f"refused: {found['refused']}" if "refused" in found else "–"
