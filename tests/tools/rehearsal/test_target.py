@@ -10,7 +10,7 @@ import pytest
 
 from embedding_kit.settings import Model
 from embedding_kit.zip_command import build_command
-from tools.rehearsal.image.batch_image import _S3, _TESTS
+from tools.rehearsal.image.other_images import _S3, _TESTS
 from tools.rehearsal.image.target import check_tree, unpack_zip
 from tools.rehearsal.report import Report
 from zip_builder.cache import default_cache

@@ -10,10 +10,9 @@ from embedding_kit.environment_file import load_environment
 from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
 from embedding_kit.zip_command import build_command
 from tools.rehearsal.image.asset import image_assets, synthesize
-from tools.rehearsal.image.batch_image import batch_image
 from tools.rehearsal.image.docker import ContainersUnavailableError, containers
+from tools.rehearsal.image.other_images import batch_image, server_image, together_image
 from tools.rehearsal.image.runtime import Tested, compare, embed_events, embedded, event, leaked
-from tools.rehearsal.image.server_image import server_image
 from tools.rehearsal.image.substitute_base import ensure_bases
 from tools.rehearsal.image.target import (
     EMBEDDER,
@@ -24,7 +23,6 @@ from tools.rehearsal.image.target import (
     function_variables,
     unpack_zip,
 )
-from tools.rehearsal.image.together_image import together_image
 from tools.rehearsal.report import Report, run
 from zip_builder.tree import LIMIT_BYTES
 
