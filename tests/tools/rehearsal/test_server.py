@@ -18,8 +18,8 @@ from embedder.server.serve import load_hooks
 from embedder.server.settings import ServerSettings as Flags
 from embedding_kit import EmbeddingService, Model, ServerSettings
 from tests.embedder.server.running import Running, running
+from tools.rehearsal.deploy.checks import make_network
 from tools.rehearsal.deploy.emulator import Emulator
-from tools.rehearsal.deploy.parts import make_network
 
 LINE = f"search:{hashlib.sha256(b's1').hexdigest()}"
 

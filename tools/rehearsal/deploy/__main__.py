@@ -12,13 +12,17 @@ from embedding_kit.environment_file import load_environment
 from tools.local_endpoint.models import artifact_of
 from tools.rehearsal.deploy.cdk import Cdk, Checkout, copy_checkout
 from tools.rehearsal.deploy.checks import (
+    BATCH_SETTINGS,
     CALLER,
+    FRONT_SETTINGS,
     STRANGER,
     check_answers,
     check_code_change,
     check_destroyed,
     check_health,
     list_resources,
+    make_network,
+    set_log_role,
 )
 from tools.rehearsal.deploy.deployed_functions import (
     DeployedFunctions,
@@ -29,7 +33,6 @@ from tools.rehearsal.deploy.deployed_functions import (
 from tools.rehearsal.deploy.docker_client import recorded_calls, write_client
 from tools.rehearsal.deploy.emulator import Emulator, emulator
 from tools.rehearsal.deploy.environments import check_all_parts, check_proof, check_zip_environment
-from tools.rehearsal.deploy.parts import BATCH_SETTINGS, FRONT_SETTINGS, make_network, set_log_role
 from tools.rehearsal.deploy.releases import Releases
 from tools.rehearsal.image.asset import certificates, image_assets, synthesize
 from tools.rehearsal.image.docker import ContainersUnavailableError, Docker, containers

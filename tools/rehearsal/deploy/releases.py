@@ -15,9 +15,15 @@ import tomlkit
 
 from embedding_client._doctor import State
 from tools.rehearsal.deploy.cdk import HANDLER, Cdk, Finished
-from tools.rehearsal.deploy.checks import Release, ask, check_illness, read_release
+from tools.rehearsal.deploy.checks import (
+    Release,
+    ask,
+    check_batch,
+    check_front,
+    check_illness,
+    read_release,
+)
 from tools.rehearsal.deploy.deployed_functions import DeployedFunctions
-from tools.rehearsal.deploy.parts import check_batch, check_front
 
 _ROLLED_BACK = "UPDATE_ROLLBACK_COMPLETE"
 _OTHER_SPACE = {"name": "sentence-transformers/all-MiniLM-L6-v2", "precision": "fp32"}
