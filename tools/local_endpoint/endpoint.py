@@ -1,16 +1,37 @@
-"""Serves an artifact behind a local Function URL."""
+"""Serves an artifact's function at a local Function URL with IAM auth, and by Lambda's Invoke.
 
+Invoke as far as a caller of one function needs it:
+https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html
+"""
+
+import asyncio
+import json
 import os
+import re
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, Self
 
+import uvicorn
 from botocore.credentials import Credentials
 
+from tools.local_endpoint.events import INTERNAL_SERVER_ERROR, Response, to_event, to_response
 from tools.local_endpoint.models import ROOT
-from tools.local_endpoint.runtime import Function, Runtime, start
-from tools.local_endpoint.server import LocalFunctionUrl
-from tools.local_endpoint.signature import Verifier
+from tools.local_endpoint.runtime import Function, FunctionError, Runtime, start
+from tools.local_endpoint.signature import SignatureError, SignedRequest, Verifier
 
+# The limit of the event, with the base64 of the body: "Request must be smaller than 6291456 bytes".
+# The limit of responses is 100 bytes higher. The emulator checks it.
+PAYLOAD_LIMIT = 6 * 1024 * 1024
+# A body over the limit is read up to this size, so that the caller can read the response.
+_READ_LIMIT = 64 * 1024 * 1024
+_INVOCATION = re.compile(r"/2015-03-31/functions/[^/?]+/invocations(\?.*)?")
+#: Headers that the HTTP server writes itself.
+_OF_SERVER = {"content-length", "connection", "date", "transfer-encoding"}
 #: What the function needs to call AWS. On Lambda, it has the keys of its role.
 _CALLING_AWS = (
     "AWS_ACCESS_KEY_ID",
@@ -18,6 +39,8 @@ _CALLING_AWS = (
     "AWS_SESSION_TOKEN",
     "AWS_ENDPOINT_URL_S3VECTORS",
 )
+
+_Message = dict[str, Any]
 
 
 def key_pair() -> Credentials:
@@ -45,7 +68,7 @@ def endpoint(
     mcp: bool = False,
     logs: IO[str] | None = None,
     requests: IO[str] | None = None,
-) -> tuple[LocalFunctionUrl, Runtime]:
+) -> tuple["LocalFunctionUrl", Runtime]:
     """Return a local Function URL, which is a context manager to enter, and its runtime."""
     variables = {"EMBEDDING_ARTIFACT": str(artifact)}
     if mcp:
@@ -66,3 +89,157 @@ def endpoint(
     verifier = Verifier(credentials=key_pair(), region=region())
     url = LocalFunctionUrl(runtime=runtime, verifier=verifier, port=port, requests=requests)
     return url, runtime
+
+
+class LocalFunctionUrl:
+    """Serves signed requests in a thread until its `with` block ends; then closes the runtime."""
+
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        verifier: Verifier,
+        port: int = 0,
+        requests: IO[str] | None = None,
+    ) -> None:
+        self._runtime, self._verifier, self._requests = runtime, verifier, requests
+        try:
+            listening = socket.create_server(("127.0.0.1", port), backlog=128)
+        except OSError:
+            runtime.close()
+            raise
+        # asyncio sets this option only for a socket with the protocol's number, which this one
+        # lacks. Without it, a response's body waits some 40 ms for an ACK of its headers.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        #: The URL, without a trailing slash.
+        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        config = uvicorn.Config(
+            self._serve,
+            interface="asgi3",
+            lifespan="off",
+            ws="none",
+            proxy_headers=False,
+            server_header=False,
+            access_log=False,
+            log_config=None,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, args=([listening],), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+        self._runtime.close()
+
+    async def _serve(
+        self,
+        scope: Mapping[str, Any],
+        receive: Callable[[], Awaitable[_Message]],
+        send: Callable[[_Message], Awaitable[None]],
+    ) -> None:
+        """Answer a request: the ASGI application."""
+        request_id, began = str(uuid.uuid4()), time.perf_counter()
+        body, size = bytearray(), 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            size += len(message["body"])
+            if size <= PAYLOAD_LIMIT:
+                body += message["body"]
+            if not message["more_body"] or size > _READ_LIMIT:
+                break
+        query = scope["query_string"]
+        request = SignedRequest(
+            method=scope["method"],
+            target=(scope["raw_path"] + (b"?" + query if query else b"")).decode("latin-1"),
+            headers=_joined(scope["headers"]),
+            body=bytes(body),
+        )
+        if size > PAYLOAD_LIMIT:
+            response = _too_large()
+        else:
+            caller = scope["client"][0]
+            response = await asyncio.to_thread(self._respond, request, caller, request_id)
+        headers = [
+            (name, value.replace("\r", " ").replace("\n", " "))
+            for name, value in response.headers.items()
+            if name not in _OF_SERVER
+        ]
+        headers += [("x-amzn-requestid", request_id), ("content-length", str(len(response.body)))]
+        encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        await send({"type": "http.response.start", "status": response.status, "headers": encoded})
+        await send({"type": "http.response.body", "body": response.body})
+        if self._requests:
+            milliseconds = 1000 * (time.perf_counter() - began)
+            line = f"{scope['method']} {scope['path']} {response.status}, {milliseconds:.0f} ms"
+            hint = "; --verbose shows the function's log" if response.status >= 500 else ""
+            self._requests.write(f"{line}{hint}\n")
+
+    def _respond(self, request: SignedRequest, source_ip: str, request_id: str) -> Response:
+        try:
+            access_key = self._verifier.verify(request).access_key
+        except SignatureError as error:
+            return _json(403, error.body, {"x-amzn-errortype": error.error_type})
+        if request.method == "POST" and _INVOCATION.fullmatch(request.target):
+            return _invoke(self._runtime, request.body)
+        event = to_event(request, access_key=access_key, source_ip=source_ip, request_id=request_id)
+        if len(event) > PAYLOAD_LIMIT:
+            return _too_large()
+        try:
+            return to_response(self._runtime.invoke(event))
+        except FunctionError:
+            return INTERNAL_SERVER_ERROR
+
+
+def _joined(headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
+    joined: dict[str, str] = {}
+    for name, value in headers:
+        key, text = name.decode("latin-1"), value.decode("latin-1").strip()
+        joined[key] = f"{joined[key]},{text}" if key in joined else text
+    return joined
+
+
+def _too_large() -> Response:
+    """Return Lambda's error for a request over the limit."""
+    limit = f"smaller than {PAYLOAD_LIMIT} bytes"
+    return _json(413, {"message": f"Request must be {limit} for the InvokeFunction operation"})
+
+
+def _invoke(runtime: Runtime, event: bytes) -> Response:
+    """Pass an event to the function. Return its result, or its error with Lambda's header."""
+    try:
+        json.loads(event or b"null")
+    except ValueError:
+        refused = {"Type": "User", "message": "Could not parse request body into json"}
+        return _json(400, refused, {"x-amzn-errortype": "InvalidRequestContentException"})
+    executed = {"content-type": "application/json", "x-amz-executed-version": "$LATEST"}
+    try:
+        return Response(status=200, headers=executed, body=runtime.invoke(event or b"null"))
+    except FunctionError as error:
+        failed = {**executed, "x-amz-function-error": "Unhandled"}
+        return Response(status=200, headers=failed, body=_payload(str(error)))
+
+
+def _payload(reason: str) -> bytes:
+    """Return the runtime's own error, or the reason in its form."""
+    try:
+        if isinstance(json.loads(reason), dict):
+            return reason.encode()
+    except ValueError:
+        pass
+    return json.dumps({"errorType": "Sandbox.Error", "errorMessage": reason}).encode()
+
+
+def _json(
+    status: int, body: Mapping[str, object], headers: Mapping[str, str] | None = None
+) -> Response:
+    json_type = {"content-type": "application/json"}
+    return Response(
+        status=status, headers={**json_type, **(headers or {})}, body=json.dumps(body).encode()
+    )

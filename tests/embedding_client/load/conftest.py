@@ -10,7 +10,7 @@ from typing import NoReturn
 import pytest
 from botocore.credentials import Credentials
 
-from tools.local_endpoint.server import LocalFunctionUrl
+from tools.local_endpoint.endpoint import LocalFunctionUrl
 from tools.local_endpoint.signature import Verifier
 
 Answer = Callable[[int, dict], dict]

@@ -8,8 +8,8 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
+from tools.local_endpoint.endpoint import LocalFunctionUrl
 from tools.local_endpoint.runtime import Function, start
-from tools.local_endpoint.server import LocalFunctionUrl
 from tools.local_endpoint.signature import Verifier
 
 CREDENTIALS = Credentials("AKIDEXAMPLE", "a secret")

@@ -17,8 +17,8 @@ import httpx
 import pytest
 from botocore.credentials import Credentials
 
+from tools.local_endpoint.endpoint import PAYLOAD_LIMIT, LocalFunctionUrl
 from tools.local_endpoint.runtime import EmulatedRuntime, emulator_binary
-from tools.local_endpoint.server import PAYLOAD_LIMIT, LocalFunctionUrl
 from tools.local_endpoint.signature import Verifier
 
 JSON = {"content-type": "application/json"}
