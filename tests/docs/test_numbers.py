@@ -1,0 +1,115 @@
+"""The numbers on the pages are those that were measured and those that are computed."""
+
+import json
+import re
+import sys
+
+import pytest
+
+from embedding_kit.environment_file import load_environment
+from embedding_kit.prices import hosted_models, load_prices
+from operations.cost.bill import METRICS
+from operations.cost.forecast import forecast
+from operations.cost.ways import ON_DEMAND, usd
+from operations.cost.workload import Month
+from tools.cost import resources_of
+
+from .pages import ROOT
+
+sys.path.insert(0, str(ROOT / "docs"))
+
+from page_tables import measured_table
+
+PAGE = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8").partition("\n## ")[0]
+RUN = json.loads((ROOT / "docs" / "performance.json").read_text(encoding="utf-8"))
+COLUMNS = ["baseline", "kit", "export", "sentence-transformers", "fastembed"]
+ONLY_IN_THE_FILE = {"init, elapsed", "peak memory of the start"}
+ROWS = [row for row in RUN["rows"] if row["name"] not in ONLY_IN_THE_FILE]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])
+def test_a_row_of_the_table_has_the_numbers_of_the_run(row):
+    """Each cell has a contender's value, and its ratio to the baseline."""
+    (line,) = (
+        line for line in PAGE.splitlines() if line.startswith(f"| {row['name']}, {row['unit']} |")
+    )
+    cells = [re.fullmatch(r" ([\d.]+)(?: \(([\d.]+)\))? ", cell) for cell in line.split("|")[2:7]]
+    found = [(float(cell[1]), float(cell[2] or 1)) for cell in cells if cell]
+    values = [row["values"][kind] for kind in COLUMNS]
+    assert [value for value, _ in found] == values
+    # The ratios were rounded after the division, and the values before it.
+    ratios = [value / values[0] for value in values]
+    assert [ratio for _, ratio in found] == pytest.approx(ratios, rel=0.02, abs=0.005)
+
+
+README, COST = (
+    " ".join((ROOT / page).read_text("utf-8").split()) for page in ("README.md", "docs/cost.md")
+)
+
+
+def test_the_first_page_says_what_the_command_computes():
+    """The shipped environments, at the traffic that it names; and the page on costs, a start."""
+    idle, dev, staging, production = (
+        forecast(
+            load_environment(name, folder=ROOT / "environments", licensed=False),
+            resources_of,
+            load_prices(),
+            hosted_models(),
+            Month(requests=requests, tokens=128),
+        )
+        for name, requests in (("dev", 1), ("dev", 1e6), ("staging", 3e6), ("production", 3e6))
+    )
+    standing = idle.usd - METRICS * load_prices()["metric"].usd
+    assert f"**${standing:.2f}** without requests, **${dev.usd:.2f}** with a million" in README
+    alone = usd(staging.options[ON_DEMAND])
+    assert f"**${staging.usd:.2f}** with 3 million, of which ${alone:.2f} are for Lambda" in README
+    assert f"is {1000 * staging.scenario.init_seconds:.0f} ms on that machine" in COST
+    assert f"kept warm: **${production.usd:.2f}** with 3 million" in README
+
+
+def test_the_page_about_costs_counts_the_metrics_that_are_billed():
+    """$0.30 each a month."""
+    dollars = METRICS * load_prices()["metric"].usd
+    assert f"{METRICS} custom metrics with one version, API and status cost ${dollars:.2f}" in COST
+
+
+def _size(*starts: float) -> dict[str, object]:
+    requests = [{"tokens": 8, "ms": [9.4, 12.0, 10.2]}, {"tokens": 256, "ms": [90.0]}]
+    return {"init_ms": starts, "first_ms": [30.0], "requests": requests}
+
+
+def test_before_the_first_run_there_is_no_number(tmp_path):
+    """The page says what the command will measure."""
+    said = measured_table(tmp_path / "none.json")
+    assert said.startswith("Not measured yet. `scripts/prove` will measure at 1,769 and 3,538 MB:")
+    assert said.endswith("search of 8 tokens.")
+
+
+def test_a_cell_has_the_median_and_the_range(tmp_path):
+    """What AWS refused is said where the number would be."""
+    measured = {
+        "model": "any/model",
+        "region": "eu-central-1",
+        "date": "2026-12-01",
+        "memory_mb": 2048,
+        "memory 1769": _size(310.0, 290.6, 1200.0),
+        "memory 3538": {"refused": "at most 3008"},
+        "callers": {"requests": _size()["requests"]},
+        "restores": {"restore_ms": [500.0, 700.0]},
+        "search": {"ms": [20.0]},
+    }
+    file = tmp_path / "measured.json"
+    file.write_text(json.dumps({"dev": measured}))
+    lines = measured_table(file).splitlines()
+    assert lines[0].startswith("`dev`: any/model in eu-central-1, 2026-12-01.")
+    assert lines[2] == "|  | 1,769 MB | 3,538 MB | for a caller, 2,048 MB |"
+    refused = "refused: at most 3008"
+    assert lines[4:8] == [
+        f"| start | 310 (291 to 1200) | {refused} | – |",
+        f"| first request after it | 30 (30 to 30) | {refused} | – |",
+        f"| 8 tokens | 10 (9 to 12) | {refused} | 10 (9 to 12) |",
+        f"| 256 tokens | 90 (90 to 90) | {refused} | 90 (90 to 90) |",
+    ]
+    assert "2 × SnapStart restore: 600 (500 to 700)." in lines
+    assert "1 × search of 8 tokens: 20 (20 to 20)." in lines
+    assert not any("provisioned" in line for line in lines)
