@@ -27,7 +27,7 @@ def running(
     """Run a program until the block ends; the block begins when the program is ready.
 
     One that ends or is not ready after some seconds is a `failure`, with the end of its output. The
-    `log` keeps all of it.
+    `log` keeps all of it. One that takes longer than `seconds_to_stop` to end is killed.
     """
     with log.open("w+b") if log else tempfile.TemporaryFile() as written:
         process = subprocess.Popen(  # noqa: S603 - the caller's own program
@@ -49,17 +49,12 @@ def running(
                 time.sleep(0.05)
             yield process
         finally:
-            stop(process, seconds=seconds_to_stop)
-
-
-def stop(process: "subprocess.Popen[bytes]", *, seconds: float) -> None:
-    """End a process, by force if it takes longer than some seconds."""
-    process.terminate()
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+            process.terminate()
+            try:
+                process.wait(seconds_to_stop)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def answers(url: str) -> bool:
