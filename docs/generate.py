@@ -26,7 +26,6 @@ import page_tables as tables
 from commands_page import commands_page
 from pictures import charts, demo, diagrams
 from settings_page import anchor, settings_page, titles_of_classes
-from skill_page import skill_page
 
 ROOT = Path(__file__).resolve().parents[1]
 _APIS = {
@@ -140,6 +139,54 @@ def llms_text() -> str:
     about = "An AWS CDK kit for text embeddings, rerankers and sparse encoders on AWS Lambda."
     first = "Serve a model without an account: `scripts/serve`. Deploy it: `scripts/deploy dev`."
     return f"# Embedding Kit\n\n> {about}\n\n{first}\n\n{lists}\n"
+
+
+_SKILL_HEAD = """---
+name: embedding-kit
+description: Choose, price and deploy a text-embedding or search endpoint on AWS Lambda in the
+  user's own account with Embedding Kit, and change the model of an index. Use it for embeddings,
+  semantic search or reranking on AWS, and in a clone of Embedding Kit.
+license: Apache-2.0
+compatibility: A clone of the repository, Python 3.11 to 3.14 and bash; to deploy, AWS
+  credentials, the AWS CLI and npm.
+---
+
+# Embedding Kit
+
+Work in the root of the clone. A deploy costs money and changes IAM: show the user what
+`scripts/cost` prints, and ask first. After an error, look at
+[these](../../operations.md#troubleshooting). All [pages](../../README.md)
+and [settings](../../settings.md).
+"""
+#: The pages of each section, in order.
+_SKILL_SECTIONS = {
+    "Size": ("models.md", "cost.md"),
+    "Deploy": ("operations.md", "search.md"),
+    "Migrate": ("migrate.md",),
+}
+_PASSAGE = re.compile(r"^<!-- skill -->\n(.*?)^<!-- end of skill -->\n", re.DOTALL | re.MULTILINE)
+
+
+def skill_page() -> str:
+    """Return the skill for agents in Markdown, collected from the pages' marked passages.
+
+    The form is that of https://agentskills.io/specification: a folder with the skill's name, and
+    in it `SKILL.md` with a description that agents read first.
+    """
+    parts = [_SKILL_HEAD]
+    for title, pages in _SKILL_SECTIONS.items():
+        parts += [f"## {title}\n", *(_passages(page) for page in pages)]
+    return "\n".join(parts)
+
+
+def _passages(page: str) -> str:
+    found = _PASSAGE.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
+    if not found:
+        raise ValueError(f"a page of the skill must have a passage for it; found none in {page}")
+    text = re.sub(r"<!-- not run: .*? -->\n", "", "\n".join(found))
+    text = re.sub(r"\]\((#[^)]+)\)", rf"]({page}\1)", text)
+    text = re.sub(r"^## ", "### ", text, flags=re.MULTILINE)
+    return re.sub(r"\]\((?!https?:)", "](../../", text)
 
 
 # The generated blocks of each page that has some.
