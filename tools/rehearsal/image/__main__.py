@@ -12,15 +12,20 @@ from embedding_kit.zip_command import build_command
 from tools.rehearsal.image.asset import image_assets, synthesize
 from tools.rehearsal.image.docker import ContainersUnavailableError, containers
 from tools.rehearsal.image.other_images import batch_image, server_image, together_image
-from tools.rehearsal.image.runtime import Tested, compare, embed_events, embedded, event, leaked
 from tools.rehearsal.image.substitute_base import ensure_bases
 from tools.rehearsal.image.target import (
     EMBEDDER,
     Target,
+    Tested,
     build_target,
     check_bytecode,
     check_tree,
+    compare,
+    embed_events,
+    embedded,
+    event,
     function_variables,
+    leaked,
     unpack_zip,
 )
 from tools.rehearsal.report import Report, run

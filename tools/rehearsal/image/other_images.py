@@ -29,8 +29,18 @@ from jobs.release_check.handler import Answer, ReleaseRefusedError, check_versio
 from tests.model_compiler.goldens.reranker_models import write_reranker
 from tests.model_compiler.goldens.sparse_models import write_sparse
 from tools.rehearsal.image.asset import image_assets
-from tools.rehearsal.image.runtime import TEXTS, Tested, body_of, compare, embedded, event, leaked
-from tools.rehearsal.image.target import EMBEDDER, Target, function_variables
+from tools.rehearsal.image.target import (
+    EMBEDDER,
+    TEXTS,
+    Target,
+    Tested,
+    body_of,
+    compare,
+    embedded,
+    event,
+    function_variables,
+    leaked,
+)
 
 _KEY, _OTHER_KEY = "the key of the rehearsal", "a key that is in no line"
 _KEYS_FILE = "/keys"
