@@ -45,6 +45,12 @@ _IDLE = Speed(
 )
 
 
+def _table(head: str, rows: Iterable[Iterable[str]]) -> str:
+    """Return a table with a row for each list of cells."""
+    rule = "|---" * (head.count("|") - 1) + "|"
+    return "\n".join([head, rule, *(f"| {' | '.join(cells)} |" for cells in rows)])
+
+
 def _run(environment: EnvironmentSettings, month: Month) -> Forecast:
     return forecast(environment, resources_of, load_prices(), hosted_models(), month)
 
@@ -60,13 +66,11 @@ def length_table() -> str:
     """Return dollars for a million requests by their length, and break-even points."""
     prices, priced = load_prices(), ways(hosted_models())
     shown = (ON_DEMAND, "OpenAI text-embedding-3-small", "OpenAI text-embedding-3-large")
-    rows = [
-        (
-            "| tokens | ms | Lambda on demand | OpenAI 3-small, Titan V2 | OpenAI 3-large | "
-            "dearer than two t4g.small | than Fargate | than provisioned |"
-        ),
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    head = (
+        "| tokens | ms | Lambda on demand | OpenAI 3-small, Titan V2 | OpenAI 3-large | "
+        "dearer than two t4g.small | than Fargate | than provisioned |"
+    )
+    rows = []
     for tokens, _ in _IDLE.points:
         core = core_seconds(_IDLE, tokens)
         scenario = Scenario(month=Month(tokens=tokens), core_seconds=core, memory_mb=VCPU_MB)
@@ -74,35 +78,36 @@ def length_table() -> str:
             break_even(prices, scenario, priced[ON_DEMAND], priced[name])
             for name in (_EC2, _FARGATE, PROVISIONED)
         )
-        cells = [
-            f"{tokens:,}",
-            f"{1000 * scenario.seconds:.0f}",
-            *(f"${usd(priced[name](prices, scenario)):.2f}" for name in shown),
-            *("never" if point is None else f"from {number(point)}" for point in points),
-        ]
-        rows.append(f"| {' | '.join(cells)} |")
-    return "\n".join(rows)
+        rows.append(
+            [
+                f"{tokens:,}",
+                f"{1000 * scenario.seconds:.0f}",
+                *(f"${usd(priced[name](prices, scenario)):.2f}" for name in shown),
+                *("never" if point is None else f"from {number(point)}" for point in points),
+            ]
+        )
+    return _table(head, rows)
 
 
 def cold_start_table() -> str:
     """Return the share of requests that meet a cold start, by requests a month."""
     seconds = billed_seconds(core_seconds(_IDLE, 128), memory_mb=VCPU_MB)
     columns = [f"idle timeout of {minutes} minutes" for minutes in TIMEOUTS]
-    rows = [f"| requests a month | {' | '.join(columns)} |", "|---|---|---|"]
+    rows = []
     for requests in (1e4, 1e5, 1e6, 1e7, 1e8):
         month = Month(requests=requests)
         shares = (
             cold_start_share(month, seconds=seconds, timeout=60.0 * minutes) for minutes in TIMEOUTS
         )
-        rows.append(f"| {number(requests)} | {' | '.join(map(percent, shares))} |")
-    return "\n".join(rows)
+        rows.append([number(requests), *map(percent, shares)])
+    return _table(f"| requests a month | {' | '.join(columns)} |", rows)
 
 
 def server_table() -> str:
     """Return what the ways to serve `dev` cost, and the traffic from which each costs less."""
     dev = load_environment("dev", folder=_ROOT / "environments")
     result, short = (_run(dev, Month(requests=3e6, tokens=tokens)) for tokens in (128, 16))
-    rows = ["| | US dollars a month | break-even with Lambda on demand |", "|---|---|---|"]
+    rows = []
     for name in (ON_DEMAND, PROVISIONED, _FARGATE, "Lambda Managed Instances, c7g.large"):
         point, of_short = result.break_even.get(name), short.break_even.get(name)
         cell = "" if name == ON_DEMAND else "never"
@@ -111,24 +116,21 @@ def server_table() -> str:
                 f"{number(point)} requests, {point / MONTH_SECONDS:.0f} a second; "
                 f"{number(of_short)} of 16 tokens"
             )
-        rows.append(f"| {name} | {usd(result.options[name]):.2f} | {cell} |")
-    return "\n".join(rows)
+        rows.append([name, f"{usd(result.options[name]):.2f}", cell])
+    return _table("| | US dollars a month | break-even with Lambda on demand |", rows)
 
 
 def standing_table() -> str:
     """Return what an environment costs without a request, by what is watched."""
-    rows = [
-        "| setting | alarms | dashboard | topic's key | image | sum | with the free tier |",
-        "|---|---|---|---|---|---|---|",
-    ]
     variants: dict[str, dict[str, Any]] = {
         '`watch = "essential"`': {"observability": {"watch": "essential"}},
         '`watch = "full"`, the default': {},
         '`watch = "full"`, with `emails`': {"alarms": {"emails": ["ops@example.com"]}},
     }
-    for name, tables in variants.items():
-        rows.append(f"| {name} | {' | '.join(_standing(tables))} |")
-    return "\n".join(rows)
+    return _table(
+        "| setting | alarms | dashboard | topic's key | image | sum | with the free tier |",
+        ([name, *_standing(tables)] for name, tables in variants.items()),
+    )
 
 
 def _standing(tables: dict[str, Any]) -> list[str]:
@@ -172,11 +174,11 @@ def prompts_table() -> str:
         prompts = {**entry.own_prompts, **entry.prompts}
         if prompts:
             sets.setdefault(tuple(prompts.items()), []).append(entry.short_name)
-    rows = ["| models | prompts |", "|---|---|"]
+    rows = []
     for found, names in sets.items():
         texts = "<br>".join(f"{name}: {_code(text)}" for name, text in found)
-        rows.append(f"| {', '.join(names)} | {texts} |")
-    return "\n".join(rows)
+        rows.append([", ".join(names), texts])
+    return _table("| models | prompts |", rows)
 
 
 def _rows() -> Iterator[str]:
@@ -267,8 +269,8 @@ def _environment(name: str, found: dict[str, Any]) -> Iterator[str]:
     )
     yield ""
     rows = [
-        ("start", [*(_cell(size, "init_ms") for size in sizes), "–"]),
-        (_FIRST, [*(_cell(size, "first_ms") for size in sizes), "–"]),
+        ["start", *(_cell(size, "init_ms") for size in sizes), "–"],
+        [_FIRST, *(_cell(size, "first_ms") for size in sizes), "–"],
     ]
     groups = [each.get("requests") for each in (*sizes, callers)]
     for n in range(max((len(group) for group in groups if group), default=0)):
@@ -277,12 +279,9 @@ def _environment(name: str, found: dict[str, Any]) -> Iterator[str]:
             _cell(group[n], "ms") if group else _refused(each)
             for each, group in zip((*sizes, callers), groups, strict=True)
         ]
-        rows.append((f"{tokens:,} tokens", cells))
+        rows.append([f"{tokens:,} tokens", *cells])
     columns = [*(f"{size:,} MB" for size in SIZES), f"for a caller, {found['memory_mb']:,} MB"]
-    yield f"|  | {' | '.join(columns)} |"
-    yield "|---" * (len(SIZES) + 2) + "|"
-    for row, cells in rows:
-        yield f"| {row} | {' | '.join(cells)} |"
+    yield _table(f"|  | {' | '.join(columns)} |", rows)
     for (step, key), text in _OTHERS.items():
         if step in found:
             yield ""
