@@ -57,8 +57,6 @@ _KINDS = {
     "AWS::SNS::Topic": "notification topic",
     "AWS::Budgets::Budget": "budget",
 }
-
-
 _print = partial(print, flush=True)
 
 
@@ -80,7 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             index = index_of(STANDARD_LIBRARY, artifact, verbose=verbose)
             manifest = json.loads((artifact / "manifest.json").read_text(encoding="utf-8"))
             size = sum(entry["bytes"] for entry in manifest["files"].values())
-            _print(f"compiled to {manifest['precision']}, {size / 1e6:.0f} MB: {_shown(artifact)}")
+            shown = artifact.relative_to(ROOT) if artifact.is_relative_to(ROOT) else artifact
+            _print(f"compiled to {manifest['precision']}, {size / 1e6:.0f} MB: {shown}")
             _serve(artifact, index)
             _heading("4  What `scripts/deploy dev` would create in your AWS account")
             _print_stacks(synthesis, Path(folder), log)
@@ -175,10 +174,6 @@ def _one_line(text: str) -> str:
 
 def _columns() -> int:
     return shutil.get_terminal_size((80, 24)).columns
-
-
-def _shown(path: Path) -> str:
-    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
 def _heading(text: str) -> None:
