@@ -3,7 +3,6 @@
 The functions run their own code, so each deploy is complete, with its release check.
 """
 
-import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,17 +34,8 @@ class _Shell:
     aws: Emulator
     docker: Path
     functions: DeployedFunctions
-
-    @property
-    def variables(self) -> dict[str, str]:
-        """The environment variables of its commands."""
-        return {
-            **self.aws.variables(),
-            "PATH": f"{self.checkout.root / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": self.checkout.python_path,
-            "UV_NO_SYNC": "1",
-            "CDK_DOCKER": str(self.docker),
-        }
+    #: The environment variables of its commands.
+    variables: dict[str, str]
 
     def __call__(self, *command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -118,7 +108,7 @@ def run(root: Path, tmp_path_factory):
         client.with_suffix(".jsonl").touch()
         cdk = Cdk(report=Report(), checkout=checkout, aws=aws, docker=client)
         cdk.succeeded(cdk.bootstrap())
-        yield _Shell(checkout, aws, client, functions)
+        yield _Shell(checkout, aws, client, functions, cdk.variables())
         functions.close()
 
 
