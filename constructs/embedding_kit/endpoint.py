@@ -18,8 +18,7 @@ from embedding_kit.endpoint_metrics import EndpointMetrics, add_metric_filters
 from embedding_kit.function import EmbeddingFunction
 from embedding_kit.hosting import Hosting
 from embedding_kit.quotas import quota_notes
-from embedding_kit.release import GuardedRelease
-from embedding_kit.release_check import ReleaseCheck
+from embedding_kit.release import GuardedRelease, ReleaseCheck
 from embedding_kit.settings import (
     AlarmSettings,
     Callers,
