@@ -9,9 +9,8 @@ from aws_cdk import aws_sns as sns
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.environment import COST_TAG, EnvironmentSettings
 from embedding_kit.monitoring.alarms import EndpointAlarms
-from embedding_kit.monitoring.budget import CostBudget
 from embedding_kit.monitoring.dashboard import EndpointDashboard
-from embedding_kit.monitoring.notices import AlarmTopic, ReleaseNotices
+from embedding_kit.monitoring.notices import AlarmTopic, CostBudget, ReleaseNotices
 from embedding_kit.monitoring.parts import Part, PartAlarms
 from embedding_kit.prices import DEFAULT_REGION, load_prices
 from embedding_kit.standing_cost import default_budget

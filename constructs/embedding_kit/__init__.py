@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from embedding_kit.index_loading import IndexLoading as IndexLoading
     from embedding_kit.ingestion import Ingestion as Ingestion
     from embedding_kit.monitoring.alarms import EndpointAlarms as EndpointAlarms
-    from embedding_kit.monitoring.budget import CostBudget as CostBudget
     from embedding_kit.monitoring.dashboard import EndpointDashboard as EndpointDashboard
     from embedding_kit.monitoring.notices import AlarmTopic as AlarmTopic
+    from embedding_kit.monitoring.notices import CostBudget as CostBudget
     from embedding_kit.monitoring.notices import ReleaseNotices as ReleaseNotices
     from embedding_kit.monitoring.parts import PartAlarms as PartAlarms
     from embedding_kit.repository import EmbeddingRepository as EmbeddingRepository
@@ -77,9 +77,8 @@ _NAMES = {
     "index_loading": "IndexLoading",
     "ingestion": "Ingestion",
     "monitoring.alarms": "EndpointAlarms",
-    "monitoring.budget": "CostBudget",
     "monitoring.dashboard": "EndpointDashboard",
-    "monitoring.notices": "AlarmTopic ReleaseNotices",
+    "monitoring.notices": "AlarmTopic CostBudget ReleaseNotices",
     "monitoring.parts": "PartAlarms",
     "repository": "EmbeddingRepository",
     "search_watch": "SearchWatch",

@@ -13,10 +13,9 @@ from embedding_kit.endpoint_metrics import computed, metric
 from embedding_kit.index_loading import IndexLoading
 from embedding_kit.ingestion import Ingestion
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
-from embedding_kit.monitoring.cost import cost_per_million_rows, list_prices
-from embedding_kit.monitoring.dashboard import graph
+from embedding_kit.monitoring.dashboard import cost_per_million_rows, graph, list_prices
 from embedding_kit.search_watch import SearchWatch
-from embedding_kit.settings.watch import THRESHOLDS
+from embedding_kit.settings.ingest import THRESHOLDS
 
 #: Shards take half a minute, so shorter periods would have gaps.
 _MINUTES = 5

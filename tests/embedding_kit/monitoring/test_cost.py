@@ -7,7 +7,7 @@ from aws_cdk import App, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from embedding_kit import EmbeddingEndpoint, Provisioned, SnapStart
-from embedding_kit.monitoring.cost import cost_per_million_rows, endpoint_cost
+from embedding_kit.monitoring.dashboard import cost_per_million_rows, endpoint_cost
 from embedding_kit.prices import load_prices
 
 PRICES = load_prices()
