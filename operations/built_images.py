@@ -17,7 +17,7 @@ from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError
-from embedding_kit.image_identity import LABEL, compare_labels, model_labels
+from embedding_kit.image_identity import LABEL, build_command, compare_labels, model_labels
 from operations.command import command_parser, environment_of, run_command
 from operations.environment_session import session_for
 from operations.packages import (
@@ -40,9 +40,6 @@ def built_zip(session: Session, environment: EnvironmentSettings) -> str:
     So what is there is not uploaded again, and after an interruption the same command continues.
     Returned is the zip's address, `s3://BUCKET/DIGEST.zip`.
     """
-    # Only now, because it imports the CDK, which takes seconds.
-    from embedding_kit.zip_command import build_command  # noqa: PLC0415
-
     bucket = PackageBucket(session, bucket_of(environment, place_of(session, environment)))
     labels = model_labels(environment.model) | {f"{LABEL}target": "zip"}
     in_s3 = "artifact" in needed_targets(environment)

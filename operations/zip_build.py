@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.image_identity import build_command
 from embedding_kit.settings import artifact_in_s3
 from operations.command import command_parser, run_command
 
@@ -24,9 +25,6 @@ def main(arguments: list[str] | None = None) -> int:
 def _build(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
     if environment.function.package != "zip" or options.app:
         return 0
-    # Only now, because it imports the CDK, which takes seconds.
-    from embedding_kit.zip_command import build_command  # noqa: PLC0415
-
     in_s3 = artifact_in_s3(environment.model, environment.function)
     command = build_command(environment.model, *["--without-artifact"] * in_s3)
     return subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode  # noqa: S603

@@ -1,4 +1,4 @@
-"""The identity of an image, by its build arguments and labels, and of an index by its model.
+"""A model as the builders of images and zips are told it, and the identity of what they build.
 
 No module of the CDK is imported here: the commands that compare an image with an environment's
 settings need none.
@@ -6,11 +6,13 @@ settings need none.
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 
+from embedding_kit.programs import image_folder
 from embedding_kit.settings import Model, ModelSource, VectorIndexSettings, index_dimension
 from embedding_kit.settings.index import TEXT_KEY
-from embedding_kit.settings.model_folder import s3_place
+from embedding_kit.settings.model import s3_place
 
 #: The prefix of the labels that the Dockerfile sets.
 LABEL = "embedding-kit."
@@ -137,3 +139,41 @@ def files_digest(paths: list[Path]) -> str | None:
                     f"{name}\0{hashlib.file_digest(content, 'sha256').hexdigest()}\n".encode()
                 )
     return digest.hexdigest()
+
+
+def build_command(model: Model, *options: str) -> list[str]:
+    """Return the command that builds the zip of a model from this source, and prints its path.
+
+    With `--without-artifact` the zip has none; with `--artifact-object` the artifact for S3 is
+    compiled instead.
+    """
+    script = str(image_folder() / "build_zip.py")
+    return [sys.executable, script, *options, *model_arguments(model)]
+
+
+def model_arguments(model: Model) -> list[str]:
+    """Return the builder's arguments for a model."""
+    command = model_choices(model)
+    for table, source in {"": model, **model.companions}.items():
+        if source.folder:
+            option = f"--{table}-folder" if table else "--folder"
+            command += [option, str(source.folder.resolve())]
+    if model.index:
+        command += ["--texts", str(model.index.resolve())]
+    # Only the variable's name: its value is read when the zip is built.
+    if model.hub_token_variable:
+        command += ["--hub-token-variable", model.hub_token_variable]
+    return command
+
+
+def model_choices(model: Model) -> list[str]:
+    """Return the arguments that change the zip and name no path of this machine."""
+    words = [model.name, *source_choices(model)]
+    if model.dimensions:
+        words += ["--dimensions", ",".join(map(str, model.dimensions))]
+    if model.route:
+        words += ["--route", model.route]
+    for table, source in model.companions.items():
+        words += [f"--{table}", source.name]
+        words += [word.replace("--", f"--{table}-", 1) for word in source_choices(source)]
+    return words

@@ -28,12 +28,11 @@ from constructs import Construct
 from embedding_kit.artifact_bucket import ARTIFACTS
 from embedding_kit.bootstrap import bootstrap_value
 from embedding_kit.findings import acknowledge
-from embedding_kit.image_identity import files_digest
+from embedding_kit.image_identity import files_digest, model_arguments, model_choices
 from embedding_kit.permissions import READ_KEY, grant
 from embedding_kit.programs import image_folder
 from embedding_kit.settings import Model
 from embedding_kit.settings.base import rule_error
-from embedding_kit.zip_command import model_arguments, model_choices
 
 #: What the zip is built from; nothing else changes it.
 _RECIPE = [

@@ -11,7 +11,7 @@ from aws_cdk import App, CliCredentialsStackSynthesizer, DefaultStackSynthesizer
 from aws_cdk.assertions import Match, Template
 
 from embedding_kit import EmbeddingEndpoint, FunctionSettings, Model, ModelSource, programs
-from embedding_kit.zip_command import build_command
+from embedding_kit.image_identity import build_command
 
 ZIP = FunctionSettings(package="zip")
 VERSION = (programs.image_folder() / ".python-version").read_text().strip()

@@ -13,8 +13,8 @@ from unittest import mock
 
 import pytest
 
+from embedding_kit.image_identity import build_command
 from embedding_kit.settings import Model
-from embedding_kit.zip_command import build_command
 from tools.rehearsal.image.asset import ImageAsset, build, image_assets
 from tools.rehearsal.image.other_images import _S3, _TESTS
 from tools.rehearsal.image.substitute_base import DEBIAN_RELEASES, bases
