@@ -20,7 +20,7 @@ from typing import Any
 
 from embedding_client._progress import progress_on
 from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.settings.model_folder import FOLDER_HOLDS, s3_place
+from embedding_kit.settings.model import FOLDER_HOLDS, s3_place
 from operations.command import command_parser, run_command
 from operations.environment_session import session_for
 

@@ -41,7 +41,7 @@ from embedding_kit.settings.compatibility import (
     check_standby,
 )
 from embedding_kit.settings.index import check_dimension
-from embedding_kit.settings.ingest import check_ingest, check_prefixes
+from embedding_kit.settings.ingest import check_ingest, check_prefixes, check_watch
 from embedding_kit.settings.model import COMPANIONS, check_index
 from embedding_kit.settings.ownership import (
     check_boundary,
@@ -50,7 +50,6 @@ from embedding_kit.settings.ownership import (
     check_page_topic,
 )
 from embedding_kit.settings.package import check_without_images
-from embedding_kit.settings.watch import check_watch
 
 #: The tag that costs are allocated by; its value is the environment's name. It must be activated
 #: once in the account's billing console.

@@ -13,7 +13,7 @@ from embedding_kit.hosting import Hosting, make_log_group
 from embedding_kit.ingestion import Ingestion
 from embedding_kit.permissions import WRITE_KEY, allow, allow_keys, allow_listing, objects
 from embedding_kit.settings import Model, WatchSettings
-from embedding_kit.settings.watch import SAMPLE
+from embedding_kit.settings.ingest import SAMPLE
 from embedding_kit.vector_index import IVectorIndex
 
 HANDLER = "jobs.watch.handler.handler"

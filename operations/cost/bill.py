@@ -8,9 +8,8 @@ from typing import Any
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.prices import HOURS, LineItem, Prices, priced
 from embedding_kit.settings import Provisioned, SnapStart, artifact_in_s3
-from embedding_kit.settings.model_sizes import artifact_bytes
-from embedding_kit.settings.package import LARGEST_ARTIFACT
-from embedding_kit.settings.watch import SAMPLE
+from embedding_kit.settings.ingest import SAMPLE
+from embedding_kit.settings.package import LARGEST_ARTIFACT, artifact_bytes
 from embedding_kit.standing_cost import server_items
 from operations.cost.ways import Bill, Scenario
 from operations.cost.workload import Month

@@ -13,7 +13,7 @@ from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.prices import DEFAULT_REGION, hosted_models, load_prices
 from embedding_kit.settings import Model
-from embedding_kit.settings.model_folder import FOLDER_HOLDS, folder_name
+from embedding_kit.settings.model import FOLDER_HOLDS, folder_name
 from model_compiler.source.catalog import find
 from operations.cost import CostError
 from operations.cost.bill import Resource

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.programs import python_version
-from embedding_kit.settings.model_folder import FOLDER_HOLDS
+from embedding_kit.settings.model import FOLDER_HOLDS
 
 ROOT = Path(__file__).resolve().parents[2]
 MINILM = '[model]\nname = "sentence-transformers/all-MiniLM-L6-v2"\n'

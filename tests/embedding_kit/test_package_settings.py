@@ -16,8 +16,12 @@ from embedding_kit.settings import (
     SnapStart,
     artifact_in_s3,
 )
-from embedding_kit.settings.model_sizes import artifact_bytes
-from embedding_kit.settings.package import LARGEST_ARTIFACT, check_package, storage_mb
+from embedding_kit.settings.package import (
+    LARGEST_ARTIFACT,
+    artifact_bytes,
+    check_package,
+    storage_mb,
+)
 from tests.model_compiler.goldens.tiny_models import write_router
 
 ZIP = FunctionSettings(package="zip")

@@ -12,7 +12,7 @@ from embedding_client import _progress
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.image_identity import build_arguments
 from embedding_kit.settings import Model
-from embedding_kit.settings.model_folder import s3_place
+from embedding_kit.settings.model import s3_place
 from operations import command, model_download
 from operations.model_download import download
 

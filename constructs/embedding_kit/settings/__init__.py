@@ -11,7 +11,7 @@ from embedding_kit.settings.callers import Callers, Cors
 from embedding_kit.settings.cold_start import ColdStart, Provisioned, ScheduledCapacity, SnapStart
 from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.index import VectorIndexSettings, index_dimension, load_source
-from embedding_kit.settings.ingest import IngestSettings
+from embedding_kit.settings.ingest import IngestSettings, WatchSettings
 from embedding_kit.settings.model import Model, ModelSource
 from embedding_kit.settings.network import NetworkSettings
 from embedding_kit.settings.observability import (
@@ -25,4 +25,3 @@ from embedding_kit.settings.ownership import Encryption, Existing, RepositorySet
 from embedding_kit.settings.package import artifact_in_s3
 from embedding_kit.settings.release import Experiment, Release
 from embedding_kit.settings.server import ServerSettings
-from embedding_kit.settings.watch import WatchSettings

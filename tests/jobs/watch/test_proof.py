@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from embedding_kit.settings.watch import THRESHOLDS
+from embedding_kit.settings.ingest import THRESHOLDS
 from jobs.watch.run import WatchSteps
 from tests.fixtures.s3_vectors.indexes import Stored
 from tests.jobs.ingest.conftest import paragraphs
