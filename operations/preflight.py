@@ -19,8 +19,8 @@ from botocore.session import Session
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.key_policy import needed_statements
-from embedding_kit.quotas import needed_concurrency
 from embedding_kit.settings import ApiGatewayFront, Encryption, Existing, Provisioned
+from embedding_kit.settings.compatibility import needed_concurrency
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
 from embedding_kit.settings.package import EMBEDDER
 from operations.command import command_parser, run_command

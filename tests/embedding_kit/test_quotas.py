@@ -5,7 +5,7 @@ from aws_cdk import App, Stack
 from aws_cdk.assertions import Annotations, Match
 
 from embedding_kit import BatchSettings, EmbeddingEndpoint, FunctionSettings, Provisioned
-from embedding_kit.quotas import needed_concurrency, quota_notes
+from embedding_kit.settings.compatibility import needed_concurrency, quota_notes
 
 
 @pytest.mark.parametrize(

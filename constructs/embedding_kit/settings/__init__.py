@@ -9,11 +9,10 @@ from embedding_kit.settings.base import Duration, Settings
 from embedding_kit.settings.batch import BatchSettings
 from embedding_kit.settings.callers import Callers, Cors
 from embedding_kit.settings.cold_start import ColdStart, Provisioned, ScheduledCapacity, SnapStart
-from embedding_kit.settings.function import FunctionSettings
+from embedding_kit.settings.function import FunctionSettings, NetworkSettings
 from embedding_kit.settings.index import VectorIndexSettings, index_dimension, load_source
 from embedding_kit.settings.ingest import IngestSettings, WatchSettings
 from embedding_kit.settings.model import Model, ModelSource
-from embedding_kit.settings.network import NetworkSettings
 from embedding_kit.settings.observability import (
     AlarmSettings,
     AlarmTable,

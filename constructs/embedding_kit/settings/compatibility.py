@@ -1,4 +1,4 @@
-"""Rules that span several settings, checked when they are read.
+"""Rules that span several settings, checked when they are read, and notes on an account's quotas.
 
 AWS would reject these combinations later, or bill them without use. `synth_validation.py` checks
 changes that an app makes to the resources afterwards.
@@ -8,10 +8,16 @@ https://docs.aws.amazon.com/lambda/latest/dg/provisioned-concurrency.html,
 https://docs.aws.amazon.com/lambda/latest/dg/configuring-alias-routing.html
 """
 
+from collections.abc import Iterator
+
 from embedding_kit.settings.base import format_duration, rule_error
 from embedding_kit.settings.batch import BatchSettings
 from embedding_kit.settings.cold_start import ColdStart, Provisioned, SnapStart
-from embedding_kit.settings.function import UNRESERVED_MINIMUM, FunctionSettings
+from embedding_kit.settings.function import (
+    NEW_ACCOUNT_MEMORY_MB,
+    UNRESERVED_MINIMUM,
+    FunctionSettings,
+)
 from embedding_kit.settings.index import VectorIndexSettings, check_dimension, index_dimension
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.observability import AlarmSettings
@@ -165,4 +171,41 @@ def _check_provisioned(
             "the check of a new version needs some that is not provisioned",
             found=f"a maximum of {cold_start.ceiling}",
             allowed=f"up to {whole - less}, which is function.{of} less {less}, or more of that",
+        )
+
+
+def needed_concurrency(
+    function: FunctionSettings, cold_start: ColdStart | None, batch: BatchSettings | None = None
+) -> int:
+    """Return the quota of concurrent executions that the account needs for a deploy.
+
+    A reservation, or provisioned concurrency without one, and the batch's reservation are added to
+    the concurrency that Lambda keeps unreserved. Return 0 if none is set.
+    """
+    taken = function.reserved_concurrency or 0
+    if not taken and isinstance(cold_start, Provisioned):
+        taken = cold_start.ceiling
+    if batch is not None:
+        taken += batch.reserved_concurrency or 0
+    return taken + UNRESERVED_MINIMUM if taken else 0
+
+
+def quota_notes(function: FunctionSettings, cold_start: ColdStart | None) -> Iterator[str]:
+    """Yield a note for each setting above a new account's quotas, unless the file has the quota.
+
+    New accounts have reduced quotas of concurrency and memory, which AWS raises with use or on
+    request: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+    """
+    if function.memory_mb > NEW_ACCOUNT_MEMORY_MB:
+        yield (
+            f"memory_mb = {function.memory_mb}, and a new AWS account may allow a function "
+            f"{NEW_ACCOUNT_MEMORY_MB} MB: ask AWS Support for more, or set memory_mb to "
+            f"{NEW_ACCOUNT_MEMORY_MB} or less."
+        )
+    needed = needed_concurrency(function, cold_start)
+    if needed and "account_concurrency" not in function.model_fields_set:
+        yield (
+            f"the account needs a quota of {needed} concurrent executions, and a new AWS account "
+            f"may have less than the {function.account_concurrency} that are assumed: look it up "
+            "(aws lambda get-account-settings) and set account_concurrency to it."
         )

@@ -1,6 +1,9 @@
-"""The Lambda function's size and limits, within AWS's limits.
+"""The Lambda function's size, limits and VPC, within AWS's limits.
 
-Limits: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+The VPC has the ids of its parts: nothing is looked up at synth.
+
+Sources: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html,
+https://docs.aws.amazon.com/lambda/latest/api/API_VpcConfig.html (numbers of a VPC's parts)
 """
 
 from datetime import timedelta
@@ -9,7 +12,10 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from embedding_kit.settings.base import (
+    Distinct,
     Duration,
+    EachOnce,
+    Listed,
     Settings,
     allowed,
     multiples_of,
@@ -104,3 +110,35 @@ class FunctionSettings(Settings):
                 allowed=f"1 to {most}" if most >= 1 else "none; ask AWS for a higher quota first",
             )
         return self
+
+
+VpcId = Annotated[
+    str, allowed("an id such as vpc-0123456789abcdef0", pattern=r"^vpc-[0-9a-f]{8,17}$")
+]
+_Subnet = Annotated[
+    str,
+    allowed("a subnet's id such as subnet-0123456789abcdef0", pattern=r"^subnet-[0-9a-f]{8,17}$"),
+]
+Subnets = Distinct[_Subnet]
+_SecurityGroup = Annotated[
+    str,
+    allowed("a security group's id such as sg-0123456789abcdef0", pattern=r"^sg-[0-9a-f]{8,17}$"),
+]
+#: A network interface takes five.
+SecurityGroups = Annotated[Listed[_SecurityGroup], Field(max_length=5), EachOnce]
+
+
+class NetworkSettings(Settings):
+    """The VPC of the functions that handle texts, and the default of `[server]`; none if unset."""
+
+    vpc: VpcId = Field(description="The VPC.")
+    subnets: Annotated[Subnets, Field(min_length=1, max_length=16)] = Field(
+        description="Private subnets, better in two or more Availability Zones. A function has no "
+        "public address, so what it calls needs VPC endpoints or a NAT gateway: S3 with `[batch]` "
+        'and `function.artifact = "s3"`, S3 Vectors with `[index]`. Logs and traces need none.'
+    )
+    security_groups: SecurityGroups = Field(
+        default=(),
+        description="Up to five existing security groups. If unset, each function gets one that "
+        "lets out what the function needs: TCP 443, or nothing.",
+    )

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from embedding_kit.settings.base import Distinct, Settings, allowed, optional, rule_error
+from embedding_kit.settings.function import SecurityGroups, Subnets, VpcId
 from embedding_kit.settings.locations import Certificate, DomainName, arn_form
-from embedding_kit.settings.network import SecurityGroups, Subnets, VpcId
 
 #: Memory in MB that Fargate has for a task of so much CPU: the least, the most, the step.
 _MEMORY = {
