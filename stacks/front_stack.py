@@ -4,7 +4,7 @@ import aws_cdk as cdk
 
 from embedding_kit.endpoint_interface import IEmbeddingEndpoint
 from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.front.rest_api import EmbeddingRestApi
+from embedding_kit.rest_api import EmbeddingRestApi
 from embedding_kit.settings import ApiGatewayFront
 from stacks.environment_stack import EnvironmentStack
 from stacks.names import front_stack_name

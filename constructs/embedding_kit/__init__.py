@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from embedding_kit.endpoint import EmbeddingEndpoint as EmbeddingEndpoint
     from embedding_kit.endpoint_interface import IEmbeddingEndpoint as IEmbeddingEndpoint
     from embedding_kit.fargate_service import EmbeddingService as EmbeddingService
-    from embedding_kit.front.rest_api import EmbeddingRestApi as EmbeddingRestApi
     from embedding_kit.hosting import Hosting as Hosting
     from embedding_kit.index_loading import IndexLoading as IndexLoading
     from embedding_kit.ingestion import Ingestion as Ingestion
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from embedding_kit.monitoring.notices import ReleaseNotices as ReleaseNotices
     from embedding_kit.monitoring.parts import PartAlarms as PartAlarms
     from embedding_kit.repository import EmbeddingRepository as EmbeddingRepository
+    from embedding_kit.rest_api import EmbeddingRestApi as EmbeddingRestApi
     from embedding_kit.search_watch import SearchWatch as SearchWatch
     from embedding_kit.settings import AlarmSettings as AlarmSettings
     from embedding_kit.settings import ApiGatewayFront as ApiGatewayFront
@@ -72,7 +72,6 @@ _NAMES = {
     "endpoint": "EmbeddingEndpoint",
     "endpoint_interface": "IEmbeddingEndpoint",
     "fargate_service": "EmbeddingService",
-    "front.rest_api": "EmbeddingRestApi",
     "hosting": "Hosting",
     "index_loading": "IndexLoading",
     "ingestion": "Ingestion",
@@ -81,6 +80,7 @@ _NAMES = {
     "monitoring.notices": "AlarmTopic CostBudget ReleaseNotices",
     "monitoring.parts": "PartAlarms",
     "repository": "EmbeddingRepository",
+    "rest_api": "EmbeddingRestApi",
     "search_watch": "SearchWatch",
     "settings": "AlarmSettings ApiGatewayFront BatchSettings Budget Callers Cors Domain Experiment "
     "Firewall FrontCaller FunctionSettings IngestSettings Model ModelSource NetworkSettings "

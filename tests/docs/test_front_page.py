@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.front.gateway_responses import GATEWAY_RESPONSES
+from embedding_kit.rest_api import GATEWAY_RESPONSES
 
 from .pages import BLOCK, ROOT
 

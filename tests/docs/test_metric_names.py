@@ -17,8 +17,8 @@ from embedder.server.exchange import Exchange
 from embedder.server.metrics import Metrics
 from embedding_kit.endpoint_metrics import PLATFORM_METRICS
 from embedding_kit.fargate_service import REJECTED_METRIC
-from embedding_kit.front.rest_api import THROTTLED_METRIC
 from embedding_kit.monitoring import dashboard
+from embedding_kit.rest_api import THROTTLED_METRIC
 from tests.docs.pages import PAGES
 from tests.embedder.calls import post
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, router_of

@@ -9,7 +9,7 @@ from aws_cdk import Stack
 from aws_cdk.assertions import Template
 
 from embedding_kit import AlarmSettings, ApiGatewayFront, EmbeddingEndpoint, EmbeddingRestApi
-from embedding_kit.front.rest_api import FORMAT
+from embedding_kit.rest_api import FORMAT
 from tests.embedding_kit import roles
 from tests.embedding_kit.endpoints import add_alarms, once
 from tests.embedding_kit.roles import HOME, allowed_by, only

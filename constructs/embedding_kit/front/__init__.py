@@ -1,1 +1,0 @@
-"""The API in front of the function's URL, by the kind of `[front]`."""
