@@ -3,7 +3,7 @@
 import aws_cdk as cdk
 
 from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.repository import EmbeddingRepository
+from embedding_kit.storage import EmbeddingRepository
 from stacks.environment_stack import EnvironmentStack
 from stacks.names import image_repository, repository_stack_name
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     # `as` tells type checkers that a name is exported.
     from embedding_kit.account_rules import apply_role_rules as apply_role_rules
     from embedding_kit.account_rules import encrypt_logs as encrypt_logs
-    from embedding_kit.artifact_bucket import ArtifactBucket as ArtifactBucket
     from embedding_kit.batch import EmbeddingBatch as EmbeddingBatch
     from embedding_kit.endpoint import EmbeddingEndpoint as EmbeddingEndpoint
     from embedding_kit.endpoint_interface import IEmbeddingEndpoint as IEmbeddingEndpoint
@@ -28,15 +27,14 @@ if TYPE_CHECKING:
     from embedding_kit.hosting import Hosting as Hosting
     from embedding_kit.index_loading import IndexLoading as IndexLoading
     from embedding_kit.ingestion import Ingestion as Ingestion
+    from embedding_kit.ingestion import SearchWatch as SearchWatch
     from embedding_kit.monitoring.alarms import EndpointAlarms as EndpointAlarms
     from embedding_kit.monitoring.dashboard import EndpointDashboard as EndpointDashboard
     from embedding_kit.monitoring.notices import AlarmTopic as AlarmTopic
     from embedding_kit.monitoring.notices import CostBudget as CostBudget
     from embedding_kit.monitoring.notices import ReleaseNotices as ReleaseNotices
     from embedding_kit.monitoring.parts import PartAlarms as PartAlarms
-    from embedding_kit.repository import EmbeddingRepository as EmbeddingRepository
     from embedding_kit.rest_api import EmbeddingRestApi as EmbeddingRestApi
-    from embedding_kit.search_watch import SearchWatch as SearchWatch
     from embedding_kit.settings import AlarmSettings as AlarmSettings
     from embedding_kit.settings import ApiGatewayFront as ApiGatewayFront
     from embedding_kit.settings import BatchSettings as BatchSettings
@@ -61,31 +59,31 @@ if TYPE_CHECKING:
     from embedding_kit.settings import SnapStart as SnapStart
     from embedding_kit.settings import VectorIndexSettings as VectorIndexSettings
     from embedding_kit.settings import WatchSettings as WatchSettings
+    from embedding_kit.storage import ArtifactBucket as ArtifactBucket
+    from embedding_kit.storage import EmbeddingRepository as EmbeddingRepository
     from embedding_kit.vector_index import IVectorIndex as IVectorIndex
     from embedding_kit.vector_index import VectorIndex as VectorIndex
 
 #: The public names of each module.
 _NAMES = {
     "account_rules": "apply_role_rules encrypt_logs",
-    "artifact_bucket": "ArtifactBucket",
     "batch": "EmbeddingBatch",
     "endpoint": "EmbeddingEndpoint",
     "endpoint_interface": "IEmbeddingEndpoint",
     "fargate_service": "EmbeddingService",
     "hosting": "Hosting",
     "index_loading": "IndexLoading",
-    "ingestion": "Ingestion",
+    "ingestion": "Ingestion SearchWatch",
     "monitoring.alarms": "EndpointAlarms",
     "monitoring.dashboard": "EndpointDashboard",
     "monitoring.notices": "AlarmTopic CostBudget ReleaseNotices",
     "monitoring.parts": "PartAlarms",
-    "repository": "EmbeddingRepository",
     "rest_api": "EmbeddingRestApi",
-    "search_watch": "SearchWatch",
     "settings": "AlarmSettings ApiGatewayFront BatchSettings Budget Callers Cors Domain Experiment "
     "Firewall FrontCaller FunctionSettings IngestSettings Model ModelSource NetworkSettings "
     "Provisioned Release RepositorySettings RoleRules ScheduledCapacity ServerSettings SnapStart "
     "VectorIndexSettings WatchSettings",
+    "storage": "ArtifactBucket EmbeddingRepository",
     "vector_index": "IVectorIndex VectorIndex",
 }
 _MODULES = dict(sorted((name, of) for of, names in _NAMES.items() for name in names.split()))

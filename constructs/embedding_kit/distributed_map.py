@@ -18,7 +18,7 @@ from constructs import Construct
 from embedding_kit.findings import acknowledge, acknowledge_untraced, acknowledge_wildcard
 from embedding_kit.function import function_role
 from embedding_kit.hosting import Hosting, make_log_group, vpc_properties
-from embedding_kit.image import image_code
+from embedding_kit.package import image_code
 from embedding_kit.permissions import WRITE_KEY, allow, allow_keys, objects
 from embedding_kit.settings import Model
 from embedding_kit.settings.locations import Location

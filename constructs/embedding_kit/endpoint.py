@@ -15,7 +15,7 @@ from constructs import Construct
 
 from embedding_kit.endpoint_interface import IEmbeddingEndpoint, ImportedEndpoint
 from embedding_kit.endpoint_metrics import EndpointMetrics, add_metric_filters
-from embedding_kit.function import EmbeddingFunction
+from embedding_kit.function import AliasResources, EmbeddingFunction
 from embedding_kit.hosting import Hosting
 from embedding_kit.release import GuardedRelease, ReleaseCheck
 from embedding_kit.settings import (
@@ -33,7 +33,6 @@ from embedding_kit.settings import (
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.callers import PREFIX, PREFIX_FORM, SIGNING_HEADERS
 from embedding_kit.settings.compatibility import check_endpoint, quota_notes
-from embedding_kit.synth_validation import AliasResources
 from embedding_kit.vector_index import IVectorIndex
 
 

@@ -15,7 +15,7 @@ from constructs import Construct
 from embedding_kit.findings import acknowledge, acknowledge_wildcard
 from embedding_kit.function import request_variables
 from embedding_kit.hosting import groups_of, make_log_group, subnets_of, vpc_of
-from embedding_kit.image import server_image
+from embedding_kit.package import server_image
 from embedding_kit.permissions import READ_KEY, allow
 from embedding_kit.settings import FunctionSettings, Model, ServerSettings
 from embedding_kit.vector_index import IVectorIndex

@@ -1,24 +1,31 @@
-"""The function: an image or a zip on ARM64, with a log group and a minimal role."""
+"""The function: an image or a zip on ARM64, with a log group and a minimal role.
 
+`settings/compatibility.py` compares settings when they are read. `AliasResources` reads the
+finished constructs: an app may have changed the resources, by the CDK's escape hatches or by
+methods such as `alias.add_auto_scaling`.
+"""
+
+from collections.abc import Iterator
 from typing import Any, Literal, cast
 
+import jsii
 from aws_cdk import Annotations, Duration, RemovalPolicy, Size
+from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
-from constructs import Construct
+from constructs import Construct, IValidation
 
 from embedding_kit.findings import acknowledge, acknowledge_untraced, acknowledge_wildcard
 from embedding_kit.hosting import Hosting, let_call_aws, vpc_properties
-from embedding_kit.image import image_code
+from embedding_kit.package import ArtifactInS3, image_code, zip_code
 from embedding_kit.programs import python_version
 from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.function import RETENTION_DAYS
-from embedding_kit.settings.package import EMBEDDER, storage_mb
+from embedding_kit.settings.package import EMBEDDER, SNAPSTART_STORAGE_MB, storage_mb
 from embedding_kit.vector_index import IVectorIndex
-from embedding_kit.zip_package import ArtifactInS3, zip_code
 
 
 def packaged_function(
@@ -212,3 +219,56 @@ def function_role(scope: Construct, log_group: logs.ILogGroup) -> iam.Role:
         "granted on all resources or on none.",
     )
     return role
+
+
+@jsii.implements(IValidation)
+class AliasResources:
+    """The function and the alias have no settings that AWS would reject, or bill without use."""
+
+    def __init__(self, function: lambda_.Function, alias: lambda_.Alias) -> None:
+        self._function = function
+        self._alias = alias
+
+    def validate(self) -> list[str]:
+        """Return the errors; called by the CDK."""
+        function, alias = self._function.node.default_child, self._alias.node.default_child
+        if not isinstance(function, lambda_.CfnFunction) or not isinstance(alias, lambda_.CfnAlias):
+            return []
+        scaled = any(isinstance(n, scaling.CfnScalableTarget) for n in self._alias.node.find_all())
+        return list(_errors(function, alias, scaled=scaled))
+
+
+def _errors(
+    function: lambda_.CfnFunction, alias: lambda_.CfnAlias, *, scaled: bool
+) -> Iterator[str]:
+    static = alias.provisioned_concurrency_config is not None
+    if static and scaled:
+        yield (
+            "a static count of provisioned concurrency and its scaling would set the same number "
+            "against each other; found: both; allowed: one of them"
+        )
+    if alias.routing_config is not None and (static or scaled):
+        yield (
+            "AWS refuses to change the provisioned concurrency of an alias that has weights; "
+            "found: both; allowed: one of them, or a second alias with a URL of its own"
+        )
+    if function.snap_start is None:
+        return
+    other = 'another cold_start.kind than "snapstart"'
+    if static or scaled:
+        yield (
+            "SnapStart takes no provisioned concurrency; found: both; "
+            f"allowed: no provisioned concurrency, or {other}"
+        )
+    if function.file_system_configs:
+        yield (
+            "SnapStart takes no EFS file system; found: a file system on the function; "
+            f"allowed: no file system, or {other}"
+        )
+    storage = function.ephemeral_storage
+    size = storage.size if isinstance(storage, lambda_.CfnFunction.EphemeralStorageProperty) else 0
+    if size > SNAPSTART_STORAGE_MB:
+        yield (
+            f"SnapStart takes no /tmp over {SNAPSTART_STORAGE_MB} MB; found: {size} MB; "
+            f"allowed: {SNAPSTART_STORAGE_MB} MB, or {other}"
+        )

@@ -1,4 +1,7 @@
-"""Documents of S3 in an index: events, a queue, a function, and a reconciliation each night."""
+"""Documents of S3 in an index: events, a queue, a function, and a reconciliation each night.
+
+Another function compares the index with the documents each day.
+"""
 
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_events as events
@@ -12,15 +15,16 @@ from aws_cdk import aws_scheduler_targets as scheduler_targets
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from embedding_kit.artifact_bucket import private_bucket
-from embedding_kit.distributed_map import DistributedJobs, MapProgram
+from embedding_kit.distributed_map import DistributedJobs, MapProgram, job_function
 from embedding_kit.findings import acknowledge, acknowledge_wildcard
-from embedding_kit.hosting import Hosting
+from embedding_kit.function import function_role
+from embedding_kit.hosting import Hosting, make_log_group
 from embedding_kit.permissions import WRITE_KEY, allow, allow_keys, allow_listing, objects
-from embedding_kit.settings import IngestSettings, Model, VectorIndexSettings
+from embedding_kit.settings import IngestSettings, Model, VectorIndexSettings, WatchSettings
 from embedding_kit.settings.base import rule_error
-from embedding_kit.settings.ingest import RECORDS
+from embedding_kit.settings.ingest import RECORDS, SAMPLE
 from embedding_kit.settings.locations import Location
+from embedding_kit.storage import private_bucket
 from embedding_kit.vector_index import IVectorIndex
 
 PROGRAM = MapProgram(
@@ -46,6 +50,8 @@ _VISIBLE_AGAIN = Duration.minutes(15)
 _ATTEMPTS = 5
 #: 3:00 UTC.
 _HOUR = "3"
+#: 4:00 UTC, an hour after the nightly comparison of all documents.
+_WATCH_HOUR = "4"
 
 
 class Ingestion(DistributedJobs):
@@ -219,3 +225,101 @@ def document_bucket(scope: Construct, id: str, *, key: kms.IKey | None) -> s3.Bu
     reason = "A log of accesses needs another bucket; CloudTrail has one."
     acknowledge(bucket, "AwsSolutions-S1", reason=reason)
     return bucket
+
+
+WATCH_HANDLER = "jobs.watch.handler.handler"
+#: Below the folder of records: `*` is the index.
+_LISTS, _REPORTS = "*/chunks/*", "*/watch/*"
+
+
+class SearchWatch(Construct):
+    """Says each day whether search still works, by samples of the index and of its documents.
+
+    Args:
+        model: The model of the index.
+        index: The index, which the function only reads.
+        ingestion: What keeps the index equal to the documents.
+        settings: The questions; none by default.
+        hosting: VPC, key and tracing of the function. Default: none of them.
+
+    Attributes:
+        function: The function; an event `{"step": "watch"}` runs it.
+        log_group: The function's log group.
+        namespace: The namespace of the function's own metrics, that of the ingestion.
+        settings: The settings.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        model: Model,
+        index: IVectorIndex,
+        ingestion: Ingestion,
+        settings: WatchSettings | None = None,
+        hosting: Hosting | None = None,
+    ) -> None:
+        super().__init__(scope, id)
+        self.settings = settings or WatchSettings()
+        self.namespace = ingestion.namespace
+        self.log_group = make_log_group(self, "Logs")
+        role = function_role(self, self.log_group)
+        self._grant(role, ingestion, index)
+        self.function = job_function(
+            self,
+            model=model,
+            handler=WATCH_HANDLER,
+            description=f"Watch of the search by {model.name}",
+            memory_mb=ingestion.memory_mb,
+            name=ingestion.name,
+            role=role,
+            log_group=self.log_group,
+            hosting=hosting or Hosting(),
+        )
+        self.function.add_environment("EMBEDDING_INGEST", ingestion.variable)
+        questions = self.settings.questions
+        watch = {
+            "sample": SAMPLE,
+            "questions": f"s3://{ingestion.location.bucket}/{questions}" if questions else None,
+        }
+        self.function.add_environment("EMBEDDING_WATCH", Stack.of(self).to_json_string(watch))
+        # The next day's run repeats a run that failed, and the alarm tells of it.
+        self.function.configure_async_invoke(retry_attempts=0)
+        # The scheduler's target may invoke every version.
+        versions = f"{self.function.function_arn}:*"
+        acknowledge_wildcard(self, versions, reason="The CDK's target grants it.")
+        reason = "An alarm tells of a run that fails."
+        acknowledge(self, "Serverless-LambdaAsyncFailureDestination", reason=reason)
+        starter = iam.Role(
+            self, "Starter", assumed_by=iam.ServicePrincipal("scheduler.amazonaws.com")
+        )
+        scheduler.Schedule(
+            self,
+            "Daily",
+            description=f"Compares the index of {ingestion.name} with its documents",
+            schedule=scheduler.ScheduleExpression.cron(hour=_WATCH_HOUR, minute="0"),
+            target=scheduler_targets.LambdaInvoke(
+                self.function,
+                input=scheduler.ScheduleTargetInput.from_object({"step": "watch"}),
+                role=starter,
+            ),
+        )
+
+    def _grant(self, role: iam.IRole, ingestion: Ingestion, index: IVectorIndex) -> None:
+        """Let the function read documents, lists and the index, and write reports."""
+        records, questions = ingestion.records, self.settings.questions
+        documents, reports = objects(ingestion.location), objects(records, _REPORTS)
+        reads = [documents, objects(records, _LISTS), reports]
+        for each in reads:
+            acknowledge_wildcard(self, each, reason="Any document is read.")
+        if questions:
+            reads.append(objects(records._replace(prefix=""), questions))
+        allow(role, ["s3:GetObject"], reads, sid="ReadDocuments")
+        if ingestion.tags:
+            allow(role, ["s3:GetObjectTagging"], [documents], sid="ReadTags")
+        allow(role, ["s3:PutObject"], [reports], sid="WriteReports")
+        # Of the whole bucket: only then S3 answers that a document does not exist, and not 403.
+        allow_listing(role, "ListDocuments", records._replace(prefix=""))
+        allow_keys(role, "UseKeys", WRITE_KEY, ingestion.keys, records)
+        index.grant_read(role)

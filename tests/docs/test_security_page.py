@@ -16,7 +16,7 @@ from aws_cdk.assertions import Template
 from embedding_kit import EmbeddingRepository
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.key_policy import needed_statements
-from embedding_kit.repository import repository_statements
+from embedding_kit.storage import repository_statements
 from stacks.environment_stacks import EnvironmentStacks
 from tests.embedding_kit.roles import HOME, only, resolved
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from embedding_kit import batch, index_loading, ingestion, search_watch
+from embedding_kit import batch, index_loading, ingestion
 from jobs.embed import job
 from jobs.ingest import run as ingest
 from jobs.load import run as load
@@ -13,7 +13,7 @@ from jobs.load import run as load
 PROGRAMS = (batch.PROGRAM, index_loading.PROGRAM, ingestion.PROGRAM)
 
 
-@pytest.mark.parametrize("handler", [*(each.handler for each in PROGRAMS), search_watch.HANDLER])
+@pytest.mark.parametrize("handler", [*(each.handler for each in PROGRAMS), ingestion.WATCH_HANDLER])
 def test_a_handler_is_in_the_image(handler):
     """Its source is read: it loads a model when it is imported."""
     module, _, function = handler.rpartition(".")

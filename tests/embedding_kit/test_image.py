@@ -9,9 +9,9 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_lambda as lambda_
 
-from embedding_kit import Model, ModelSource, image, programs
-from embedding_kit.image import image_code, server_image
+from embedding_kit import Model, ModelSource, package, programs
 from embedding_kit.image_identity import files_digest
+from embedding_kit.package import image_code, server_image
 from embedding_kit.programs import image_folder
 from model_compiler.routes import ROUTES
 
@@ -168,7 +168,7 @@ def copied_folder(tmp_path, monkeypatch) -> Path:
     shutil.copytree(
         image_folder(), copy, ignore=shutil.ignore_patterns("__pycache__", "tokenizers", "apis")
     )
-    monkeypatch.setattr(image, "image_folder", lambda: copy)
+    monkeypatch.setattr(package, "image_folder", lambda: copy)
     return copy
 
 
@@ -225,6 +225,6 @@ def test_what_only_one_target_runs_changes_only_its_image(
 
 def test_a_missing_dockerfile_is_told_with_where_it_was_looked_for(tmp_path, monkeypatch):
     """The error for an installation without the image's folder names the folders searched."""
-    monkeypatch.setattr(programs, "__file__", str(tmp_path / "a" / "b" / "image.py"))
+    monkeypatch.setattr(programs, "__file__", str(tmp_path / "a" / "b" / "package.py"))
     with pytest.raises(FileNotFoundError, match=r"Dockerfile is missing; looked in .* and .*"):
         image_folder()

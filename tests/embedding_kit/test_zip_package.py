@@ -96,7 +96,7 @@ def test_the_name_of_the_zip_changes_with_what_is_in_it(
     shutil.copytree(
         programs.image_folder(), copy, ignore=shutil.ignore_patterns("__pycache__", "embed")
     )
-    monkeypatch.setattr("embedding_kit.zip_package.image_folder", lambda: copy)
+    monkeypatch.setattr("embedding_kit.package.image_folder", lambda: copy)
     assert _built(synthesize_zip(model)[2])[0] == name
     (copy / "embedder" / "aws_lambda" / "handler.py").write_text("# other code\n")
     assert len({name, other, _built(synthesize_zip(model)[2])[0]}) == 3

@@ -11,10 +11,9 @@ from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.distributed_map import DistributedJobs
 from embedding_kit.endpoint_metrics import computed, metric
 from embedding_kit.index_loading import IndexLoading
-from embedding_kit.ingestion import Ingestion
+from embedding_kit.ingestion import Ingestion, SearchWatch
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.dashboard import cost_per_million_rows, graph, list_prices
-from embedding_kit.search_watch import SearchWatch
 from embedding_kit.settings.ingest import THRESHOLDS
 
 #: Shards take half a minute, so shorter periods would have gaps.

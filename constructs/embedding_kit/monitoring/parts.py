@@ -19,7 +19,7 @@ from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.endpoint_metrics import PERIOD, computed, metric, milliseconds, percent
 from embedding_kit.fargate_service import REJECTED_METRIC, EmbeddingService
 from embedding_kit.index_loading import IndexLoading
-from embedding_kit.ingestion import Ingestion
+from embedding_kit.ingestion import Ingestion, SearchWatch
 from embedding_kit.monitoring.alarm_definitions import (
     MEMORY_PERCENT,
     AlarmDefinition,
@@ -39,7 +39,6 @@ from embedding_kit.monitoring.jobs import (
     search_widgets,
 )
 from embedding_kit.rest_api import STAGE, THROTTLED_METRIC, EmbeddingRestApi
-from embedding_kit.search_watch import SearchWatch
 from embedding_kit.settings import AlarmSettings, Watch
 
 #: What has alarms and a row of the dashboard besides the endpoint.
