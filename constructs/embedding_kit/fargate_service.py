@@ -14,7 +14,14 @@ from constructs import Construct
 
 from embedding_kit.findings import acknowledge, acknowledge_wildcard
 from embedding_kit.function import request_variables
-from embedding_kit.hosting import groups_of, make_log_group, subnets_of, vpc_of
+from embedding_kit.hosting import (
+    groups_of,
+    let_call_aws,
+    make_group,
+    make_log_group,
+    subnets_of,
+    vpc_of,
+)
 from embedding_kit.package import server_image
 from embedding_kit.permissions import READ_KEY, allow
 from embedding_kit.settings import FunctionSettings, Model, ServerSettings
@@ -128,13 +135,8 @@ class EmbeddingService(Construct):
     ) -> elbv2.ApplicationLoadBalancer:
         """Create the load balancer, which takes requests from the settings' clients only."""
         settings = self.settings
-        group = ec2.SecurityGroup(
-            self,
-            "LoadBalancerSecurityGroup",
-            vpc=vpc,
-            description=f"Load balancer of {self.name}",
-            allow_all_outbound=False,
-        )
+        description = f"Load balancer of {self.name}"
+        group = make_group(self, "LoadBalancerSecurityGroup", vpc, description)
         port = ec2.Port.tcp(443 if settings.certificate else 80)
         for network in settings.clients:
             group.add_ingress_rule(ec2.Peer.ipv4(network), port, "clients")
@@ -239,14 +241,8 @@ class EmbeddingService(Construct):
         )
 
     def _make_group(self, vpc: ec2.IVpc) -> ec2.SecurityGroup:
-        group = ec2.SecurityGroup(
-            self,
-            "TaskSecurityGroup",
-            vpc=vpc,
-            description=f"Tasks of {self.name}",
-            allow_all_outbound=False,
-        )
-        group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(_HTTPS), "AWS services")
+        group = make_group(self, "TaskSecurityGroup", vpc, f"Tasks of {self.name}")
+        let_call_aws(group)
         traces = self.settings.otlp_port
         if traces is not None and traces != _HTTPS:
             group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(traces), "traces")

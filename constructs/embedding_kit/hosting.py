@@ -164,13 +164,7 @@ def vpc_properties(
     )
     groups = hosting.security_groups
     if groups is None:
-        group = ec2.SecurityGroup(
-            scope,
-            "SecurityGroup",
-            vpc=hosting.vpc,
-            description=description,
-            allow_all_outbound=False,
-        )
+        group = make_group(scope, "SecurityGroup", hosting.vpc, description)
         if calls_aws:
             let_call_aws(group)
         groups = [group]
@@ -202,6 +196,11 @@ def groups_of(scope: Construct, prefix: str, ids: tuple[str, ...]) -> list[ec2.I
         ec2.SecurityGroup.from_security_group_id(scope, f"{prefix}SecurityGroup{number}", group_id)
         for number, group_id in enumerate(ids, start=1)
     ]
+
+
+def make_group(scope: Construct, id: str, vpc: ec2.IVpc, description: str) -> ec2.SecurityGroup:
+    """Create a security group that lets nothing out."""
+    return ec2.SecurityGroup(scope, id, vpc=vpc, description=description, allow_all_outbound=False)
 
 
 def let_call_aws(group: ec2.ISecurityGroup) -> None:

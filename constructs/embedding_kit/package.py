@@ -106,7 +106,7 @@ def _recipe(model: Model, target: str | None) -> dict[str, Any]:
 
 
 #: What the zip is built from; nothing else changes it.
-_RECIPE = [
+_ZIP_FILES = [
     ".python-version",
     "build_zip.py",
     "compiler-requirements.txt",
@@ -156,7 +156,7 @@ class ArtifactInS3(Construct):
         super().__init__(scope, id)
         self._key_arn = key_arn
         stack = Stack.of(self)
-        recipe = _staged(self, "Recipe", _RECIPE)
+        recipe = _staged(self, "Recipe", _ZIP_FILES)
         compiler = _staged(self, "Compiler", _COMPILER)
         made_from = [
             compiler.asset_hash,
@@ -200,7 +200,7 @@ def zip_code(scope: Construct, model: Model, *, with_artifact: bool = True) -> l
     Without the artifact, it has the manifest and the checksums with which one from S3 is checked.
     """
     # The copy in the assembly is what is built, whatever changes before the deploy.
-    recipe = _staged(scope, "Recipe", _RECIPE)
+    recipe = _staged(scope, "Recipe", _ZIP_FILES)
     options = [] if with_artifact else ["--without-artifact"]
     made_from = [recipe.asset_hash, files_digest(model.files), *model_choices(model), *options]
     published = _publish(recipe, model, made_from, options=options, shown="zip of the function")

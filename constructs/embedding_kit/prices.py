@@ -112,11 +112,11 @@ def load_prices(region: str = DEFAULT_REGION, *, file: Path = FILE) -> Prices:
     return Prices(region, lines, frozenset(default.keys() - own.keys()))
 
 
-def hosted_models(file: Path = FILE) -> tuple[HostedModel, ...]:
+def hosted_models() -> tuple[HostedModel, ...]:
     """Return the models of hosted APIs, in the file's order."""
     return tuple(
         HostedModel(name, entry["usd"], date.fromisoformat(entry["date"]), entry["source"])
-        for name, entry in read_file(file)["hosted"].items()
+        for name, entry in read_file()["hosted"].items()
     )
 
 

@@ -16,7 +16,7 @@ from embedding_kit import (
     ServerSettings,
     VectorIndex,
 )
-from embedding_kit.monitoring import server as monitoring
+from embedding_kit.monitoring import parts as monitoring
 from tests.embedding_kit.endpoints import add_alarms, once
 from tests.embedding_kit.roles import HOME, of_kind, only, statements
 
