@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import aws_cdk as cdk
 
-from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.environment import EnvironmentSettings
+from embedding_kit.jobs import EmbeddingBatch
 from embedding_kit.settings import BatchSettings
 from stacks.environment_stack import EnvironmentStack
 from stacks.names import batch_stack_name

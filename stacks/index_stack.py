@@ -6,8 +6,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_s3 as s3
 
 from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.index_loading import IndexLoading
 from embedding_kit.ingestion import Ingestion, SearchWatch, document_bucket
+from embedding_kit.jobs import IndexLoading
 from embedding_kit.settings import IngestSettings, Model, VectorIndexSettings, load_source
 from embedding_kit.vector_index import IVectorIndex, VectorIndex
 from stacks.environment_stack import EnvironmentStack

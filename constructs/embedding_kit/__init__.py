@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     # `as` tells type checkers that a name is exported.
     from embedding_kit.account_rules import apply_role_rules as apply_role_rules
     from embedding_kit.account_rules import encrypt_logs as encrypt_logs
-    from embedding_kit.batch import EmbeddingBatch as EmbeddingBatch
     from embedding_kit.endpoint import EmbeddingEndpoint as EmbeddingEndpoint
     from embedding_kit.endpoint_interface import IEmbeddingEndpoint as IEmbeddingEndpoint
     from embedding_kit.fargate_service import EmbeddingService as EmbeddingService
     from embedding_kit.hosting import Hosting as Hosting
-    from embedding_kit.index_loading import IndexLoading as IndexLoading
     from embedding_kit.ingestion import Ingestion as Ingestion
     from embedding_kit.ingestion import SearchWatch as SearchWatch
+    from embedding_kit.jobs import EmbeddingBatch as EmbeddingBatch
+    from embedding_kit.jobs import IndexLoading as IndexLoading
     from embedding_kit.monitoring.alarms import EndpointAlarms as EndpointAlarms
     from embedding_kit.monitoring.dashboard import EndpointDashboard as EndpointDashboard
     from embedding_kit.monitoring.notices import AlarmTopic as AlarmTopic
@@ -67,13 +67,12 @@ if TYPE_CHECKING:
 #: The public names of each module.
 _NAMES = {
     "account_rules": "apply_role_rules encrypt_logs",
-    "batch": "EmbeddingBatch",
     "endpoint": "EmbeddingEndpoint",
     "endpoint_interface": "IEmbeddingEndpoint",
     "fargate_service": "EmbeddingService",
     "hosting": "Hosting",
-    "index_loading": "IndexLoading",
     "ingestion": "Ingestion SearchWatch",
+    "jobs": "EmbeddingBatch IndexLoading",
     "monitoring.alarms": "EndpointAlarms",
     "monitoring.dashboard": "EndpointDashboard",
     "monitoring.notices": "AlarmTopic CostBudget ReleaseNotices",

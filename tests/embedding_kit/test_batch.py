@@ -8,7 +8,7 @@ from aws_cdk import Stack
 from aws_cdk.assertions import Template
 
 from embedding_kit import BatchSettings, EmbeddingBatch, Hosting, Model
-from embedding_kit.batch import PROGRAM
+from embedding_kit.jobs import BATCH_PROGRAM
 from jobs.errors import __all__ as errors
 from tests.embedding_kit.endpoints import add_alarms
 from tests.embedding_kit.roles import HOME, KEY, Case, allowed, only, resolved, statements
@@ -43,7 +43,7 @@ def template(synthesize, model) -> Template:
 
 @pytest.fixture(scope="module")
 def definition() -> dict[str, Any]:
-    return PROGRAM.definition(
+    return BATCH_PROGRAM.definition(
         function_arn="FUNCTION",
         bucket="vectors",
         defaults={"source": "s3://documents"},

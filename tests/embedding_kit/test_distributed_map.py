@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from embedding_kit import batch, index_loading, ingestion
+from embedding_kit import ingestion
+from embedding_kit.jobs import BATCH_PROGRAM, LOAD_PROGRAM
 from jobs.embed import job
 from jobs.ingest import run as ingest
 from jobs.load import run as load
 
-PROGRAMS = (batch.PROGRAM, index_loading.PROGRAM, ingestion.PROGRAM)
+PROGRAMS = (BATCH_PROGRAM, LOAD_PROGRAM, ingestion.PROGRAM)
 
 
 @pytest.mark.parametrize("handler", [*(each.handler for each in PROGRAMS), ingestion.WATCH_HANDLER])
@@ -24,8 +25,8 @@ def test_a_handler_is_in_the_image(handler):
 @pytest.mark.parametrize(
     ("program", "frame", "folder"),
     [
-        (batch.PROGRAM, job.FRAME, ""),
-        (index_loading.PROGRAM, load.FRAME, "_load/*/"),
+        (BATCH_PROGRAM, job.FRAME, ""),
+        (LOAD_PROGRAM, load.FRAME, "_load/*/"),
         (ingestion.PROGRAM, ingest.FRAME, "reconcile/*/"),
     ],
 )

@@ -7,11 +7,10 @@ from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sqs as sqs
 
-from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.distributed_map import DistributedJobs
 from embedding_kit.endpoint_metrics import computed, metric
-from embedding_kit.index_loading import IndexLoading
 from embedding_kit.ingestion import Ingestion, SearchWatch
+from embedding_kit.jobs import EmbeddingBatch, IndexLoading
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.dashboard import cost_per_million_rows, graph, list_prices
 from embedding_kit.settings.ingest import THRESHOLDS

@@ -15,11 +15,10 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.endpoint_metrics import PERIOD, computed, metric, milliseconds, percent
 from embedding_kit.fargate_service import REJECTED_METRIC, EmbeddingService
-from embedding_kit.index_loading import IndexLoading
 from embedding_kit.ingestion import Ingestion, SearchWatch
+from embedding_kit.jobs import EmbeddingBatch, IndexLoading
 from embedding_kit.monitoring.alarm_definitions import (
     MEMORY_PERCENT,
     AlarmDefinition,

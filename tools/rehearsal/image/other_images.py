@@ -20,9 +20,9 @@ from aws_cdk import aws_lambda as lambda_
 
 from embedder.core.artifact import load_manifests
 from embedder.server.settings import PREFIX
-from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.environment_file import load_environment
 from embedding_kit.fargate_service import EmbeddingService
+from embedding_kit.jobs import EmbeddingBatch
 from embedding_kit.package import image_code
 from embedding_kit.settings import BatchSettings, Model, ModelSource, ServerSettings
 from jobs.release_check.handler import Answer, ReleaseRefusedError, check_version
