@@ -11,6 +11,7 @@ from aws_cdk import App
 from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
+from embedder.core.settings import Settings
 from stacks.artifact_stack import ArtifactStack
 from stacks.environment_stacks import EnvironmentStacks
 from stacks.names import artifact_bucket_name
@@ -39,6 +40,14 @@ CHECKED = (
 IMAGES = (("dev", "Endpoint", None), ("batch", "Batch", "batch"), ("index", "Index", "batch"))
 #: The CDK adds a DependsOn that a Ref already implies, in every stack of every app.
 IGNORED_BY_CFN_LINT = ["W3005"]
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_a_function_knows_all_of_its_variables(synthesized, name):
+    """A program refuses a variable that it does not know, so one more would end its start."""
+    for function in synthesized(name).of_kind("AWS::Lambda::Function"):
+        given = function.get("Environment", {}).get("Variables", {})
+        assert Settings.from_env({key: str(value) for key, value in given.items()})
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ _NAMES = (
     "EMBEDDING_THREADS",
     "EMBEDDING_TRUNCATE",
     "EMBEDDING_VECTOR_INDEX",
+    "EMBEDDING_WATCH",
 )
 #: Of the command `embed`, which may be set in the same shell.
 _NAMES_OF_CLIENT = {
