@@ -68,6 +68,7 @@ def test_the_keys_policy_is_what_the_kit_asks_for(environment):
     assert needed == KEY_POLICY
 
 
+@pytest.mark.slow
 def test_the_boundary_allows_what_the_roles_need(environment, tmp_path):
     """Each action of a role is on the page, and each on the page is one of a role."""
     context = json.loads((ROOT / "cdk.json").read_text())["context"]

@@ -66,7 +66,7 @@ def test_a_server_knows_all_of_its_variables(synthesized):
     [
         pytest.param("production", marks=pytest.mark.slow),
         pytest.param("snapstart", marks=pytest.mark.slow),
-        "all-together",
+        pytest.param("all-together", marks=pytest.mark.slow),
         pytest.param("batch", marks=pytest.mark.slow),
         pytest.param("front", marks=pytest.mark.slow),
         pytest.param("private-front", marks=pytest.mark.slow),

@@ -161,6 +161,7 @@ def test_a_folder_that_cannot_be_written(tmp_path):
         write(tmp_path / "file" / "artifact")
 
 
+@pytest.mark.slow
 def test_a_killed_compile_leaves_nothing_that_loads(tiny_folder, tmp_path):
     """Killed right before the manifest, it leaves no artifact, and the next compile works."""
     output = tmp_path / "out" / "artifact"

@@ -29,6 +29,8 @@ from tests.tools.rehearsal.executions import Jobs, answered
 from tools.rehearsal.deploy.deployed_functions import FunctionServer
 from tools.rehearsal.deploy.emulator import Emulator
 
+pytestmark = pytest.mark.slow
+
 ROWS = 2000
 JOB = {"id": "id", "shard_bytes": 4000, "max_rejected_percent": 1.0}
 SETTINGS = BatchSettings(input="s3://documents/texts/", output="s3://vectors/batch")
@@ -123,7 +125,6 @@ def write_documents(aws: Emulator) -> None:
         )
 
 
-@pytest.mark.slow
 def test_a_job_survives_killed_shards_and_equals_a_local_one(batch):
     """No row is lost and none is there twice; the parts have the bytes of a job on this machine."""
     write_documents(batch.aws)

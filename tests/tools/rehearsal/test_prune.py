@@ -165,6 +165,7 @@ def test_what_is_not_deployed_is_refused(aws):
         make_plan(Root(aws), environment, keep=1)
 
 
+@pytest.mark.slow
 def test_a_deployment_that_runs_under_a_complete_stack_is_waited_for(aws, image, monkeypatch):
     """As one that was started by hand: CodeDeploy may go back to an old version."""
     environment = EnvironmentSettings(name=f"p{uuid4().hex[:8]}", model=Model(name="any/model"))

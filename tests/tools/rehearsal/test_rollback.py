@@ -13,6 +13,8 @@ from operations.rollback import roll_back
 from .conftest import Root
 from .emulated_release import Release
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def environment() -> EnvironmentSettings:
@@ -28,7 +30,6 @@ def release(aws, function, environment, image):
     made.cloudformation.delete_stack(StackName=made.name)
 
 
-@pytest.mark.slow
 def test_a_template_over_51200_bytes_is_rolled_back(aws, release, environment, monkeypatch):
     """CloudFormation takes it only from a bucket: that of `cdk bootstrap`, as for a deploy."""
     aws.client("s3").create_bucket(Bucket=f"cdk-hnb659fds-assets-{aws.account}-{aws.region}")
@@ -41,13 +42,7 @@ def test_a_template_over_51200_bytes_is_rolled_back(aws, release, environment, m
     )
 
 
-@pytest.mark.parametrize(
-    "pinned",
-    [
-        pytest.param(False, id="released"),
-        pytest.param(True, id="rolled back", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("pinned", [False, True], ids=["released", "rolled back"])
 def test_a_deleted_alias_is_made_again_by_the_command_that_is_printed(
     aws, release, environment, pinned
 ):

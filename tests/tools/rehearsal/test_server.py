@@ -21,6 +21,8 @@ from tests.embedder.server.running import Running, running
 from tools.rehearsal.deploy.checks import make_network
 from tools.rehearsal.deploy.emulator import Emulator
 
+pytestmark = pytest.mark.slow
+
 LINE = f"search:{hashlib.sha256(b's1').hexdigest()}"
 
 
