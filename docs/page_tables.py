@@ -48,7 +48,7 @@ _IDLE = Speed(
 def _table(head: str, rows: Iterable[Iterable[str]]) -> str:
     """Return a table with a row for each list of cells."""
     rule = "|---" * (head.count("|") - 1) + "|"
-    return "\n".join([head, rule, *(f"| {' | '.join(cells)} |" for cells in rows)])
+    return "\n".join([head, rule, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def _run(environment: EnvironmentSettings, month: Month) -> Forecast:
@@ -275,11 +275,11 @@ def _environment(name: str, found: dict[str, Any]) -> Iterator[str]:
     groups = [each.get("requests") for each in (*sizes, callers)]
     for n in range(max((len(group) for group in groups if group), default=0)):
         tokens = max(group[n]["tokens"] for group in groups if group)
-        cells = [
+        times = [
             _cell(group[n], "ms") if group else _refused(each)
             for each, group in zip((*sizes, callers), groups, strict=True)
         ]
-        rows.append([f"{tokens:,} tokens", *cells])
+        rows.append([f"{tokens:,} tokens", *times])
     columns = [*(f"{size:,} MB" for size in SIZES), f"for a caller, {found['memory_mb']:,} MB"]
     yield _table(f"|  | {' | '.join(columns)} |", rows)
     for (step, key), text in _OTHERS.items():

@@ -1,8 +1,4 @@
-"""What is deployed of an environment: its stacks, their outputs, and its endpoint.
-
-A table that is removed from the file leaves its stack deployed, reachable and billed: the CDK's
-command knows only the stacks of the file.
-"""
+"""What is deployed of an environment: its stacks, their outputs, and its endpoint."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -186,7 +182,10 @@ class DeployedStack:
 
 
 class DeployedStacks:
-    """The stacks of an environment in CloudFormation, with bootstrap's role that deploys."""
+    """The stacks of an environment in CloudFormation.
+
+    The credentials are those of the role that deploys: see `bootstrap_client`.
+    """
 
     def __init__(self, session: Session, environment: EnvironmentSettings) -> None:
         """Read them, each with those that use it before it."""

@@ -1,7 +1,7 @@
 """The AWS session of a script that acts on an environment. All scripts get it here.
 
-scripts/setup reads `--profile`, so that the CDK's command uses the same credentials. For a purpose
-there are clients with the roles of `cdk bootstrap`, which the CDK's command uses too.
+scripts/setup reads `--profile`, so that the CDK's command uses the same credentials. Like that
+command, `bootstrap_client` takes a role of `cdk bootstrap` if it may.
 """
 
 import functools

@@ -133,7 +133,7 @@ class Image:
 
 
 class Repository:
-    """A repository of ECR, with bootstrap's role that publishes images."""
+    """A repository of ECR, with the role that publishes images: see `bootstrap_client`."""
 
     def __init__(self, session: Session, place: Place) -> None:
         """Get a token of the registry, and connect."""
@@ -242,7 +242,7 @@ class Repository:
 
 
 def registry_client(session: Session, place: Place) -> Any:
-    """Return ECR's client with bootstrap's role that publishes images."""
+    """Return ECR's client with the role that publishes images: see `bootstrap_client`."""
     return bootstrap_client(
         session, "ecr", "image-publishing", account=place.account, region=place.region
     )
@@ -271,9 +271,9 @@ def read_labels(archive: Path) -> dict[str, str]:
 
 
 class PackageBucket:
-    """A bucket, with bootstrap's role that publishes files.
+    """A bucket, with the role that publishes files: see `bootstrap_client`.
 
-    If its name does not have account and region, the credentials are the caller's own.
+    If its name does not have account and region, the credentials are the caller's own, too.
     """
 
     def __init__(self, session: Session, name: str) -> None:

@@ -1,7 +1,6 @@
 """Check before a deploy whether it would fail halfway.
 
-It only reads. Without permission to read, it leaves the failure to the CDK. Without the permission
-of a key, a deploy fails halfway, or alarms notify no one and report no error.
+It only reads. Without permission to read, it leaves the failure to the CDK.
 """
 
 import argparse
@@ -48,7 +47,7 @@ _ESTABLISHED_CONCURRENCY = 1000
 #: Seconds for Docker's answer. It has none if its daemon is on a machine that cannot be reached.
 _DOCKER_SECONDS = 20
 _PAGE = "docs/security.md"
-#: What the role must be allowed: with tracing on all resources, and on the log group.
+#: What the function's role must be allowed: with tracing on all resources, and on the log group.
 _TRACES = ("xray:PutTelemetryRecords", "xray:PutTraceSegments")
 _LOGS = ("logs:CreateLogStream", "logs:PutLogEvents")
 
@@ -303,6 +302,9 @@ def check_key(
     session: Session, environment: EnvironmentSettings, encryption: Encryption
 ) -> Iterator[Finding]:
     """Yield what is wrong with the key's policy, or the repository that would get the key.
+
+    If the policy lacks a statement, a deploy fails halfway, or alarms notify no one and report no
+    error.
 
     A key that is not there, or cannot be used, is named by AWS's own error.
     """

@@ -1,4 +1,4 @@
-"""A model as the builders of images and zips are told it, and the identity of what they build.
+"""A model as its builders are told it: the identity of an image, a zip and an index.
 
 No module of the CDK is imported here: the commands that compare an image with an environment's
 settings need none.

@@ -167,10 +167,10 @@ class GuardedRelease(Construct):
 
 
 #: The check reads a manifest and compares a few vectors; it mostly waits for cold starts.
-_MEMORY_MB = 512
-_TIMEOUT = Duration.minutes(5)
+_CHECK_MEMORY_MB = 512
+_CHECK_TIMEOUT = Duration.minutes(5)
 #: CloudFormation waits an hour by default.
-_SERVICE_TIMEOUT = Duration.minutes(10)
+_CHECK_SERVICE_TIMEOUT = Duration.minutes(10)
 #: Environments of a new version that the check starts at the same time, if there is room for them:
 #: the first starts after a deploy are the slowest.
 _WARM_STARTS = 3
@@ -216,7 +216,7 @@ class ReleaseCheck(Construct):
             "Resource",
             resource_type="Custom::ReleaseCheck",
             service_token=provider.service_token,
-            service_timeout=_SERVICE_TIMEOUT,
+            service_timeout=_CHECK_SERVICE_TIMEOUT,
             properties={
                 "Function": alias.version.lambda_.function_name,
                 "Version": alias.version.version,
@@ -263,8 +263,8 @@ class ReleaseCheck(Construct):
             with_artifact=not artifact_in_s3(model, settings),
             handler="jobs.release_check.handler.handler",
             description="Warms and checks a new version before the alias moves to it",
-            memory_size=_MEMORY_MB,
-            timeout=_TIMEOUT,
+            memory_size=_CHECK_MEMORY_MB,
+            timeout=_CHECK_TIMEOUT,
             role=role,
             log_group=log_group,
             logging_format=lambda_.LoggingFormat.JSON,

@@ -1,6 +1,7 @@
 """What the CDK's roles publish into: the bucket of artifacts, and the repository of images.
 
-Functions read the bucket, which has what does not fit a zip, and pull from the repository.
+Functions read the bucket, which has what does not fit a zip, and pull from the repository. Also
+here: the names of what `cdk bootstrap` created.
 """
 
 from typing import Any

@@ -110,7 +110,10 @@ class Folder:
         return RemoteFile(self, file)
 
     def read(self, key: str, *, start: int = 0, stop: int | None = None, etag: str = "") -> bytes:
-        """Read a file, or the bytes from `start` to `stop`; `ChangedInputError` if changed."""
+        """Read a file, or the bytes from `start` to `stop`.
+
+        With an `etag`, a file that has another one is a `ChangedInputError`.
+        """
         options: GetOptions = {}
         if etag:
             options["if_match"] = etag

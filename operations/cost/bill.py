@@ -16,7 +16,7 @@ from operations.cost.workload import Month
 
 #: A resource of a template: its type and its properties.
 Resource = Mapping[str, Any]
-#: By the line of the price list and the name of the item.
+#: Of each item: the line of the price list, its name, and how much of it.
 Amounts = Iterator[tuple[str, str, float]]
 #: What an account has free in every month, by the unit of a price:
 #: https://aws.amazon.com/cloudwatch/pricing/
@@ -81,9 +81,9 @@ def added_items(
     customer's, NAT gateways, and the VPC endpoints of a private API and of a server.
     """
     bill = _Items(environment, resources, scenario, scenario.month)
-    first = (bill.monitoring(), bill.package(), bill.telemetry(), bill.releases(), bill.api())
+    of_endpoint = (bill.monitoring(), bill.package(), bill.telemetry(), bill.releases())
     return (
-        *_priced(prices, *first, bill.network(), bill.batch()),
+        *_priced(prices, *of_endpoint, bill.api(), bill.network(), bill.batch()),
         *server_items(environment, prices),
         *_priced(prices, bill.index(), bill.documents(), bill.watch()),
     )
@@ -159,7 +159,7 @@ class _Items:
         return len(_of(kind, self.resources))
 
     def monitoring(self) -> Amounts:
-        """Price alarms, the dashboard and keys. A customer's key is billed where it was created."""
+        """Count alarms, the dashboard and keys. A customer's key is billed where it was created."""
         # An alarm on one metric names it directly. Each metric that an alarm reads is billed, and
         # so are the two bounds of an anomaly's band: https://aws.amazon.com/cloudwatch/pricing/
         metrics = sum(
@@ -176,7 +176,7 @@ class _Items:
         yield from (item for item in counted if item[2])
 
     def package(self) -> Amounts:
-        """Price the image; or the zips and artifacts of a year's releases, which nothing deletes.
+        """Count the image; or the zips and artifacts of a year's releases, which nothing deletes.
 
         At most: in S3, a release without a change of the model or the compiler adds no artifact.
         """
@@ -192,7 +192,7 @@ class _Items:
         yield "storage", "those of a year's releases", earlier
 
     def telemetry(self) -> Amounts:
-        """Price logs, custom metrics, and the traces of requests, but not those of batch jobs."""
+        """Count logs, custom metrics, and the traces of requests, but not those of batch jobs."""
         gigabytes = self.month.requests * LOG_BYTES / _GB
         months = self.environment.function.log_retention_days / 30
         yield "log_ingestion", "logs, written", gigabytes
@@ -202,7 +202,7 @@ class _Items:
             yield "traces", "traces of X-Ray", self.month.sampled
 
     def releases(self) -> Amounts:
-        """Price the second version while traffic shifts to it."""
+        """Count the second version while traffic shifts to it."""
         hours = self.environment.release.shift.total_seconds() / 3600 + _RELEASE_HOURS
         gb_seconds = self.environment.function.memory_mb / 1024 * 3600 * self.month.releases
         cold_start = self.environment.cold_start
@@ -214,7 +214,7 @@ class _Items:
             yield "lambda_provisioned", "second version provisioned in a release", amount
 
     def api(self) -> Amounts:
-        """Price a REST API for all requests of the endpoint, its log and firewall."""
+        """Count a REST API for all requests of the endpoint, its log and firewall."""
         if not self._count("ApiGateway::RestApi"):
             return
         requests = self.month.requests
@@ -228,7 +228,7 @@ class _Items:
             yield "firewall_requests", "firewall, requests", requests
 
     def network(self) -> Amounts:
-        """Price the interface endpoints that callers and functions in a private network need.
+        """Count the interface endpoints that callers and functions in a private network need.
 
         One of Lambda's API for callers that invoke, and one of S3 Vectors for an index and
         functions in a VPC. They are in no template: other environments in the VPC may share them.
@@ -241,7 +241,7 @@ class _Items:
             yield "interface_endpoint", "VPC endpoints", endpoints * zones * HOURS
 
     def batch(self) -> Amounts:
-        """Price batch jobs: the function and the executions."""
+        """Count batch jobs: the function and the executions."""
         if self.environment.batch is None:
             return
         texts = self.month.batch_texts
@@ -252,7 +252,7 @@ class _Items:
         yield "express_duration", "batch, their duration", seconds * _EXPRESS_GB
 
     def index(self) -> Amounts:
-        """Price the vectors of S3 Vectors: loaded once, kept for the month, and searched.
+        """Count the vectors of S3 Vectors: loaded once, kept for the month, and searched.
 
         A search is billed by the size of the index, at the price of its first tier.
         """
@@ -265,7 +265,7 @@ class _Items:
         yield from _searched(self._vector_gigabytes(indexes=1), searches)
 
     def documents(self) -> Amounts:
-        """Price the documents of an index: events, chunks, and the comparison each night.
+        """Count the documents of an index: events, chunks, and the comparison each night.
 
         With a second model, each of two functions does all of it, in the times of the first model.
         """
@@ -299,7 +299,7 @@ class _Items:
         yield "metric", "documents, metrics", len(memory) * _DOCUMENT_METRICS
 
     def watch(self) -> Amounts:
-        """Price the daily run of the watch. AWS lists no price for reading and listing vectors."""
+        """Count the daily run of the watch. AWS lists no price for reading and listing vectors."""
         watch = self.environment.watch
         if watch is None:
             return

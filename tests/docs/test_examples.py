@@ -109,6 +109,20 @@ def test_links_to_files_are_valid(page):
     assert not missing
 
 
+def test_modules_on_the_pages_exist():
+    """Each `folder/name.py` is the end of a path in the repository; `FAMILY.py` is the reader's."""
+    found = ("/" + str(path.relative_to(ROOT)) for path in ROOT.glob("*/**/*.py"))
+    paths = [path for path in found if not path.startswith("/.")]
+    named = {
+        name
+        for page in PAGES
+        for name in re.findall(r"`([a-z_./]+/[a-z_0-9]+\.py)`", page.read_text("utf-8"))
+    }
+    assert named
+    missing = [name for name in named if not any(path.endswith("/" + name) for path in paths)]
+    assert not missing
+
+
 def test_scripts_on_the_pages_exist():
     """Each `scripts/…` is an executable file."""
     named = {

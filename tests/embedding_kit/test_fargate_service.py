@@ -89,7 +89,7 @@ def test_the_server_knows_its_variables_and_is_given_time(open_template, templat
     assert settings.no_keys
     assert settings.drain < container_of(open_template)["StopTimeout"] <= 120
     assert settings.keep_alive > 60
-    assert settings.timeout == monitoring._TIMEOUT.total_seconds()
+    assert settings.timeout == monitoring._SERVER_TIMEOUT.total_seconds()
     secrets = container_of(template)["Secrets"]
     assert parse([], {entry["Name"]: "a" for entry in secrets}).keys == "a"
 

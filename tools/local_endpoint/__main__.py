@@ -41,9 +41,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ModelError, FunctionError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
-    except OSError as error:
-        sys.stderr.write(f"error: {error.filename or 'the files of the model'}: {error.strerror}\n")
-        return 1
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped\n")
         return 130
@@ -112,6 +109,14 @@ def server_command(flags: Sequence[str], environ: Mapping[str, str]) -> list[str
 
 def _built(options: argparse.Namespace) -> tuple[Path, Path | None]:
     """Return the folders of the artifact and of the index, if one is asked for."""
+    try:
+        return _build(options)
+    except OSError as error:
+        place = error.filename or "the files of the model"
+        raise ModelError(f"{place}: {error.strerror or error}") from error
+
+
+def _build(options: argparse.Namespace) -> tuple[Path, Path | None]:
     verbose = options.verbose
     if options.metadata and not options.documents:
         raise ModelError("--metadata names keys of documents; found without --documents.")

@@ -43,11 +43,11 @@ from embedding_kit.settings import AlarmSettings, Watch
 #: What has alarms and a row of the dashboard besides the endpoint.
 Part = EmbeddingBatch | IndexLoading | Ingestion | SearchWatch | EmbeddingService | EmbeddingRestApi
 #: Above this share of 4xx, callers' keys are wrong or somebody tries keys.
-_CLIENT_ERROR_PERCENT = 50
+_API_4XX_PERCENT = 50
 #: The server's own limit on a request.
-_TIMEOUT = timedelta(seconds=30)
+_SERVER_TIMEOUT = timedelta(seconds=30)
 #: Scaling adds tasks long before, so the highest number of tasks is reached.
-_CPU_PERCENT = 90
+_SERVER_CPU_PERCENT = 90
 
 
 class PartAlarms(Construct):
@@ -168,7 +168,7 @@ def front_alarms(front: EmbeddingRestApi, settings: AlarmSettings) -> Iterator[A
     yield AlarmDefinition(
         name="Front4xx",
         metric=percent(_of_api(front, "4XXError", "Sum"), requests, "Refused requests, percent"),
-        threshold=_CLIENT_ERROR_PERCENT,
+        threshold=_API_4XX_PERCENT,
         every=10,
         condition="Refused requests (4xx) above {:,g}%",
         advice="Likely a wrong key, or an attempt to guess keys; the access log has the reasons",
@@ -243,7 +243,7 @@ def server_alarms(service: EmbeddingService, settings: AlarmSettings) -> Iterato
         name="ServerDurationP99",
         essential=True,
         metric=_balanced(service, "TargetResponseTime", "p99"),
-        threshold=settings.effective_duration_p99(_TIMEOUT).total_seconds(),
+        threshold=settings.effective_duration_p99(_SERVER_TIMEOUT).total_seconds(),
         condition="p99 duration above {:,g} s",
         advice="Likely longer texts, larger batches, or too few tasks",
     )
@@ -258,7 +258,7 @@ def server_alarms(service: EmbeddingService, settings: AlarmSettings) -> Iterato
     yield AlarmDefinition(
         name="ServerCpu",
         metric=service.service.metric_cpu_utilization(period=PERIOD),
-        threshold=_CPU_PERCENT,
+        threshold=_SERVER_CPU_PERCENT,
         every=10,
         condition="CPU utilization above {:,g}%",
         advice="Likely the highest number of tasks is reached",

@@ -1,6 +1,6 @@
 """Rules that span several settings, checked when they are read, and notes on an account's quotas.
 
-AWS would reject these combinations later, or bill them without use. `function.py` checks
+AWS would reject these combinations later, or bill them without use. `../function.py` checks
 changes that an app makes to the resources afterwards.
 
 Sources: https://docs.aws.amazon.com/lambda/latest/dg/snapstart.html (limitations),

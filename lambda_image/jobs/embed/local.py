@@ -47,8 +47,8 @@ def embed_shards(
 ) -> Iterator[Outcome]:
     """Embed shards of a job, and yield the outcome of each as soon as it is done.
 
-    Each process loads the model. A shard that fails is an error after the others, and a process
-    that was killed one immediately.
+    Each process loads the model. If shards fail, the others are done first, and the error of one
+    is raised. If a process was killed, a `BatchError` says so without waiting for others.
     """
     pool = ProcessPoolExecutor(
         processes,

@@ -195,7 +195,10 @@ class EmbedSteps(Steps):
         return {"id": plan.id, **FRAME.place(plan.folder), "shards": len(plan.shards)}
 
     def work(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Embed `event["shard"]`, a line of the plan in `event["folder"]`."""
+        """Embed `event["shard"]`, a line of the plan in `event["folder"]`.
+
+        A model with another vector space than the plan's is a `ChangedModelError`.
+        """
         began = time.monotonic()
         plan = read_plan(event["folder"], shards=False)
         space = space_of(self._engine.manifest, plan.job)

@@ -75,6 +75,7 @@ def check_version(new: Call, *manifests: Manifest, starts: int) -> str:
     """Warm a new version, compare its answers with the golden ones, return its spaces.
 
     `starts` environments start at the same time, so that the first requests do not wait for one.
+    An answer that is not as it must be is a `ReleaseRefusedError`.
     """
     with ThreadPoolExecutor(starts) as pool:
         answers = list(pool.map(lambda _: new("GET", "/health", None), range(starts)))

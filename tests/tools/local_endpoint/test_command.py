@@ -9,6 +9,7 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -48,15 +49,18 @@ def test_the_printed_curl_command_works(served):
     assert process.returncode == 0
 
 
-def test_a_full_disk_is_an_error_of_the_disk(monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.ENOSPC, "no space", "weights.bin"), "weights.bin: no space"),
+        (OSError("2 files were not copied"), "the files of the model: 2 files were not copied"),
+    ],
+)
+def test_a_full_disk_is_an_error_of_the_disk(monkeypatch, capsys, error, told):
     """The message has the file and the reason, and does not blame the port."""
-
-    def compile_model(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", "weights.bin")
-
-    monkeypatch.setattr(command, "artifact_of", compile_model)
+    monkeypatch.setattr(command, "artifact_of", Mock(side_effect=error))
     assert command.main(["--model", "any"]) == 1
-    assert capsys.readouterr().err == "error: weights.bin: No space left on device\n"
+    assert capsys.readouterr().err == f"error: {told}\n"
 
 
 def test_a_port_in_use_is_an_error(minilm_artifact, capsys):
