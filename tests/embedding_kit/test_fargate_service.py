@@ -8,6 +8,7 @@ from aws_cdk import Stack
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
 
+from embedder.core.settings import Settings
 from embedding_kit import (
     AlarmSettings,
     EmbeddingService,
@@ -83,9 +84,12 @@ def test_without_keys_the_server_is_told_so(open_template):
 
 def test_the_server_knows_its_variables_and_is_given_time(open_template, template):
     """Its own defaults fit the load balancer's idle timeout and the time until ECS kills it."""
-    from embedder.server.settings import parse
+    from embedder.server.settings import PREFIX, parse
 
-    settings = parse([], variables_of(open_template))
+    variables = variables_of(open_template)
+    settings = parse([], variables)
+    rest = {name: text for name, text in variables.items() if not name.startswith(PREFIX)}
+    assert Settings.from_env(rest).environment == "test"
     assert settings.no_keys
     assert settings.drain < container_of(open_template)["StopTimeout"] <= 120
     assert settings.keep_alive > 60

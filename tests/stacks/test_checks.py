@@ -12,7 +12,6 @@ from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
 from embedder.core.settings import Settings
-from embedder.server.settings import PREFIX, parse
 from stacks.artifact_stack import ArtifactStack
 from stacks.environment_stacks import EnvironmentStacks
 from stacks.names import artifact_bucket_name
@@ -49,16 +48,6 @@ def test_a_function_knows_all_of_its_variables(synthesized, name):
     for function in synthesized(name).of_kind("AWS::Lambda::Function"):
         given = function.get("Environment", {}).get("Variables", {})
         assert Settings.from_env({key: str(value) for key, value in given.items()})
-
-
-def test_a_server_knows_all_of_its_variables(synthesized):
-    """Those of the server and those of the model have a parser each."""
-    (task,) = synthesized("server").of_kind("AWS::ECS::TaskDefinition")
-    (container,) = task["ContainerDefinitions"]
-    given = {each["Name"]: str(each["Value"]) for each in container["Environment"]}
-    given |= {each["Name"]: "" for each in container.get("Secrets", [])}
-    assert parse([], given).port == int(given["EMBEDDING_SERVER_PORT"])
-    assert Settings.from_env({key: given[key] for key in given if not key.startswith(PREFIX)})
 
 
 @pytest.mark.parametrize(
