@@ -283,6 +283,7 @@ DEFAULTS: Mapping[str, Mapping[str, bool]] = {
     "FunnelTokenizer": {"do_lower_case": True},
     "RemBertTokenizer": {"do_lower_case": False, "keep_accents": True},
     "SplinterTokenizer": {"do_lower_case": True},
+    "T5Tokenizer": {},
     "XLNetTokenizer": {"do_lower_case": False, "keep_accents": False},
 }
 #: Their names, by the type of a model whose files name no class.
@@ -292,5 +293,6 @@ OTHER_BY_MODEL_TYPE = {
     "funnel": "FunnelTokenizer",
     "rembert": "RemBertTokenizer",
     "splinter": "SplinterTokenizer",
+    "t5": "T5Tokenizer",
     "xlnet": "XLNetTokenizer",
 }

@@ -15,7 +15,9 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.tokenizer.classes import (
     BY_MODEL_TYPE,
     CLASSES,
+    DEFAULTS,
     GENERIC,
+    OTHER_BY_MODEL_TYPE,
     Step,
     TokenizerClass,
     class_name,
@@ -74,11 +76,15 @@ class _Settings:
         self._stated = stated is not None
         self._name = class_name(stated, model_type)
         self._defaults = default_settings(stated, model_type)
-        unknown = self._name is None or not isinstance(stated, str | None)
-        if unknown and model_type in BY_MODEL_TYPE:
+        allowed = GENERIC | CLASSES.keys()
+        if model_type in OTHER_BY_MODEL_TYPE:
+            allowed |= DEFAULTS.keys()
+        elif model_type not in BY_MODEL_TYPE:
+            allowed = frozenset()  # an export may have any class
+        if allowed and stated is not None and str(stated).removesuffix("Fast") not in allowed:
             raise UnsupportedModelError(
                 f"{config.path}, or else config.json: tokenizer_class must be one of "
-                f"{', '.join(sorted(GENERIC | CLASSES.keys()))}, because transformers may build "
+                f"{', '.join(sorted(allowed))}, because transformers may build "
                 f"another tokenizer than tokenizer.json from it; found {json.dumps(stated)}. If "
                 "tokenizer.json is right, state PreTrainedTokenizerFast, which takes it as it is."
             )
