@@ -103,9 +103,8 @@ def test_a_tokenizer_that_the_fast_ones_do_not_cover(tiny_folder, compile_tiny):
     check_ids(artifact, Path(artifact.folder, entry.file))
 
 
-@pytest.mark.parametrize(
-    "precision", [pytest.param(Precision.FP32, marks=pytest.mark.slow), Precision.INT8]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", Precision)
 def test_same_input_same_bytes(tmp_path, compile_tiny, precision):
     """Two compiles, the second in another process and of a copy elsewhere, give the same files."""
     first = compile_tiny(write_model(tmp_path / "tiny"), precision)

@@ -76,6 +76,7 @@ def test_invalid_credentials_and_a_missing_region_are_errors(shell):
         session_for(_environment())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [["--profile", "other"], ["--profile=other"]])
 def test_a_profile_comes_before_all_other_credentials(aws, root, tmp_path, given):
     """`scripts/rollback` acts with the profile's credentials, whatever the shell has."""
