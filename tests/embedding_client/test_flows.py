@@ -49,6 +49,8 @@ def test_retry_after_is_honored():
     assert policy.wait(1, {"retry-after": "7"}) == 7
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
     assert 28 < policy.wait(1, {"retry-after": date}) <= 30
+    # The time zone that RFC 5322 calls unknown is UTC.
+    assert 28 < policy.wait(1, {"retry-after": date.replace("GMT", "-0000")}) <= 30
     assert policy.wait(1, {"retry-after": "120"}) == 120
     assert policy.wait(1, {"retry-after": "121"}) is None
 

@@ -80,6 +80,13 @@ def test_an_index_that_does_not_fit_is_refused(tmp_path, changes, message):
         load_index(write(tmp_path, **changes), spaces=[SPACE])
 
 
+def test_a_manifest_that_is_no_object_is_named(tmp_path):
+    """It is JSON, but a list."""
+    (write(tmp_path) / "manifest.json").write_text("[]")
+    with pytest.raises(IndexFolderError, match=r"manifest\.json must be a JSON object"):
+        load_index(tmp_path, spaces=[SPACE])
+
+
 def test_an_altered_header_is_named(tmp_path):
     """Without its last bracket it is no Python, which numpy reads there."""
     path = write(tmp_path) / "vectors.npy"
