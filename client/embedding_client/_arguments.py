@@ -1,4 +1,4 @@
-"""The arguments of the commands that call an endpoint, and what others have of them, too.
+"""The arguments of the commands that call an endpoint, and those that all commands share.
 
 The modules of arguments import only what `--help` needs.
 """

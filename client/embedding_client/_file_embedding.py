@@ -229,7 +229,7 @@ def embed_stream(
     on_error: str,
     as_line: AsLine,
 ) -> int:
-    """Print each row with its vector, those without one to standard error, and return their number.
+    """Print each row with its vector; report those without one to standard error, and count them.
 
     A pipe may be slow or endless, so each group is written before the next one is read.
     """

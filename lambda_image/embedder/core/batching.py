@@ -131,7 +131,7 @@ def _comparable(run: _Measured, tokens: int) -> bool:
 
 
 class VectorCache:
-    """The `entries` full-size vectors that were used last, by the token ids, as bytes, of each.
+    """At most `entries` full-size vectors, those used last, by the token ids of their inputs.
 
     One cache serves one artifact, so that its keys can never meet those of another vector space.
     Equal ids give equal vectors, whatever prompt or truncation led to them. Threads may share it:

@@ -152,8 +152,8 @@ class Blocks:
         is_far = op.Greater(distance, int64(reach))
         far = op.Mul(op.Cast(is_far, to=TensorProto.FLOAT), builder.constant(MASKED, np.float32))
         self.key_bias = _key_bias(builder, mask, MASKED)
-        # The shape is [batch, blocks, block, stretch].
         padding = op.Gather(self.key_bias, self.keys, axis=1)
+        # The shape is [batch, blocks, block, stretch].
         self.bias = op.Add(far, op.Unsqueeze(padding, int64(2)))
         if shared_by:
             self.bias = op.Expand(op.Unsqueeze(self.bias, int64(3)), int64(1, 1, 1, shared_by, 1))

@@ -87,7 +87,8 @@ def class_name(stated: Any, model_type: Any) -> str | None:
 
 def default_settings(stated: Any, model_type: Any) -> Mapping[str, bool]:
     """Return the settings of a class that `class_name` does not know, if no file states them."""
-    name = stated if isinstance(stated, str) else OTHER_BY_MODEL_TYPE.get(model_type, "")
+    names = BY_MODEL_TYPE | OTHER_BY_MODEL_TYPE
+    name = stated if isinstance(stated, str) else names.get(model_type, "")
     return DEFAULTS.get(name.removesuffix("Fast"), {})
 
 
@@ -254,6 +255,7 @@ CLASSES: Mapping[str, TokenizerClass] = {
 }
 #: The class of a model if its files name none.
 BY_MODEL_TYPE = {
+    "albert": "AlbertTokenizer",
     "bert": "BertTokenizer",
     "camembert": "CamembertTokenizer",
     "distilbert": "BertTokenizer",
@@ -272,11 +274,12 @@ BY_MODEL_TYPE = {
     "qwen2": "Qwen2Tokenizer",
     "qwen3": "Qwen2Tokenizer",
     "roberta": "RobertaTokenizer",
+    "t5": "T5Tokenizer",
     "xlm-roberta": "XLMRobertaTokenizer",
 }
 
 #: What further classes do about case, accents and punctuation if `tokenizer_config.json` does not
-#: say it. The rest of what they build is not known here.
+#: say it; T5's does nothing. The rest of what they build is not known here.
 DEFAULTS: Mapping[str, Mapping[str, bool]] = {
     "AlbertTokenizer": {"do_lower_case": True, "keep_accents": False},
     "DebertaV2Tokenizer": {"do_lower_case": False, "split_by_punct": False},
@@ -286,13 +289,11 @@ DEFAULTS: Mapping[str, Mapping[str, bool]] = {
     "T5Tokenizer": {},
     "XLNetTokenizer": {"do_lower_case": False, "keep_accents": False},
 }
-#: Their names, by the type of a model whose files name no class.
+#: Their names, by the type of an export whose files name no class.
 OTHER_BY_MODEL_TYPE = {
-    "albert": "AlbertTokenizer",
     "deberta-v2": "DebertaV2Tokenizer",
     "funnel": "FunnelTokenizer",
     "rembert": "RemBertTokenizer",
     "splinter": "SplinterTokenizer",
-    "t5": "T5Tokenizer",
     "xlnet": "XLNetTokenizer",
 }

@@ -1,4 +1,4 @@
-"""What is around the texts of a pair: by the post-processor, or by a template of chats.
+"""Read what a post-processor, or a template of chats, puts around the texts of a pair.
 
 Templates are in Jinja, which is a language. This module reads the part of it that rerankers use:
 the contents of the messages `system`, `query` and `document`, with text around them, and refuses

@@ -17,7 +17,6 @@ from model_compiler.tokenizer.classes import (
     CLASSES,
     DEFAULTS,
     GENERIC,
-    OTHER_BY_MODEL_TYPE,
     Step,
     TokenizerClass,
     class_name,
@@ -76,12 +75,11 @@ class _Settings:
         self._stated = stated is not None
         self._name = class_name(stated, model_type)
         self._defaults = default_settings(stated, model_type)
-        allowed = GENERIC | CLASSES.keys()
-        if model_type in OTHER_BY_MODEL_TYPE:
-            allowed |= DEFAULTS.keys()
-        elif model_type not in BY_MODEL_TYPE:
-            allowed = frozenset()  # an export may have any class
-        if allowed and stated is not None and str(stated).removesuffix("Fast") not in allowed:
+        # An export of another family may have any class.
+        own = BY_MODEL_TYPE.get(model_type)
+        allowed = GENERIC | CLASSES.keys() | (DEFAULTS.keys() & {own})
+        given = own if stated is None else str(stated).removesuffix("Fast")
+        if own is not None and given not in allowed:
             raise UnsupportedModelError(
                 f"{config.path}, or else config.json: tokenizer_class must be one of "
                 f"{', '.join(sorted(allowed))}, because transformers may build "

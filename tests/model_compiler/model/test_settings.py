@@ -163,7 +163,7 @@ def test_a_class_that_is_not_known(tmp_path, name, file, stated):
         read(folder)
 
 
-@pytest.mark.parametrize("stated", ["MBartTokenizerFast", ["T5Tokenizer"]])
+@pytest.mark.parametrize("stated", ["MBartTokenizerFast", "XLNetTokenizer", ["T5Tokenizer"]])
 @pytest.mark.parametrize("model_type", sorted({*architectures.FAMILIES} - {"modernbert"}))
 def test_no_family_takes_a_class_that_is_not_known(tmp_path, model_type, stated):
     """Also a family of which only the defaults of its own class are known."""
@@ -172,6 +172,15 @@ def test_no_family_takes_a_class_that_is_not_known(tmp_path, model_type, stated)
     change_file(folder / "tokenizer_config.json", {"tokenizer_class": stated})
     with pytest.raises(UnsupportedModelError, match="tokenizer_class must be one of"):
         read(folder)
+
+
+@pytest.mark.parametrize("model_type", ["deberta-v2", "xlnet", "unheard"])
+def test_an_export_of_another_family_may_have_any_class(tmp_path, model_type):
+    """Its tokenizer.json is taken as it is."""
+    folder = write_tokenizer(tmp_path / "model", SETTINGS["tokenizers"]["BertTokenizer"])
+    change_file(folder / "config.json", {"model_type": model_type})
+    change_file(folder / "tokenizer_config.json", {"tokenizer_class": "MBartTokenizerFast"})
+    assert read(folder)
 
 
 @pytest.mark.parametrize("stated", ["MPNetTokenizer", "Qwen2TokenizerFast", "GemmaTokenizer"])

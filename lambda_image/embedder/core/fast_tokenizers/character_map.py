@@ -5,7 +5,7 @@ grapheme clusters (https://www.unicode.org/reports/tr29/). It looks for the shor
 cluster of fewer than 6 bytes begins with, and replaces the whole cluster: an accent behind a
 character that has a key is lost. All other clusters are replaced character by character.
 
-Most texts have only clusters of one character. The table of `table_file` handles those, and marks
+Most texts have only clusters of one character. The `character_table` handles those, and marks
 the characters that may belong to a larger one. The compiler asks the library which these are.
 
 Sections besides those of `table_file`:

@@ -27,9 +27,9 @@ and, under another name, a look-up of ids by text:
     …             u32, a power of two: open addressing by the low bits of the CRC-32 of the text's
                   UTF-8; 0 is free, else the CRC's upper 12 bits << 20 | the id + 1
 
-Some have the normalization and splitting of each character. The compiler runs `tokenizers` on every
-code point and stores the results, so that they do not depend on the version of Unicode in Python or
-in that library:
+Some have the normalization and splitting of each character, as in BERT before words are looked up.
+The compiler runs `tokenizers` on every code point and stores the results, so that they do not
+depend on the version of Unicode in Python or in that library:
     char_pages    u16 per 256 code points: the number of their page
     char_codes    u32, 256 to a page: 0 stays as it is; 1 vanishes; 2 becomes a space; 3 is a word
                   by itself (gets spaces around it); 4 + (offset << 8 | bytes): becomes that piece

@@ -161,7 +161,8 @@ class _Encoder(RotaryEncoder[NomicBertConfig]):
 
         From float32 [batch, tokens, width] to the same shape, without the layer's bias. The router,
         [experts, width], is in float32 for every precision. The experts' weights to their wide side
-        and from it are [experts, wide, width].
+        and from it are [experts, wide, width]. The amplified channels of `hidden` are multiplied in
+        float32.
         """
         builder, op, routing = self._builder, self._builder.op, self._config.routing
         chosen, width = routing.chosen, self._config.hidden_size

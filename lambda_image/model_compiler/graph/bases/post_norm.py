@@ -27,9 +27,9 @@ class Names:
     models: tuple[str, ...]
     #: Prefixes of heads for language modeling, which are ignored in such a checkpoint.
     heads: tuple[str, ...]
-    #: The prefix of a layer, with `{}` for its number.
+    #: The prefix of a layer, such as `encoder.layer.{}.`; the names up to `second_norm` follow it.
     layer: str
-    #: The linear layers, after that prefix: queries, keys and values, or all as one matrix.
+    #: The linear layers: queries, keys and values, or all as one matrix.
     projections: tuple[str, ...]
     out: str
     attention_norm: str
@@ -39,10 +39,11 @@ class Names:
     gate: int | None = None
     down: str
     output_norm: str
-    #: A normalization after that of the attention, of its result and the layer's input once more.
+    #: A normalization after that of the attention, of its result and the layer's input once more;
+    #: empty for a family without.
     second_norm: str = ""
     embedding_norm: str = "embeddings.LayerNorm"
-    #: The linear layer from the embeddings' width to that of the layers; empty if they are one.
+    #: The linear layer from the embeddings' width to that of the layers; empty if both are equal.
     widening: str = ""
 
 
