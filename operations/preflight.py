@@ -375,7 +375,7 @@ def _who(principal: Mapping[str, str]) -> str:
 def check_existing(
     session: Session, environment: EnvironmentSettings, existing: Existing
 ) -> Iterator[Finding]:
-    """Yield what is wrong with existing resources and fails no deploy.
+    """Yield mistakes in existing resources that fail no deploy.
 
     A resource that is not there, or refuses the deploy, is named by AWS's own error.
     """
@@ -434,7 +434,7 @@ def _expiring(client: Any, name: str) -> Iterator[Finding]:
 def _refused(
     session: Session, environment: EnvironmentSettings, role: str, log_group: str | None
 ) -> Iterator[Finding]:
-    """Yield what the role may not do of what only its logs and traces need."""
+    """Yield the permissions that the role lacks for its logs and traces."""
     sts = session.create_client("sts", region_name=environment.region)
     identity = sts.get_caller_identity()
     partition = identity["Arn"].split(":")[1]

@@ -1,4 +1,4 @@
-"""What callers share: when a request is refused, and the order of waiting runs."""
+"""When a caller's request is refused, and in which order runs wait."""
 
 import numpy as np
 import pytest
