@@ -40,8 +40,26 @@ def main() -> int:
         print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
         return 1
     EnvironmentStacks(app, environment, images=images)
-    app.synth()
+    try:
+        app.synth()
+    except RuntimeError as error:
+        if not str(error).startswith("ValidationFailed"):
+            raise
+        _print_violations(Path(app.outdir, "validation-report.json"))
+        return 1
     return 0
+
+
+def _print_violations(report: Path) -> None:
+    """Print the errors in the CDK's report on the templates, one a line."""
+    for plugin in json.loads(report.read_text(encoding="utf-8"))["pluginReports"]:
+        for violation in plugin["violations"]:
+            if violation["severity"] in {"error", "fatal"}:
+                places = ", ".join(
+                    place["constructPath"] for place in violation["violatingConstructs"]
+                )
+                text = f"{places}: {violation['description']} ({violation['ruleName']})"
+                print(f"error: {text}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from embedding_kit.settings import ApiGatewayFront, Encryption, Existing, Provis
 from embedding_kit.settings.compatibility import needed_concurrency
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
 from embedding_kit.settings.package import EMBEDDER
+from embedding_kit.settings.regions import check_region, region_notes
 from operations.command import command_parser, run_command
 from operations.deployed import DeployedStack, find_deployed, read_stacks
 from operations.environment_session import account_of, look_up, session_for
@@ -86,6 +87,13 @@ def before_deploy(
     The deploy imports existing resources, and builds the images that it does not find, if told.
     """
     client = session.create_client("cloudformation", region_name=environment.region)
+    region, features = client.meta.region_name, environment.regional_features
+    try:
+        check_region(region, features)
+    except ValueError as error:
+        yield Finding(str(error), stops=True)
+        return
+    yield from map(Finding, region_notes(region, features))
     name = environment.name
     stacks: dict[str, DeployedStack] = {}
     try:

@@ -27,6 +27,7 @@ from embedding_kit.settings import (
     RepositorySettings,
     RoleRules,
     ServerSettings,
+    SnapStart,
     VectorIndexSettings,
     WatchSettings,
     load_source,
@@ -50,6 +51,7 @@ from embedding_kit.settings.ownership import (
     check_page_topic,
 )
 from embedding_kit.settings.package import check_without_images
+from embedding_kit.settings.regions import BUDGETS, SNAPSTART, URLS, VECTORS, Feature, check_region
 
 #: The tag that costs are allocated by; its value is the environment's name. It must be activated
 #: once in the account's billing console.
@@ -172,6 +174,18 @@ class EnvironmentSettings(Settings):
         tables = {"model": self.model, "standby": self.standby}
         return {name: model for name, model in tables.items() if model}
 
+    @property
+    def regional_features(self) -> list[Feature]:
+        """What it needs that AWS does not have in every region."""
+        needs = {
+            URLS: True,
+            VECTORS: self.index,
+            # A branch has none.
+            BUDGETS: self.budget and not self.branch_of,
+            SNAPSTART: isinstance(self.cold_start, SnapStart),
+        }
+        return [feature for feature, needed in needs.items() if needed]
+
     @model_validator(mode="before")
     @classmethod
     def _network_of_the_server(cls, value: Any) -> Any:
@@ -261,6 +275,8 @@ class EnvironmentSettings(Settings):
                 found=f"account = {self.account}, no region",
                 allowed="both of them, region alone, or neither",
             )
+        if self.region is not None:
+            check_region(self.region, self.regional_features)
         check_endpoint(
             model=self.model,
             function=self.function,

@@ -51,6 +51,17 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
     assert environment.model.index == tmp_path / "texts" / "faq.json"
 
 
+def test_a_region_is_checked_for_what_the_file_has(load, refusal, folder):
+    """A budget keeps an environment out of some regions, but not its branches, which have none."""
+    budget = 'region = "eu-north-1"\n[budget]\nmonthly_usd = 5\n'
+    assert "eu-north-1 lacks CloudFormation's budgets, which [budget] needs" in refusal(budget)
+    assert load_environment("test/pr-1", folder=folder).region == "eu-north-1"
+    assert load(budget.partition("[")[0]).region == "eu-north-1"
+    snapstart = 'region = "ap-southeast-6"\n[cold_start]\nkind = "snapstart"\n'
+    assert "SnapStart" in refusal(snapstart + '[function]\npackage = "zip"\n')
+    assert "S3 Vectors" in refusal('region = "me-central-1"\n[index]\n')
+
+
 #: What a person may get wrong in a file. The snapshot has the message of each.
 WRONG = (
     "[function]\nmemory_mb = 128000",

@@ -6,7 +6,7 @@ from embedding_kit.settings import FunctionSettings, Provisioned
 from operations import command, preflight
 from operations.preflight import Finding, before_deploy, main
 
-from .conftest import HOME, STACK, Stubbed
+from .conftest import HOME, STACK, Stubbed, dev_with
 
 THEIRS = f"arn:aws:iam::{HOME}:role/theirs"
 
@@ -46,6 +46,31 @@ def with_function(dev):
         return dev.model_copy(update={"function": FunctionSettings(**settings)})
 
     return change
+
+
+@pytest.mark.parametrize(
+    ("region", "tables", "expected"),
+    [
+        ("ca-west-1", {}, "ca-west-1 lacks Lambda Function URLs"),
+        ("eu-north-1", {"budget": {"monthly_usd": 5}}, "which [budget] needs"),
+    ],
+)
+def test_a_region_that_lacks_a_part_stops_before_anything_else(
+    aws, monkeypatch, region, tables, expected
+):
+    """Without a region in the file it is that of the shell, and AWS is asked nothing."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", region)
+    (finding,) = before_deploy(aws, dev_with(**tables), imports=False, builds=True)
+    assert finding.stops
+    assert expected in finding.text
+
+
+def test_an_unknown_region_is_a_note(aws, monkeypatch):
+    """A region that opened after the list was made is not refused."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "me-south-1")
+    first, *_ = before_deploy(aws, dev_with(), imports=False)
+    assert not first.stops
+    assert "whether me-south-1 has Lambda Function URLs is not known here" in first.text
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,33 @@ def test_what_is_wrong_is_told_without_a_traceback(tmp_path, name, message):
     assert not list(tmp_path.glob("*.template.json"))
 
 
+def test_what_the_cdk_refuses_is_a_line_without_a_traceback(tmp_path):
+    """Each error of the CDK's own validation names the resource and the rule."""
+    (tmp_path / "run.py").write_text(
+        "import sys, app\n"
+        "from aws_cdk import CfnResource, Environment, Stack\n"
+        "def make(of, *_, **__):\n"
+        "    stack = Stack(of, 'Refused', env=Environment(region='eu-central-2'))\n"
+        "    url = {'AuthType': 'AWS_IAM', 'TargetFunctionArn': 'x'}\n"
+        "    CfnResource(stack, 'Url', type='AWS::Lambda::Url', properties=url)\n"
+        "app.EnvironmentStacks = make\n"
+        "sys.exit(app.main())\n"
+    )
+    variables = BARE | {"CDK_OUTDIR": str(tmp_path / "out"), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, tmp_path / "run.py"],
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    reason = "Type: Resource type 'AWS::Lambda::Url' does not exist in 'eu-central-2' (F3006)"
+    assert errors == [f"error: Refused/Url: {reason}"]
+
+
 def test_ctrl_c_ends_synth_without_a_traceback(tmp_path):
     """The CDK's command prints what synth prints, and AWS has not been asked for anything."""
     # In place of the CDK: its import takes most of the time of a synth.
