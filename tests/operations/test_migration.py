@@ -366,6 +366,8 @@ def test_what_a_step_refuses(world, capsys, monkeypatch):
     output = json.loads(new.executions[0]["output"])
     new.executions[0]["output"] = json.dumps(output | {"refused": 2})
     refused("the new index refuses no document that the old one has; found: 2 refused", "switch")
+    new.executions[0]["output"] = json.dumps(output | {"refused": 0, "busy": 1})
+    refused("no document is left out; found: 1 busy", "switch")
     new.executions[0]["output"] = json.dumps(output | {"refused": 0})
     new.executions.insert(0, new.executions[0] | {"status": "TIMED_OUT"})
     refused("all documents are compared with the new index; found: timed_out", "switch")
@@ -382,12 +384,50 @@ def test_what_a_step_refuses(world, capsys, monkeypatch):
     world.alias["RoutingConfig"] = {"AdditionalVersionWeights": {"1": 0.5}}
     refused("found: 50% of the requests are there", "finish", "--yes")
     world.alias.pop("RoutingConfig")
+    world.status = "UPDATE_IN_PROGRESS"
+    refused("100% of the requests are there, or a release runs; allowed: 100%, and", "finish")
+    world.status = "UPDATE_COMPLETE"
     monkeypatch.setattr("sys.stdin", io.StringIO("prod\n"))
     refused("found: prod; allowed: dev, or --yes; nothing was changed", "finish")
     world.file.write_text(FILE)
     refused(
         "found: no such table in environments/dev.toml; allowed: [standby] below [model]", "plan"
     )
+
+
+def test_a_finish_deletes_only_the_index_that_it_listed(world, capsys):
+    """Nobody has confirmed the end of another one, although nothing uses it."""
+    act(world, "copy")
+    act(world, "switch")
+    world.vectors.create("other", 384)
+    old, new = world.index_of(OLD), world.index_of(NEW)
+    left = set(world.vectors.indexes) - {old}
+    act(world, "finish", "--yes")
+    assert set(world.vectors.indexes) == left > {new}
+    assert f"that search it:\n  {old}\n" in capsys.readouterr().err
+
+
+def test_the_index_of_a_version_that_answers_is_never_deleted(world):
+    """Nor the version: after a rollback to it, the file alone does not name its index."""
+    act(world, "copy")
+    act(world, "switch")
+    environment_tables.remove_table(world.file, "standby")
+    world.deploy()
+    world.alias = {"FunctionVersion": "1"}
+    act(world, "finish", "--yes")
+    assert world.index_of(OLD) in world.vectors.indexes
+    assert "1" in world.versions
+
+
+def test_back_takes_the_newest_version_of_the_earlier_model(world):
+    """An older one has the code and the settings of before."""
+    old = world.index_of(OLD)
+    world.versions["2"] = (old, world.router(OLD, old))
+    world.alias = {"FunctionVersion": "2"}
+    act(world, "copy")
+    act(world, "switch")
+    act(world, "back")
+    assert world.alias == {"FunctionVersion": "2"}
 
 
 def test_a_switch_waits_for_events_of_the_new_index_alone(world, capsys, monkeypatch):

@@ -159,15 +159,21 @@ def test_the_index_of_a_second_model_is_use(account, environments):
     assert unused_indexes(account, found) == []
 
 
-def test_a_task_of_the_server_is_use(account, store):
-    """It may start at any time."""
+@pytest.mark.parametrize("is_running", [False, True])
+def test_a_task_of_the_server_is_use(account, store, is_running):
+    """It may start at any time; one that is deregistered, as long as a service runs it."""
     variable = {"name": "EMBEDDING_VECTOR_INDEX", "value": f"{INDEX}index-a"}
-    account.create_client("ecs").register_task_definition(
+    client = account.create_client("ecs")
+    arn = client.register_task_definition(
         family="server",
         containerDefinitions=[
             {"name": "s", "image": "any", "memory": 512, "environment": [variable]}
         ],
-    )
+    )["taskDefinition"]["taskDefinitionArn"]
+    if is_running:
+        client.create_cluster(clusterName="c")
+        client.create_service(cluster="c", serviceName="s", taskDefinition=arn, desiredCount=1)
+        client.deregister_task_definition(taskDefinition=arn)
     assert unused_indexes(account, store) == []
 
 
