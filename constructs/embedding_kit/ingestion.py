@@ -44,7 +44,6 @@ _CONCURRENCY = 10
 #: One vCPU, and besides the model what the text of a PDF may take.
 _MEMORY_MB = 1769
 _DOCUMENT_MB = 1024
-_MAX_MEMORY_MB = 10_240
 #: Lambda takes no queue that gives a message again while the function may still run.
 _VISIBLE_AGAIN = Duration.minutes(15)
 _ATTEMPTS = 5
@@ -115,8 +114,7 @@ class Ingestion(DistributedJobs):
         self.location, self._index = location, index
         self.records = Location(location.bucket, RECORDS)
         self.url = f"s3://{location.bucket}/{location.prefix}"
-        memory = max(_MEMORY_MB, (model.needed_memory_mb or 0) + _DOCUMENT_MB)
-        self.memory_mb = min(memory, _MAX_MEMORY_MB)
+        self.memory_mb = max(_MEMORY_MB, (model.needed_memory_mb or 0) + _DOCUMENT_MB)
         super().__init__(
             scope,
             id,

@@ -111,10 +111,24 @@ def test_a_change_of_a_signed_header_is_detected(name):
 
 
 @pytest.mark.parametrize(
-    "url", ["https://example.com/", "https://lambda-url.eu-central-1.on.aws.example.com/"]
+    "host",
+    [
+        "example.com",
+        "lambda-url.eu-central-1.on.aws",
+        "abc.lambda-url.eu-central-1.on.aws.example.com",
+        "abc.lambda-url.eu-central-1.on.aws.cn.example.com",
+        "abc-lambda-url.eu-central-1.on.aws",
+        "abc.lambda-url.eu-central-1.onXaws",
+        "lambda.eu-central-1.amazonaws.com.example.com",
+        "lambda.eu-central-1.api.aws.example.com",
+        "example-lambda.eu-central-1.amazonaws.com",
+        "abc.lambda.eu-central-1.amazonaws.com",
+        "localhost.example.com",
+    ],
 )
-def test_requests_to_other_hosts_are_not_signed(url):
-    """A request of the same HTTP client to another host is unchanged."""
+def test_requests_to_other_hosts_are_not_signed(host):
+    """One that only contains the name of a Function URL, of Lambda or of this machine is such."""
+    url = f"https://{host}/"
     request = sent(SigV4Auth(credentials=PAIR), url=url, headers={"authorization": "Bearer x"})
     assert request.headers["authorization"] == "Bearer x"
     assert "x-amz-date" not in request.headers

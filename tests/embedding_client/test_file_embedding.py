@@ -72,6 +72,23 @@ def readings(monkeypatch):
     return made, between
 
 
+def test_a_file_that_appeared_meanwhile_is_not_overwritten(running, readings, tmp_path):
+    """The vectors stay in the checkpoint, and the same call with `overwrite` writes them."""
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    output, (_, between) = tmp_path / "a.jsonl", readings
+    between.append(lambda: output.write_text("mine"))
+
+    def embed(**options):
+        source = Source(tmp_path / "a.txt", kind="text")
+        connect = lambda _: EmbeddingClient(running.url)  # noqa: E731
+        return embed_file(connect, source, output, options=EmbedOptions(), **options)
+
+    with pytest.raises(FileError, match="a.jsonl"):
+        embed()
+    assert output.read_text() == "mine"
+    assert embed(overwrite=True).rows == 2
+
+
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet", ".npy"])
 def test_the_input_is_read_twice(running, readings, tmp_path, suffix):
     """Also if rows are rejected: once to find errors, and once to embed and write."""

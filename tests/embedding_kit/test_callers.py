@@ -263,6 +263,13 @@ def test_a_role_of_the_app_is_granted_a_prefix(model):
         with pytest.raises(ValueError, match="allowed: the first folder of documents and a slash"):
             endpoint.grant_search(role, prefix=prefix)
     endpoint.grant_search(role, prefix="acme/")
+    invoking = Callers(principals=(USER,), invoke=True)
+    with pytest.raises(ValueError, match="found: .*invoke = true"):
+        endpoint.add_callers(invoking)
+    other = EmbeddingEndpoint(Stack(), "Endpoint", model=model)
+    other.add_callers(invoking)
+    with pytest.raises(ValueError, match="found: .*invoke = true"):
+        other.grant_search(role, prefix="acme/")
     template = Template.from_stack(stack)
     name = stack.get_logical_id(cast("CfnElement", role.node.default_child))
     limits = {"Fn::Join": ["", ['{"acme/":["', {"Fn::GetAtt": [name, "Arn"]}, '"]}']]}

@@ -3,12 +3,14 @@
 import json
 
 import pytest
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
 
 from embedding_kit import Hosting, Ingestion, IngestSettings, VectorIndex, VectorIndexSettings
 from jobs.ingest.run import IngestSettings as FunctionSettings
 from jobs.steps import read_settings
-from tests.embedding_kit.roles import HOME, KEY, allowed, only, resolved
+from tests.embedding_kit.roles import HOME, KEY, allowed, only, resolved, statements
 
 INDEX = f"arn:aws:s3vectors:us-east-1:{HOME}:bucket/one/index/one"
 DOCS = "arn:aws:s3:::documents/docs"
@@ -108,6 +110,27 @@ MAY_NOT = [
     ("IngestionRole", "s3vectors:QueryVectors", INDEX),
     ("IngestionRole", "s3vectors:DeleteVectors", f"{INDEX}2"),
 ]
+
+
+def test_the_key_of_the_kits_own_bucket_may_be_used(synthesize, model):
+    """Without it, no object of the bucket could be read."""
+
+    own = f"{KEY}2222bbbb-22bb-33cc-44dd-555566667777"
+
+    def build(stack):
+        key = kms.Key.from_key_arn(stack, "Key", own)
+        Ingestion(
+            stack,
+            "Ingestion",
+            model=model,
+            index=VectorIndex(stack, "Index", model=model),
+            settings=IngestSettings(),
+            bucket=s3.Bucket(stack, "Documents", encryption_key=key),
+        )
+
+    found = [each for each in statements(synthesize(build), "IngestionRole") if own in str(each)]
+    assert found
+    assert {"kms:Decrypt", "kms:GenerateDataKey"} <= set(found[0]["Action"])
 
 
 def test_the_function_reads_documents_and_writes_lists_and_vectors(template):

@@ -10,9 +10,15 @@ from embedder.core.artifact import Artifact
 from embedder.core.engine import Engine
 from embedder.core.search import load_index
 from model_compiler.errors import SourceError
-from model_compiler.index_builder import build_index, main, read_texts, standard_library
+from model_compiler.index_builder import (
+    VectorCache,
+    build_index,
+    main,
+    read_texts,
+    standard_library,
+)
 from tests.model_compiler.conftest import Compile
-from tests.model_compiler.goldens.tiny_models import TEXTS
+from tests.model_compiler.goldens.tiny_models import TEXTS, leave_prompts_out
 
 
 @pytest.fixture
@@ -45,6 +51,26 @@ def test_fewer_dimensions(artifact, tmp_path, tiny_folder):
         "hello world",
         "the date",
     ]
+
+
+def test_a_cache_has_the_vectors_of_a_text_by_space_and_prompt(tiny_folder, compile_tiny, tmp_path):
+    """Another prompt or number of dimensions reuses none; the same text is not computed again."""
+    leave_prompts_out(tiny_folder, {"query": "parse: "})
+    cache = VectorCache(tmp_path / "cache")
+    folder = Path(compile_tiny(tiny_folder).folder)
+
+    def built(name, texts=TEXTS, **options):
+        build_index(texts, folder, tmp_path / name, **options)
+        return np.load(tmp_path / name / "vectors.npy")
+
+    first = built("plain", cache=cache)
+    asked = built("asked", cache=cache, prompt="query")
+    np.testing.assert_array_equal(asked, built("alone", prompt="query"))
+    assert not np.array_equal(first, asked)
+    # What the cache has is taken as it is.
+    with cache._file as file:
+        file.execute("UPDATE vectors SET vector = zeroblob(length(vector))")
+    assert not built("cached", cache=cache).any()
 
 
 def test_texts_from_json(tmp_path):

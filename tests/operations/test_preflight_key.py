@@ -38,10 +38,21 @@ def check(aws):
     return check
 
 
-def allow(kms, key: str, of: EnvironmentSettings, *, without: str = "", **changed: object) -> None:
-    """Give the key the statements of the environment, as the page says."""
+def allow(
+    kms,
+    key: str,
+    of: EnvironmentSettings,
+    *,
+    without: str = "",
+    denied: bool = False,
+    **changed: object,
+) -> None:
+    """Give the key the statements of the environment, as the page says; one may be a denial."""
     statements = needed_statements(of, partition="aws", region=REGION, account=HOME)
-    kept = [copy.deepcopy(one) for one in statements if one["Sid"] != without]
+    kept = [copy.deepcopy(one) for one in statements if one["Sid"] != without or denied]
+    for statement in kept:
+        if statement["Sid"] == without:
+            statement["Effect"] = "Deny"
     for statement in kept:
         statement.update({name: value for name, value in changed.items() if name in statement})
     policy = {"Version": "2012-10-17", "Statement": kept}
@@ -64,13 +75,14 @@ def test_the_default_policy_of_a_key_is_not_enough(key, check):
     assert all("lacks a statement (docs/security.md)" in finding.text for finding in found)
 
 
+@pytest.mark.parametrize("denied", [False, True])
 @pytest.mark.parametrize(
     "sid", ["LogsAreEncrypted", "CloudwatchPublishes", "BudgetsPublishes", "VectorsAreIndexed"]
 )
-def test_each_missing_statement_stops_and_is_printed(kms, key, check, sid):
-    """The one that is missing, ready to be copied."""
+def test_each_missing_statement_stops_and_is_printed(kms, key, check, sid, denied):
+    """The one that is missing, ready to be copied; a denial that names the service is none."""
     of = environment(key, budget={"monthly_usd": 10.0}, index={})
-    allow(kms, key, of, without=sid)
+    allow(kms, key, of, without=sid, denied=denied)
     (finding,) = check(of)
     assert finding.stops
     assert json.loads(finding.text.partition("): ")[2])["Sid"] == sid

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -235,6 +236,25 @@ def test_a_batch_is_refused_once_its_own_runs_say_so(timed):
     with pytest.raises(OutOfTimeError, match=r"more time than the 0\.2 s left"):
         ask(engine, session, LONGS, seconds=3)
     assert len(session.shapes) == 7
+
+
+@pytest.mark.parametrize("spent", [14, 16])
+def test_a_first_run_with_less_than_half_of_the_time_left_is_predicted(timed, monkeypatch, spent):
+    """Tokenizing, or waiting for another request, has taken the rest."""
+    engine, session = timed
+    session.rate = 10.0
+    for number in range(9):
+        ask(engine, session, [f"w{number}"], seconds=300)
+    session.rate = 0.001
+    encode = engine.request_tokenizer.encode
+
+    def slow(request):
+        session.clock.now += spent
+        return encode(request)
+
+    monkeypatch.setattr(engine.request_tokenizer, "encode", slow)
+    with pytest.raises(OutOfTimeError) if spent > 15 else nullcontext():
+        ask(engine, session, ["hi"], seconds=30)
 
 
 def test_a_refusal_does_not_freeze_the_estimate(timed):

@@ -61,6 +61,14 @@ def test_equal_scores_come_in_the_order_of_the_index():
     assert [match.position for match in matches] == list(range(50))
 
 
+def test_equal_scores_at_the_cut_give_no_more_results_than_wanted():
+    """The best entry comes first, and then the first of those that are equal."""
+    vectors = np.array([[0.6, 0.8]] * 3 + [[1, 0]], dtype=np.float32)
+    index = SearchIndex(list("abcd"), vectors, SPACE)
+    matches = index.search(np.array([1, 0], dtype=np.float32), 2)
+    assert [match.position for match in matches] == [3, 0]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -58,7 +58,7 @@ def test_a_row_of_int8_has_a_scale(tmp_path, table):
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("tokens", [1, 3, 40, 255, 256, 257, 600])
 def test_a_text_has_the_same_vector_in_every_batch(tmp_path, table, precision, tokens):
-    """It is equal to the last bit, also over several blocks of tokens."""
+    """It is equal to the last bit, also over several blocks of tokens, and that of all tokens."""
     scales = None
     if precision == "int8":
         table, scales = np.rint(table * 40).astype(np.int8), np.ones(ROWS, np.float32) / 40
@@ -69,6 +69,9 @@ def test_a_text_has_the_same_vector_in_every_batch(tmp_path, table, precision, t
     batch = session.run(ids, mask)
     alone = [session.run(ids[row : row + 1], mask[row : row + 1]) for row in range(5)]
     assert np.array_equal(batch, np.concatenate(alone))
+    rows = table * np.float64(1) if scales is None else table * scales[:, None].astype(np.float64)
+    sums = (rows[ids] * mask[:, :, None]).sum(axis=1)
+    np.testing.assert_allclose(batch, sums / np.linalg.norm(sums, axis=1, keepdims=True), atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Compression and decompression with gzip."""
 
 import gzip
+import tracemalloc
 import zlib
 
 import numpy as np
@@ -39,8 +40,12 @@ def test_the_whole_window_of_gzip_is_inflated():
 def test_no_more_than_the_limit_is_inflated():
     """Decompression stops at the limit, so that a zip bomb is refused without using memory."""
     bomb = gzip.compress(bytes(10_000_000))
+    tracemalloc.start()
     with pytest.raises(BodyTooLargeError, match="more than 6000 bytes once it is inflated"):
         decoded(bomb, "gzip", 6000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1_000_000
     assert len(decoded(gzip.compress(bytes(6000)), "gzip", 6000)) == 6000
 
 

@@ -160,6 +160,12 @@ OWN, NONE, OTHER = dict.fromkeys(CONDITIONS, YES), dict.fromkeys(CONDITIONS, NO)
         (None, OWN, ACCOUNT, []),
         (grants(*CONDITIONS), None, ACCOUNT, []),
         (grants(INVOKE), NONE, ACCOUNT, [URL_ACTION]),
+        (
+            [one | {"Effect": "Deny"} for one in grants(*CONDITIONS)],
+            NONE,
+            ACCOUNT,
+            [URL_ACTION, INVOKE],
+        ),
         (grants(URL_ACTION), NONE, ACCOUNT, [INVOKE]),
         (grants(*CONDITIONS, principal=ACCOUNT), NONE, ACCOUNT, [URL_ACTION, INVOKE]),
         (grants(*CONDITIONS), OWN | {URL_ACTION: DENY}, ACCOUNT, [URL_ACTION]),

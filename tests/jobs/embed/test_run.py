@@ -23,7 +23,7 @@ from jobs.embed.job import FRAME
 from jobs.embed.readers import read_records
 from jobs.embed.run import EmbedSteps, finish_job, plan_job, plan_shards, read_plan, shard_bytes
 from jobs.errors import BatchError, ChangedModelError, IncompleteJobError, RejectedRowsError
-from jobs.storage import open_folder
+from jobs.storage import Folder, open_folder
 from tests.embedder.small_model import WordTokenizer, manifest_of
 from tests.jobs.embed.conftest import embed_shards
 
@@ -320,8 +320,11 @@ def test_the_executions_input_replaces_the_defaults(steps, planned, s3):
 
 
 def test_a_plan_must_end_within_lambdas_15_minutes(steps, s3, monkeypatch):
-    """Larger CSV and gzip files are refused, with the other ways to embed them."""
-    monkeypatch.setattr("jobs.embed.run._LAMBDA_SCANNED_BYTES", 3)
+    """CSV and gzip files of more than 32 GiB are refused, with the other ways to embed them."""
+    files = Folder.files
+    monkeypatch.setattr(
+        Folder, "files", lambda *given: (file._replace(size=33 << 30) for file in files(*given))
+    )
     s3.objects["in/docs/a.csv"] = b"id,text\n1,x\n"
     with pytest.raises(BatchError, match=r"Lambda's 15 minutes; .* or run it with --local\."):
         steps.run({"step": "plan", "defaults": DEFAULTS})

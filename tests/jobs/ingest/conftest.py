@@ -87,11 +87,11 @@ class World:
         detail = {"bucket": {"name": "documents"}, "object": {"key": bucket_key or f"docs/{key}"}}
         return json.dumps({"time": "2026-09-21T15:33:20Z", "detail": detail})
 
-    def handle(self, *messages: str) -> list[str]:
-        """Run the function with messages; return the numbers of those that failed."""
+    def handle(self, *messages: str, left: float = 900) -> list[str]:
+        """Run the function with messages and its time; return the numbers of those that failed."""
         records = [{"messageId": str(n), "body": body} for n, body in enumerate(messages)]
         handler = entry(run_of(self.messages), run_of(self.reconciliation))
-        answer = handler({"Records": records}, Context())
+        answer = handler({"Records": records}, Context(left))
         return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
     def counted(self, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,12 +132,15 @@ def run_of(steps: Steps) -> Callable[[Any, Any], dict[str, Any]]:
     return lambda event, _context: steps.run(event)
 
 
+@dataclass
 class Context:
-    """What Lambda says of an invocation."""
+    """What Lambda says of an invocation: here the whole time of a function."""
+
+    left: float = 900
 
     def get_remaining_time_in_millis(self) -> int:
-        """Return the whole time of a function."""
-        return 900_000
+        """Return the time that is left."""
+        return round(self.left * 1000)
 
 
 @pytest.fixture

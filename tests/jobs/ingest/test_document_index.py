@@ -1,14 +1,18 @@
 """One document in the index: what a change costs, waiting for other runs, refusals, no time."""
 
 import contextlib
+import json
 import random
 import statistics
+import time
+from dataclasses import replace
 
 import pytest
 
 from jobs.errors import UnavailableError
 from jobs.ingest import document_index
-from tests.jobs.ingest.conftest import KilledError, paragraphs
+from jobs.ingest.run import open_documents
+from tests.jobs.ingest.conftest import SETTINGS, KilledError, chunks_of, paragraphs
 
 
 def test_a_change_of_one_paragraph_embeds_the_chunks_near_it(world, engine):
@@ -78,8 +82,9 @@ def test_metadata_of_the_document_and_its_rows_is_in_the_index(world):
     assert found["row two"]["lang"] == "en"
 
 
+@pytest.mark.parametrize("ingest_settings", [SETTINGS, replace(SETTINGS, metadata=("tenant",))])
 def test_the_first_folder_of_a_key_is_its_tenant(world):
-    """A search may filter by it, also in a row that claims another one."""
+    """A search may filter by it, also in a row that claims another one, wanted or not."""
     world.put("acme/2026/a.jsonl", '{"text": "words", "tenant": "other"}')
     world.put("b.md", "others")
     world.handle(world.event("acme/2026/a.jsonl"), world.event("b.md"))
@@ -154,6 +159,53 @@ def test_a_large_document_is_done_in_several_runs(world, monkeypatch):
     assert len(world.index.vectors) == 4
     assert world.documents.update("a.jsonl", deadline=2e9).embedded == 2
     assert world.found() == world.expected()
+
+
+@pytest.mark.parametrize(
+    "change", [{"chunk_tokens": 12}, {"overlap_tokens": 0}, {"metadata": ("year",)}]
+)
+def test_other_settings_make_each_unchanged_document_be_read_again(world, change):
+    """Its chunks are then those of the new settings; with the same ones there is no work."""
+    world.add("a.md", " ".join(f"w{number} and more." for number in range(40)), lang="de")
+    made = [
+        open_documents(settings, world.engine, send=print, now=lambda: world.clock[0])[0]._documents
+        for settings in (SETTINGS, replace(SETTINGS, **change))
+    ]
+    assert [each.unchanged("a.md") is not None for each in made] == [True, False]
+    assert made[1].update("a.md", deadline=2e9).changed == 1
+    assert set(world.index.vectors) == set(chunks_of(made[1], "a.md"))
+
+
+def test_others_wait_until_a_deletion_has_ended(world, monkeypatch):
+    """After a slow write, the time that the list says is renewed before chunks are deleted."""
+    world.add("a.md", "first words")
+    world.put("a.md", "other words")
+    index, until = world.documents._index, []
+    put, delete = index.put, index.delete
+
+    def slow(vectors):
+        put(vectors)
+        world.clock[0] += 300
+
+    def deleted(keys):
+        (path,) = (path for path in world.s3.objects if "/chunks/" in path)
+        until.append(json.loads(world.s3.objects[path])["until"] - world.clock[0])
+        delete(keys)
+
+    monkeypatch.setattr(index, "put", slow)
+    monkeypatch.setattr(index, "delete", deleted)
+    world.documents.update("a.md", deadline=2e9)
+    # A request with all its attempts takes up to 380 s.
+    assert until[0] > 380
+
+
+@pytest.mark.parametrize(("left", "failed"), [(400, ["0"]), (450, [])])
+def test_no_work_begins_that_could_not_end(world, left, failed):
+    """Near the end of the function the message fails, and SQS gives it again."""
+    now = time.time()
+    world.clock[0] = now
+    world.put("a.md", "words")
+    assert world.handle(world.event("a.md"), left=left) == failed
 
 
 def test_a_missing_permission_is_not_a_deleted_document(world):

@@ -25,6 +25,22 @@ def row(number: int) -> dict[str, Any]:
     return {"id": f"d{number}", "text": f"text number {number}", "lang": "de" if number % 2 else ""}
 
 
+class Clock:
+    """A clock that only moves when someone sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def read(self) -> float:
+        """Return the time."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Move the time."""
+        assert seconds > 0
+        self.now += seconds
+
+
 @pytest.fixture
 def embed(tmp_path: Path, engine: Engine) -> Callable[..., Path]:
     """Return a function that embeds rows in a job, and returns the job's folder."""

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as arrow
 import pyarrow.parquet
 import pytest
 
@@ -19,7 +20,7 @@ from jobs.load.index_client import SPACE_TAG, IndexClient
 from jobs.load.run import FRAME, LoadSettings, Result, finish_load, plan_load
 from jobs.load.worker import RateLimit, load_parts
 from tests.fixtures.s3_vectors.server import Failure
-from tests.jobs.load.conftest import ARN, ROWS, row
+from tests.jobs.load.conftest import ARN, ROWS, Clock, row
 
 THROTTLED = Failure(429, "TooManyRequestsException", message="Rate exceeded", path="/PutVectors")
 SPACE = "small-model@abc123/fp32/0123456789ab/32"
@@ -154,6 +155,39 @@ def test_two_first_loads_of_different_models_do_not_mix(embed, index):
     index.tags[SPACE_TAG] = "other@1/int8/2/32"
     with pytest.raises(VectorSpaceError, match="One index has the vectors of one vector space"):
         finish_load(plan, client)
+
+
+def test_a_first_load_whose_tag_was_overwritten_writes_nothing(embed, index):
+    """Another load's tag comes after its own, before either has written a vector."""
+    client = IndexClient(ARN)
+    client._client.meta.events.register(
+        "after-call.s3vectors.TagResource",
+        lambda **_: index.tags.update({SPACE_TAG: "other@1/int8/2/32"}),
+    )
+    with pytest.raises(VectorSpaceError, match="The index has vectors of other@1/int8/2/32"):
+        plan_load(LoadSettings(source=str(embed()), index=ARN), client)
+    assert index.tags == {SPACE_TAG: "other@1/int8/2/32"}
+
+
+@pytest.mark.parametrize("rows", [ROWS - 1, ROWS + 1])
+def test_parts_with_another_number_of_rows_than_the_job_are_refused(embed, index, rows):
+    """Neither lost nor added rows are a load that succeeds."""
+    folder = embed()
+    part = folder / "part-000001.parquet"
+    table = pyarrow.parquet.read_table(part)
+    other = arrow.concat_tables([table, table.slice(0, 1)]) if rows > ROWS else table.slice(1)
+    pyarrow.parquet.write_table(other, part)
+    with pytest.raises(BatchError, match=f"parts have {rows} rows; the result of the job says 60"):
+        load(folder)
+
+
+def test_a_part_ends_after_the_time_of_its_last_vectors(embed, index):
+    """AWS's rate is that of all writers, and the next part may be another machine's."""
+    clock = Clock()
+    plan, client = planned(embed())
+    limit = RateLimit(1, now=clock.read, sleep=clock.sleep)
+    (outcome,) = load_parts(plan, plan.parts[:1], index=client, limit=limit, threads=1)
+    assert clock.now - 100 == outcome.counts.loaded > 1
 
 
 def test_a_part_of_another_job_is_refused(embed, index, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 from jobs.load.index_client import Item, batches, encode
 from jobs.load.worker import RateLimit
+from tests.jobs.load.conftest import Clock
 
 VECTOR = np.array([0.1, -0.25, 1e-9], np.float32)
 
@@ -101,22 +102,6 @@ def test_a_request_has_up_to_500_vectors_and_20_mib(count, size, expected):
     """Long vectors with long texts come in smaller requests."""
     made = list(batches([Item(str(number), b"x" * size) for number in range(count)]))
     assert [len(batch) for batch in made] == expected
-
-
-class Clock:
-    """A clock that only moves when someone sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def read(self) -> float:
-        """Return the time."""
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        """Move the time."""
-        assert seconds > 0
-        self.now += seconds
 
 
 def test_vectors_are_written_at_the_rate_and_no_faster():

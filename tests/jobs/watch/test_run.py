@@ -13,7 +13,7 @@ from jobs.steps import logged
 from jobs.watch import run as watch_run
 from jobs.watch.run import TOP, KnownVectors, read_questions
 from tests.fixtures.s3_vectors.indexes import Index, Stored
-from tests.jobs.ingest.conftest import SOURCE, paragraphs
+from tests.jobs.ingest.conftest import SOURCE, KilledError, paragraphs
 from tests.jobs.watch.conftest import DAY, Watched, questions_of
 
 QUESTION = {"query": "how", "document": "a.md"}
@@ -70,6 +70,18 @@ def test_a_vector_of_another_program_is_wrong(some):
     assert key not in some.report()["named"]["unlisted"]
 
 
+@pytest.mark.parametrize(("cosine", "foreign"), [(0.98, 1), (0.995, 0)])
+def test_a_vector_of_another_model_is_found_by_its_text(some, cosine, foreign):
+    """Those of the same model on another processor are nearer."""
+    key, stored = next(iter(some.world.index.vectors.items()))
+    numbers = np.asarray(stored.numbers)
+    aside = np.roll(numbers, 1)
+    aside -= (aside @ numbers) * numbers
+    turned = cosine * numbers + np.sqrt(1 - cosine**2) * aside / np.linalg.norm(aside)
+    some.world.index.vectors[key] = Stored(turned.astype(np.float32), stored.metadata)
+    assert some.run()["foreign"] == foreign
+
+
 def test_numbers_in_another_form_are_the_same_metadata(some):
     """The index may return 2001 as 2001.0; the document is read to tell."""
     vectors = some.world.index.vectors
@@ -113,6 +125,17 @@ def test_a_deleted_document_that_stays_in_the_index_is_found_the_next_day(some):
     some.index("d/3.md")
     some.world.clock[0] += DAY
     assert some.run(3)["oldest_change"] == 0
+
+
+def test_a_gone_document_counts_if_an_interrupted_run_has_written_its_chunks(some):
+    """Its list does not name them as present, and they are in the index."""
+    some.put("d/new.md", "new words", indexed=False)
+    some.world.writes_left = 2
+    with pytest.raises(KilledError):
+        some.index("d/new.md")
+    some.world.delete("d/new.md")
+    some.world.writes_left = None
+    assert some.run()["gone"] == 1
 
 
 def test_a_new_document_without_a_list_is_found(some):

@@ -135,6 +135,37 @@ def test_the_report_is_a_table():
     assert len(problems(broken, Thresholds())) == 1
 
 
+SCORES = fidelity.ScoreFidelity(
+    queries=10,
+    passages=100,
+    difference_max=0.0,
+    difference_mean=0.0,
+    kendall_tau=1.0,
+    kendall_tau_min=1.0,
+    top_overlap=1.0,
+    batch_difference_max=0.0,
+)
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "refused", "accepted"),
+    [
+        (PERFECT, "cosine_min", 0.97, 0.98),
+        (PERFECT, "cosine_mean", 0.98, 0.99),
+        (PERFECT, "batch_cosine_min", 0.9999, 0.99999),
+        (PERFECT, "neighbor_overlap", 0.7, 0.8),
+        (SCORES, "kendall_tau", 0.97, 0.98),
+        (SCORES, "top_overlap", 0.7, 0.8),
+        (SCORES, "batch_difference_max", 1e-6, 0.0),
+    ],
+)
+def test_the_default_thresholds(of, name, refused, accepted):
+    """Each one alone refuses a model, and its own value is accepted."""
+    check = problems if of is PERFECT else fidelity.score_problems
+    for value, count in ((refused, 1), (accepted, 0)):
+        assert len(check(dataclasses.replace(of, **{name: value}), Thresholds())) == count
+
+
 def spoil(patch: pytest.MonkeyPatch, name: str) -> None:
     """Round the weights of all int8 layers with names that start like this to whole numbers."""
 

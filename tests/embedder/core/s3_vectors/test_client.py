@@ -51,6 +51,20 @@ def test_a_query_and_the_tags_go_over_one_connection(client, s3_vectors, arn):
     assert s3_vectors.connections == 1
 
 
+def test_a_response_is_awaited_no_longer_than_the_deadline(client, arn, monkeypatch):
+    """A request has time left that its answer may take, and never more than 5 s."""
+    ask, waits = client._pool.request, []
+
+    def asked(*place, timeout, **options):
+        waits.append(timeout)
+        return ask(*place, timeout=timeout, **options)
+
+    monkeypatch.setattr(client._pool, "request", asked)
+    for seconds in (2, 600):
+        client.query(parameters(arn), deadline=time.monotonic() + seconds)
+    assert 0 < waits[0] <= 2 < waits[1] <= 5
+
+
 @pytest.mark.parametrize(
     "failure",
     [
