@@ -83,7 +83,7 @@ def test_a_file_that_appeared_meanwhile_is_not_overwritten(running, readings, tm
         connect = lambda _: EmbeddingClient(running.url)  # noqa: E731
         return embed_file(connect, source, output, options=EmbedOptions(), **options)
 
-    with pytest.raises(FileError, match="a.jsonl"):
+    with pytest.raises(FileError, match=r"a\.jsonl"):
         embed()
     assert output.read_text() == "mine"
     assert embed(overwrite=True).rows == 2

@@ -264,11 +264,11 @@ def test_a_role_of_the_app_is_granted_a_prefix(model):
             endpoint.grant_search(role, prefix=prefix)
     endpoint.grant_search(role, prefix="acme/")
     invoking = Callers(principals=(USER,), invoke=True)
-    with pytest.raises(ValueError, match="found: .*invoke = true"):
+    with pytest.raises(ValueError, match=r"found: .*invoke = true"):
         endpoint.add_callers(invoking)
     other = EmbeddingEndpoint(Stack(), "Endpoint", model=model)
     other.add_callers(invoking)
-    with pytest.raises(ValueError, match="found: .*invoke = true"):
+    with pytest.raises(ValueError, match=r"found: .*invoke = true"):
         other.grant_search(role, prefix="acme/")
     template = Template.from_stack(stack)
     name = stack.get_logical_id(cast("CfnElement", role.node.default_child))

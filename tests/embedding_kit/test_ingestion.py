@@ -114,7 +114,6 @@ MAY_NOT = [
 
 def test_the_key_of_the_kits_own_bucket_may_be_used(synthesize, model):
     """Without it, no object of the bucket could be read."""
-
     own = f"{KEY}2222bbbb-22bb-33cc-44dd-555566667777"
 
     def build(stack):

@@ -239,6 +239,11 @@ WRONG: dict[str, list[dict[str, Any]]] = {
         {"index": {"filterable": ["title"]}, "ingest": {}},
         {"index": {}, "watch": {}},
         DOCUMENTS | {"watch": {"questions": "a/q.jsonl"}},
+        {
+            "index": {},
+            "ingest": {"source": "s3://docs/_docs"},
+            "watch": {"questions": "_docs/q.jsonl"},
+        },
         DOCUMENTS | {"watch": {"questions": "_watch/q.csv"}},
     ],
     "model": [

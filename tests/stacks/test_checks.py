@@ -15,7 +15,7 @@ from embedder.core.settings import Settings
 from stacks.artifact_stack import ArtifactStack
 from stacks.environment_stacks import EnvironmentStacks
 from stacks.names import artifact_bucket_name
-from tests.stacks.conftest import of_kind, templates_of
+from tests.stacks.conftest import CONTEXT, of_kind, templates_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -308,6 +308,15 @@ def test_every_alarm_notifies_or_is_part_of_the_one_that_pages(synthesized):
         if resource["Type"] == "AWS::CloudWatch::Alarm":
             paging = name in str(page["AlarmRule"])
             assert paging != bool(resource["Properties"].get("AlarmActions")), name
+
+
+def test_an_existing_log_group_stays_as_it_is(environments):
+    """Also where the kit's own resources are retained: the stack has no policy for it."""
+    kept = environments["existing"].model_copy(update={"removal_policy": "retain"})
+    app = App(context=CONTEXT, analytics_reporting=False)
+    EnvironmentStacks(app, kept)
+    (function,) = of_kind(templates_of(app)["endpoint"], "AWS::Lambda::Function")
+    assert function["LoggingConfig"]["LogGroup"] == "/team/embedder"
 
 
 def test_the_permissions_of_an_existing_role_are_reported(synthesized):
