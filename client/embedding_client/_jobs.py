@@ -29,8 +29,8 @@ class Execution(NamedTuple):
     state: str
     started: datetime
     ended: datetime | None
-    #: What it was started with.
-    settings: Mapping[str, Any]
+    #: What it was started with: an object, unless another program gave other JSON.
+    settings: Any
     #: The map's description by AWS; None until the items are planned.
     map_run: Mapping[str, Any] | None
     #: The number of items, None until they are planned, and of those that are done and that failed.
@@ -58,9 +58,9 @@ class Executions:
         self._machine, self._region, self._profile = machine, found["region"], profile
         self._client = aws_client("stepfunctions", self._region, profile=profile)
 
-    def start(self, settings: Mapping[str, Any], *, name: str | None = None) -> str:
+    def start(self, settings: Any, *, name: str | None = None) -> str:
         """Start an execution and return its name, by default the folder's with the time."""
-        name = name or _name_of(settings["source"])
+        name = name or _name_of(settings)
         if not _NAME.fullmatch(name):
             raise ConfigurationError(
                 f"A job's name has up to 80 letters, digits, hyphens or _; found {name!r}."
@@ -120,8 +120,11 @@ class Executions:
             return getattr(self._client, operation)(**arguments)
 
 
-def _name_of(source: str) -> str:
-    folder = re.sub(r"[^\w-]+", "-", source.rstrip("/").rpartition("/")[2], flags=re.ASCII)
+def _name_of(settings: Any) -> str:
+    # Other programs may leave the folder to the state machine.
+    source = settings.get("source") if isinstance(settings, Mapping) else None
+    name = str(source or "").rstrip("/").rpartition("/")[2]
+    folder = re.sub(r"[^\w-]+", "-", name, flags=re.ASCII)
     return f"{folder.strip('-')[:60] or 'job'}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 

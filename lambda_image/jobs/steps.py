@@ -252,6 +252,16 @@ def read_settings(kind: type[Job], value: Mapping[str, Any], *, name: str) -> Jo
     )
 
 
+def given_settings(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of `event["job"]`, with `event["defaults"]` for what it leaves out."""
+    job = event.get("job", {})
+    if not isinstance(job, Mapping):
+        raise BatchError(
+            f"The input of an execution must be an object of settings; found {type(job).__name__}."
+        )
+    return {**event.get("defaults", {}), **job}
+
+
 def read_variable(kind: type[Job], name: str) -> Job:
     """Read settings from a variable of the environment, which has them as JSON."""
     return read_settings(kind, orjson.loads(os.environ[name]), name=name)

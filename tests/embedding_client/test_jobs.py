@@ -346,6 +346,20 @@ def test_a_canceled_job_can_be_resumed(embed, states):
     assert (second["name"], second["input"]) == (out.strip(), first["input"])
 
 
+@pytest.mark.parametrize(
+    "given", [{}, {"text": "body"}, {"source": None}, {"source": 3}, [], "docs", None]
+)
+def test_a_job_that_another_program_started_is_any_job(embed, states, given):
+    """With what it was started with it is shown, listed, canceled, and resumed."""
+    states.StartExecution({"stateMachineArn": MACHINE, "name": "one", "input": json.dumps(given)})
+    assert json.loads(embed("status", "one", "--json")[1])["settings"] == given
+    assert "  one\n" in embed("list")[1]
+    assert [embed(command, "one")[0] for command in ("cancel", "status")] == [0, 1]
+    code, out, _ = embed("resume", "one")
+    assert (code, out) == (0, f"{list(states.executions.values())[1]['name']}\n")
+    assert {each["input"] for each in states.executions.values()} == {json.dumps(given)}
+
+
 def test_the_newest_jobs_are_listed(embed, states):
     """The list has as many jobs as were asked for, from several pages, the newest first."""
     for number in range(5):

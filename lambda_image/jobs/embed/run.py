@@ -21,7 +21,7 @@ from jobs.embed.readers import (
 )
 from jobs.embed.worker import Counts, embed_shard, read_counts, space_of
 from jobs.errors import BatchError, ChangedModelError
-from jobs.steps import Steps, read_settings
+from jobs.steps import Steps, given_settings, read_settings
 from jobs.storage import Folder, StoredFile, open_folder
 
 #: About 500 documents of 200 tokens, which take MiniLM 25 s on one vCPU.
@@ -185,9 +185,7 @@ class EmbedSteps(Steps):
 
     def plan(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Plan the job that `event["job"]` describes, with `event["defaults"]` for the rest."""
-        job = read_settings(
-            Job, {**event.get("defaults", {}), **event.get("job", {})}, name="A job"
-        )
+        job = read_settings(Job, given_settings(event), name="A job")
         for name, url in (("source", job.source), ("destination", job.destination)):
             if not url.startswith("s3://"):
                 raise BatchError(f"{name} must be s3://BUCKET/PREFIX; found {url}.")

@@ -32,7 +32,7 @@ from jobs.errors import BatchError
 from jobs.ingest.document_index import BusyDocumentError, Counts, DocumentIndex, list_name
 from jobs.ingest.documents import RefusedDocumentError, digest
 from jobs.load.index_client import IndexClient
-from jobs.steps import Frame, Steps, UnexpectedError, read_variable
+from jobs.steps import Frame, Steps, UnexpectedError, given_settings, read_variable
 from jobs.storage import Folder, StoredObject, open_folder
 
 FRAME = Frame(
@@ -157,8 +157,7 @@ class ReconcileSteps(Steps):
 
     def plan(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Plan a reconciliation of everything; it has no settings."""
-        given = {**event.get("defaults", {}), **event.get("job", {})}
-        if given:
+        if given := given_settings(event):
             raise BatchError(f"A reconciliation has no settings; found {', '.join(given)}.")
         groups = list(self._groups())
         folder = f"{self._records}/{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"

@@ -13,7 +13,7 @@ from jobs.errors import BatchError
 from jobs.load.index_client import IndexClient
 from jobs.load.run import FRAME, LoadSettings, Part, finish_load, plan_load, read_plan
 from jobs.load.worker import RateLimit, load_part
-from jobs.steps import Steps, logged, read_settings
+from jobs.steps import Steps, given_settings, logged, read_settings
 from jobs.storage import open_folder
 
 
@@ -34,11 +34,10 @@ class LoadSteps(Steps):
 
     def plan(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Plan the load that `event["job"]` describes, with `event["defaults"]` for the rest."""
-        defaults, given = event.get("defaults", {}), event.get("job", {})
-        settings = read_settings(LoadSettings, {**defaults, **given}, name="A load")
+        settings = read_settings(LoadSettings, given_settings(event), name="A load")
         if not settings.source.startswith("s3://"):
             raise BatchError(f"source must be s3://BUCKET/PREFIX; found {settings.source}.")
-        own = defaults.get("index")
+        own = event.get("defaults", {}).get("index")
         if own and settings.index != own:
             raise BatchError(f"This state machine loads the index {own}; found {settings.index}.")
         plan = plan_load(settings, self._connect(settings.index))

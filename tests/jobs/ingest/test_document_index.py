@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.errors import UnavailableError
+from jobs.errors import BatchError, UnavailableError
 from jobs.ingest import document_index
 from jobs.ingest.run import open_documents
 from tests.jobs.ingest.conftest import SETTINGS, KilledError, chunks_of, paragraphs
@@ -215,6 +215,15 @@ def test_a_missing_permission_is_not_a_deleted_document(world):
     world.s3.missing = 403
     assert world.handle(world.event("a.md")) == ["0"]
     assert list(world.found().values()) == ["words"]
+
+
+@pytest.mark.parametrize(
+    ("job", "problem"), [({"source": "s3://a"}, "no settings; found source"), ([], "found list")]
+)
+def test_a_reconciliation_with_settings_is_refused(world, job, problem):
+    """It is always of all documents."""
+    with pytest.raises(BatchError, match=problem):
+        world.reconciliation.run({"step": "plan", "defaults": {}, "job": job})
 
 
 def test_a_message_that_is_no_event_fails_alone(world):

@@ -66,6 +66,7 @@ def test_the_steps_load_a_job_of_s3(s3, steps, index):
         ({"step": "none"}, "step must be one of plan, part, finish; found 'none'"),
         ({"step": "plan", "job": {"source": "s3://a"}}, "missing: index"),
         ({**PLAN, "job": {"txt": 1}}, "unknown: txt"),
+        ({**PLAN, "job": ["s3://a"]}, "must be an object of settings; found list"),
         ({**PLAN, "job": {"source": "/a"}}, "must be s3://BUCKET/P"),
         ({**PLAN, "job": {"source": 1}}, "source must be a text; found 1"),
         ({**PLAN, "job": {"metadata": "a"}}, "metadata must be a list of texts"),
