@@ -26,7 +26,8 @@ from operations.cost.workload import (
 from tools.cost import resources_of
 from tools.prove.measure import LENGTHS, SIZES
 
-_ROOT = Path(__file__).resolve().parents[1]
+#: The files of environments/ as the kit ships them. Those are the user's to edit.
+_SHIPPED = Path(__file__).resolve().parents[1] / "tests" / "fixtures" / "environments"
 _FARGATE = "Fargate, 1 vCPU, load balancer"
 _EC2 = "EC2 t4g.small, load balancer"
 #: Items of a bill without a request.
@@ -58,7 +59,7 @@ def _run(environment: EnvironmentSettings, month: Month) -> Forecast:
 @cache
 def example_table() -> str:
     """Return the output of the command for `staging`, which is on demand."""
-    environment = load_environment("staging", folder=_ROOT / "environments", licensed=False)
+    environment = load_environment("staging", folder=_SHIPPED, licensed=False)
     return f"```\n{as_table(_run(environment, Month(requests=3e6)))}\n```"
 
 
@@ -105,7 +106,7 @@ def cold_start_table() -> str:
 
 def server_table() -> str:
     """Return what the ways to serve `dev` cost, and the traffic from which each costs less."""
-    dev = load_environment("dev", folder=_ROOT / "environments")
+    dev = load_environment("dev", folder=_SHIPPED)
     result, short = (_run(dev, Month(requests=3e6, tokens=tokens)) for tokens in (128, 16))
     rows = []
     for name in (ON_DEMAND, PROVISIONED, _FARGATE, "Lambda Managed Instances, c7g.large"):

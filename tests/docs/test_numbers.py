@@ -48,10 +48,12 @@ README, COST = (
 
 
 def test_the_first_page_says_what_the_command_computes():
-    """The shipped environments, at the traffic that it names; and the page on costs, a start."""
+    """The environments as shipped, at the traffic that it names; and the page on costs, a start."""
     idle, dev, staging, production = (
         forecast(
-            load_environment(name, folder=ROOT / "environments", licensed=False),
+            load_environment(
+                name, folder=ROOT / "tests" / "fixtures" / "environments", licensed=False
+            ),
             resources_of,
             load_prices(),
             hosted_models(),

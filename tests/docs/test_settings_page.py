@@ -1,5 +1,6 @@
 """The page of all settings, and the JSON Schema that it is made from."""
 
+import re
 import sys
 import tomllib
 from contextlib import nullcontext
@@ -13,7 +14,7 @@ from embedding_kit.environment_file import EnvironmentFileError, load_environmen
 from embedding_kit.settings.descriptions import export_schema, kinds
 
 ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENTS = sorted((ROOT / "environments").glob("*.toml"))
+ENVIRONMENTS = sorted((ROOT / "tests" / "fixtures" / "environments").glob("*.toml"))
 sys.path.insert(0, str(ROOT / "docs"))
 
 from settings_page import page_rows  # noqa: E402 - docs/ is on the path only here
@@ -37,6 +38,22 @@ def test_an_environments_file_names_the_schema_and_is_valid(path):
     text = path.read_text(encoding="utf-8")
     assert text.splitlines()[0] == "#:schema ./environment.schema.json"
     jsonschema.validate(tomllib.loads(text), SCHEMA)
+
+
+@pytest.mark.parametrize("path", ENVIRONMENTS, ids=lambda path: path.stem)
+def test_a_setting_in_a_comment_is_valid_without_the_sign(path, tmp_path):
+    """Each block of such lines alone, and all of them with the terms of the model accepted."""
+    text = path.read_text(encoding="utf-8")
+    found = [*re.finditer(r"(?:^# (?:\[.+\]|\w+ = .+)\n)+", text, re.MULTILINE)]
+    assert found
+    whole = text
+    for block in found:
+        shown = re.sub("^# ", "", block[0], flags=re.MULTILINE)
+        whole = whole.replace(block[0], shown)
+        (tmp_path / path.name).write_text(text.replace(block[0], shown))
+        load_environment(path.stem, folder=tmp_path, licensed=False)
+    (tmp_path / path.name).write_text(whole)
+    load_environment(path.stem, folder=tmp_path)
 
 
 @pytest.mark.parametrize(

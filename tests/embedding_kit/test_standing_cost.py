@@ -70,7 +70,7 @@ def test_the_default_budget_includes_the_fewest_tasks_of_a_server():
 
 def test_the_file_of_production_says_what_its_minimums_cost():
     """Its comment has the only price outside the table, besides the pages of the docs."""
-    folder = Path(__file__).resolve().parents[2] / "environments"
+    folder = Path(__file__).resolve().parents[1] / "fixtures" / "environments"
     found = load_environment("production", folder=folder, licensed=False)
     # From 7:30 to 19:00 on five of seven days, it has 5 instead of 2.
     mean = 2 + 3 * 5 * 11.5 / (7 * 24)

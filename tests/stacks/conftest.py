@@ -45,6 +45,8 @@ from embedding_kit.settings import (
 from stacks.environment_stacks import EnvironmentStacks
 
 ROOT = Path(__file__).resolve().parents[2]
+#: The files of environments/ as the kit ships them. Those are the user's to edit.
+SHIPPED = ROOT / "tests" / "fixtures" / "environments"
 CONTEXT = json.loads((ROOT / "cdk.json").read_text())["context"]
 
 NETWORK = NetworkSettings(
@@ -276,10 +278,10 @@ def templates_of(app: App) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def environments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EnvironmentSettings]:
-    """Return the three shipped environments with the models' terms accepted, and the variants."""
+    """Return the environments as shipped, with the models' terms accepted, and the variants."""
     folder = tmp_path_factory.mktemp("accepted") / "environments"
     folder.mkdir()
-    for file in (ROOT / "environments").glob("*.toml"):
+    for file in SHIPPED.glob("*.toml"):
         accepted = file.read_text().replace("# accept_license", "accept_license")
         (folder / file.name).write_text(accepted)
     shipped = {file.stem: load_environment(file.stem, folder=folder) for file in folder.iterdir()}

@@ -24,11 +24,23 @@ BARE = {
 }
 
 
-def synth(**environment: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """Return a folder that is this repository with its environments as shipped."""
+    folder = tmp_path / "clone"
+    folder.mkdir()
+    for path in ROOT.iterdir():
+        (folder / path.name).symlink_to(path)
+    (folder / "environments").unlink()
+    (folder / "environments").symlink_to(ROOT / "tests" / "fixtures" / "environments")
+    return folder
+
+
+def synth(clone: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the app with these environment variables and no others of this shell."""
     return subprocess.run(
         [sys.executable, "app.py"],
-        cwd=ROOT,
+        cwd=clone,
         env=BARE | environment,
         capture_output=True,
         text=True,
@@ -47,16 +59,18 @@ def synth(**environment: str) -> subprocess.CompletedProcess[str]:
         ),
     ],
 )
-def test_what_is_wrong_is_told_without_a_traceback(tmp_path, name, message):
+def test_what_is_wrong_is_told_without_a_traceback(clone, tmp_path, name, message):
     """An error is one helpful line without a traceback."""
-    done = synth(CDK_OUTDIR=str(tmp_path), CDK_CONTEXT_JSON=json.dumps({"environment": name}))
+    done = synth(
+        clone, CDK_OUTDIR=str(tmp_path), CDK_CONTEXT_JSON=json.dumps({"environment": name})
+    )
     assert done.returncode == 1
     assert done.stderr.startswith(message)
     assert len(done.stderr.splitlines()) == 1
     assert not list(tmp_path.glob("*.template.json"))
 
 
-def test_what_the_cdk_refuses_is_a_line_without_a_traceback(tmp_path):
+def test_what_the_cdk_refuses_is_a_line_without_a_traceback(clone, tmp_path):
     """Each error of the CDK's own validation names the resource and the rule."""
     (tmp_path / "run.py").write_text(
         "import sys, app\n"
@@ -68,7 +82,7 @@ def test_what_the_cdk_refuses_is_a_line_without_a_traceback(tmp_path):
         "app.EnvironmentStacks = make\n"
         "sys.exit(app.main())\n"
     )
-    variables = BARE | {"CDK_OUTDIR": str(tmp_path / "out"), "PYTHONPATH": str(ROOT)}
+    variables = BARE | {"CDK_OUTDIR": str(tmp_path / "out"), "PYTHONPATH": str(clone)}
     done = subprocess.run(
         [sys.executable, tmp_path / "run.py"],
         env=variables,
@@ -83,27 +97,27 @@ def test_what_the_cdk_refuses_is_a_line_without_a_traceback(tmp_path):
     assert errors == [f"error: Refused/Url: {reason}"]
 
 
-def test_ctrl_c_ends_synth_without_a_traceback(tmp_path):
+def test_ctrl_c_ends_synth_without_a_traceback(clone, tmp_path):
     """The CDK's command prints what synth prints, and AWS has not been asked for anything."""
     # In place of the CDK: its import takes most of the time of a synth.
     interrupt = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
     (tmp_path / "aws_cdk.py").write_text(interrupt)
-    done = synth(PYTHONPATH=str(tmp_path))
+    done = synth(clone, PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
 @pytest.mark.slow
-def test_the_same_file_gives_the_same_bytes(tmp_path):
+def test_the_same_file_gives_the_same_bytes(clone, tmp_path):
     """`python app.py` and the CLI give the same bytes, without credentials and network."""
     once, again = tmp_path / "once", tmp_path / "again"
     cli = ROOT / "scripts" / "node_modules" / ".bin" / "cdk"
     with (
         subprocess.Popen(
-            [sys.executable, "app.py"], cwd=ROOT, env=BARE | {"CDK_OUTDIR": str(once)}
+            [sys.executable, "app.py"], cwd=clone, env=BARE | {"CDK_OUTDIR": str(once)}
         ) as by_python,
         subprocess.Popen(
             [cli, "synth", "--quiet", "-c", "environment=dev", "--output", again],
-            cwd=ROOT,
+            cwd=clone,
             env=BARE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

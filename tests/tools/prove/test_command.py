@@ -254,7 +254,7 @@ def _load(content: str, folder: Path):
 @pytest.mark.parametrize("name", ["dev", "staging", "production"])
 def test_a_shipped_environment_becomes_one_that_can_be_deleted(name, tmp_path):
     """The copy names the account, and keeps the settings that are measured."""
-    text = (ROOT / "environments" / f"{name}.toml").read_text()
+    text = (ROOT / "tests/fixtures/environments" / f"{name}.toml").read_text()
     (tmp_path / f"{name}.toml").write_text(text.replace("# accept_license", "accept_license"))
     source = load_environment(name, folder=tmp_path)
     made = _load((tmp_path / f"{name}.toml").read_text(), tmp_path)
