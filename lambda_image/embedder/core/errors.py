@@ -198,7 +198,10 @@ class ShuttingDownError(ServerError):
     """The server takes no more requests, because it is about to stop."""
 
     code = "shutting_down"
-    default = "The server is about to stop and takes no more requests. Send the request again."
+
+    def __init__(self) -> None:
+        message = "The server is about to stop and takes no more requests. Send the request again."
+        super().__init__(message, headers={"retry-after": "1"})
 
 
 class InferenceError(ServerError):

@@ -46,6 +46,8 @@ _PROGRESS_BYTES, _STALLED_SECONDS = 16 << 10, 1.0
 #: A body over the limit is read and dropped up to this size, so that the client, which reads when
 #: it has written, can read the error. Beyond it, the connection is closed.
 _DROPPED_BYTES = 64 << 20
+#: The end of the server: they begin with refusing what is not done.
+LAST_SECONDS = 1.0
 #: Threads are made when they are needed, and the requests have another bound.
 _THREADS = 1 << 16
 #: Answered without a key, for load balancers that ask it.
@@ -71,7 +73,7 @@ class Lifecycle:
     """
 
     def __init__(self, *, accept: float, total: float) -> None:
-        self._accept, self._total = accept, total
+        self._accept, self.total = accept, total
         self.draining = False
         self.refusing = False
         #: Requests that are being answered, without those for `/live` and the like.
@@ -90,11 +92,15 @@ class Lifecycle:
                 self._idle.set()
 
     async def drain(self, stop: Callable[[], None], *, accept: bool = True) -> None:
-        """Go through both parts, then call `stop`; `accept`: also through the first."""
-        end = time.monotonic() + self._total
+        """Go through both parts, then call `stop`; `accept`: also through the first.
+
+        `stop` has the last second, to refuse what is not done and to wait for the model's run.
+        """
+        seconds = max(self.total / 2, self.total - LAST_SECONDS)
+        end = time.monotonic() + seconds
         self.draining = True
         if accept:
-            await asyncio.sleep(self._accept)
+            await asyncio.sleep(min(self._accept, seconds))
         self.refusing = True
         if self.in_flight:
             self._idle.clear()
@@ -154,6 +160,10 @@ class App:
         with nullcontext() if self._lifecycle.refusing else self._lifecycle.request():
             await self._exchange(exchange, headers, receive, send)
 
+    def stop(self) -> None:
+        """Refuse the requests that wait for the model."""
+        self._queue.stop()
+
     def close(self) -> None:
         """End the threads; nothing is asked of them any more."""
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -198,6 +208,8 @@ class App:
             response = await self._answer(exchange, headers, receive)
         except errors.AnswerableError as error:
             response = self._error(error, exchange)
+        except asyncio.CancelledError:  # The last second of the server is over.
+            response = self._error(errors.ShuttingDownError(), exchange)
         except Exception as error:  # The caller gets a response, and the log the place.
             response = self._error(errors.ServerError(), exchange)
             exchange.record.fault = fault(error)
@@ -219,7 +231,7 @@ class App:
     ) -> Response:
         """Return the router's response; what is raised becomes one, too."""
         if self._lifecycle.refusing:
-            raise errors.ShuttingDownError(headers={"retry-after": "1"})
+            raise errors.ShuttingDownError
         if self._hooks.keys is not None and exchange.path != _PUBLIC_PATH:
             exchange.caller = self._hooks.keys.authenticate(headers)
         _check_length(headers)
@@ -334,9 +346,6 @@ class App:
         gone.add_done_callback(cancel)
         try:
             return await asyncio.shield(answer)
-        except asyncio.CancelledError:  # The last seconds of the server are over.
-            self._queue.cancel(ticket)
-            raise errors.ShuttingDownError(headers={"retry-after": "1"}) from None
         finally:
             gone.remove_done_callback(cancel)
             gone.cancel()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from embedder.core.errors import ClientError, OutOfTimeError
+from embedder.core.errors import ClientError, OutOfTimeError, ShuttingDownError
 from embedder.core.runtimes import Batch, InferenceSession, RunResult
 from embedder.server.waiting_runs import WaitingRun, WaitingRuns
 
@@ -215,11 +215,17 @@ class BatchingSession:
         ticket.cancelled = True
         self._drop(ticket)
 
-    def close(self) -> None:
-        """Stop the workers when nothing waits any more."""
+    def stop(self) -> None:
+        """Take no more work, and refuse the requests with runs that wait."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+            waiting = list(self._waiting)
+        self._fail(waiting, ShuttingDownError())
+
+    def close(self) -> None:
+        """Stop, and wait for the runs that have begun: the process would abort during one."""
+        self.stop()
         for worker in self._workers:
             worker.join()
 
@@ -250,6 +256,8 @@ class BatchingSession:
         return seconds and seconds / len(self._workers)
 
     def _check(self, caller: str, tokens: int) -> None:
+        if self._closed:
+            raise ShuttingDownError
         seconds = self._seconds_per_token()
         most = self._bounds.most(seconds)
         self._waiting.shares.check(caller, tokens, most, seconds_each=seconds or 0.0)

@@ -2,22 +2,26 @@
 
 import asyncio
 import gc
+import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import uvicorn.server
 from uvicorn.config import Config
+from uvicorn.server import HANDLED_SIGNALS
 
 from embedder.core.errors import SettingsError
 from embedder.core.runtimes import InferenceSession
 from embedder.core.settings import Settings
 from embedder.http.router import build_router
-from embedder.server.app import App, Hooks, Lifecycle
+from embedder.server.app import LAST_SECONDS, App, Hooks, Lifecycle
 from embedder.server.exchange import AccessLog
 from embedder.server.http_protocol import protocol_with
 from embedder.server.process import available_cores, use_one_heap, use_small_pages
@@ -32,13 +36,24 @@ _BACKLOG = 2048
 
 
 class Server(uvicorn.server.Server):
-    """uvicorn's server, which ends by our drain; a second signal ends it immediately."""
+    """uvicorn's server, which ends by our drain; a second signal ends it within a second.
 
-    def __init__(self, config: Config, lifecycle: Lifecycle, ready: Callable[[], None]) -> None:
+    `end_within` gets the seconds that are left for the end, whatever the threads do.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        app: App,
+        lifecycle: Lifecycle,
+        ready: Callable[[], None],
+        end_within: Callable[[float], None],
+    ) -> None:
         super().__init__(config)
-        self._lifecycle = lifecycle
-        self._ready = ready
+        self._app, self._lifecycle = app, lifecycle
+        self._ready, self._end_within = ready, end_within
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._signals = 0
         self._drain: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -49,15 +64,23 @@ class Server(uvicorn.server.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """Begin the drain. It is called in the main thread, between two steps of the loop."""
-        if self._loop is None or self._lifecycle.draining:
-            self.should_exit = self.force_exit = True
-        else:
+        self._signals += 1
+        if self._loop is not None and self._signals == 1:
             # Ctrl-C is a person's, who waits, and not a load balancer's.
             self._loop.call_soon_threadsafe(self._begin_drain, sig != signal.SIGINT)
+            return
+        self.should_exit = self.force_exit = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._end_within, LAST_SECONDS)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Refuse what waits for the model, and close the connections."""
+        self._app.stop()
+        await super().shutdown(sockets)
 
     def _begin_drain(self, accept: bool) -> None:
-        if self._drain is None:
-            self._drain = asyncio.ensure_future(self._lifecycle.drain(self._stop, accept=accept))
+        self._end_within(self._lifecycle.total)
+        self._drain = asyncio.ensure_future(self._lifecycle.drain(self._stop, accept=accept))
 
     def _stop(self) -> None:
         self.should_exit = True
@@ -70,6 +93,16 @@ def serve(
 
     `ready` gets the address as soon as requests are answered.
     """
+    with ExitStack() as ends:
+        _serve(settings, model_settings, ready, ends)
+
+
+def _serve(
+    settings: ServerSettings,
+    model_settings: Settings,
+    ready: Callable[[str], None],
+    ends: ExitStack,
+) -> None:
     use_one_heap()
     workers = settings.workers or available_cores()
     bounds = Bounds(
@@ -79,12 +112,12 @@ def serve(
     queues: list[BatchingSession] = []
 
     def wrap(session: InferenceSession) -> InferenceSession:
-        queues.append(
-            BatchingSession(
-                session, workers=workers, run_tokens=settings.max_batch_tokens, bounds=bounds
-            )
+        queue = BatchingSession(
+            session, workers=workers, run_tokens=settings.max_batch_tokens, bounds=bounds
         )
-        return queues[0]
+        queues.append(queue)
+        ends.callback(queue.close)
+        return queue
 
     router = build_router(
         model_settings,
@@ -116,16 +149,26 @@ def serve(
         settings=settings,
         hooks=hooks,
     )
-    server = http_server(app, lifecycle, settings, ready=lambda: ready(_url(listener)))
+    ends.callback(app.close)
+    if hooks.tracer is not None:
+        ends.callback(hooks.tracer.close)
+    server = http_server(
+        app, lifecycle, settings, ready=lambda: ready(_url(listener)), end_within=_end_within
+    )
     # The objects made so far stay alive, so the garbage collector need not traverse them.
     gc.freeze()
     gc.enable()
-    try:
-        asyncio.run(server.serve(sockets=[listener]))
-    finally:
-        app.close()
-        if hooks.tracer is not None:
-            hooks.tracer.close()
+    # uvicorn puts them back when it has ended. Python's own would end a process whose model runs.
+    for number in HANDLED_SIGNALS:
+        signal.signal(number, lambda *_: os._exit(0))
+    asyncio.run(server.serve(sockets=[listener]))
+
+
+def _end_within(seconds: float) -> None:
+    """End the process after this time, whatever its threads do then."""
+    timer = threading.Timer(seconds, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
 
 
 def load_hooks(settings: ServerSettings, queue: BatchingSession) -> Hooks:
@@ -178,7 +221,12 @@ def _report(error: SettingsError) -> None:
 
 
 def http_server(
-    app: App, lifecycle: Lifecycle, settings: ServerSettings, *, ready: Callable[[], None]
+    app: App,
+    lifecycle: Lifecycle,
+    settings: ServerSettings,
+    *,
+    ready: Callable[[], None],
+    end_within: Callable[[float], None] = lambda _: None,
 ) -> Server:
     """Return the HTTP server around the application; it calls `ready` when it has started."""
     config = Config(
@@ -195,7 +243,7 @@ def http_server(
         timeout_graceful_shutdown=1,
         backlog=_BACKLOG,
     )
-    return Server(config, lifecycle, ready)
+    return Server(config, app, lifecycle, ready, end_within)
 
 
 def listen(settings: ServerSettings) -> socket.socket:

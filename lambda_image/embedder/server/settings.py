@@ -130,7 +130,7 @@ class ServerSettings:
     )
     drain: float = _flag(
         _SHUTDOWN,
-        "Seconds from SIGTERM to the end at most; requests that are not done by then are dropped.",
+        "Seconds from SIGTERM to the end at most; what is not done a second before it gets 503.",
         25.0,
     )
 

@@ -146,12 +146,15 @@ class WaitingRuns:
         self.shares = Shares("waiting tokens")
 
     def __len__(self) -> int:
-        return sum(
-            len(runs) for caller in self._callers.values() for runs in caller.groups.values()
-        )
+        return sum(1 for _ in self)
 
     def __bool__(self) -> bool:
         return self.shares.total > 0
+
+    def __iter__(self) -> Iterator[WaitingRun]:
+        for caller in self._callers.values():
+            for runs in caller.groups.values():
+                yield from runs
 
     def add(self, run: WaitingRun, due: float) -> None:
         """Add a run that is due at this time; of two at the same time the first stays first."""
@@ -183,8 +186,7 @@ class WaitingRuns:
 
     def drop(self, owner: Any) -> None:
         """Remove all runs of an owner."""
-        groups = [runs for caller in self._callers.values() for runs in caller.groups.values()]
-        self._remove([run for runs in groups for run in runs if run.owner is owner])
+        self._remove([run for run in self if run.owner is owner])
 
     def _remove(self, runs: list[WaitingRun]) -> None:
         gone = set(runs)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from embedder.core.engine import Engine
-from embedder.core.errors import InferenceError, OutOfTimeError
+from embedder.core.errors import InferenceError, OutOfTimeError, ShuttingDownError
 from embedder.core.runtimes import Batch, InferenceSession
 from embedder.server.queue import (
     BatchingSession,
@@ -268,15 +268,18 @@ def test_the_time_in_the_queue_is_that_without_a_run(held):
     assert waited.result(PATIENCE).queue_seconds >= 0.05
 
 
-def test_close_finishes_what_waits(held):
-    """A server that stops gives the vectors that were asked for."""
-    second = held.ask(batch(2))
+def test_close_finishes_the_run_that_has_begun_and_nothing_else(held):
+    """What waits is refused while the run goes on, and so is what comes later."""
+    waiting = held.ask(batch(2))
     held.wait_for(1)
     closing = held.threads.submit(held.queue.close)
+    for refused in (waiting, held.ask(batch(3))):
+        with pytest.raises(ShuttingDownError):
+            refused.result(PATIENCE)
     held.session.open()
     closing.result(PATIENCE)
     assert held.first.result(PATIENCE)
-    assert second.result(PATIENCE)
+    assert held.session.shapes == [(1, 4)]
     assert not held.queue.alive
 
 

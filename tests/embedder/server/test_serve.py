@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
+from http.client import HTTPConnection
 from pathlib import Path
 
 import httpx
@@ -18,6 +20,7 @@ import orjson
 import pytest
 
 from embedder.core.artifact import Artifact
+from tests.embedder.server.running import wait_until
 
 PATIENCE = 120.0
 WORDS = (
@@ -40,10 +43,10 @@ def texts(count: int) -> list[str]:
 
 @contextmanager
 def process(
-    artifact: Artifact, *flags: str, **environ: str
+    artifact: Artifact, *flags: str, code: Sequence[str] = ("-m", "embedder.server")
 ) -> Iterator[tuple[str, subprocess.Popen]]:
     program = subprocess.Popen(
-        [sys.executable, "-m", "embedder.server", "--host", "127.0.0.1", "--port", "0", *flags],
+        [sys.executable, *code, "--host", "127.0.0.1", "--port", "0", *flags],
         env=environment(artifact),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -156,6 +159,59 @@ def test_sigterm_under_load_loses_no_request(minilm_artifact):
         program.send_signal(signal.SIGTERM)
         assert all(len(answer.result(PATIENCE)) == 384 * 4 for answer in answers)
         assert program.wait(PATIENCE) == 0
+
+
+#: The server, whose runs have no end as soon as it is ready.
+ENDLESS = """
+import ctypes, sys
+from embedder.server import __main__ as server
+import onnxruntime
+
+def ready(address, announce=server._announce):
+    onnxruntime.InferenceSession.run = lambda *_: ctypes.CDLL(None).sleep(3600)
+    announce(address)
+
+server._announce = ready
+sys.exit(server.main())
+"""
+
+
+def drain_over(program: subprocess.Popen, asked: HTTPConnection) -> None:
+    program.send_signal(signal.SIGTERM)
+    assert asked.getresponse().status == 503
+
+
+def second_signal(program: subprocess.Popen, asked: HTTPConnection) -> None:
+    program.send_signal(signal.SIGTERM)
+    url = f"http://{asked.host}:{asked.port}/ready"
+    wait_until(lambda: httpx.get(url, timeout=PATIENCE).status_code == 503)
+    program.send_signal(signal.SIGTERM)
+    assert asked.getresponse().status == 503
+
+
+def client_leaves(program: subprocess.Popen, asked: HTTPConnection) -> None:
+    asked.close()
+    program.send_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("code", [("-m", "embedder.server"), ("-c", ENDLESS)], ids=["", "endless"])
+@pytest.mark.parametrize(
+    ("end", "drain"), [(drain_over, "0.5"), (second_signal, "3600"), (client_leaves, "3")]
+)
+def test_an_end_during_a_run_is_no_crash(minilm_artifact, end, drain, code):
+    """What waits gets 503, the run that has begun has a bound, and the process exits with 0."""
+    # Of some 0.1 seconds: the run used to come back while the interpreter ended.
+    runs = ("--workers", "1", "--max-batch-tokens", "2048", "--timeout", "3600")
+    flags = (*runs, "--no-keys", "--drain-accept", "0", "--drain", drain)
+    listed = [f"{number} " + " ".join(WORDS[:300]) for number in range(1000)]
+    with process(minilm_artifact, *flags, code=code) as (url, program):
+        asked = HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE)
+        asked.request("POST", "/embed", orjson.dumps({"inputs": listed}))
+        metrics = partial(httpx.get, f"{url}/metrics", timeout=PATIENCE)
+        wait_until(lambda: bool(re.search("te_queue_size [1-9]", metrics().text)))
+        end(program, asked)
+        assert program.wait(PATIENCE) == 0
+        assert program.stderr.read() == ""
 
 
 def test_info_has_the_servers_own_limits(minilm_artifact):
