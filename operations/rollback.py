@@ -216,7 +216,9 @@ def _warm(deployed: Deployed, version: str) -> None:
             print(f"version {version} is {state}; waiting until it is Active ...", flush=True)
             _activate(client, which)
         with ThreadPoolExecutor(_WARM_STARTS) as pool:
-            statuses = list(pool.map(lambda _: _status(client, which), range(_WARM_STARTS)))
+            starts = [pool.submit(_status, client, which) for _ in range(_WARM_STARTS)]
+        # If one is throttled, the others have warmed theirs.
+        statuses = [start.result() for start in starts]
     except ClientError as error:
         # Without the permission, or where requests are throttled, the version can still serve.
         print(f"note: version {version} was not warmed: {error}", file=sys.stderr)

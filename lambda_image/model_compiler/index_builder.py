@@ -18,6 +18,7 @@ import sys
 import sysconfig
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -128,13 +129,20 @@ class VectorCache:
     """Vectors of texts in a file, by their space and prompt; of the last build of an index."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            self._file = sqlite3.connect(path)
-            self._file.execute(
-                "CREATE TABLE IF NOT EXISTS vectors(space, text, vector, PRIMARY KEY(space, text))"
-            )
-        except sqlite3.DatabaseError as error:
-            raise SourceError(f"{path} cannot be read: {error}. Delete it.") from error
+        with ExitStack() as failed:
+            try:
+                self._file = failed.enter_context(closing(sqlite3.connect(path)))
+                self._file.execute(
+                    "CREATE TABLE IF NOT EXISTS vectors"
+                    "(space, text, vector, PRIMARY KEY(space, text))"
+                )
+            except sqlite3.DatabaseError as error:
+                raise SourceError(f"{path} cannot be read: {error}. Delete it.") from error
+            failed.pop_all()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
     def read(self, space: str) -> dict[bytes, bytes]:
         """Return the vectors of a space by the hashes of their texts."""

@@ -16,7 +16,7 @@ from langchain_core.documents import Document
 from embedding_client import EmbeddingClient, RequestError, SigV4Auth, VectorSpaceError
 from embedding_client.langchain import FunctionUrlRetriever
 from embedding_client.llamaindex import FunctionUrlRetriever as LlamaIndexRetriever
-from tests.docs.pages import SEARCH, blocks
+from tests.docs.pages import BASH, PYTHON, SEARCH, blocks
 from tests.embedding_client.answers import asynchronously
 from tests.fixtures.models_together import write_together
 from tools.local_endpoint.endpoint import endpoint
@@ -91,8 +91,8 @@ def test_retrievers_of_other_libraries(url, answer):
 def test_the_pages_examples(url):
     """The programs and commands of the page Search print something."""
     page = SEARCH.read_text("utf-8").replace("http://127.0.0.1:9000", url)
-    programs = [[sys.executable, "-W", "error", "-c", "\n".join(blocks(page, "python"))]]
-    programs += [["bash", "-euo", "pipefail", "-c", block] for block in blocks(page, "bash")]
+    programs = [[*PYTHON, "\n".join(blocks(page, "python"))]]
+    programs += [[*BASH, block] for block in blocks(page, "bash")]
     place = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     for program in programs:
         done = subprocess.run(

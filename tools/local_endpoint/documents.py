@@ -7,6 +7,7 @@ the chunks with other texts are embedded.
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from embedder.core.artifact import load_artifacts
@@ -60,10 +61,10 @@ def _build(folder: str, artifact: Path, output: Path, *, metadata: Sequence[str]
         documents += 1
         texts += [chunk.pop("text") for chunk in chunks.values()]
         about += [About(name, chunk) for name, chunk in chunks.items()]
-    cache = VectorCache(output.with_name(f"{output.name}.vectors"))
-    build_index(
-        texts, artifact, output, prompt=chunker.prompt, about=about, cache=cache, progress=True
-    )
+    with closing(VectorCache(output.with_name(f"{output.name}.vectors"))) as cache:
+        build_index(
+            texts, artifact, output, prompt=chunker.prompt, about=about, cache=cache, progress=True
+        )
     print(f"{documents} documents, {len(texts)} chunks")
 
 

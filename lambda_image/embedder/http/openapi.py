@@ -7,7 +7,6 @@ Imported on demand: no cold start pays for it.
 """
 
 from collections.abc import Mapping
-from http import HTTPStatus
 from typing import Any
 
 from embedder import __version__
@@ -18,6 +17,7 @@ from embedder.http.apis.openai import OpenAI
 from embedder.http.apis.operation import Api, Operation
 from embedder.http.apis.rerank import Cohere
 from embedder.http.apis.tei import Tei, TeiOpenAI
+from embedder.http.status_phrases import PHRASES
 
 Schema = dict[str, Any]
 
@@ -290,7 +290,7 @@ def _operation(operation: Operation) -> Schema:
         for status in (*choice.api.error_statuses, *choice.more_statuses):
             errors.setdefault(status, []).append(reference)
     for status, schemas in sorted(errors.items()):
-        responses[str(status)] = {"description": HTTPStatus(status).phrase, **_json(schemas)}
+        responses[str(status)] = {"description": PHRASES[status], **_json(schemas)}
     described = {
         "operationId": operation.name,
         "summary": operation.summary,

@@ -17,6 +17,8 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from embedder.http.status_phrases import PHRASES
+
 #: The longest path with its query.
 _TARGET_BYTES = 8 << 10
 #: The most headers, trailers included: bytes of names and values, with the four between them.
@@ -27,6 +29,8 @@ _DROPPED_BYTES = 1 << 20
 #: Requests that wait on a connection for the answers to those before them.
 _PIPELINED = 16
 
+# uvicorn has the interpreter's phrases, also in the answers that it writes itself.
+STATUS_LINE.update({n: b"HTTP/1.1 %d %s\r\n" % (n, text.encode()) for n, text in PHRASES.items()})
 
 _NOT_HTTP = HTTPStatus.BAD_REQUEST, "The request is not valid HTTP/1.1."
 _LONG_TARGET = (

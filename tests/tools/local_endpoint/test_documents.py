@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -119,6 +120,25 @@ def test_errors_are_one_line(models, tmp_path, capfd):
     assert re.fullmatch(r"error: .*index\.vectors cannot be read: .*\n", capfd.readouterr().err)
     with pytest.raises(ModelError, match="failed"):
         documents_of(str(tmp_path / "gone"), models, cache=tmp_path)
+
+
+@pytest.mark.parametrize("cache", [b"", b"no database, which this is not" * 100])
+def test_the_vectors_file_is_closed(models, folder, tmp_path, monkeypatch, cache):
+    """After a build, and if the file cannot be read."""
+    connections = []
+    connect = sqlite3.connect
+
+    def remembered(path):
+        connections.append(connect(path))
+        return connections[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", remembered)
+    (tmp_path / "index.vectors").write_bytes(cache)
+    words = [str(folder), "--artifact", str(models), "--output", str(tmp_path / "index")]
+    assert documents.main(words) == (2 if cache else 0)
+    (connection,) = connections
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")
 
 
 def test_metadata_without_documents_is_refused(minilm_artifact, capsys):
