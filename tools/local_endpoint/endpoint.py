@@ -16,9 +16,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any, Self
 
-import uvicorn
 from botocore.credentials import Credentials
 
+from embedder.server.http_protocol import plain_server
 from tools.local_endpoint.events import INTERNAL_SERVER_ERROR, Response, to_event, to_response
 from tools.local_endpoint.models import ROOT
 from tools.local_endpoint.runtime import Function, FunctionError, Runtime, start
@@ -113,18 +113,7 @@ class LocalFunctionUrl:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         #: The URL, without a trailing slash.
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        config = uvicorn.Config(
-            self._serve,
-            interface="asgi3",
-            lifespan="off",
-            ws="none",
-            proxy_headers=False,
-            server_header=False,
-            access_log=False,
-            log_config=None,
-            timeout_graceful_shutdown=1,
-        )
-        self._server = uvicorn.Server(config)
+        self._server = plain_server(self._serve)
         self._thread = threading.Thread(target=self._server.run, args=([listening],), daemon=True)
 
     def __enter__(self) -> Self:

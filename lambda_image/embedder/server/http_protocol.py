@@ -1,4 +1,6 @@
-"""uvicorn's protocol for a connection, with bounds for what a client may send or leave half done.
+"""uvicorn as the server and the local Function URL run it: the one HTTP front of both.
+
+Its protocol for a connection has bounds for what a client may send or leave half done.
 
 uvicorn limits the time of a connection between two requests only. Here the headers of a request
 have to arrive in time as well, the first ones included; and a client that does not read its
@@ -11,11 +13,14 @@ a request with this header for data of the other protocol.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
 
 import httptools
+from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import Server
 
 from embedder.http.status_phrases import PHRASES
 
@@ -28,6 +33,8 @@ _HEADERS = 100
 _DROPPED_BYTES = 1 << 20
 #: Requests that wait on a connection for the answers to those before them.
 _PIPELINED = 16
+#: Connections that the system keeps until they are accepted.
+_BACKLOG = 2048
 
 # uvicorn has the interpreter's phrases, also in the answers that it writes itself.
 STATUS_LINE.update({n: b"HTTP/1.1 %d %s\r\n" % (n, text.encode()) for n, text in PHRASES.items()})
@@ -49,6 +56,32 @@ _PIPELINE = (
 
 class _RefusedError(Exception):
     """A request that is not read to its end; its arguments are the status and the answer."""
+
+
+def http_config(
+    app: Callable[..., Awaitable[None]], *, header_timeout: float = 10.0, keep_alive: int = 75
+) -> Config:
+    """Return uvicorn's settings for an ASGI application; both times are seconds."""
+    return Config(
+        app,
+        interface="asgi3",
+        http=protocol_with(header_timeout=header_timeout),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=keep_alive,
+        # A drain has waited for all requests; this is for connections that do not close.
+        timeout_graceful_shutdown=1,
+        backlog=_BACKLOG,
+    )
+
+
+def plain_server(app: Callable[..., Awaitable[None]]) -> Server:
+    """Return a server for an ASGI application, with uvicorn's own end."""
+    return Server(http_config(app))
 
 
 def protocol_with(*, header_timeout: float) -> type[HttpToolsProtocol]:

@@ -23,16 +23,13 @@ from embedder.core.settings import Settings
 from embedder.http.router import build_router
 from embedder.server.app import LAST_SECONDS, App, Hooks, Lifecycle
 from embedder.server.exchange import AccessLog
-from embedder.server.http_protocol import protocol_with
+from embedder.server.http_protocol import http_config
 from embedder.server.process import available_cores, use_one_heap, use_small_pages
 from embedder.server.queue import BatchingSession, Bounds
 from embedder.server.settings import PREFIX, QUEUE_TOKENS_PER_WORKER, ServerSettings
 
 if TYPE_CHECKING:
     from embedder.server.keys import Keys
-
-#: Connections that the system keeps until they are accepted.
-_BACKLOG = 2048
 
 
 class Server(uvicorn.server.Server):
@@ -229,19 +226,8 @@ def http_server(
     end_within: Callable[[float], None] = lambda _: None,
 ) -> Server:
     """Return the HTTP server around the application; it calls `ready` when it has started."""
-    config = Config(
-        app,
-        http=protocol_with(header_timeout=settings.header_timeout),
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_keep_alive=settings.keep_alive,
-        # The drain has waited for all requests; this is for connections that do not close.
-        timeout_graceful_shutdown=1,
-        backlog=_BACKLOG,
+    config = http_config(
+        app, header_timeout=settings.header_timeout, keep_alive=settings.keep_alive
     )
     return Server(config, app, lifecycle, ready, end_within)
 

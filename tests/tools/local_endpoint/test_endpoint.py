@@ -56,6 +56,19 @@ def test_a_response_does_not_wait_for_acknowledgments(send, endpoint):
     assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
+def test_an_offer_of_http2_is_ignored(http, endpoint, signed):
+    """Java's HttpClient and `curl --http2` make it after the signature, which covers the body."""
+    parts = signed(f"{endpoint.url}/", body=b'{"text": "hello"}', headers=JSON)
+    offer = {
+        "connection": "Upgrade, HTTP2-Settings",
+        "upgrade": "h2c",
+        "http2-settings": "AAMAAABk",
+    }
+    response = http.request(**{**parts, "headers": {**parts["headers"], **offer}})
+    assert response.status_code == 200
+    assert response.json()["body"] == '{"text": "hello"}'
+
+
 def test_an_unsigned_request_is_rejected(http, endpoint):
     """The response is 403 with AWS's error type and body."""
     response = http.post(endpoint.url, content=b"{}")
