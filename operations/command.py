@@ -6,11 +6,27 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from botocore import exceptions
 from botocore.exceptions import BotoCoreError, ClientError
 
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.environment_file import load_environment
 
+#: Errors that other credentials mend.
+_NO_LOGIN = (
+    exceptions.NoCredentialsError,
+    exceptions.PartialCredentialsError,
+    exceptions.CredentialRetrievalError,
+    exceptions.ProfileNotFound,
+    exceptions.SSOError,
+    exceptions.TokenRetrievalError,
+)
+_NO_LOGIN_CODES = {
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidClientTokenId",
+    "UnrecognizedClientException",
+}
 ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 
 
@@ -56,9 +72,19 @@ def run_command(
     except (ValueError, FileNotFoundError) as error:
         text = str(error)
     except (BotoCoreError, ClientError) as error:
-        text = f"{failure.format(options.environment)}: {error}"
+        text = f"{failure.format(options.environment)}: {error}{_advice(error)}"
     except subprocess.CalledProcessError as error:
         # The program has printed why.
         return error.returncode
     print(f"error: {text}{outcome}", file=sys.stderr)
     return 1
+
+
+def _advice(error: BotoCoreError | ClientError) -> str:
+    refused = isinstance(error, ClientError) and error.response["Error"]["Code"] in _NO_LOGIN_CODES
+    if not refused and not isinstance(error, _NO_LOGIN):
+        return ""
+    # The doctor needs an HTTP client, and says it in the same words.
+    from embedding_client._doctor.access import LOGIN  # noqa: PLC0415
+
+    return f"; {LOGIN}"

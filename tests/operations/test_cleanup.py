@@ -353,5 +353,7 @@ def test_missing_credentials_are_told_without_a_traceback(monkeypatch, environme
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     assert main(["dev", "--before", "destroy", "--force"]) == 1
     assert capsys.readouterr().err == (
-        "error: dev could not be looked through: Unable to locate credentials\n"
+        "error: dev could not be looked through: Unable to locate credentials; log in (`aws sso "
+        "login`), choose a profile (--profile or AWS_PROFILE), or set AWS_ACCESS_KEY_ID and "
+        "AWS_SECRET_ACCESS_KEY\n"
     )

@@ -43,6 +43,7 @@ def scripts_with(tmp_path: Path) -> Callable[[str], Run]:
             done = subprocess.run(
                 command, env=shell, capture_output=True, check=False, start_new_session=True
             )
+            (tmp_path / "output").write_bytes(done.stdout)
             (tmp_path / "errors").write_bytes(done.stderr)
             return done.returncode, calls.read_text().splitlines()
 

@@ -104,17 +104,21 @@ def test_a_refused_image_is_not_deployed(deploy, step):
 
 def test_a_difference_is_that_of_the_same_deploy(deploy):
     """With the images that it would deploy, checked and not copied; nothing is built or changed."""
-    difference = "cdk diff --all -c environment=dev --fail"
-    assert deploy("dev", "--diff", "--fail") == (0, [DOWNLOAD, difference])
+    difference, place = "cdk diff -c environment=dev --fail", f"{PREFLIGHT} --diff"
+    assert deploy("dev", "--diff", "--fail") == (0, [DOWNLOAD, place, difference])
+    assert deploy("dev", "--diff", FAIL_AT="preflight") == (1, [DOWNLOAD, place])
+    with_app = "cdk diff -c environment=dev --app x"
+    assert deploy("dev", "--diff", "--app", "x") == (0, [with_app])
     status, calls = deploy("dev", "--image=a", "--diff", "--fail")
     assert status == 0
     assert calls == [
         DOWNLOAD,
+        place,
         "python -m operations.promotion dev --check images --image=a",
         f"{difference} -c images=endpoint=sha256:a",
     ]
     status, calls = deploy("dev", "--image=a", "--diff", FAIL_AT="--check images")
-    assert (status, len(calls)) == (1, 2)
+    assert (status, len(calls)) == (1, 3)
 
 
 def test_no_image_is_built_before_its_repository_is_made(deploy, tmp_path):

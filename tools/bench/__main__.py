@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
+from embedding_client._arguments import whole
 from tools.bench import blocks, model, quality, server, shapes, soak, tokenizer_speed
 from tools.bench.report import ROOT, as_json, as_table, this_machine
 from tools.figure import bars
@@ -54,7 +55,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--quick", action="store_true", help="a short run: only to see that it works"
     )
-    parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
+    parser.add_argument("--rounds", type=whole(1, 1000), default=3, help="default: %(default)s")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "bench")
     for option, settings in getattr(_SUBJECTS[name], "OPTIONS", {}).items():
         parser.add_argument(option, **settings)

@@ -35,6 +35,7 @@ import numpy as np
 import orjson
 from tqdm import tqdm
 
+from embedding_client._arguments import whole
 from tools.bench.report import KIT, LIMIT, ROOT, Row, Run
 from tools.bench.server import Sent, Server, bodies, kit
 from tools.local_endpoint.events import to_event
@@ -171,7 +172,7 @@ class OtherCallers:
 OPTIONS: Mapping[str, Any] = {
     "artifact": {"type": Path, "help": "the folder of a compiled model"},
     "--server": {"action": "store_true", "help": "the server instead of the function"},
-    "--requests": {"type": int, "default": 100_000},
+    "--requests": {"type": whole(1, 1_000_000_000), "default": 100_000},
 }
 
 

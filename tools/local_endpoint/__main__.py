@@ -13,6 +13,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from embedding_client._arguments import whole
 from tools.local_endpoint.endpoint import endpoint, key_pair, region
 from tools.local_endpoint.events import to_event
 from tools.local_endpoint.models import (
@@ -203,7 +204,7 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(
             f"--{name}", metavar="MODEL", help=f"served besides, as [{name}]; as --model"
         )
-    parser.add_argument("--port", type=int, default=9000, help="default: %(default)s")
+    parser.add_argument("--port", type=whole(0, 65_535), default=9000, help="default: %(default)s")
     _add_index(parser).add_argument(
         "--vector-index",
         metavar="ARN",
@@ -211,10 +212,16 @@ def _parser() -> argparse.ArgumentParser:
         "AWS_SESSION_TOKEN",
     )
     parser.add_argument(
-        "--memory", type=int, default=1769, help="the memory setting in MB (default: %(default)s)"
+        "--memory",
+        type=whole(128, 10_240),
+        default=1769,
+        help="the memory setting in MB (default: %(default)s)",
     )
     parser.add_argument(
-        "--timeout", type=int, default=60, help="seconds per request (default: %(default)s)"
+        "--timeout",
+        type=whole(1, 900),
+        default=60,
+        help="seconds per request (default: %(default)s)",
     )
     parser.add_argument(
         "--mcp", action="store_true", help="answer agents at POST /mcp; see `embed mcp`"

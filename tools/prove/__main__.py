@@ -21,6 +21,7 @@ import tomlkit
 from botocore.session import Session
 
 from embedding_client import SigV4Auth
+from embedding_client._arguments import between, whole
 from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.prices import HOURS, load_prices, priced
 from embedding_kit.settings import Provisioned, SnapStart
@@ -112,8 +113,10 @@ def main(
 ) -> int:
     """Run the command; return its exit status."""
     parser = command_parser("scripts/prove", __doc__)
-    parser.add_argument("--starts", type=int, default=20, help="of each size of memory")
-    parser.add_argument("--pause", type=float, default=15, help="seconds between two starts")
+    parser.add_argument("--starts", type=whole(1, 1000), default=20, help="of each size of memory")
+    parser.add_argument(
+        "--pause", type=between(0, 3600), default=15, help="seconds between two starts"
+    )
     parser.add_argument("--no-doctor", action="store_true", help="as for scripts/deploy")
     parser.add_argument("--delete", action="store_true", help="only delete what a run left in AWS")
     parser.add_argument("--yes", action="store_true", help="do not ask")
@@ -124,11 +127,6 @@ def main(
 def _act(
     source: EnvironmentSettings, options: argparse.Namespace, transport: httpx.BaseTransport | None
 ) -> int:
-    if options.starts < 1 or options.pause < 0:
-        raise ValueError(
-            f"--starts and --pause: found: {options.starts} and {options.pause:g}; "
-            "allowed: 1 or more, and 0 or more"
-        )
     if source.branch_of is not None:
         raise ValueError(
             f"a run measures a file's environment; found: {source.argument}; allowed: "

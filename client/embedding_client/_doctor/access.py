@@ -11,7 +11,7 @@ from embedding_client._doctor import CheckResult, SkippedError, failed, ok, skip
 from embedding_client._doctor.probes import AwsError, NoCredentialsError, NotPermittedError, Reply
 from embedding_client._doctor.snapshot import NoAnswer, Snapshot
 
-_LOGIN = (
+LOGIN = (
     "log in (`aws sso login`), choose a profile (--profile or AWS_PROFILE), or set "
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 )
@@ -48,7 +48,7 @@ def check_credentials(snapshot: Snapshot) -> CheckResult:
             raise SkippedError("the endpoint takes no signature") from error
         if snapshot.region is None:
             return failed("no region", "give --region, or set AWS_REGION")
-        return failed(error.reason, _LOGIN)
+        return failed(error.reason, LOGIN)
     return ok(f"{arn} in {region}", arn=arn, region=region)
 
 

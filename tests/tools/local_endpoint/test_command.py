@@ -13,6 +13,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from tools.bench import __main__ as bench
 from tools.local_endpoint import __main__ as command
 from tools.local_endpoint.models import artifact_of
 
@@ -75,6 +76,26 @@ def test_a_port_in_use_is_an_error(minilm_artifact, capsys):
         f"error: port {port} on 127.0.0.1 cannot be used: Address already"
         in capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize(
+    ("main", "option", "value", "allowed"),
+    [
+        (command.main, "--port", "99999", "0 to 65,535"),
+        (command.main, "--port", "-1", "0 to 65,535"),
+        (command.main, "--memory", "64", "128 to 10,240"),
+        (command.main, "--timeout", "901", "1 to 900"),
+        (bench.main, "--rounds", "0", "1 to 1,000"),
+        (bench.main, "--rounds", "two", "1 to 1,000"),
+    ],
+)
+def test_a_number_out_of_range_is_refused_by_name(capsys, main, option, value, allowed):
+    """Before anything is compiled or started."""
+    with pytest.raises(SystemExit):
+        main([f"{option}={value}"])
+    error = capsys.readouterr().err.splitlines()[-1]
+    said = f"argument {option}: found: {value}; allowed: a whole number from {allowed}"
+    assert error.endswith(said)
 
 
 def test_a_broken_artifact_is_an_error(minilm_artifact, tmp_path, capsys):

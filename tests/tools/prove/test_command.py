@@ -207,10 +207,12 @@ def test_what_the_user_has_is_not_touched(root, monkeypatch, capsys):
     assert (_calls(root), _left(root)) == ([], [])
 
 
-@pytest.mark.parametrize("option", [["--starts", "0"], ["--pause", "-1"]])
+@pytest.mark.parametrize("option", [["--starts", "0"], ["--pause", "-1"], ["--pause", "nan"]])
 def test_numbers_are_checked(root, option, capsys):
-    assert prove.main(["dev", *option]) == 1
-    assert "allowed: 1 or more, and 0 or more" in capsys.readouterr().err
+    """The error names the option, before anything is deployed."""
+    with pytest.raises(SystemExit):
+        prove.main(["dev", *option])
+    assert f"argument {option[0]}: found: {option[1]}; allowed: " in capsys.readouterr().err
 
 
 def test_the_price_grows_with_what_is_kept():

@@ -107,9 +107,17 @@ def test_a_profile_comes_before_all_other_credentials(aws, root, tmp_path, given
     assert accounts() == [OTHER]
 
 
-def test_a_deploy_with_invalid_credentials_ends_with_one_line(shell, capsys):
-    """The checks before a deploy do not each say it again."""
+@pytest.mark.parametrize("option", [[], ["--diff"]])
+def test_a_deploy_with_invalid_credentials_ends_with_one_line(shell, capsys, option):
+    """The checks before a deploy or a comparison do not each say it again."""
     shell.setenv("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
-    assert preflight.main(["dev"]) == 1
+    assert preflight.main(["dev", *option]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: AWS does not accept the credentials: ")
+    assert "; log in (`aws sso login`), choose a profile" in line
+
+
+def test_a_comparison_needs_only_the_place(shell, capsys):
+    """The checks of a deploy, and its question about the account, are not for it."""
+    assert preflight.main(["dev", "--diff"]) == 0
+    assert capsys.readouterr().err == ""
