@@ -32,14 +32,18 @@ def test_a_line_every_ten_seconds(lines, capsys):
 def test_a_full_log_does_not_end_the_run(lines, monkeypatch):
     """An error while printing progress is ignored."""
 
+    tried = []
+
     class Full(io.StringIO):
-        def write(self, _text):
+        def write(self, text):
+            tried.append(text)
             raise OSError(28, "No space left on device")
 
     shown, now = lines
     monkeypatch.setattr(sys, "stderr", Full())
     now[0] = 11.0
     shown.update(1)
+    assert tried
 
 
 def test_a_terminal_shows_a_bar(monkeypatch, capsys):

@@ -108,12 +108,13 @@ def test_the_images_python_is_that_of_the_zip_and_of_the_pins():
 
 def test_every_run_is_native(stages):
     """Stages with a RUN are based on the platform of the building machine."""
-    for stage in stages.values():
-        if any(instruction.startswith("RUN") for instruction in stage):
-            start = stage[0]
-            while (base := start.split()[1]) in stages:
-                start = stages[base][0]
-            assert "--platform=$BUILDPLATFORM" in start, stage[0]
+    run = [each for each in stages.values() if any(line.startswith("RUN") for line in each)]
+    assert run
+    for stage in run:
+        start = stage[0]
+        while (base := start.split()[1]) in stages:
+            start = stages[base][0]
+        assert "--platform=$BUILDPLATFORM" in start, stage[0]
 
 
 def test_layers_stand_in_the_order_of_their_change(stages):

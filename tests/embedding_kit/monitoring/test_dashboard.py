@@ -181,3 +181,4 @@ def test_widgets_lie_side_by_side_and_do_not_overlap(watching):
         assert max(x for x, _ in cells) < 24
         assert not cells & taken
         taken |= cells
+    assert taken

@@ -58,6 +58,7 @@ def test_base64_is_little_endian_float32(router):
     body = {"input": ["a", "b"], "model": "m", "dimensions": 8}
     listed = read(post(router, PATH, {**body, "encoding_format": "float"}))
     packed = read(post(router, PATH, {**body, "encoding_format": "base64"}))
+    assert len(listed["data"]) == 2
     for plain, item in zip(listed["data"], packed["data"], strict=True):
         floats = np.frombuffer(base64.b64decode(item["embedding"]), "<f4")
         assert floats.tolist() == np.float32(plain["embedding"]).tolist()
