@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from embedding_kit.environment import EnvironmentSettings
-from embedding_kit.settings import Existing, Model, VectorIndexSettings
+from embedding_kit.settings import Existing, Experiment, Model, VectorIndexSettings
 from operations import prune as command
 from operations.deployed import find_deployed
 from operations.prune import make_plan, prune
@@ -116,6 +116,9 @@ def test_a_share_of_the_traffic_is_use(deployed):
     plan = _plan(deployed)
     assert plan.versions == ["3"]
     assert sorted(plan.images) == sorted([deployed.digests[0], deployed.digests[3]])
+    # The file may name a version before the deploy that gives it requests.
+    settings = deployed.environment.model_copy(update={"experiment": Experiment(version=3)})
+    assert make_plan(Root(deployed.aws), settings, keep=1).versions == []
 
 
 def test_another_environments_function_is_use(deployed, role):
@@ -250,6 +253,9 @@ def test_nothing_is_deleted_without_yes(deployed, monkeypatch, capsys):
         "operations.command.load_environment", lambda *_, **__: deployed.environment
     )
     place = f"{deployed.aws.account}, {deployed.aws.region}"
+    for keep in ("0", "-1"):
+        assert command.main([deployed.environment.name, "--keep", keep, "--yes"]) == 1
+        assert f"--keep: found: {keep}; allowed: 1 or more" in capsys.readouterr().err
     assert command.main([deployed.environment.name, "--keep", "2"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith(f"Would delete in {place}:\nversion 1 of {deployed.function}\n")
@@ -257,6 +263,13 @@ def test_nothing_is_deleted_without_yes(deployed, monkeypatch, capsys):
     assert len(deployed.versions()) == 6
     assert command.main([deployed.environment.name, "--keep", "2", "--yes"]) == 0
     assert deployed.versions() == ["$LATEST", "4", "5"]
+
+
+def test_an_image_that_ecr_does_not_delete_is_an_error(deployed):
+    """As of one that another image refers to; the next run tries again."""
+    plan = replace(_plan(deployed), versions=[], images=[f"sha256:{'0' * 64}"])
+    with pytest.raises(ValueError, match="ECR did not delete sha256:000"):
+        prune(Root(deployed.aws), deployed.environment, plan)
 
 
 def test_no_image_of_an_existing_repository_is_deleted(deployed):

@@ -74,8 +74,9 @@ def test_a_deploy_names_what_the_file_no_longer_has(account, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_what_the_file_no_longer_has_can_be_destroyed_alone(account, capsys):
-    """The command that the deploy prints. A second run finds nothing."""
+def test_what_the_file_no_longer_has_can_be_destroyed_alone(account, shell, capsys):
+    """The command that the deploy prints. The endpoint serves on, and a second run finds nothing."""
+    shell.setattr(cleanup, "end_provisioned_concurrency", lambda *_: pytest.fail("ended"))
     endpoint, front = account.deploy("Endpoint"), account.deploy("Front")
     other = account.deploy("Front", environment=f"{account.environment.name}-x")
     strange = account.deploy("Mine")
