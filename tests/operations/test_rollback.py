@@ -232,6 +232,15 @@ def test_a_version_may_be_chosen(session, environments):
     assert "serves version 3" in roll_back(session, environments["dev"], version="3")
 
 
+def test_a_version_that_the_stack_has_already_is_no_change(session, environments):
+    """CloudFormation would refuse the update of a template that is the same."""
+    session.deployed()
+    template = copy.deepcopy(TEMPLATE)
+    template["Resources"]["Live"]["Properties"]["FunctionVersion"] = "3"
+    _template(session, template, served="3")
+    assert "nothing was changed" in roll_back(session, environments["dev"], version="3")
+
+
 def test_a_running_release_is_stopped(session, environments):
     """CodeDeploy moves the traffic back, and CloudFormation follows; before that, it cancels."""
     _running(session)

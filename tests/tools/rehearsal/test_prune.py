@@ -9,6 +9,7 @@ from embedding_kit.environment import EnvironmentSettings
 from embedding_kit.settings import Existing, Experiment, Model, VectorIndexSettings
 from operations import prune as command
 from operations.deployed import find_deployed
+from operations.environment_session import listed
 from operations.prune import make_plan, prune
 from tools.rehearsal.deploy.docker_client import push_empty
 
@@ -102,6 +103,23 @@ def test_the_newest_are_kept(deployed):
     plan = _plan(deployed, keep=4)
     assert plan.versions == ["1"]
     assert sorted(plan.images) == sorted(deployed.digests[:2])
+
+
+def test_the_newest_are_those_of_the_last_numbers_and_times(deployed, monkeypatch):
+    """Version 10 is newer than version 9, and ECR lists images in any order."""
+
+    def reversed_images(client, operation, found, **asked):
+        items = list(listed(client, operation, found, **asked))
+        if found != "imageDetails":
+            return items
+        return [item | {"imagePushedAt": number} for number, item in enumerate(items)][::-1]
+
+    monkeypatch.setattr(command, "listed", reversed_images)
+    every = [{"Version": str(number)} for number in range(1, 13)]
+    monkeypatch.setattr(command, "versions_of", lambda *_: every)
+    plan = _plan(deployed, keep=3)
+    assert plan.versions == ["1", "2", "3", "6", "7", "8", "9"]
+    assert sorted(plan.images) == sorted(deployed.digests[:3])
 
 
 def test_a_share_of_the_traffic_is_use(deployed):
