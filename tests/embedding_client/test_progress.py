@@ -31,7 +31,6 @@ def test_a_line_every_ten_seconds(lines, capsys):
 
 def test_a_full_log_does_not_end_the_run(lines, monkeypatch):
     """An error while printing progress is ignored."""
-
     tried = []
 
     class Full(io.StringIO):

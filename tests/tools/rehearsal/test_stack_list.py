@@ -75,7 +75,7 @@ def test_a_deploy_names_what_the_file_no_longer_has(account, capsys):
 
 
 def test_what_the_file_no_longer_has_can_be_destroyed_alone(account, shell, capsys):
-    """The command that the deploy prints. The endpoint serves on, and a second run finds nothing."""
+    """The command that the deploy prints. The endpoint serves on; a second run finds nothing."""
     shell.setattr(cleanup, "end_provisioned_concurrency", lambda *_: pytest.fail("ended"))
     endpoint, front = account.deploy("Endpoint"), account.deploy("Front")
     other = account.deploy("Front", environment=f"{account.environment.name}-x")
