@@ -7,7 +7,7 @@ command, `bootstrap_client` takes a role of `cdk bootstrap` if it may.
 import functools
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Literal
 
 from botocore.exceptions import ClientError
@@ -20,6 +20,8 @@ from stacks.names import bootstrap_qualifier
 
 #: What a role may do: publish files or images, or change stacks.
 Purpose = Literal["file-publishing", "image-publishing", "deploy"]
+#: The options of `cdk deploy` without which it asks: `--require-approval never` and `--yes`.
+_NO_QUESTION = {"never", "--require-approval=never", "--yes", "-y"}
 
 
 def session_for(
@@ -69,6 +71,11 @@ def account_of(session: Session, environment: EnvironmentSettings) -> str:
         return environment.account
     client = session.create_client("sts", region_name=environment.region)
     return str(client.get_caller_identity()["Account"])
+
+
+def may_ask(of_cdk: Collection[str]) -> bool:
+    """Return whether a question can be asked: at a terminal, unless an option says not to ask."""
+    return sys.stdin.isatty() and not _NO_QUESTION & {*of_cdk}
 
 
 def confirmed(question: str) -> bool:

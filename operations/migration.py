@@ -52,6 +52,10 @@ from stacks.names import endpoint_stack_name, index_stack_name
 
 #: The steps that scripts/deploy is a part of, which gets their further options.
 _DEPLOYING = ("copy", "switch", "finish")
+#: The steps after which the file is another one, or that need the table which somebody wrote there.
+_EDITING = (*_DEPLOYING, "back")
+#: The option of scripts/deploy that deploys a file which is older than what is deployed.
+OLDER_FILE = "--allow-older-file"
 #: Runs of the ingestion at a time, and requests of the client.
 _RUNS, _REQUESTS = 10, 4
 #: The most tokens of a chunk by default, and those of a query: shorter ones take as long.
@@ -99,12 +103,15 @@ def _act(environment: EnvironmentSettings, options: argparse.Namespace) -> int |
             f"a migration is to the model of [standby]; found: no such table in {environment.file};"
             " allowed: [standby] below [model] (docs/migrate.md)"
         )
-    session = session_for(environment, changes=step in {*_DEPLOYING, "back"})
+    session = session_for(environment, changes=step in _EDITING)
     run, _ = _STEPS[step]
     try:
-        return run(Migration(session, environment), options)
+        status = run(Migration(session, environment), options)
     except (EmbeddingClientError, BatchError) as error:
         raise ValueError(str(error)) from error
+    if step in _EDITING:
+        print(f"Commit {environment.file} before the next deploy, which refuses an older file")
+    return status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -522,6 +529,8 @@ def _finish(migration: Migration, options: argparse.Namespace) -> int:
         remove_table(migration.file, "standby")
         print(f"took [standby] out of {migration.environment.file}", flush=True)
     if doomed or "StandbyIndexArn" in migration.outputs:
+        # The deployed [standby] is what the file no longer has.
+        options.of_cdk = [OLDER_FILE, *options.of_cdk]
         status = deploy(environment, options)
     left = _left(migration, only=doomed)
     # Without the table, an earlier run has taken it out, or somebody by hand.

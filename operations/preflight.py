@@ -25,7 +25,7 @@ from embedding_kit.settings.package import EMBEDDER
 from embedding_kit.settings.regions import check_region, region_notes
 from operations.command import command_parser, run_command
 from operations.deployed import DeployedStack, find_deployed, read_stacks
-from operations.environment_session import account_of, look_up, session_for
+from operations.environment_session import account_of, look_up, may_ask, session_for
 from operations.packages import needed_targets
 from stacks.names import (
     artifact_bucket_name,
@@ -40,8 +40,6 @@ from stacks.names import (
 )
 
 _IMPORT = "--import-existing-resources"
-#: The options of `cdk deploy` without which it asks: `--require-approval never` and `--yes`.
-_NO_QUESTION = {"never", "--require-approval=never", "--yes", "-y"}
 #: An established account's default quota of concurrent executions; a new account has less.
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 _ESTABLISHED_CONCURRENCY = 1000
@@ -73,12 +71,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _check(environment: EnvironmentSettings, options: argparse.Namespace) -> int:
     if options.diff:
-        session_for(environment)
-        return 0
-    session = session_for(environment, changes=True, ask=not _NO_QUESTION & {*options.of_cdk})
-    imports, builds = _IMPORT in options.of_cdk, not options.built
+        found = check_place(session_for(environment), environment)
+    else:
+        session = session_for(environment, changes=True, ask=may_ask(options.of_cdk))
+        imports, builds = _IMPORT in options.of_cdk, not options.built
+        found = before_deploy(session, environment, imports=imports, builds=builds)
     stops = False
-    for finding in before_deploy(session, environment, imports=imports, builds=builds):
+    for finding in found:
         print(f"{'error' if finding.stops else 'note'}: {finding.text}", file=sys.stderr)
         stops |= finding.stops
     return int(stops)
@@ -92,13 +91,10 @@ def before_deploy(
     The deploy imports existing resources, and builds the images that it does not find, if told.
     """
     client = session.create_client("cloudformation", region_name=environment.region)
-    region, features = client.meta.region_name, environment.regional_features
-    try:
-        check_region(region, features)
-    except ValueError as error:
-        yield Finding(str(error), stops=True)
-        return
-    yield from map(Finding, region_notes(region, features))
+    for finding in check_place(session, environment):
+        yield finding
+        if finding.stops:
+            return
     name = environment.name
     stacks: dict[str, DeployedStack] = {}
     try:
@@ -119,6 +115,17 @@ def before_deploy(
     if environment.existing is not None:
         findings = check_existing(session, environment, environment.existing)
         yield from _readable("the resources of [existing]", findings)
+
+
+def check_place(session: Session, environment: EnvironmentSettings) -> Iterator[Finding]:
+    """Yield what the region lacks, or may lack; AWS is not asked."""
+    region = environment.region or session.get_config_variable("region")
+    features = environment.regional_features
+    try:
+        check_region(region, features)
+    except ValueError as error:
+        yield Finding(str(error), stops=True)
+    yield from map(Finding, region_notes(region, features))
 
 
 def _readable(what: str, findings: Iterable[Finding]) -> Iterator[Finding]:

@@ -40,10 +40,6 @@ class EndpointStack(EnvironmentStack):
             # The stack uses a bound copy of a synthesizer that Python created, and jsii calls the
             # methods of the original. They share the list of assets.
             synthesizer.bind(self)
-        release = settings.release
-        if settings.standby:
-            # A second model is there to become the one that answers.
-            release = release.model_copy(update={"allow_vector_space_change": True})
         # Once: the VPC is a construct of the stack.
         hosting, existing = self.hosting(), settings.existing
         log_group = existing.log_group if existing else None
@@ -53,7 +49,7 @@ class EndpointStack(EnvironmentStack):
             model=settings.model,
             function=settings.function,
             cold_start=settings.cold_start,
-            release=release,
+            release=settings.release,
             experiment=settings.experiment,
             alarms=settings.alarms,
             name=settings.name,
@@ -69,6 +65,8 @@ class EndpointStack(EnvironmentStack):
         if index:
             self.endpoint.add_vector_index(index.index)
         if settings.standby and index and index.standby_index:
+            # A second model is there to become the one that answers, once its index is complete.
+            self.endpoint.check.allow_standby(index.index, index.standby_index)
             # All versions have one role, so the version before a switch needs its index after it.
             index.standby_index.grant_query(self.endpoint.function)
             self._make_standby(settings.standby, settings.function, index.standby_index, hosting)

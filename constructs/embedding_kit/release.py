@@ -5,8 +5,9 @@ back on alarms.
 """
 
 from datetime import timedelta
+from typing import cast
 
-from aws_cdk import Annotations, CfnOutput, CustomResource, Duration, Names, Stack
+from aws_cdk import Annotations, CfnOutput, CfnResource, CustomResource, Duration, Names, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_codedeploy as codedeploy
 from aws_cdk import aws_iam as iam
@@ -29,6 +30,7 @@ from embedding_kit.settings import (
     Release,
     artifact_in_s3,
 )
+from embedding_kit.vector_index import IVectorIndex
 
 _BREAK_GLASS = (
     "BREAK GLASS: this release does not ask the version that serves now, and CodeDeploy does not "
@@ -237,6 +239,19 @@ class ReleaseCheck(Construct):
         record.description = "The vector space that was deployed last"
         if alias.node.default_child:
             alias.node.default_child.node.add_dependency(self.resource)
+
+    def allow_standby(self, index: IVectorIndex, standby: IVectorIndex) -> None:
+        """Let a release change the vector space if its index has vectors of the new one.
+
+        Args:
+            index: The index that the checked version searches.
+            standby: The other one. A switch exchanges the two, and a permission that it changed
+                would come too late for the check.
+        """
+        for each in (index, standby):
+            each.grant_query(self.function)
+        resource = cast("CfnResource", self.resource.node.default_child)
+        resource.add_property_override("Index", index.index_arn)
 
     def _make_function(
         self, alias: lambda_.Alias, model: Model, settings: FunctionSettings

@@ -27,7 +27,7 @@ from jobs.load import index_client
 from jobs.load.__main__ import main as load
 from jobs.load.index_client import IndexClient
 from jobs.storage import open_folder
-from operations import command, environment_tables, migration
+from operations import command, environment_tables, migration, older_file
 from tests.docs.pages import SKILL, blocks
 from tests.fixtures.s3_vectors.server import local_s3_vectors
 from tests.jobs.conftest import s3
@@ -487,3 +487,90 @@ def test_a_branch_has_no_migration_of_its_own(world, capsys):
     """The edit of the file would be another environment's."""
     assert migration.main(["dev/pr-1", "status"]) == 1
     assert "which a branch shares; found: dev/pr-1; allowed: dev" in capsys.readouterr().err
+
+
+@pytest.fixture
+def may_deploy(world, monkeypatch, capsys):
+    """Return what the check of a deploy says of a file's text: nothing if it may be deployed."""
+    monkeypatch.setattr(older_file, "session_for", lambda _: world)
+
+    def check(text: str, *options: str) -> str:
+        kept = world.file.read_text()
+        world.file.write_text(text)
+        capsys.readouterr()
+        status = older_file.main(["dev", *options])
+        world.file.write_text(kept)
+        said = capsys.readouterr().err
+        assert status == bool(said)
+        return said
+
+    return check
+
+
+def test_a_file_of_before_a_step_is_not_deployed(world, may_deploy, capsys):
+    """Whoever has not got the commit of a step is refused, and told which file is right."""
+    before_copy, with_standby = FILE, world.file.read_text()
+    assert may_deploy(before_copy) == may_deploy(with_standby) == ""
+    act(world, "copy")
+    assert capsys.readouterr().out.endswith(
+        "Commit environments/dev.toml before the next deploy, which refuses an older file\n"
+    )
+    assert may_deploy(with_standby) == ""
+    lost = may_deploy(before_copy)
+    assert "environments/dev.toml is older than what is deployed: it has no [standby], " in lost
+    assert "or scripts/migrate dev finish, which ends that, or --allow-older-file for" in lost
+    world.changes = False
+    act(world, "switch")
+    after_switch = world.file.read_text()
+    assert may_deploy(after_switch) == ""
+    stale = may_deploy(with_standby)
+    assert f"{NEW} (384 dimensions) of [standby] answers all requests, and {OLD} (" in stale
+    assert "allowed: the file as scripts/migrate dev switch or finish leaves it; to go " in stale
+    assert may_deploy(before_copy) == lost.replace(
+        world.index_of(NEW).rpartition("/")[2], world.index_of(OLD).rpartition("/")[2]
+    )
+    act(world, "finish", "--yes")
+    assert may_deploy(world.file.read_text()) == ""
+    assert may_deploy(with_standby) == stale
+    assert f"{OLD} (384 dimensions) is not deployed any more; allowed: " in may_deploy(after_switch)
+
+
+def test_a_way_back_is_no_older_file(world, may_deploy):
+    """After a rollback the file of the switch releases again, and after `back` its own file."""
+    before = world.file.read_text()
+    act(world, "copy")
+    world.changes = False
+    act(world, "switch")
+    after = world.file.read_text()
+    switched = world.alias
+    world.alias = {"FunctionVersion": min(world.versions, key=int)}
+    assert may_deploy(after) == may_deploy(before) == ""
+    world.alias = switched
+    act(world, "back")
+    assert world.file.read_text() == before
+    assert may_deploy(before) == may_deploy(after) == ""
+    # Two versions share the requests: a release runs, which no deploy changes.
+    world.alias = switched | {"RoutingConfig": {"AdditionalVersionWeights": {"1": 0.5}}}
+    assert may_deploy(before) == ""
+
+
+def test_an_older_file_is_deployed_if_somebody_says_so(world, may_deploy, monkeypatch):
+    """At a terminal by yes, elsewhere by the option; the CDK's own --yes is no such answer."""
+    older = world.file.read_text()
+    act(world, "copy")
+    world.changes = False
+    act(world, "switch")
+    assert may_deploy(older, "--allow-older-file") == ""
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    for answer, refused in (("n", True), ("", True), ("y", False)):
+        monkeypatch.setattr("builtins.input", lambda answer=answer: answer)
+        world.file.write_text(older)
+        assert older_file.main(["dev"]) == refused
+    monkeypatch.setattr("builtins.input", lambda: pytest.fail("asked"))
+    assert "; nothing was deployed" in may_deploy(older, "--yes")
+
+
+def test_an_older_file_of_a_branch_is_that_of_its_environment(world, monkeypatch):
+    """A branch has indexes of its own, which no step of the environment's migration has changed."""
+    monkeypatch.setattr(older_file, "session_for", lambda _: pytest.fail("asked AWS"))
+    assert older_file.main(["dev/pr-1"]) == 0

@@ -22,6 +22,7 @@ _PROGRAM = textwrap.dedent("""\
     """)
 DOWNLOAD = "python -m operations.model_download dev"
 PREFLIGHT = "python -m operations.preflight dev"
+OLDER = "python -m operations.older_file dev"
 ZIP = "python -m operations.zip_build dev"
 BEFORE = "python -m operations.cleanup dev --before deploy"
 DEPLOY = "cdk deploy --all -c environment=dev"
@@ -43,7 +44,7 @@ def deploy(script):
 
 def test_a_deploy_ends_with_the_doctor(deploy):
     """After the steps before and after the CDK's own."""
-    assert deploy("dev") == (0, [DOWNLOAD, PREFLIGHT, ZIP, BEFORE, DEPLOY, AFTER, DOCTOR])
+    assert deploy("dev") == (0, [DOWNLOAD, PREFLIGHT, OLDER, ZIP, BEFORE, DEPLOY, AFTER, DOCTOR])
 
 
 def test_the_doctor_can_be_left_out(deploy):
@@ -69,6 +70,7 @@ def test_images_are_checked_before_anything_changes(deploy):
     assert calls == [
         DOWNLOAD,
         f"{PREFLIGHT} --built {option}",
+        f"{OLDER} {option}",
         "python -m operations.promotion dev --check stack --image sha256:a --image=b",
         f"cdk deploy EmbeddingKit-dev-Repository --exclusively -c environment=dev {option}",
         "python -m operations.promotion dev --image sha256:a --image=b",
@@ -86,12 +88,21 @@ def test_a_zip_may_need_no_stack_of_the_kit(deploy):
     assert calls == [
         DOWNLOAD,
         f"{PREFLIGHT} --built",
+        OLDER,
         "python -m operations.promotion dev --check stack --image=a.zip",
         "python -m operations.promotion dev --image=a.zip",
         BEFORE,
         f"{DEPLOY} -c images=",
         AFTER,
     ]
+
+
+def test_an_older_file_is_checked_before_anything_is_built(deploy):
+    """The option reaches that check alone; a refusal ends the deploy."""
+    status, calls = deploy("dev", "--allow-older-file", "--yes")
+    assert status == 0
+    assert [call for call in calls if "older" in call] == [f"{OLDER} --allow-older-file --yes"]
+    assert deploy("dev", FAIL_AT="older_file") == (1, [DOWNLOAD, PREFLIGHT, OLDER])
 
 
 @pytest.mark.parametrize("step", ["--check", "promotion dev --image"])

@@ -67,6 +67,7 @@ def test_each_role_searches_what_it_must(pair):
     )
     found = {role.rstrip("0123456789ABCDEF"): _indexes(policy) for role, policy in before.items()}
     assert found == {
+        "EndpointCheckRole": {ONE, OTHER},
         "EndpointEmbedderRole": {ONE, OTHER},
         "StandbyRole": {OTHER},
         "ServerTaskTaskRole": {ONE, OTHER},
@@ -81,11 +82,13 @@ def test_each_queue_writes_into_one_index(pair):
     assert sorted(map(sorted, map(_indexes, writing))) == [[OTHER], [ONE]]
 
 
-def test_another_space_is_released_only_with_a_second_model(synthesized, pair):
-    """Else the release check refuses it."""
-    for templates, allowed in ((synthesized("ingest").templates, "false"), (pair[0], "true")):
+def test_another_space_is_released_only_with_its_index(synthesized, pair):
+    """The check looks into the index of the version, which a second model has as well."""
+    alone = synthesized("ingest").templates
+    for templates, model in ((alone, None), (pair[0], ONE), (pair[1], OTHER)):
         (check,) = of_kind(templates["endpoint"], "Custom::ReleaseCheck")
-        assert check["AllowVectorSpaceChange"] == allowed
+        assert check["AllowVectorSpaceChange"] == "false"
+        assert _indexes(check.get("Index")) == ({model} if model else set())
 
 
 def test_a_second_model_that_falls_behind_is_noticed(pair):

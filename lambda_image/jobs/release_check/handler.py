@@ -14,18 +14,22 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from time import sleep
 from typing import Any
 
+import numpy as np
 from botocore.config import Config
 from botocore.exceptions import ClientError, ReadTimeoutError, WaiterError
 from botocore.session import get_session
 
+from embedder.core import errors
 from embedder.core.artifact import Golden, GoldenPair, GoldenTerms, Manifest, load_manifests
+from embedder.core.s3_vectors import open_index
+from embedder.core.search import Searchable
 from embedder.core.settings import Settings
 
 #: The largest difference between a component and its golden value. The golden vectors are computed
@@ -183,6 +187,34 @@ def check_spaces(*, new: str, serving: str | None, other: str | None) -> None:
         )
 
 
+def check_index(open_index: Callable[[], Searchable], *, new: str, serving: str) -> None:
+    """Refuse a version whose index has no vectors of its space.
+
+    An environment with two models keeps both of their indexes up to date, so either model may
+    answer. An index without vectors is that of a third model, or one that an older file made again.
+    """
+    try:
+        found = None if _has_vectors(open_index()) else "no vectors"
+    except errors.EmbedderError as error:
+        found = str(error)
+    if found:
+        raise ReleaseRefusedError(
+            f"the vectors would change from {serving} to {new}, of which the version's index must "
+            f"have vectors; found: {found}; allowed: under [model] one of the two models that are "
+            "deployed, that of [standby] after scripts/migrate NAME copy"
+        )
+
+
+def _has_vectors(index: Searchable) -> bool:
+    try:
+        index.prepare(None)
+        query = np.zeros(index.dimensions, np.float32)
+        query[0] = 1
+        return bool(index.search(query, 1))
+    finally:
+        index.forget()
+
+
 def check_roles(new: str, other: str) -> None:
     """Compare the ARNs of the execution roles of two versions that will share an alias.
 
@@ -248,7 +280,7 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
     alias = _alias(client, function, wanted["Alias"])
     served = alias["FunctionVersion"] if alias else None
     weights = (alias or {}).get("RoutingConfig", {}).get("AdditionalVersionWeights")
-    manifests = load_manifests(Settings.from_env(os.environ).artifact).values()
+    manifests = [*load_manifests(Settings.from_env(os.environ).artifact).values()]
     if version == served and not other:
         return spaces_of(*manifests)
     if weights and not other:
@@ -268,6 +300,11 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
     if served and version != served and wanted["AllowVectorSpaceChange"] != "true":
         live = None if wanted["BreakGlass"] == "true" else _active(client, function, served)
         serving = _serving_space(live, recorded)
+        (old, *others), (own, *_) = serving.split(SEPARATOR), space.split(SEPARATOR)
+        if old != own and "Index" in wanted:
+            check_index(lambda: _index(wanted["Index"], manifests), new=own, serving=old)
+            # The other kinds of models are compared as in every release.
+            serving = SEPARATOR.join([own, *others])
     compared = _space_of(_active(client, function, other)) if other else None
     if other and compared is None:
         raise ReleaseRefusedError(
@@ -276,6 +313,13 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
         )
     check_spaces(new=space, serving=serving, other=compared)
     return space
+
+
+def _index(arn: str, manifests: Sequence[Manifest]) -> Searchable:
+    """Open an index of the embedding model, which is the first."""
+    model, endpoint = manifests[0], Settings.from_env(os.environ).s3_vectors_endpoint
+    spaces = [model.vector_space_of(dimensions=number) for number in model.dimensions]
+    return open_index(arn, endpoint=endpoint, spaces=spaces)
 
 
 def _serving_space(live: Call | None, recorded: str | None) -> str:

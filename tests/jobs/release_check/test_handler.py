@@ -5,12 +5,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError, WaiterError
 
 import jobs.release_check.handler as release_check
 from embedder.aws_lambda.function_url import request_from_event, response_to_event
 from embedder.core.artifact import Golden
+from embedder.core.s3_vectors import SPACE_TAG
 from embedder.core.settings import Settings
 from embedder.http.router import Router, build_router
 from jobs.release_check.handler import (
@@ -20,6 +22,7 @@ from jobs.release_check.handler import (
     check_version,
     handler,
 )
+from tests.fixtures.s3_vectors.server import CREDENTIALS, local_s3_vectors
 from tests.jobs.release_check.conftest import version_of
 
 OTHER_SPACE = "other@1/int8/abc/384"
@@ -296,6 +299,35 @@ def test_a_change_of_space_depends_on_the_setting(aws, space, kind, allowed, ref
     else:
         assert handler(asked, None) == passed(space)
         assert "5" not in aws.called
+
+
+def test_with_a_standby_the_new_index_decides(aws, space, monkeypatch):
+    """Another space passes once its index has vectors; the same version then passes again."""
+    aws.versions["5"] = OTHER_SPACE
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    with local_s3_vectors() as vectors:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3VECTORS", vectors.url)
+        index = vectors.create("new", 384)
+        change = f"would change from {OTHER_SPACE} to {space}, of which the version's index must"
+        refused(
+            f"{change} have vectors; found: .* no vectors yet.*; allowed: under ", Index=index.arn
+        )
+        index.tags[SPACE_TAG] = "third@1/fp32/0/384"
+        refused("found: The index is of the vector space third@1", Index=index.arn)
+        index.tags[SPACE_TAG] = space
+        refused("found: no vectors; allowed", Index=index.arn)
+        vectors.indexes.clear()
+        refused("found: ", Index=index.arn)
+        full = vectors.load("full", np.eye(2, 384, dtype=np.float32), space, ["a", "b"])
+        assert handler(event(Index=full.arn), None) == passed(space)
+        # An empty index stops no release of the space that serves.
+        aws.versions["5"] = space
+        assert handler(event(Index=index.arn), None) == passed(space)
+        # The other kinds of models are one for both, and their spaces are compared as ever.
+        aws.versions["5"] = f"{OTHER_SPACE} + sparse:a"
+        monkeypatch.setattr(release_check, "check_version", lambda *_, **__: f"{space} + sparse:b")
+        refused("the vectors would change from .* sparse:a to .* sparse:b", Index=full.arn)
 
 
 @pytest.mark.parametrize("status", [429, 502, 504])
